@@ -14,8 +14,8 @@
 #include "tests/support/on_ranks.h"
 #include "tests/support/skip.h"
 
-/// libdlflow_cuda on a real GPU, beside the reference layers and the CPU. Skipped with the reason
-/// where there is none.
+/// Tests libdlflow_cuda on a real GPU against the reference layers and the CPU. Skipped with the
+/// reason if there is no GPU.
 using namespace dlflow;
 using namespace dlflow::runtime;
 
@@ -30,13 +30,14 @@ const char* const kModels[] = {"mlp", "lenet", "resnet20"};
 constexpr double kForwardTolerance = 1e-4, kGradientTolerance = 1e-3;
 constexpr unsigned kProblems = 5;
 
-/// Of all weights after 20 steps, beside the CPU; more if the CPU is as far from itself.
+/// The limit for all weights after 20 steps, against the CPU; larger if the CPU differs as much
+/// from itself.
 constexpr double kStepsTolerance = 1e-3;
 
-/// Of the loss in TF32, beside fp32.
+/// The limit for the loss in TF32, against fp32.
 constexpr float kRoughTolerance = 1e-2f;
 
-/// What to open, or nothing, and the reason was printed.
+/// The libraries to open; nothing after printing why there are none.
 std::optional<GpuLibraries> libraries() {
 #ifdef DLFLOW_CUDA_PLUGIN
   try {
@@ -52,7 +53,7 @@ std::optional<GpuLibraries> libraries() {
   return {};
 }
 
-/// Those that come with dlflow, and small ones with what those lack.
+/// The models of dlflow, and small ones with the layers that those lack.
 std::vector<Model> models() {
   std::vector<Model> all = {parse_model(test::kNormalisedAndAdded, "added.yaml"),
                             parse_model(test::kStem, "stem.yaml"),
@@ -68,7 +69,7 @@ struct Trained {
 
 constexpr DlflowGpuSgd kSgd = {0.02f, 0.9f, 1e-4f};
 
-/// With this rank's share of the samples in each step.
+/// Trains on this rank's share of the samples in each step.
 Trained train_share_on_gpu(Communicator& comm, const GpuLibraries& gpu, const test::GpuProblem& p,
                            int steps, Compute compute = Compute::Float32) {
   const test::GpuShare share = test::share_of(p, comm);
@@ -112,8 +113,8 @@ std::vector<float> train_on_cpu(const test::GpuProblem& p, int steps) {
   return {weights.floats().begin(), weights.floats().end()};
 }
 
-/// The same problem, each weight one bit larger. After 20 steps of resnet20 that makes 2 % of the
-/// weights, after 20 of lenet 5e-5: steps of a deep network let such differences grow.
+/// The same problem with each weight one bit larger. After 20 steps of resnet20 the weights differ
+/// by 2 %, after 20 of lenet by 5e-5: steps of a deep network let such differences grow.
 test::GpuProblem moved_by_a_rounding(test::GpuProblem problem) {
   for (float& w : problem.weights) w = std::nextafter(w, 2 * w);
   return problem;

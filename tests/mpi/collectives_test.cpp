@@ -1,5 +1,5 @@
-// Every collective between processes, on one node or several, MPI's own sum among them. Run as
-// mpi_test.cpp; tests/slurm/collectives_test.py runs these cases across nodes.
+// Tests every collective, including MPI's own sum, between processes on one or several nodes. Run
+// like mpi_test.cpp; tests/slurm/collectives_test.py runs these cases across nodes.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -37,7 +37,7 @@ std::vector<float> numbers_of(int rank, size_t count) {
   return numbers;
 }
 
-/// Integers beyond what fp32 has; else numbers_of(), as halves have them, too.
+/// Integers beyond the range of fp32 for types that hold them, otherwise numbers_of().
 std::vector<std::byte> numbers_of(int rank, size_t count, DataType type) {
   std::vector<std::byte> bytes = as_type(type, numbers_of(rank, count));
   const auto enlarge = [&]<typename Integer>(Integer factor) {
@@ -76,7 +76,7 @@ std::vector<std::byte> exact_sum(int ranks, size_t count, DataType type) {
   return as_type(type, exact_sum(ranks, count));
 }
 
-/// "ring of 17 fp16" if `sum` is not `expected`.
+/// Returns "ring of 17 fp16" if `sum` differs from `expected`.
 std::string difference(const std::vector<std::byte>& sum, const std::vector<std::byte>& expected,
                        Algorithm algorithm, DataType type) {
   if (sum == expected) return "";
@@ -234,7 +234,7 @@ TEST_CASE("all-to-all brings uneven blocks to their ranks", "[across]") {
   for (int peer = 0; peer < comm.size(); ++peer) {
     sent.push_back(bytes_from_to(comm.rank(), peer));
     received.push_back(bytes_from_to(peer, comm.rank()));
-    size_t place = 0;  // of the block in what the peer sends
+    size_t place = 0;  // of the block in the peer's data
     for (int other = 0; other < comm.rank(); ++other) place += bytes_from_to(peer, other);
     for (size_t i = place; i < place + received.back(); ++i) {
       expected.push_back(std::byte(i * 7 + size_t(peer)));
@@ -249,7 +249,7 @@ TEST_CASE("all-to-all brings uneven blocks to their ranks", "[across]") {
 
 TEST_CASE("more than 2^31 bytes are summed and copied", "[.slow]") {
   MpiCommunicator comm(kTimeout);
-  constexpr size_t kCount = (size_t(1) << 30) + 3;  // of two bytes
+  constexpr size_t kCount = (size_t(1) << 30) + 3;  // elements of two bytes
   std::vector<uint16_t> ones(kCount, 0x3f80);       // 1 as bf16
   const Values values(reinterpret_cast<std::byte*>(ones.data()), kCount, DataType::BFloat16);
   run(comm, message_allreduce(Algorithm::Ring, Link(comm), values));

@@ -1,5 +1,5 @@
-// Run by mpirun with any number of processes: every rank goes through the same cases in step, a
-// case fails on all ranks or none, and rank 0 reports (main.cpp).
+// Run by mpirun with any number of processes: every rank runs the same cases in step, a case fails
+// on all ranks or none, and rank 0 reports (main.cpp).
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<float> values_of(int rank, size_t num_elements) {
   return values;
 }
 
-/// What is wrong with `sums` as the sum of all ranks' values_of, if anything.
+/// Describes how `sums` differs from the sum of all ranks' values_of; empty if it does not.
 std::string wrong_sum(Communicator& comm, const std::vector<float>& sums) {
   std::vector<double> expected(sums.size());
   for (int rank = 0; rank < comm.size(); ++rank) {
@@ -57,8 +57,8 @@ std::string wrong_sum(Communicator& comm, const std::vector<float>& sums) {
 
 }  // namespace
 
-/// In the library's place, by MPI's profiling interface: for a library without threads. Every mpi.h
-/// has MPI_THREAD_FUNNELED as 1.
+/// Replaces the library's function through MPI's profiling interface, to simulate a library without
+/// threads. MPI_THREAD_FUNNELED is 1 in every mpi.h.
 extern "C" int MPI_Query_thread(int* provided) {
   using Function = int(int*);
   const auto own = reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, "PMPI_Query_thread"));
@@ -181,7 +181,7 @@ TEST_CASE("gradients of uneven buckets are summed while they become ready") {
   options.consume = [&](size_t, std::span<const float> sums) {
     for (const float sum : sums) {
       right += sum == expected;
-      wrong += sum != expected && sum != 0;  // 0: what pads a slot
+      wrong += sum != expected && sum != 0;  // 0: padding of a slot
     }
   };
   Reducer reducer(comm, FlatLayout(sizes), options);
@@ -227,7 +227,7 @@ TEST_CASE("a rank that does not answer is named after the timeout") {
 
 TEST_CASE("a message of another size than expected names both ranks") {
   MpiCommunicator comm(kTimeout);
-  if (comm.size() == 1) return;  // Open MPI cuts off a message to oneself without a word
+  if (comm.size() == 1) return;  // Open MPI truncates a message to oneself silently
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
   std::vector<std::byte> sent(GENERATE(4, 12)), received(8);  // too few, too many

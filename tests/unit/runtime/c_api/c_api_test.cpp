@@ -1,4 +1,4 @@
-// The C interface as other programs use it. Ranks are threads here, which it does not know.
+// The C interface as other programs use it. Ranks are threads here, unknown to the interface.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,12 +23,12 @@ namespace {
 
 constexpr int64_t kTimeout = 20'000;
 
-/// Throws what an operation failed of.
+/// Throws the reason if an operation failed.
 void require(dlflow_status status) {
   if (status != DLFLOW_OK) throw std::runtime_error(dlflow_error());
 }
 
-/// Waits for what was started by `status`.
+/// Waits for the operation whose start returned `status`.
 void finish(dlflow_status status, dlflow_work*& work) {
   require(status);
   const dlflow_status result = dlflow_work_wait(work, kTimeout);
@@ -43,7 +43,7 @@ struct Rank {
   dlflow_work* work = nullptr;
 };
 
-/// What each rank throws, or ""; memories[r] is what rank r gives for its memory.
+/// Returns each rank's error, or ""; memories[r] is the name of rank r's memory.
 std::vector<std::string> on_ranks(const std::vector<const char*>& memories,
                                   const std::function<void(Rank&)>& work,
                                   int64_t timeout = kTimeout, int64_t linger = kTimeout) {
@@ -235,13 +235,13 @@ TEST_CASE("a compressor with invalid settings is refused", "[c_api]") {
 
 namespace {
 
-/// Element `i` of a leaf: sums of these have other bits in another order.
+/// Element `i` of a leaf; sums in another order have other bits.
 float of_leaf(size_t leaf, size_t i) {
   return float(double((leaf * 7919 + i * 104729) % 100'003 + 1) / 3e3);
 }
 
-/// The sum over leaves [first, first + count) of a tree with 2^k >= count leaves: each product is a
-/// number, and what has no sibling rises.
+/// The sum over leaves [first, first + count) of a tree with 2^k >= count leaves: each product is
+/// one number, and a node without a sibling moves up.
 float tree_sum(const std::vector<float>& leaves, size_t first, size_t size) {
   if (size == 1) return leaves[first];
   const float left = tree_sum(leaves, first, size / 2);
@@ -445,7 +445,7 @@ TEST_CASE("an urgent sum overtakes one that was started before it", "[c_api]") {
             for (const auto& values : {small, large, other}) {
               same(values, std::vector(values.size(), sum), "sum");
             }
-            // Other collectives, for the first time beside urgent sums under way.
+            // Starts other collectives for the first time while urgent sums are under way.
             start(small, 2, urgent);
             std::vector<double> doubles(5, 1.0);
             finish(dlflow_all_reduce(self.group, doubles.data(), 5, DLFLOW_F64, DLFLOW_SUM,
@@ -465,7 +465,7 @@ TEST_CASE("a receive from any rank takes each message once and tells its sender"
             return finish(dlflow_send(self.group, &value, sizeof value, 0, 7, &self.work),
                           self.work);
           }
-          int last = -1;  // whose sender is named: not for those from any
+          int last = -1;  // from a named sender: those from any have no order
           require(dlflow_receive(self.group, &last, sizeof value, 2, 7, &self.work));
           std::vector<int> received(2);
           std::vector<dlflow_work*> works(2);
@@ -608,7 +608,7 @@ TEST_CASE("a rank's death is noticed although its child lives on", "[c_api]") {
     require(dlflow_endpoint_open(nullptr, &endpoints[i]));
     addresses[i] = dlflow_endpoint_address(endpoints[i]);
   }
-  int end[2];  // open for as long as the grandchild is to live
+  int end[2];  // open for as long as the grandchild should live
   REQUIRE(::pipe(end) == 0);
   const dlflow_group_options options{kTimeout, 60'000, nullptr};
   dlflow_group* group = nullptr;

@@ -60,7 +60,7 @@ TEST_CASE("an error while saving a checkpoint is thrown by the next look or wait
     }
   };
   CHECK_THROWS_WITH(see(), "cannot write model: No space left on device");
-  CHECK_FALSE(saving.pending());  // it is told once
+  CHECK_FALSE(saving.pending());  // thrown only once
   saving.finish();
   saving.start([] { return fs::path("step-2"); });
   saving.finish();
@@ -99,7 +99,7 @@ TEST_CASE("the thread that writes a checkpoint in the background has a low prior
     nice = priority();
     return fs::path("step-2");
   });
-  CHECK(nice == priority());  // who waits does it itself
+  CHECK(nice == priority());  // without a thread, the caller writes
   CHECK(saving.last() == "step-2");
   BackgroundSave beside_many(false);
   beside_many.start([&] {

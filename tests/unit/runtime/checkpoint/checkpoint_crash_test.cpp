@@ -91,7 +91,7 @@ TEST_CASE("everything is synced before the folder gets its name", "[checkpoint]"
       [&] { save_checkpoint(folder.path(), SampleCheckpoint(2).content(), 9); });
   if (!order) return test::skip("processes cannot be traced");
   CHECK(*order ==
-        "rename "                // a damaged step-000002 out of the way, if there were one
+        "rename "                // moves a damaged step-000002 away, if there is one
         "sync sync "             // the tensors
         "sync rename sync "      // state.json, then their folder
         "sync rename sync "      // manifest.json, then their folder

@@ -31,7 +31,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// Writes `manifest` with the hash that it needs.
+/// Writes `manifest` with its correct hash.
 void write_manifest(const fs::path& step_folder, Json manifest) {
   manifest.erase("sha256");
   manifest["sha256"] = sha256_hex(manifest.dump());
@@ -44,7 +44,7 @@ void flip_bit(const fs::path& path, size_t position) {
   write_file_atomic(path, bytes);
 }
 
-/// A checkpoint that has further tensors in a file `residuals`.
+/// A checkpoint with additional tensors in a file `residuals`.
 fs::path save_with_residuals(const fs::path& folder, const SampleCheckpoint& sample) {
   CheckpointContent content = sample.content();
   content.further["residuals"] = {tensor_view<float>("r", sample.shape, sample.momenta)};
@@ -203,7 +203,7 @@ TEST_CASE("the best checkpoint stays as long as a kept one names it", "[checkpoi
   CHECK(names_in(folder.path()) == std::vector<std::string>{"latest", "step-000005"});
 }
 
-/// As the document of the format says: PLACE-PID-START.
+/// The name of a writer as in the document of the format: PLACE-PID-START.
 std::string writer(pid_t pid, uint64_t start_ticks) {
   const std::string place =
       host_name() + "\n" + boot_id() + "\n" + fs::read_symlink("/proc/self/ns/pid").string();
@@ -211,7 +211,7 @@ std::string writer(pid_t pid, uint64_t start_ticks) {
          std::to_string(start_ticks);
 }
 
-/// Nothing in `path` was written to for so long.
+/// Makes `path` look as if it had not been written to for that long.
 void set_age(const fs::path& path, std::chrono::seconds age) {
   const fs::file_time_type time = fs::file_time_type::clock::now() - age;
   for (const auto& entry : fs::directory_iterator(path)) fs::last_write_time(entry.path(), time);

@@ -25,7 +25,7 @@ Safetensors parse(const std::string& file) {
   return Safetensors::parse(std::as_bytes(std::span(file)), "f");
 }
 
-/// ",1" so often.
+/// ",1" repeated `count` times.
 std::string ones(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += ",1";
@@ -231,7 +231,7 @@ TEST_CASE("a header is padded to whole words, so that tensors behind it are alig
     const std::string bytes = read_file(path);
     CHECK(uint8_t(bytes[0]) % 8 == 0);
     CHECK(bytes.size() == size_t{8} + uint8_t(bytes[0]) + 4);
-    CHECK(bytes.find("        ") == std::string::npos);  // no more than it takes
+    CHECK(bytes.find("        ") == std::string::npos);  // no more padding than needed
   }
 }
 

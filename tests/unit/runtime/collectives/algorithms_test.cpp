@@ -1,4 +1,4 @@
-// Every collective on threads, against sums written down independently of it.
+// Tests every collective on threads against independently computed sums.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -59,7 +59,7 @@ Numbers numbers_of(int rank, DataType type, size_t count) {
   return numbers;
 }
 
-/// How many of `numbers` from `first` on are not the sum.
+/// The number of wrong sums in `numbers` from `first` on.
 int wrong_sums(Numbers& numbers, int num_ranks, size_t first, size_t count) {
   int wrong = 0;
   for (size_t i = first; i < first + count; ++i) wrong += numbers.get(i) != sum_of(num_ranks, i);
@@ -106,7 +106,7 @@ TEST_CASE("every all-reduce over messages leaves the sum on every rank, in every
 TEST_CASE("an all-reduce of several messages per round", "[collectives]") {
   const Algorithm algorithm = GENERATE(from_range(kMessageAlgorithms));
   const int num_ranks = GENERATE(2, 3);
-  constexpr size_t kCount = 700'001;  // of the ring's messages, more than one each
+  constexpr size_t kCount = 700'001;  // more than one message of the ring each
   const auto wrong = on_ranks(num_ranks, [&](Communicator& comm) {
     Numbers numbers = numbers_of(comm.rank(), DataType::Float32, kCount);
     run(comm, message_allreduce(algorithm, Link(comm), numbers.values()));
@@ -125,7 +125,7 @@ TEST_CASE("concurrent collectives do not mix, in whatever order they are polled"
       tasks.push_back(message_allreduce(kMessageAlgorithms[size_t(i) % kMessageAlgorithms.size()],
                                         Link(comm), numbers.back().values()));
     }
-    // Each rank begins with another one.
+    // Each rank begins with a different one.
     for (int i = 0; i < 8; ++i) (void)tasks[size_t(i + comm.rank()) % 8].poll();
     int all = 0;
     for (int i = 7; i >= 0; --i) {
@@ -176,7 +176,7 @@ TEST_CASE("all-gather puts the blocks of all ranks in a row, whatever their size
   std::vector<size_t> sizes;
   std::vector<std::byte> expected;
   for (int rank = 0; rank < num_ranks; ++rank) {
-    sizes.push_back(size_t(rank * 5 % 4));  // some are empty
+    sizes.push_back(size_t(rank * 5 % 4));  // some blocks are empty
     const auto block = bytes_from(rank, sizes.back());
     expected.insert(expected.end(), block.begin(), block.end());
   }

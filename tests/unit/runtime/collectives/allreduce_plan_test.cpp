@@ -20,7 +20,7 @@ struct Ranks {
   int number, per_node;
 };
 
-/// "ring", or "hierarchical, ring" with what is used between nodes.
+/// "ring", or "hierarchical, ring" with the algorithm between nodes.
 std::string way(const Communicator& comm, const AllreduceOptions& options, size_t bytes) {
   const AllreducePlan plan(comm, options);
   const Algorithm algorithm = plan.over_all(bytes);
@@ -34,13 +34,13 @@ std::string way(Ranks ranks, const AllreduceOptions& options, size_t bytes) {
   return way(group.communicator(0), options, bytes);
 }
 
-/// On nodes by rank, as `{0, 1, 0, 1}`.
+/// The same for ranks on these nodes, such as `{0, 1, 0, 1}`.
 std::string way_on(const std::vector<int>& nodes, const AllreduceOptions& options) {
   ThreadGroup group(int(nodes.size()));
   return way(PlacedRank(group.communicator(0), nodes), options, kLarge);
 }
 
-/// Where a library can sum.
+/// The same with a library that can sum.
 std::string way_with_library(AllreduceOptions options) {
   ThreadGroup group(4, 10s, 1);
   options.rules = parse_rules("allreduce=mpi:0-max between_nodes=mpi:0-max", "test");
@@ -117,7 +117,7 @@ TEST_CASE("exact mode takes only algorithms that keep its bits", "[collectives]"
   CHECK(way({3, 1}, exact(3, 3), kLarge) == "direct");
   CHECK(way({8, 2}, exact(8, 8), kLarge) == "hierarchical, rabenseifner");
   CHECK(way({6, 2}, exact(6, 6), kLarge) == "hierarchical, direct");
-  CHECK(way({6, 3}, exact(6, 6), kLarge) == "direct");  // a node is no subtree
+  CHECK(way({6, 3}, exact(6, 6), kLarge) == "direct");  // a node is not a subtree
   CHECK(way({7, 2}, exact(7, 7), kLarge) == "direct");
   CHECK(way({4, 1}, with_rules(exact(4, 4), "allreduce=ring:0-max"), kLarge) == "rabenseifner");
   CHECK(way({3, 1}, with_rules(exact(3, 3), "allreduce=tree:0-max"), kLarge) == "tree");
@@ -142,7 +142,7 @@ TEST_CASE("rules are followed where their algorithm can be used", "[collectives]
         "hierarchical, recursive_doubling");
   CHECK(way({4, 4}, with_rules({}, "allreduce=hierarchical:0-max"), kLarge) == "shm");
   CHECK(way({4, 2}, with_rules({}, "allreduce=mpi:0-max"), kLarge) ==
-        "hierarchical, recursive_doubling");  // threads have none
+        "hierarchical, recursive_doubling");  // threads have no such library
   CHECK(way({4, 2}, with_rules({}, "between_nodes=tree:0-8K;direct:8K-max"), kLarge) ==
         "hierarchical, direct");
 }

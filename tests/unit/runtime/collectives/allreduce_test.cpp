@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank `rank`'s values: in [-1, 1), so that the order of sums shows in the bits.
+/// The values of `rank`, in [-1, 1), so that the order of additions changes the bits.
 std::vector<float> values_of(int rank, size_t num_elements) {
   RandomStream random(1, RandomUse::Initialization, uint32_t(rank));
   std::vector<float> values(num_elements);
@@ -81,8 +81,8 @@ const std::vector<RuleSet> kWays = [] {
   return ways;
 }();
 
-/// The sum over `num_leaves` leaves whose values are values_of(leaf), each rank adding up its own
-/// leaves as it should.
+/// The sum over `num_leaves` leaves with the values values_of(leaf); each rank adds up its own
+/// leaves in the required order.
 std::vector<float> reduce_leaves(Communicator& comm, Allreduce& allreduce, size_t num_leaves,
                                  size_t num_elements) {
   const LeafShare share = leaf_share(num_leaves, comm.rank(), comm.size());
@@ -103,7 +103,7 @@ std::vector<float> reduce_leaves(Communicator& comm, Allreduce& allreduce, size_
   return {allreduce.values().begin(), allreduce.values().end()};
 }
 
-/// Written down independently of SumOrder.
+/// Computed independently of SumOrder.
 float tree_sum(const std::vector<float>& leaves) {
   std::vector<float> row = leaves;
   while (row.size() > 1) {
@@ -122,7 +122,8 @@ TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[coll
   const auto algorithm = GENERATE(reduce_fast, reduce_ordered);
   const int num_ranks = GENERATE(1, 2, 3, 4, 7);
   const int ranks_per_node = GENERATE(0, 1);  // shared memory; messages
-  // 0, fewer than ranks, odd, many cache lines, and for the ring parts of more than one message.
+  // None, fewer than ranks, an odd number, many cache lines, and enough for several messages per
+  // part of the ring.
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
 
   ThreadGroup group(num_ranks, 10s, ranks_per_node);
@@ -160,8 +161,7 @@ TEST_CASE("sixteen bits on the wire round each number once, and the sum once", "
     Allreduce allreduce(comm, kElements, {.wire = wire, .rules = rules});
     return reduce(allreduce, values_of(comm.rank(), kElements));
   });
-  // P values of at most 1, or fewer sums of nodes, are rounded relative to themselves; then the
-  // sum.
+  // P values of at most 1, or fewer sums of nodes, are each rounded; then their sum is.
   const bool travels = ranks_per_node != 0 && num_ranks > ranks_per_node;
   const double rounding = travels ? 2 * num_ranks * epsilon : 0;
   const double error = distance(results[0], exact_sum(num_ranks, kElements));
@@ -171,7 +171,7 @@ TEST_CASE("sixteen bits on the wire round each number once, and the sum once", "
 }
 
 TEST_CASE("shared memory sums in rank order", "[collectives]") {
-  // 1 + 2^-24 rounds to 1, twice 2^-24 first would not.
+  // 1 + 2^-24 rounds to 1; adding 2^-24 twice first would not.
   const std::vector<float> values = {1.0f, 0x1p-24f, 0x1p-24f};
   const auto results = on_ranks(3, [&](Communicator& comm) {
     Allreduce allreduce(comm, 1);
@@ -250,7 +250,7 @@ TEST_CASE("starting and polling never wait for a rank that is late", "[collectiv
     Allreduce allreduce(comm, 600);
     while (comm.rank() == 1 && !others_may_start) std::this_thread::yield();
     std::vector<Allreduce::Ticket> tickets;
-    // More than have flags of their own.
+    // More ranges than there are flags.
     for (size_t i = 0; i < 600; ++i) tickets.push_back(allreduce.start(i, 1));
     allreduce.poll();
     bool any_done = false;
@@ -267,7 +267,7 @@ TEST_CASE("starting and polling never wait for a rank that is late", "[collectiv
 
 namespace {
 
-/// A sum in the middle of which the thread that moves messages stays, until it is let go.
+/// A sum that holds up the thread that moves messages until it is released.
 struct LongMove {
   std::thread::id owner = std::this_thread::get_id();
   std::atomic<bool> under_way = false, ends = false, ended_in_time = false;
@@ -314,7 +314,7 @@ TEST_CASE("urgent ranges end even if there are more ranges than flags", "[collec
       std::ranges::fill(allreduce.values(), 1.0f);
       RandomStream random(round, RandomUse::Initialization, uint32_t(comm.rank()));
       for (size_t i = 0; i < kRanges; ++i) {
-        allreduce.start(i, 1, int64_t(i / 4));  // the later, the more urgent
+        allreduce.start(i, 1, int64_t(i / 4));  // later ranges are more urgent
         std::this_thread::sleep_for(std::chrono::microseconds(int(20 * random.uniform())));
       }
       allreduce.finish();
@@ -347,7 +347,7 @@ TEST_CASE("a library's sums begin in the order of their starts, even if some are
   Allreduce allreduce(rank, 100,
                       {.rules = parse_rules("allreduce=recursive_doubling:0-4;mpi:5-max", "test")});
   std::ranges::fill(allreduce.values(), 1.0f);
-  allreduce.start(0, 1, 9);  // by messages: the other does not come
+  allreduce.start(0, 1, 9);  // by messages: the other rank never comes
   for (size_t i = 2; i <= 9; ++i) allreduce.start(10 * i, i, int64_t(i));
   CHECK(rank.sums == std::vector<size_t>{2, 3, 4, 5, 6, 7, 8, 9});
   CHECK(allreduce.values()[98] == 2.0f);
@@ -372,7 +372,7 @@ TEST_CASE("on one node, data moves only when a rank polls", "[collectives]") {
       group, 2, [](Communicator& comm) { return std::make_unique<Allreduce>(comm, size_t(64)); });
   const auto first = ranks[0]->start(0, 64);
   const auto second = ranks[1]->start(0, 64);
-  std::this_thread::sleep_for(50ms);  // time to do wrong
+  std::this_thread::sleep_for(50ms);  // time for a wrong move
   CHECK_FALSE(ranks[0]->done(first));
   CHECK_FALSE(ranks[1]->done(second));
   ranks[0]->poll();
@@ -394,7 +394,7 @@ TEST_CASE("sums are consumed by the thread that waits for them, not by the one t
     };
     Allreduce allreduce(comm, kRanges, {}, consume);
     for (size_t i = 0; i < kRanges; ++i) allreduce.start(i, 1);
-    std::this_thread::sleep_for(20ms);  // so that there is something that was moved
+    std::this_thread::sleep_for(20ms);  // time for the other thread to move something
     allreduce.finish();
     return consumed;
   });
@@ -406,13 +406,13 @@ TEST_CASE("the most urgent ranges are summed before others that were started ear
   constexpr size_t kRanges = 16;
   const bool urgent = GENERATE(true, false);
   std::atomic<int> started = 0;
-  const auto orders = on_ranks(2, [&](Communicator& comm) {  // on one node nobody moves but these
+  const auto orders = on_ranks(2, [&](Communicator& comm) {  // one node: only ranks move
     std::vector<size_t> order;
     const auto consume = [&](size_t first, std::span<const float> sums) {
       if (!sums.empty()) order.push_back(first / 64);
     };
     Allreduce allreduce(comm, kRanges * 64, {}, consume);
-    while (started < comm.rank()) std::this_thread::yield();  // rank 1 sums whatever it starts
+    while (started < comm.rank()) std::this_thread::yield();  // rank 1 sums at once
     for (size_t i = 0; i < kRanges; ++i) allreduce.start(i * 64, 64, urgent ? int64_t(i) : 0);
     for (++started; started < 2;) std::this_thread::yield();
     allreduce.finish();
@@ -425,11 +425,11 @@ TEST_CASE("the most urgent ranges are summed before others that were started ear
 
 namespace {
 
-/// Sums that end when they are told to, and how often each was polled.
+/// Sums that end on command, with the number of polls of each.
 struct HeldSums {
-  std::array<std::atomic<int>, 16> polls{};  // by the first element
+  std::array<std::atomic<int>, 16> polls{};  // indexed by the first element
   std::array<std::atomic<bool>, 16> end{};
-  std::atomic<bool> fail = false;  // the first of them
+  std::atomic<bool> fail = false;  // makes the first one fail
 };
 
 Task hold(HeldSums& sums, size_t first) {
@@ -448,13 +448,13 @@ TEST_CASE("at most four ranges are under way: the most urgent ones and the oldes
   HeldSums sums;
   AllreduceOptions options;
   options.by_messages = [&](Link, size_t first, std::span<float>) { return hold(sums, first); };
-  Allreduce allreduce(group.communicator(0), 16, std::move(options));  // the other has died
+  Allreduce allreduce(group.communicator(0), 16, std::move(options));  // the other rank has died
   for (size_t i = 0; i < 6; ++i) allreduce.start(i, 1);
   CHECK(sums.polls[3] > 0);
   CHECK(sums.polls[4] == 0);
   CHECK(sums.polls[5] == 0);
 
-  // What is less urgent stops in the middle, but for the first of all.
+  // Less urgent ranges stop in the middle, except for the oldest.
   for (size_t i = 6; i < 10; ++i) allreduce.start(i, 1, 1);
   for (size_t i = 6; i < 10; ++i) CHECK(sums.polls[i] > 0);
   std::array<int, 10> before{};
@@ -462,7 +462,7 @@ TEST_CASE("at most four ranges are under way: the most urgent ones and the oldes
   allreduce.start(10, 1);
   for (size_t i = 0; i < 10; ++i) CHECK((sums.polls[i] > before[i]) == (i == 0 || i >= 6));
 
-  // What ends makes room: 6, 9, the first, and one more are left.
+  // Finished ranges make room: 6, 9, the oldest, and one more are left.
   sums.end[7] = true;
   sums.end[8] = true;
   allreduce.start(11, 1);
@@ -518,7 +518,7 @@ TEST_CASE("a rank that does not take part is named", "[collectives]") {
 TEST_CASE("leaves are added along one tree, on any ranks and by any algorithm", "[collectives]") {
   const size_t num_leaves = GENERATE(1, 2, 3, 5, 6, 8, 16);
   const int num_ranks = GENERATE(1, 2, 3, 4, 7, 8);
-  const int ranks_per_node = GENERATE(0, 1, 2, 3, 4);  // all of them; messages; two levels
+  const int ranks_per_node = GENERATE(0, 1, 2, 3, 4);  // one node; messages; two levels
   const RuleSet rules = GENERATE(from_range(kWays));
   constexpr size_t kElements = 37;
 

@@ -9,7 +9,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// A way whose calls all take as long.
+/// An algorithm whose calls all take the same time.
 MeasuredWay way(Algorithm algorithm, double seconds) { return {algorithm, seconds, seconds}; }
 
 constexpr auto kTree = Algorithm::Tree, kRing = Algorithm::Ring, kDirect = Algorithm::Direct;
@@ -38,7 +38,7 @@ TEST_CASE("rules between nodes count the bytes of the slices that travel", "[col
 TEST_CASE("an algorithm that is hardly faster does not replace that of the smaller size",
           "[collectives]") {
   FastestWays fastest;
-  fastest.add(64, std::vector{way(kRing, 100), way(kTree, 99)});  // of the first size the fastest
+  fastest.add(64, std::vector{way(kRing, 100), way(kTree, 99)});  // the first size gets its fastest
   CHECK(fastest.add(256, std::vector{way(kRing, 96), way(kTree, 100)}) == 1);
   CHECK(fastest.add(1024, std::vector{way(kRing, 94), way(kTree, 100)}) == 0);
   CHECK(fastest.rules() == Rules{{kTree, 0, 256}, {kRing, 256, SIZE_MAX}});

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kElements = 48;  // three cache lines
 
-/// What each of `ranks` ranks of a node has, for one thread that plays all of them.
+/// The memory of `ranks` ranks of a node, for one thread that plays all of them.
 std::vector<NodeMemory> memory_of(ThreadGroup& group, int ranks) {
   return on_ranks(group, ranks, [&](Communicator& comm) {
     return NodeMemory(comm, kElements, DataType::Float32, std::vector<size_t>(size_t(ranks), 2));
@@ -84,7 +84,7 @@ TEST_CASE("a rank waits only for those that have a share of a sum", "[collective
   const Range line = {16, 16, 1}, lines = {0, kElements, 2};
   REQUIRE(ranks[0].share(line, 0, 2).count == 0);
   auto for_line = ranks[0].all_reduced(line, 2);
-  CHECK(for_line.poll() == Progress::Some);  // not for rank 0
+  CHECK(for_line.poll() == Progress::Some);  // it does not wait for rank 0
   CHECK(for_line.peer() == 1);
   ranks[1].announce(Stage::Reduced, line);
   CHECK(for_line.poll() == Progress::Done);  // nor for rank 2

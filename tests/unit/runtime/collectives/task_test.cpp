@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Says None and Some in turn for some time.
+/// Alternates between None and Some for some time.
 class Slow final : public Wait {
  public:
   explicit Slow(std::chrono::milliseconds duration)
@@ -53,7 +53,7 @@ TEST_CASE("a task begins with its first poll, and each poll advances it as far a
   Task task = wait_for(first, second, begun);
   CHECK(begun == 0);
   CHECK(task.peer() == -1);
-  CHECK(task.poll() == Progress::Some);  // it began
+  CHECK(task.poll() == Progress::Some);  // the task began
   CHECK(begun == 1);
   CHECK(task.peer() == 5);
   CHECK(task.poll() == Progress::None);

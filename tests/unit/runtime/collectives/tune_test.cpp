@@ -25,7 +25,7 @@ TEST_CASE("tuning measures all usable algorithms, and all ranks get the same rul
   const int ranks_per_node = GENERATE(1, 2, 4);
   ThreadGroup group(4, 10s, ranks_per_node);
   std::vector<std::string> ways;  // of rank 0
-  bool fastest_first = false;     // of the smallest size the fastest is taken
+  bool fastest_first = false;     // the smallest size gets its fastest algorithm
   const auto rules = on_ranks(group, 4, [&](Communicator& comm) {
     return to_text(tune(comm, 256, 0, [&](const TuneLine& line) {
       if (comm.rank() != 0) return;

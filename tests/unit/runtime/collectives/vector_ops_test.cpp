@@ -13,10 +13,10 @@ using dlflow::test::as_type;
 
 namespace {
 
-constexpr size_t kGuard = 40;  // numbers before and behind, more than a vector has
+constexpr size_t kGuard = 40;  // numbers before and after, more than a vector holds
 constexpr float kGuardNumber = 77;
 
-/// Numbers of a type between others that nobody is to touch.
+/// Numbers of a type between guards that must not change.
 class Guarded {
  public:
   Guarded(DataType type, const std::vector<float>& numbers)
@@ -24,7 +24,7 @@ class Guarded {
 
   Values values() { return all().subrange(kGuard, count_); }
 
-  /// As floats; nothing if a guard has changed.
+  /// The numbers as floats; nothing if a guard has changed.
   std::vector<float> numbers() {
     const std::vector<std::byte> expected = as_type(type_, with_guards(std::vector<float>(count_)));
     const auto same = [&](size_t first) {
@@ -57,7 +57,7 @@ class Guarded {
   DataType type_;
 };
 
-/// Small whole numbers: exact in every type, and their sums, too.
+/// Small whole numbers: these and their sums are exact in every type.
 std::vector<float> numbers_of(int part, size_t count) {
   std::vector<float> numbers(count);
   for (size_t i = 0; i < count; ++i) numbers[i] = float((i * 5 + size_t(part) * 3) % 11);
@@ -73,7 +73,7 @@ std::vector<float> sum_of(int parts, size_t count) {
   return sum;
 }
 
-/// One, less and more than a vector and than the blocks of several loops.
+/// Sizes of one, below and above a vector and the blocks of several loops.
 size_t any_count() {
   return GENERATE(size_t(1), size_t(15), size_t(512), size_t(513), size_t(1024), size_t(2500));
 }

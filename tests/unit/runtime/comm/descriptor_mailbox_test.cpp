@@ -16,7 +16,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// A pipe whose writing end is sent, and whose reading end shows who has it.
+/// A pipe whose writing end is sent, and whose reading end shows which process has it.
 struct Pipe {
   int ends[2] = {-1, -1};
   Pipe() { REQUIRE(::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0); }
@@ -32,7 +32,7 @@ struct Pipe {
   }
 };
 
-/// What `work` returns in a process of its own.
+/// The result of `work` in a child process.
 int status_of(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(work());
@@ -41,7 +41,7 @@ int status_of(const std::function<int()>& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// 0: it was sent, 1: refused.
+/// Returns 0 if it was sent, 1 if it was refused.
 int send_from(const DescriptorMailbox& mailbox, int32_t sender, int descriptor) {
   try {
     DescriptorMailbox::send(mailbox.address(), sender, descriptor);

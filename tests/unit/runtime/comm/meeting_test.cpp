@@ -21,7 +21,7 @@ using dlflow::test::error_of;
 
 namespace {
 
-/// Returns what each rank receives, or throws.
+/// Returns the addresses that each rank receives, or throws.
 std::vector<std::string> told(const std::filesystem::path& file, int ranks) {
   std::vector<std::string> lists{size_t(ranks)};
   {
@@ -55,7 +55,7 @@ TEST_CASE("ranks that meet learn the addresses of all", "[comm]") {
 TEST_CASE("files of an earlier start mislead no rank", "[comm]") {
   const test::TempDir folder;
   const std::filesystem::path file = folder.path() / "ranks";
-  const Listener stranger = listen_anywhere();  // who has its port by now, and says nothing
+  const Listener stranger = listen_anywhere();  // a silent process that has the port now
   const Endpoint earlier = endpoint_of(stranger);
   SECTION("they name an unused port") { write_file_atomic(file, "0123 here 9 127.0.0.1"); }
   SECTION("they name a stranger's port") { write_file_atomic(file, to_string(earlier)); }

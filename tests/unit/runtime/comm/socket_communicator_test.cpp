@@ -27,8 +27,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What each of as many ranks throws as `memories` names, each in a thread of its own; empty:
-/// nothing.
+/// Runs one rank per element of `memories`, each in a thread, and returns their errors; empty:
+/// none.
 std::vector<std::string> errors_of(const std::vector<std::string>& memories,
                                    const std::function<void(SocketCommunicator&)>& work,
                                    std::chrono::milliseconds timeout = 20s) {
@@ -92,7 +92,7 @@ TEST_CASE("early messages are kept, in order within each channel", "[comm]") {
               transfers.push_back(comm.start_send(bytes_of(values[size_t(i)]), 1, 7 + i % 2));
             }
           } else {
-            std::this_thread::sleep_for(20ms);  // any order is right; this one is the usual one
+            std::this_thread::sleep_for(20ms);  // any order is right; this one is usual
             for (int i = 0; i < kMessages; i += 2)
               transfers.push_back(comm.start_receive(bytes_of(values[size_t(i + 1)]), 0, 8));
             for (int i = 0; i < kMessages; i += 2)
@@ -137,7 +137,7 @@ TEST_CASE("messages of a rank that ended arrive, and a wait for more names it", 
 }
 
 TEST_CASE("a rank that ended before anybody was connected to it is named", "[comm]") {
-  // Of 8 ranks a barrier connects 0 to 1, 2, 4, 6 and 7.
+  // A barrier of 8 ranks connects rank 0 to 1, 2, 4, 6 and 7.
   const auto errors = errors_of(std::vector<std::string>(8, ""), [](Communicator& comm) {
     if (comm.rank() == 0) comm.receive({}, 3);
   });
@@ -232,7 +232,7 @@ TEST_CASE("a rank that does not come is named", "[comm]") {
 TEST_CASE("a descriptor that a rank's child keeps open does not hide the rank's death", "[comm]") {
   SocketEndpoint own, other;
   const std::vector<std::string> texts = {own.text(), other.text()};
-  int end[2];  // open for as long as the grandchild is to live
+  int end[2];  // open for as long as the grandchild should live
   REQUIRE(::pipe(end) == 0);
   const pid_t rank1 = ::fork();
   if (rank1 == 0) {

@@ -1,4 +1,4 @@
-// The few numbers of a long range among which the largest are.
+// The few candidates in a long range that contain the largest numbers.
 #include "runtime/compress/candidates.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kLong = 1'000'007;
 
-/// Ranges of which a sample says little, or the wrong thing.
+/// Ranges that a sample describes badly or wrongly.
 std::vector<float> misleading(const std::string& kind) {
   std::vector<float> values = some_gradients(kLong, 1);
   const auto by_magnitude = [](float a, float b) { return std::fabs(a) < std::fabs(b); };

@@ -1,4 +1,4 @@
-// Compression where training meets it: in the place of the all-reduce in a Reducer.
+// Compression as training uses it: in place of the all-reduce in a Reducer.
 #include "runtime/compress/compressed_sum.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<float> gradient_of(size_t parameter, int rank, uint32_t step) {
   return some_gradients(kSizes[parameter], uint32_t(10 * parameter + size_t(rank)), step);
 }
 
-/// Of one rank: the sums of each step, if it got them, and what it has left.
+/// The result of one rank: the sums of each step, if it gets them, and its residual.
 struct Outcome {
   std::vector<std::vector<float>> sums;
   std::vector<float> residual, velocity;
@@ -33,7 +33,7 @@ struct Setting {
   Compression how;
   int num_ranks = 2, ranks_per_node = 1;
   size_t bucket_bytes = 1 << 20;
-  bool same_gradients = false;  ///< on all ranks, those of rank 0
+  bool same_gradients = false;  ///< all ranks have those of rank 0
 };
 
 CompressedGradients compressed(const Compression& how) {
@@ -84,7 +84,7 @@ std::vector<Outcome> outcomes(const Setting& setting) {
                   [&](Communicator& comm) { return reduce(comm, setting); });
 }
 
-/// Of all ranks in that step.
+/// The dense sum over all ranks in that step.
 std::vector<float> dense_sum_of(int num_ranks, uint32_t step) {
   const FlatLayout layout(kSizes);
   std::vector<float> sum(layout.num_elements());
@@ -239,12 +239,13 @@ TEST_CASE("DGC gives momentum to uncompressed gradients, but not to statistics",
 }
 
 TEST_CASE("DGC sends accumulated velocities, and clears those it sent", "[compress]") {
-  // Of ranks that do the same, written down again: u = m u + g; v += u; send the largest of v.
+  // An independent computation for ranks with equal gradients: u = m u + g; v += u; send the
+  // largest of v.
   const float momentum = 0.9f;
   Setting setting{.how = {.method = CompressionMethod::Dgc,
                           .aggregation = Aggregation::AllGather,
                           .density = 0.1,
-                          .clip = 0.5,  // over the root of 4 ranks
+                          .clip = 0.5,  // divided by the root of 4 ranks
                           .momentum = momentum},
                   .num_ranks = 4,
                   .same_gradients = true};

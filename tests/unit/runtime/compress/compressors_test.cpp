@@ -1,4 +1,4 @@
-// Each method against a plain reference, and what all of them promise.
+// Tests each method against a plain reference, and the guarantees of all methods.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -107,7 +107,7 @@ TEST_CASE("MSTopK sends as many as asked for where numbers are equal", "[compres
   SECTION("more than requested share the largest value") { values[count / 2] = value / 2; }
   SECTION("one is smaller and one is larger") {
     values.front() = value / 2;
-    values.back() = value * 1.5f;  // of the last: infinite
+    values.back() = value * 1.5f;  // infinite for 3e38
   }
   const auto found = indices_of(*make_ms_top_k(), values, at_density(density));
   CHECK(found.size() == num_sent(count, density));
@@ -223,7 +223,7 @@ TEST_CASE("a message passes on a NaN or an infinity at any place", "[compress]")
   const auto compressor = make_compressor(method);
   CAPTURE(int(method));
   const float broken = GENERATE(as<float>{}, kNan, kInf, -kInf);
-  const size_t count = GENERATE(2, 1000);  // of 2 one is sent
+  const size_t count = GENERATE(2, 1000);  // one of 2 is sent
   const size_t place = GENERATE(0, 123, 999);
   std::vector<float> values = some_gradients(count, 1);
   values[place % count] = broken;

@@ -1,4 +1,4 @@
-// Every way to add compressed gradients, on threads, against a dense sum.
+// Tests every way to add compressed gradients, on threads, against a dense sum.
 #include "runtime/compress/message_sum.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct Outcome {
   std::vector<float> sum, error;
 };
 
-/// What each rank ends with after one step of `some_gradients`.
+/// The result of each rank after one step of `some_gradients`.
 std::vector<Outcome> outcomes(const Case& c, int num_ranks, size_t count, double density) {
   return on_ranks(num_ranks, [&](Communicator& comm) {
     const auto compressor = make_compressor(c.method);
@@ -101,7 +101,7 @@ TEST_CASE("the sum and the residuals add up to the dense sum", "[compress]") {
 TEST_CASE("a long range of rounded gradients is summed as short ones are", "[compress]") {
   const Case c = GENERATE(from_range(kRounding));
   const int num_ranks = GENERATE(1, 2, 3);
-  // Parts of 2^18 numbers a rank; the last one is so short that most ranks have no share of it.
+  // Parts of 2^18 numbers per rank; the last part is so short that most ranks have no share of it.
   const size_t count = size_t(num_ranks) * (size_t{2} << 18) + 37;
   INFO(c.name);
   const auto ranks = outcomes(c, num_ranks, count, 1);
@@ -146,7 +146,8 @@ TEST_CASE("a global top-k keeps as many numbers as one rank sends", "[compress]"
 }
 
 TEST_CASE("a global top-k of two ranks gives the values computed by hand", "[compress]") {
-  // Of each rank the two largest; of their sum {5, 4, -6} the two largest; 4 goes back to rank 0.
+  // Each rank sends its two largest; the two largest of their sum {5, 4, -6} stay; 4 goes back to
+  // rank 0.
   const std::vector<std::vector<float>> gradients = {{5, 4, 1, 0}, {1, 0, -6, -2}};
   const auto ranks = on_ranks(2, [&](Communicator& comm) {
     Outcome outcome{std::vector<float>(4), gradients[size_t(comm.rank())]};

@@ -13,7 +13,7 @@ using namespace dlflow::test;
 
 namespace {
 
-/// Row after row.
+/// A matrix stored row by row.
 Matrix plain_matrix(size_t first, uint32_t rows, uint32_t columns) {
   Matrix matrix{first, {}, {}};
   for (uint32_t r = 0; r < rows; ++r) matrix.rows.push_back(r * columns);
@@ -25,8 +25,8 @@ struct Outcome {
   std::vector<float> sum, error;
 };
 
-/// Of `steps` steps over `num_ranks` ranks, each of which brings `gradient(rank, step)`: the sums
-/// of all steps, and what each rank has left.
+/// Runs `steps` steps over `num_ranks` ranks with the gradients `gradient(rank, step)`. Returns the
+/// sums of all steps, and each rank's residual.
 template <typename Gradient>
 std::vector<Outcome> outcomes(int num_ranks, const std::vector<Matrix>& matrices, size_t rank,
                               uint32_t steps, Gradient gradient) {
@@ -70,7 +70,7 @@ TEST_CASE("columns become orthonormal, and dependent ones become zero", "[compre
 TEST_CASE("matrices of the requested rank are sent without loss", "[compress]") {
   const int num_ranks = GENERATE(1, 2, 3, 4, 5, 8);
   constexpr uint32_t kRows = 23, kColumns = 41;
-  const auto gradient = [&](uint32_t rank, uint32_t) {  // the same two columns times others
+  const auto gradient = [&](uint32_t rank, uint32_t) {  // the same two columns with other factors
     const auto left = some_gradients(2 * kRows, 100), right = some_gradients(2 * kColumns, rank);
     std::vector<float> product(kRows * kColumns);
     for (size_t r = 0; r < kRows; ++r) {
@@ -97,7 +97,7 @@ TEST_CASE("matrices of the requested rank are sent without loss", "[compress]") 
 TEST_CASE("PowerSGD's sums and residuals add up to all gradients", "[compress]") {
   const int num_ranks = GENERATE(1, 2, 3, 5, 8);
   const size_t rank = GENERATE(1, 2, 100);
-  // Two matrices, one of which has but two columns, and padding that stays as it is.
+  // Two matrices, one with only two columns, and padding that must not change.
   const std::vector<Matrix> matrices = {plain_matrix(0, 20, 30), plain_matrix(608, 40, 2)};
   constexpr size_t kCount = 700;
   constexpr uint32_t kSteps = 10;
@@ -147,7 +147,7 @@ TEST_CASE("a matrix may lie in memory column after column", "[compress]") {
 }
 
 TEST_CASE("PowerSGD draws its first columns from the seed, with both signs", "[compress]") {
-  // A single column is what is drawn, but for its length: the sum shows it, and so do all ranks.
+  // A single column is the drawn one with another length: the sum shows it on all ranks.
   constexpr uint32_t kColumns = 200;
   std::vector<float> gradient(2 * kColumns);
   for (uint32_t c = 0; c < kColumns; ++c) {
@@ -171,7 +171,7 @@ TEST_CASE("PowerSGD draws its first columns from the seed, with both signs", "[c
     const double first = std::fabs(ranks[0][0]), second = std::fabs(ranks[0][kColumns]);
     second_counts += second > first ? 1 : 0;
   }
-  // By chance either is the larger; of columns that are all positive the mean always is.
+  // Either can be larger by chance; if all columns were positive, the mean would always be.
   CHECK(second_counts >= 2);
   CHECK(second_counts <= 18);
 }

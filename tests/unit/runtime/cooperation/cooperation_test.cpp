@@ -1,4 +1,4 @@
-// What holds for every way to cooperate.
+// Tests for all ways to cooperate.
 #include "runtime/cooperation/cooperation.h"
 
 #include <cmath>

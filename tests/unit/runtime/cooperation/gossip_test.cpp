@@ -15,7 +15,7 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
-/// What round `round` multiplies the ranks' states by.
+/// The matrix by which round `round` multiplies the ranks' states.
 Matrix mixing(uint64_t round, int ranks) {
   const auto size = static_cast<size_t>(ranks);
   Matrix matrix(size, std::vector<double>(size));
@@ -147,7 +147,7 @@ TEST_CASE("all ranks come to the same meeting within L exchanges after any rank'
     Gossip gossip({.kind = CooperationOptions::Kind::Gossip, .every = every}, comm, {}, timeline);
     test::FakeLearner* self = nullptr;
     test::FakeLearner learner(8, 1, true, [&](auto weights) {
-      // The last rank says so, too, some steps later.
+      // The last rank also calls, some steps later.
       const bool calls = comm.rank() == caller || comm.rank() + 1 == ranks;
       const uint64_t from = comm.rank() == caller ? called : called + 2;
       if (calls && self->steps() + 1 >= from) self->report.stops = 1;
@@ -162,7 +162,7 @@ TEST_CASE("all ranks come to the same meeting within L exchanges after any rank'
     CHECK(result.steps == result.meeting.done);
     CHECK(result.meeting.report.stops >= 1);
   }
-  // The next exchange carries it; all know it with the L-th.
+  // The next exchange carries the call; all ranks have it after the L-th.
   const uint64_t next = (called + every - 1) / every;
   CHECK(results[0].meeting.done == (next + uint64_t(exchange_rounds(ranks)) - 1) * every);
 }

@@ -41,7 +41,7 @@ TEST_CASE("averaging leaves the mean of all ranks' weights, with the same bits, 
 
 namespace {
 
-/// How many steps a rank made before each meeting, in an epoch of 10 steps from `done` on.
+/// The number of steps of a rank before each meeting, in an epoch of 10 steps from `done` on.
 std::vector<uint64_t> meetings(const CooperationOptions& options, uint64_t epoch, uint64_t done) {
   const auto results = test::on_ranks(3, [&](Communicator& comm) {
     Timeline timeline;

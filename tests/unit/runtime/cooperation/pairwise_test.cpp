@@ -25,8 +25,8 @@ struct PairsEnd {
   std::vector<float> weights;
 };
 
-/// A training on `ranks`; rank r begins with the weights r. `step` is called in each, and
-/// `gradient` is that of every number.
+/// Trains on `ranks` ranks; rank r starts with weights of r. `step` is called in each step, and
+/// `gradient` gives all elements of the gradient.
 std::vector<PairsEnd> train_in_pairs(int ranks, const Stretch& stretch,
                                      const std::function<void(int, test::FakeLearner&)>& step,
                                      const std::function<float(int)>& gradient) {

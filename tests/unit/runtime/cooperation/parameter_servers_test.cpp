@@ -24,7 +24,7 @@ CooperationOptions servers(int number, std::optional<uint64_t> staleness) {
       .kind = CooperationOptions::Kind::ParameterServer, .servers = number, .staleness = staleness};
 }
 
-/// Down from the weights to `goal`.
+/// The gradient that leads from the weights to `goal`.
 std::vector<float> towards(float goal, std::span<const float> weights) {
   std::vector<float> gradient(weights.begin(), weights.end());
   for (float& g : gradient) g -= goal;
@@ -35,7 +35,8 @@ struct Trained {
   std::vector<float> weights, velocity;
 };
 
-/// What each rank has after `steps` steps of 37 weights from 10 on, worker r towards r.
+/// Each rank's result after `steps` steps of 37 weights that start at 10, with worker r moving
+/// towards r.
 std::vector<Trained> train(int ranks, const CooperationOptions& options, uint64_t steps) {
   return test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
@@ -60,7 +61,7 @@ TEST_CASE("a worker more than the bound ahead of the slowest has to wait", "[coo
   CHECK_FALSE(staleness.may_go_on(0));
   CHECK(staleness.may_go_on(1));
   staleness.step_of(1);
-  CHECK_FALSE(staleness.may_go_on(0));  // of the slowest, not of the next
+  CHECK_FALSE(staleness.may_go_on(0));  // the slowest counts, not the next one
   staleness.step_of(2);
   CHECK(staleness.may_go_on(0));
   CHECK(staleness.slowest() == 11);
@@ -126,7 +127,8 @@ TEST_CASE("with staleness, all ranks end with the same weights, near the common 
   const std::optional<uint64_t> staleness =
       GENERATE(std::optional<uint64_t>(2), std::optional<uint64_t>());
   const auto ranks = train(workers + number, servers(number, staleness), 300);
-  // Unbounded, one worker may make its last steps alone, and then the weights are near its goal.
+  // With an unbounded staleness, one worker may make its last steps alone, and the weights end near
+  // its goal.
   const float middle = float(workers - 1) / 2;
   const double away = 0.25 * workers + (staleness ? 0 : middle);
   for (const Trained& rank : ranks) {
@@ -157,9 +159,9 @@ TEST_CASE("the fastest worker gets ahead of the slowest up to the bound, and no 
            seen < ahead && !furthest.compare_exchange_weak(seen, ahead);) {
       }
       if (self == 0 && done[0] == 0) {
-        // The slow one ends its first step only when another has begun all that it may.
+        // The slow worker ends its first step only after another has begun all steps that it may.
         while (done[1] <= bound) std::this_thread::yield();
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to do wrong
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time for a step too many
       }
       ++done[self];
       return std::vector<float>(w.size());
@@ -273,7 +275,7 @@ TEST_CASE("a server without messages gives up and names the slowest worker", "[c
     Timeline timeline;
     ParameterServers way(servers(1, 0), comm, timeline);
     test::FakeLearner learner(8, 1, false, [](auto w) { return std::vector<float>(w.size()); });
-    if (comm.rank() == 0) return "";  // it has died
+    if (comm.rank() == 0) return "";  // this rank has died
     try {
       way.advance(learner, {0, 0, 5});
     } catch (const Error& e) {
@@ -286,7 +288,7 @@ TEST_CASE("a server without messages gives up and names the slowest worker", "[c
 
 namespace {
 
-/// What `worker` sends in a step, to server 3; it lies there until the server looks.
+/// Sends the message of `worker` in a step to server 3, where it waits until the server looks.
 void send_push(const Link& worker, const Push& push, const std::vector<float>& gradient) {
   (void)worker.send(std::as_bytes(std::span(&push, 1)), 3);
   (void)worker.send(std::as_bytes(std::span(gradient)), 3);
@@ -335,7 +337,7 @@ TEST_CASE("a server does not give up while workers push, for however long", "[co
 
 namespace {
 
-/// A learner whose server takes long over the first push.
+/// A learner whose server takes long for the first push.
 class SlowAtFirst final : public test::FakeLearner {
  public:
   explicit SlowAtFirst(std::chrono::milliseconds first)
@@ -354,13 +356,13 @@ class SlowAtFirst final : public test::FakeLearner {
 }  // namespace
 
 TEST_CASE("a server measures its wait from the last push", "[cooperation]") {
-  constexpr std::chrono::milliseconds kTimeout = std::chrono::seconds(4);  // of a busy machine, too
+  constexpr std::chrono::milliseconds kTimeout = std::chrono::seconds(4);  // for busy machines
   ThreadGroup group(4, kTimeout);
   const std::vector<Link> links = links_of(group, 4);
   Lifeline lifeline;
   group.communicator(3).set_lifeline(&lifeline);
   const std::jthread worker([&](const std::stop_token& stop) {
-    for (uint32_t step = 0; step < 2; ++step) {  // each while the server waits for it
+    for (uint32_t step = 0; step < 2; ++step) {  // each push comes while the server waits for it
       while (!lifeline.waits() || lifeline.num_waits() < step) {
         if (stop.stop_requested()) return;
         std::this_thread::yield();
