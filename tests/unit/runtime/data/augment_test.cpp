@@ -86,7 +86,7 @@ TEST_CASE("each pixel of a changed mask has the class of the nearest pixel", "[d
   const std::vector<float> mask = {0, 1, 2, 3, 4, 5, 6, 7, 8};
   std::vector<float> output(9);
   ImageChange change;
-  change.crop = {0, 1, 2, 2};  // rows 0 and 1, columns 1 and 2: places -1/6, 1/2, 7/6 in it
+  change.crop = {0, 1, 2, 2};  // rows 0 and 1, columns 1 and 2; sampled at -1/6, 1/2, 7/6
   change_mask(change, {1, 3, 3}, mask.data(), output.data());
   CHECK(output == std::vector<float>{1, 2, 2, 4, 5, 5, 4, 5, 5});
   change.flip = true;
@@ -104,7 +104,7 @@ TEST_CASE("each pixel of a changed mask has the class of the nearest pixel", "[d
 }
 
 TEST_CASE("a mask gets exactly its picture's changes", "[data]") {
-  // A picture of large squares: away from their edges it shows the class that the mask has.
+  // A picture of large squares: away from their edges, its values must equal the mask's classes.
   constexpr ImageShape kShape = {1, 24, 24};
   std::vector<float> classes(24 * 24), picture(24 * 24), mask(24 * 24);
   for (size_t i = 0; i < classes.size(); ++i) {
@@ -135,7 +135,7 @@ TEST_CASE("a mask gets exactly its picture's changes", "[data]") {
   }
 }
 
-// The numbers that are expected below are those of torchvision 0.14.
+// The expected numbers below are those of torchvision 0.14.
 TEST_CASE("a crop is enlarged to the whole image, between pixels", "[data]") {
   const std::vector<uint8_t> image = {1, 2, 30, 4, 50, 6, 70, 8, 9};
   Pixels output(9);
@@ -164,7 +164,9 @@ TEST_CASE("an image is rotated counterclockwise around its middle", "[data]") {
   std::vector<float> output(25);
   apply_change(change, {1, 5, 5}, white.data(), output.data());
   CHECK(output[12] == 1);
-  for (const size_t corner : {0, 4, 20, 24}) CHECK(output[corner] == 0);  // black moves in
+  for (const size_t corner : {0, 4, 20, 24})
+    CHECK(output[corner] == 0);  // the corners are filled
+                                 // with black
 }
 
 TEST_CASE("brightness, contrast and saturation are those of torchvision", "[data]") {

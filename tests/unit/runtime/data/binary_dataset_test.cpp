@@ -39,7 +39,7 @@ std::string content_of(const Dataset& dataset, size_t chunk_bytes = kChunkBytes)
   return read_file(folder.path() / "train.dlset");
 }
 
-/// `content` with `bytes` at `offset` and the hash that makes it whole again.
+/// Returns `content` with `bytes` at `offset` and a correct hash.
 std::string changed(std::string content, size_t offset, const std::string& bytes) {
   content.replace(offset, bytes.size(), bytes);
   return content.replace(40, 64, sha256_hex(content.substr(0, 40) + content.substr(104)));
@@ -50,7 +50,7 @@ std::string dataset_error(const std::string& content) {
                         Errc::Corrupt);
 }
 
-/// `content` must be refused with any byte changed, and when it is cut off anywhere.
+/// Checks that `content` is refused if any byte is changed, or if it is cut off anywhere.
 void check_damage_is_refused(const std::string& content) {
   for (size_t i = 0; i < content.size(); ++i) {
     std::string damaged = content;

@@ -33,7 +33,7 @@ const std::vector<std::string>& files() {
   return all;
 }
 
-/// Of any bytes: what is in them is looked at when a sample is.
+/// A source of arbitrary bytes: a picture is only decoded when its sample is read.
 SampleSource source_of_files(const std::vector<std::string>& pictures,
                              ImageShape shape = {3, 16, 24}) {
   SampleSource source;
@@ -169,7 +169,7 @@ TEST_CASE("each chunk of pictures has a hash, and is found by a picture's addres
   const test::TempDir folder;
   const std::vector<std::string> pictures = {"abc", "defgh", "i", "jklmnopqrstu", "vw"};
   const SampleSource source = source_of_files(pictures);
-  write_binary_dataset(folder.path() / "train.dlset", source, 0, 5, 9);  // 2 a chunk
+  write_binary_dataset(folder.path() / "train.dlset", source, 0, 5, 9);  // 2 per chunk
   const ChunkedDataset chunked(folder.path(), Split::Train);
   REQUIRE(chunked.num_chunks() == 3);
   const std::string content = read_file(folder.path() / "train.dlset");

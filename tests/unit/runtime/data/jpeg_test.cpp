@@ -16,8 +16,8 @@ namespace {
 
 using Values = std::vector<uint8_t>;
 
-/// The sample of a view, each value worked out by the definition of the triangle filter, from the
-/// whole picture (H, W, C).
+/// The sample of a view of the whole picture (H, W, C), computed by the definition of the triangle
+/// filter.
 Values by_definition(const Values& picture, const ImageShape& from, const PictureView& view) {
   const auto weights = [](const PictureAxis& axis, size_t i) {
     const double width = std::max(axis.scale, 1.0),
@@ -147,7 +147,7 @@ TEST_CASE("pictures that are much too large are made smaller by the decoder", "[
   CHECK(reduction_of(view_of(CropBox{0, 0, 48, 90}, {3, 24, 24})) == 2);
   CHECK(reduction_of(view_of(CropBox{0, 0, 96, 96}, {3, 24, 24})) == 4);
   CHECK(reduction_of(view_of(CropBox{0, 0, 9000, 9000}, {3, 24, 24})) == 8);
-  // Smooth, so that the two ways to make it smaller hardly differ.
+  // A smooth picture, for which both ways to scale it down hardly differ.
   const uint32_t side = GENERATE(64u, 131u, 250u);
   test::JpegFile picture{{3, side, side}, {}};
   for (uint32_t i = 0; i < side * side * 3; ++i) {
@@ -176,7 +176,7 @@ TEST_CASE("extra bytes between two parts of a JPEG file change no pixel", "[jpeg
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const std::string file = jpeg_file(test::scenery(20, 20, 3));
   std::string longer = file;
-  longer.insert(20, 2, '\0');  // behind the first segment
+  longer.insert(20, 2, '\0');  // after the first segment
   CHECK(JpegReader(longer, "a").read_all() == JpegReader(file, "a").read_all());
 }
 

@@ -12,7 +12,7 @@ namespace {
 constexpr ImageShape kShape = {2, 8, 8};
 constexpr size_t kValues = 128, kClasses = 4;
 
-/// Image i has i everywhere, and label i.
+/// A leaf in which image i has the value i everywhere, and the label i.
 struct LabelledLeaf {
   std::vector<uint32_t> samples;
   std::vector<float> images, shares;
@@ -71,7 +71,7 @@ TEST_CASE("shares of classes are mixed as their images are", "[data]") {
   leaf.shares = {0.5, 0.25, 0.25, 0, 0, 0, 0.5, 0.5};
   leaf.mix_as({.mixup = 1});
   for (size_t i = 0; i < 2; ++i) {
-    const float second = leaf.image(i)[0];  // images are 0 and 1 everywhere
+    const float second = leaf.image(i)[0];  // images were 0 or 1 everywhere
     CHECK(leaf.share(i, 0) == Approx((1 - second) * 0.5f));
     CHECK(leaf.share(i, 1) == Approx((1 - second) * 0.25f));
     CHECK(leaf.share(i, 2) == Approx((1 - second) * 0.25f + second * 0.5f));
@@ -121,7 +121,7 @@ TEST_CASE("a share is a number even where both draws of it vanish", "[data]") {
   for (uint64_t epoch = 0; epoch < 50; ++epoch) {
     LabelledLeaf leaf(2);
     leaf.mix_as({.mixup = 0.001}, epoch);
-    CHECK(leaf.share(0, 0) >= 0);  // not so of NaN
+    CHECK(leaf.share(0, 0) >= 0);  // false for NaN
     CHECK(leaf.share(0, 0) <= 1);
     CHECK(leaf.share(0, 0) + leaf.share(0, 1) == Approx(1));
   }

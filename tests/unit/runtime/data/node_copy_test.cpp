@@ -38,7 +38,7 @@ struct Node {
     return copy_sources(std::vector<fs::path>{binary, plain});
   }
 
-  /// What is on the disk, but for the lock that stays.
+  /// The number of entries on the disk, except the lock that stays.
   size_t num_entries() const {
     size_t count = 0;
     for (const auto& entry : fs::directory_iterator(own())) {
@@ -90,7 +90,7 @@ TEST_CASE("one of many simultaneous jobs makes the copy, and all find it", "[nod
         const NodeCopy copy(sources, node.node_disk());
         made += copy.made() ? 1 : 0;
         whole += read_file(copy.folder() / "train.dlset") == read_file(node.binary) ? 1 : 0;
-        while (whole < 6) std::this_thread::yield();  // nobody goes before all have come
+        while (whole < 6) std::this_thread::yield();  // no job leaves before all have come
       });
     }
   }
@@ -190,7 +190,7 @@ TEST_CASE("a killed job's copy is used by a job with the same data, and removed 
   }
   SECTION("removed") {
     const NodeCopy copy(other.sources(), node.node_disk());
-    CHECK(node.num_entries() == 2);  // its own
+    CHECK(node.num_entries() == 2);  // the job's own copy
   }
 }
 

@@ -46,7 +46,7 @@ LoaderOptions text_options(size_t batch) {
   return options;
 }
 
-/// Length of rows, samples, lengths and tokens of each leaf of `batches`.
+/// The row length, number of samples, lengths and tokens of each leaf of `batches`.
 std::vector<std::vector<float>> leaves_of(Loader& loader, int batches) {
   std::vector<std::vector<float>> all;
   for (int i = 0; i < batches; ++i) {
@@ -188,7 +188,7 @@ TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[dat
   CHECK(again == order);
   CHECK(other != order);
   CHECK(std::set(order.begin(), order.end()).size() == 1030);
-  CHECK(std::equal(order.begin() + 1024, order.end(), before.begin() + 1024));  // no whole block
+  CHECK(std::equal(order.begin() + 1024, order.end(), before.begin() + 1024));  // not a whole block
   size_t spread = 0, first_lengths = 0;
   for (size_t block = 0; block < 1024; block += kBlock) {
     spread += dataset.length_of(order[block + kBlock - 1]) - dataset.length_of(order[block]);
@@ -196,7 +196,7 @@ TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[dat
         block > 0 && dataset.length_of(order[block]) < dataset.length_of(order[block - kBlock]);
   }
   CHECK(spread < 128);        // 11 lengths in a window of 64 blocks
-  CHECK(first_lengths > 40);  // blocks do not come by length
+  CHECK(first_lengths > 40);  // blocks are not sorted by length
 }
 
 TEST_CASE("texts come in the same order with any batch size", "[data][texts]") {

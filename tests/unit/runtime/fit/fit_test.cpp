@@ -138,7 +138,7 @@ TEST_CASE("a metric is refused if only other networks have it, or if it is misty
   CHECK(refused("softmax_cross_entropy", "rmse") ==
         "'require' names 'rmse', which model 'm' is not measured by; there are loss, accuracy, f1, "
         "auc");
-  CHECK(refused("mse", "acuracy").empty());  // near to nothing that it has
+  CHECK(refused("mse", "acuracy").empty());  // not similar to any metric of the model
   CHECK(refused("softmax_cross_entropy", "acuracy").ends_with("; did you mean 'accuracy'?"));
   for (const char* metric : {"accuracy", "auc", "accuracy_of_trouser", "samples", "images_per_s",
                              "ranks", "epochs", "step", "best_epoch", "data_wait_s"}) {

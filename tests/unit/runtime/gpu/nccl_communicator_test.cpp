@@ -19,7 +19,7 @@ namespace {
 
 DeviceFloats device(std::vector<float>& values) { return {values.data(), values.size()}; }
 
-/// What one rank has, from its plug-in to its communicator.
+/// The objects of one rank, from its plug-in to its communicator.
 struct Rank {
   explicit Rank(Communicator& host)
       : plugin(DLFLOW_FAKE_GPU), library(DLFLOW_FAKE_GPU), comm(host, library, plugin) {
@@ -33,7 +33,7 @@ struct Rank {
   NcclCommunicator comm;
 };
 
-/// What a rank alone is told when `fault` befalls its all-reduce, and what was called.
+/// The error of a single rank if `fault` happens in its all-reduce, and the calls made.
 std::pair<std::string, std::vector<std::string>> message_of(NcclFault fault,
                                                             std::chrono::milliseconds timeout) {
   ThreadGroup group(1, timeout);
@@ -154,7 +154,7 @@ TEST_CASE("a call that stays in progress is given up after the timeout") {
 TEST_CASE("the wait for ranks missing at the first call ends after the timeout") {
   ThreadGroup group(2, std::chrono::milliseconds(100));
   const auto work = [](Communicator& host) -> std::string {
-    if (host.rank() == 1) {  // has the id, and goes no further
+    if (host.rank() == 1) {  // it has the id, and stops here
       nccl::UniqueId id = {};
       host.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
       return "";

@@ -18,7 +18,7 @@ using test::fake_gpu;
 
 namespace {
 
-/// A library sets the variable `name` when it is opened, unless the user has.
+/// Checks that a library sets the variable `name` when it is opened, unless the user has set it.
 template <typename Library>
 void check_variable(const char* name, const std::string& ours, const std::string& theirs) {
   ::unsetenv(name);

@@ -35,7 +35,7 @@ const Parameter& parameter_at(const Translated& t, int64_t place) {
   return *std::ranges::find(t.layout->parameters(), size_t(place), &Parameter::offset);
 }
 
-/// Its layout is gone.
+/// The program of a model; its layout no longer exists.
 Program program_of(const std::string& text) {
   const Model model = parse_model(text, "m.yaml");
   return make_program(model, *plain_layout(model));
@@ -139,7 +139,7 @@ TEST_CASE("values before the first weights have no gradient") {
   CHECK(kept == std::vector<int32_t>{0, 0, 1, 1});
   CHECK(how == std::vector<int32_t>{DLFLOW_GPU_NO_GRADIENT, DLFLOW_GPU_NO_GRADIENT,
                                     DLFLOW_GPU_NO_GRADIENT, DLFLOW_GPU_WRITE});
-  // Those of operations without parameters are those of the operation behind it.
+  // An operation without parameters has the index of the next operation that has some.
   CHECK(program.first_parameter == std::vector<size_t>{0, 0, 0, 2});
 
   const Program of_features = program_of("name: m\ninput: [4]\nlayers:\n- linear: {features: 3}\n");

@@ -23,8 +23,8 @@ constexpr size_t kReport = 16;
 const GpuLibraries kFake = {DLFLOW_FAKE_GPU, DLFLOW_FAKE_GPU};
 constexpr DlflowGpuSgd kGentle = {0.1f, 0, 0}, kBroken = {INFINITY, 0, 0};
 
-/// Every kind of layer, a sum of which one term has another reader, and batch normalisation behind
-/// a linear layer. (A bias before batch normalisation has no gradient to compare.)
+/// Every kind of layer, a sum with a term that has another reader, and batch normalisation after a
+/// linear layer. (A bias before batch normalisation has no gradient to compare.)
 constexpr const char* kOddModel = R"(name: odd
 input: [2, 9, 9]
 layers:
@@ -43,12 +43,12 @@ layers:
   - linear: {name: f, features: 4}
 )";
 
-/// What a run of a few steps leaves: weights, velocity, and every step's report.
+/// The results of a few steps: weights, velocity, and the report of each step.
 struct Trained {
   std::vector<float> weights, velocity, reports;
 };
 
-/// `steps` steps over all of `p`'s samples; this rank has its share of them.
+/// Takes `steps` steps over all samples of `p`; this rank has its share of them.
 Trained train_share(Communicator& comm, const test::GpuProblem& p, int steps) {
   const size_t count = p.labels.size();
   const test::GpuShare share = test::share_of(p, comm);
@@ -142,7 +142,7 @@ TEST_CASE("a program computes the scores and gradients of the reference") {
 }
 
 TEST_CASE("three ranks train as one rank does, and end with the same bits") {
-  // Without batch normalisation, whose statistics are those of a rank's samples.
+  // A model without batch normalisation, since statistics depend on a rank's own samples.
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "mlp", 7);
   const auto alone = test::on_ranks(1, [&](Communicator& c) { return train_share(c, problem, 3); });
   const auto three = test::on_ranks(3, [&](Communicator& c) { return train_share(c, problem, 3); });
@@ -161,7 +161,7 @@ TEST_CASE("a rank without samples adds nothing") {
   const auto alone = test::on_ranks(1, [&](Communicator& c) { return train_share(c, problem, 1); });
   REQUIRE(alone[0].weights != problem.weights);
   const auto three = test::on_ranks(3, [&](Communicator& c) { return train_share(c, problem, 1); });
-  CHECK(three[0].weights == three[1].weights);  // of three ranks one has none
+  CHECK(three[0].weights == three[1].weights);  // one of three ranks has no samples
   CHECK(three[0].reports[1] == 6);
   for (const float w : three[0].weights) REQUIRE(std::isfinite(w));
 }
@@ -192,7 +192,8 @@ TEST_CASE("buckets are summed during the backward pass, and updated after their 
   const std::vector<std::string> bucket = {"record", "wait", "all-reduce", "record"};
   const size_t num_buckets = size_t(std::ranges::count(calls, "all-reduce"));
   CHECK(num_buckets == 3);
-  // Both that a linear layer completes start behind it, the last behind the first convolution.
+  // Both buckets that a linear layer completes start after it, and the last one after the first
+  // convolution.
   std::vector<std::string> expected = {"stage", "backward", "backward", "ready"};
   const auto expect = [&](std::initializer_list<std::string> lines) {
     expected.insert(expected.end(), lines);

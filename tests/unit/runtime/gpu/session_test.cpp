@@ -16,7 +16,7 @@ using test::fake_gpu;
 
 namespace {
 
-/// Two linear layers on the plug-in without a GPU, both announced.
+/// Two linear layers on the plug-in without a GPU, with announcements for both.
 struct TwoLayers {
   explicit TwoLayers(size_t report_size = 2) : report(report_size) {
     fake_gpu() = {};
@@ -36,7 +36,7 @@ struct TwoLayers {
   std::vector<float> report;
 };
 
-/// All calls of a session and of an event.
+/// Makes all calls of a session and of an event.
 void call_everything(const TwoLayers& layers) {
   (void)layers.plugin.devices();
   GpuSession session = layers.open();

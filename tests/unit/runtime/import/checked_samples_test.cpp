@@ -19,7 +19,7 @@ void read_all(const SampleSource& source) {
   for (size_t i = 0; i < source.size(); ++i) source.image(i);
 }
 
-/// What is said of `source`.
+/// The error for `source`.
 std::string error_of(const SampleSource& source) {
   return test::error_of([&] { write_checked(source, "set", read_all); }, Errc::InvalidInput);
 }

@@ -21,7 +21,7 @@ namespace {
 
 using MaskValues = std::vector<uint8_t>;
 
-/// Rows of `width` values, of `depth` bits as they are packed, of a grey picture or a palette.
+/// A PNG file with rows of `width` values packed with `depth` bits, grey or with a palette.
 std::string mask_png(int color, int depth, uint32_t width, const std::vector<std::string>& rows) {
   return test::png_file([&](png_structp file, png_infop info) {
     png_set_IHDR(file, info, width, uint32_t(rows.size()), depth, color, PNG_INTERLACE_NONE,
@@ -46,7 +46,7 @@ std::string mask_error(const std::string& content) {
   return test::error_of([&] { parse_mask(content, "a.png"); }, Errc::Corrupt);
 }
 
-/// What packing refuses, line by line; or nothing.
+/// The errors of packing, one per line; empty if there are none.
 std::string mistakes_of(const std::filesystem::path& folder, const ImportOptions& options = {}) {
   return test::error_of([&] {
     const SampleSource source = open_source(folder, "", Split::Train, options).source;
@@ -56,7 +56,7 @@ std::string mistakes_of(const std::filesystem::path& folder, const ImportOptions
   });
 }
 
-/// Pictures of 2 x 1 pixels with masks.
+/// Writes a picture of 2 x 1 pixels and its mask.
 void write_pair(const test::TempDir& folder, const std::string& name, const std::string& mask) {
   folder.write("images/" + name + ".pgm", mask_pgm("ab", 2));
   folder.write("masks/" + name + ".png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {mask}));
@@ -304,7 +304,7 @@ TEST_CASE("arrays of images and of masks are samples", "[mask]") {
                     Catch::Contains("sample 1 has the value 9223372036854775808,"));
   const auto rare = folder.write(
       "rare.npy", mask_npy("<u4", "(2, 1, 2)", std::string(12, '\0') + "\x01\x00\x00\x01"s));
-  options.ignored = 0x1000001;  // not a number of single precision
+  options.ignored = 0x1000001;  // not representable in single precision
   CHECK(open_source(images, rare, Split::Train, options).source.image(1) == "cd\x00\xff"s);
   const auto truths = folder.write("truths.npy", mask_npy("|b1", "(2, 1, 2)", "\0\1\1\0"s));
   CHECK(open_source(images, truths, Split::Train).source.image(0) == "ab\x00\x01"s);

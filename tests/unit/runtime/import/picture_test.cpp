@@ -30,8 +30,8 @@ std::string png(uint32_t format, uint32_t width, uint32_t height, const Values& 
   return content;
 }
 
-/// Big-endian values of 16 bits in `channels` (1: grey, 2: with opacity, 3: colour, 4: with
-/// opacity).
+/// A PNG file with big-endian values of 16 bits in `channels` (1: grey, 2: with opacity, 3: colour,
+/// 4: with opacity).
 std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& values,
                      std::optional<uint16_t> transparent = {}) {
   constexpr int kColours[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
@@ -56,7 +56,7 @@ std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& 
   });
 }
 
-/// A picture of one colour; of 4 channels in CMYK.
+/// A picture of one colour; CMYK if it has 4 channels.
 std::string jpeg(uint32_t channels, uint32_t width, uint32_t height, const Values& colour,
                  bool progressive) {
   test::JpegFile file{{channels, height, width}, {}, progressive};

@@ -11,7 +11,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// A grey picture whose values are its numbers.
+/// A grey picture whose values count up.
 Picture counting(uint32_t width, uint32_t height) {
   Picture picture{{1, height, width}, {}, {}};
   for (uint32_t i = 0; i < width * height; ++i) picture.values.push_back(uint8_t(i));

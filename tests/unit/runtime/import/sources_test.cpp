@@ -21,7 +21,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// All that a source gives.
+/// All images of a source.
 std::vector<std::string> images_of(const SampleSource& source) {
   std::vector<std::string> images;
   for (size_t i = 0; i < source.labels.size(); ++i) images.emplace_back(source.image(i));
@@ -170,7 +170,7 @@ TEST_CASE("a folder of packed data gives its samples", "[sources]") {
   CHECK(split.source.labels == dataset.labels);
   CHECK_THAT(source_error(folder.path() / "test.dlset"),
              Catch::Contains("where are the labels of"));
-  folder.write("images/1.pgm", pgm('a'));  // what it may have been made of
+  folder.write("images/1.pgm", pgm('a'));  // the pictures that it may have been made from
   folder.write("masks/1.pgm", pgm('\1'));
   const ImportedSplit beside = open_source(folder.path(), "", Split::Test);
   CHECK_FALSE(beside.source.has_masks);
@@ -261,7 +261,7 @@ TEST_CASE("JPEG files are kept unchanged, with the shape of their samples", "[so
   const std::vector<std::string> files = {jpeg_file(test::scenery(40, 30, 1)),
                                           jpeg_file(test::scenery(33, 50, 3, 1)),
                                           jpeg_file(test::scenery(64, 48, 3, 2))};
-  folder.write("cat/1.jpg", files[0]);  // grey, beside coloured ones
+  folder.write("cat/1.jpg", files[0]);  // grey, next to coloured ones
   folder.write("cat/2.jpeg", files[1]);
   folder.write("dog/1.jpg", files[2]);
   ImportOptions options;

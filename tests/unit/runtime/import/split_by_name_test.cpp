@@ -19,7 +19,7 @@ TEST_CASE("a sample's split depends only on its name", "[split_by_name]") {
   for (const size_t sample : parts[Split::Test]) {
     CHECK(split_of(names[sample], {0.3, 0.1}) == Split::Test);
   }
-  // By Python's hashlib 0.41497 and 0.98051, now and in later versions.
+  // Python's hashlib gives 0.41497 and 0.98051, which no later version may change.
   CHECK(split_of("cat/1.png", {0.415, 0.1}) == Split::Test);
   CHECK(split_of("cat/1.png", {0.4149, 0.1}) == Split::Train);
   CHECK(split_of("dog/7.jpg", {0.4149, 0.02}) == Split::Validation);

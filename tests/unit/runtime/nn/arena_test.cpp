@@ -33,7 +33,7 @@ TEST_CASE("a value uses a gap of exactly its size", "[arena]") {
   const memory above = arena.add(floats(2 * 1008), 0);
   arena.keep(above, 1);
   arena.add(floats(2 * 1008), 1);
-  arena.add(floats(1008), 1);  // fits between the two others of its time
+  arena.add(floats(1008), 1);  // fits between the two others with the same lifetime
   CHECK(arena.measure(Schedule(8, {})) == 5 * 4032);
 }
 
@@ -52,7 +52,7 @@ TEST_CASE("a view has the address of its original", "[arena]") {
 
 namespace {
 
-/// Six operations in a chain. Each reads the result of the one before, in the forward pass and in
+/// Six operations in a chain. Each reads the result of the previous one, in the forward pass and in
 /// its backward pass.
 struct Chain {
   Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
@@ -75,8 +75,8 @@ TEST_CASE("results that only one segment reads are freed until its backward pass
   constexpr size_t kBytes = 4032;
   Chain chain;
   CHECK(chain.arena.measure(Schedule(6, {})) == 6 * kBytes);
-  // 2, the last of the segment, is read by another one, and stays. 0 and 1 are gone when 3 to 5 are
-  // needed.
+  // Result 2, the last of the segment, has a reader outside and stays. Results 0 and 1 are freed
+  // before 3 to 5 are needed.
   CHECK(chain.arena.measure(Schedule(6, {{0, 3}})) == 4 * kBytes);
   chain.arena.allocate(Schedule(6, {{0, 3}}));
   CHECK(chain.arena.gives_up(0));

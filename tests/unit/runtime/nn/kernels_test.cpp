@@ -1,4 +1,4 @@
-// Kernels on bf16 give what they give on the same numbers as fp32, rounded.
+// Kernels on bf16 must give the rounded results of the same numbers in fp32.
 #include "runtime/nn/kernels.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// The same numbers in both types; those it starts with are exact in both.
+/// The same numbers in both types; the initial ones are exact in both.
 struct Both {
   std::vector<float> floats;
   std::vector<BFloat16> halves;
@@ -33,7 +33,7 @@ struct Both {
   }
 };
 
-/// Multiples of 1/8 from -4 to 4: sums of two are exact, too.
+/// Multiples of 1/8 from -4 to 4: sums of two are also exact.
 Both random_numbers(size_t count, unsigned seed) {
   std::mt19937 generator(seed);
   Both both;
@@ -178,7 +178,7 @@ TEST_CASE("the first five of equal scores count as the top 5, and none beside Na
     CHECK(num_in_top5(equal, std::vector{label}) == (label < 5 ? 1 : 0));
   }
 
-  const std::vector<float> scores = {3, 1, 4, 1, 5, 9, 2, 6};  // the five: 5, 7, 4, 2, 0
+  const std::vector<float> scores = {3, 1, 4, 1, 5, 9, 2, 6};  // the top five: 5, 7, 4, 2, 0
   for (uint32_t label = 0; label < 8; ++label) {
     CAPTURE(label);
     const bool is_high = std::set<uint32_t>{5, 7, 4, 2, 0}.contains(label);
@@ -205,7 +205,7 @@ TEST_CASE("right answers are counted among the rows that have a target", "[kerne
   const TokenSums sums =
       token_cross_entropy({scores.data(), 4, 3}, targets, shares, 0, probabilities.data());
   CHECK(sums.num_targets == 3);
-  CHECK(sums.num_correct == 2);  // of equal scores the first is the answer
+  CHECK(sums.num_correct == 2);  // the first of equal scores is the answer
   const double loss = std::log(1 + std::exp(-1) + std::exp(-2)) + std::log(2 + std::exp(-1)) +
                       std::log(2 + std::exp(5));
   CHECK(sums.loss == Approx(loss).epsilon(1e-6));

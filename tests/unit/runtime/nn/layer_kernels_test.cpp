@@ -1,5 +1,4 @@
-// Each kind of layer in bf16, and what oneDNN has for the layers of the models that come with
-// dlflow.
+// Tests each kind of layer in bf16, and oneDNN's implementations for the layers of dlflow's models.
 #include <cmath>
 #include <dnnl.hpp>
 

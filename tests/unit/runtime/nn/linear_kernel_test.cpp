@@ -20,7 +20,7 @@ std::vector<float> random_numbers(int64_t count, unsigned seed) {
   return numbers;
 }
 
-/// Of one sample, in double precision.
+/// The expected value for one sample, in double precision.
 double expected_at(const ProductShape& shape, const std::vector<float>& weight,
                    std::span<const float> dy, int64_t row) {
   double sum = 0;
@@ -43,7 +43,7 @@ TEST_CASE("the input gradient of a linear layer is dy W, separately for each sam
   std::vector<float> dx(size_t(samples) * rows + 1, -7.0f);
   linear_backward_data(shape, weight.data(), dy.data(), samples, dx.data());
 
-  CHECK(dx.back() == -7.0f);  // nothing is written behind it
+  CHECK(dx.back() == -7.0f);  // nothing is written beyond the end
   double largest = 0;
   for (size_t s = 0; s < size_t(samples); ++s) {
     const std::span<const float> of_sample(dy.data() + s * columns, columns);

@@ -304,7 +304,7 @@ TEST_CASE("a model whose layers need gigabytes for one image is refused", "[mode
 
 namespace {
 
-/// Without the places where layers are written.
+/// The layers without their places in the file.
 std::vector<Layer> layers_of(const Model& model) {
   std::vector<Layer> layers = model.layers;
   for (Layer& layer : layers) layer.line = layer.column = 0;

@@ -20,12 +20,13 @@ using namespace dlflow::test;
 
 namespace {
 
-/// Single precision has 6e-8 per operation; sums of some hundred terms of either sign and the
-/// transforms of Winograd's algorithm leave about ten times that, batch normalisation over few
-/// values a hundred times. A wrong index or sign is off by 1e-1.
+/// Single precision has an error of 6e-8 per operation. Sums of some hundred terms of both signs
+/// and the transforms of Winograd's algorithm reach about ten times that, batch normalisation over
+/// few values a hundred times. A wrong index or sign gives an error of 1e-1.
 constexpr double kTolerance = 2e-5;
 
-/// Of parameter `index`, where the optimizer and sums over ranks count on it.
+/// Whether the padding of parameter `index` is zero, on which the optimizer and sums over ranks
+/// rely.
 bool padding_is_zero(const WeightLayout& layout, std::span<float> buffer, size_t index) {
   HugeBuffer packed(layout.size());
   layout.from_plain(layout.to_plain(buffer, index), packed.floats(), index);
@@ -34,8 +35,8 @@ bool padding_is_zero(const WeightLayout& layout, std::span<float> buffer, size_t
                             packed.floats().subspan(parameter.offset, parameter.size));
 }
 
-/// One training step and one inference against the reference; `layout` may come from a network of
-/// another batch size.
+/// Compares one training step and one inference with the reference; `layout` may come from a
+/// network of another batch size.
 void compare(const test::Problem& p, std::shared_ptr<const WeightLayout> layout = nullptr,
              Compute compute = Compute::Float32) {
   const double tolerance = compute == Compute::Float32 ? kTolerance : kBFloat16Tolerance;
@@ -123,7 +124,7 @@ TEST_CASE("depthwise convolutions agree with the reference, on maps of any size"
 }
 
 TEST_CASE("convolutions by Winograd's algorithm agree with the reference", "[network]") {
-  omp_set_num_threads(GENERATE(1, 2));  // with two, oneDNN does them, where it has it
+  omp_set_num_threads(GENERATE(1, 2));  // with two threads, oneDNN computes them if it can
   compare("[32, 18, 18]",
           "- conv2d: {channels: 64, kernel: 3}\n- relu\n"
           "- conv2d: {channels: 32, kernel: 3, padding: 1}\n" +
@@ -135,7 +136,7 @@ TEST_CASE("convolutions by Winograd's algorithm agree with the reference", "[net
               kEnd,
           2);
   omp_set_num_threads(1);
-  compare("[32, 16, 12]",  // with such padding, oneDNN has no fast way
+  compare("[32, 16, 12]",  // oneDNN has no fast implementation for such padding
           "- conv2d: {channels: 32, kernel: 3, padding: [2, 1], bias: false}\n"
           "- batch_norm: {name: n}\n- relu\n- conv2d: {channels: 48, kernel: 3}\n" +
               kEnd,
@@ -150,7 +151,7 @@ TEST_CASE("a network in bf16 agrees with the reference within its precision", "[
   const int64_t batch = GENERATE(1, 17);
   const std::string channels = GENERATE("1", "3", "16", "20", "32");
   const std::string conv = "- conv2d: {channels: " + channels + ", kernel: ";
-  // Without ReLU and max_pool, which make much of a small difference.
+  // Without ReLU and max_pool, which amplify small differences.
   const std::string layers =
       GENERATE_COPY(conv + "3}\n" + conv + "3, padding: 1, bias: false}\n" + conv +
                         "1, stride: 2, bias: false}\n- flatten\n" +
@@ -184,7 +185,7 @@ TEST_CASE("linear layers agree with the reference for odd sizes", "[network]") {
 
 TEST_CASE("large linear layers agree with the reference in all their kernels", "[network]") {
   omp_set_num_threads(1);
-  const int64_t batch = GENERATE(8, 16, 20, 33);  // linear_backward_data takes 16 and 20
+  const int64_t batch = GENERATE(8, 16, 20, 33);  // linear_backward_data accepts 16 and 20
   const auto [input, before] = GENERATE(table<const char*, const char*>(
       {{"[20]", "- linear: {features: 64}\n- relu\n"},
        {"[3, 8, 8]", "- conv2d: {channels: 16, kernel: 3}\n- relu\n- flatten\n"}}));
@@ -227,7 +228,7 @@ TEST_CASE("batch normalisation agrees with the reference", "[network]") {
 
 namespace {
 
-/// Replaces the sums of each network by those of all, wherever a pass stops for them.
+/// Replaces the sums of each network by those over all networks at each stop of a pass.
 void finish_pass(std::vector<Network>& networks) {
   for (;;) {
     std::vector<std::span<double>> sums;
@@ -241,7 +242,7 @@ void finish_pass(std::vector<Network>& networks) {
   }
 }
 
-/// Consecutive parts of a batch, of these sizes, as networks that share its statistics.
+/// Compares networks that share statistics, for consecutive parts of a batch of these sizes.
 void compare_joint(const std::string& input, const std::string& layers,
                    const std::vector<size_t>& sizes) {
   const size_t batch = std::accumulate(sizes.begin(), sizes.end(), size_t(0));
@@ -321,13 +322,13 @@ TEST_CASE("a frozen layer has no gradients, and does not change the others", "[n
     return all;
   };
   for (const test::LayerCase& layer : test::every_layer()) {
-    if (layer.word == "batch_norm") continue;  // frozen, it computes in another way
+    if (layer.word == "batch_norm") continue;  // a frozen one computes something else
     CAPTURE(layer.layers);
     test::Problem p = test::make_problem(layer.input, layer.layers, 5);
     const auto all = gradients_of(p);
     for (Layer& frozen : p.model.layers) {
       if (tensors_of(frozen, p.model.shape_of(frozen.inputs[0])).empty()) continue;
-      if (frozen.name == "last") continue;  // something must be trained
+      if (frozen.name == "last") continue;  // one layer must be trained
       frozen.frozen = true;
       const auto rest = gradients_of(p);
       for (const auto& [name, gradient] : rest) {
@@ -336,7 +337,7 @@ TEST_CASE("a frozen layer has no gradients, and does not change the others", "[n
         CHECK(distance(gradient, wanted) < kTolerance);
       }
       CHECK_FALSE(rest.contains(frozen.name + ".weight"));
-      frozen.frozen = layer.word.size() % 2 == 0;  // alone, or with those before it
+      frozen.frozen = layer.word.size() % 2 == 0;  // frozen alone, or with the layers before it
     }
   }
 }
@@ -461,7 +462,7 @@ TEST_CASE("weights start with the model's initialisation", "[network]") {
     for (const float x : numbers) squares += double(x) * double(x);
     return squares / double(numbers.size());
   };
-  // torch.nn.init.kaiming_normal_: 2 / fan_in; of 9216 numbers, to 1.5 % (one standard deviation)
+  // torch.nn.init.kaiming_normal_: 2 / fan_in; the standard deviation over 9216 numbers is 1.5 %
   CHECK(variance(values("he.weight")) == Approx(2.0 / (16 * 9)).epsilon(0.06));
   CHECK(std::ranges::max(values("he.weight")) > 3 * std::sqrt(2.0f / (16 * 9)));  // not uniform
   CHECK(values("he.bias") == std::vector<float>(64, 0));
@@ -594,7 +595,7 @@ StepNumbers step_within(const test::Problem& p, size_t most_bytes,
   return numbers;
 }
 
-/// Twelve residual blocks of different layers.
+/// Twelve residual blocks with different layers.
 std::string deep_layers() {
   std::string layers = "- conv2d: {name: block0, channels: 16, kernel: 3, padding: 1}\n";
   const std::vector<std::string> activations = {"relu", "silu", "gelu"};

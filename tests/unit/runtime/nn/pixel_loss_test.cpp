@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kNone = kIgnoredClass;
 
-/// Of 2 classes and 2 x 3 pixels each.
+/// Masks of 2 classes, with 2 x 3 pixels each.
 const std::vector<float> kMasks = {0, 1, 1, kNone, 0, 1, 1, 1, 1, 0, kNone, kNone};
 
 test::Problem segmentation(const std::string& loss) {
@@ -99,7 +99,7 @@ TEST_CASE("masks whose pixels are all ignored have no loss and no gradient", "[n
 TEST_CASE("a perfect answer has no Dice loss, of equal scores the first class is the answer",
           "[nn]") {
   const std::vector<float> scores = {80, -80, -80, 80, 0, 0}, mask = {0, 1, 1};
-  // classes 0 and 1 of three pixels: sure of 0, sure of 1, undecided
+  // three pixels: class 0 for sure, class 1 for sure, undecided
   const std::vector<float> planes = {scores[0], scores[2], scores[4],
                                      scores[1], scores[3], scores[5]};
   std::vector<float> probabilities(6);

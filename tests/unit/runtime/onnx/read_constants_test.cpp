@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/onnx/around_nodes.h"
 
-/// Constants and shapes that a file works out by nodes.
+/// Tests constants and shapes that a file computes by nodes.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
@@ -16,7 +16,7 @@ using test::whole_numbers;
 using test::with;
 
 TEST_CASE("sizes that a file computes are evaluated", "[onnx]") {
-  /// Whether the whole number 'r', which `nodes` give, is 6: a size of a shape.
+  /// Whether `nodes` compute 'r', a size in a shape, as the whole number 6.
   const auto gives = [](const std::vector<Message>& nodes) {
     std::vector<Message> all = nodes;
     all.push_back(with(node("Concat", {"batch", "r"}, "shape"), "axis", 0));

@@ -27,7 +27,7 @@ using test::with;
 
 namespace {
 
-/// What write_onnx() makes of the problem, with an input that is not scaled unless `scale` says so.
+/// The file that write_onnx() makes of the problem, with an unscaled input unless `scale` is given.
 std::string written(const test::Problem& problem, const std::optional<InputScale>& scale = {}) {
   const test::TempDir folder;
   std::map<std::string, std::vector<float>> floats;
@@ -73,7 +73,7 @@ void check_same_names(const ImportedNetwork& network, const test::Problem& probl
   CHECK(ours == expected);
 }
 
-/// Whether write_onnx() puts a layer together from several operators.
+/// Whether write_onnx() makes a layer of several operators.
 bool is_put_together(const Model& model) {
   const std::set<LayerKind> kinds = {LayerKind::AdaptiveAvgPool, LayerKind::Attention,
                                      LayerKind::Gelu, LayerKind::GroupNorm, LayerKind::RmsNorm};
@@ -119,7 +119,8 @@ std::string smaller(std::string text) {
   return text;
 }
 
-/// But for names, which files have of layers with weights alone, and for what they do not say.
+/// The layers without names, which files have only for layers with weights, and without attributes
+/// that files do not contain.
 std::vector<Layer> without_names(const Model& model) {
   std::vector<Layer> layers = model.layers;
   for (Layer& layer : layers) {
@@ -265,7 +266,7 @@ TEST_CASE("a linear layer with the weights of the embedding is tied to it", "[on
   CHECK(network.weights.size() == 2);
   CHECK(network.notes.empty());
   check_same_scores(problem);
-  // Pooled, so that the weights are those of a Gemm.
+  // With pooling, so that the weights belong to a Gemm.
   check_same_scores(test::make_problem(
       "[1]", embedding + "- flatten\n- linear: {features: 5, tied: tokens, bias: false}\n", 2));
 

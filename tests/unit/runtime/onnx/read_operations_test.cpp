@@ -3,7 +3,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/onnx/around_nodes.h"
 
-/// What each operation of a file becomes, and what of it no layer of dlflow can be.
+/// Tests which layer each operation of a file becomes, and which operations are refused.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
@@ -146,7 +146,7 @@ TEST_CASE("softmax is along the last dimension, given by either index", "[onnx]"
   CHECK(layers(old.file({softmax, relu})) == 3);
   CHECK_THAT(refusal(of.file({with(softmax, "axis", 0), relu})), Contains("along the last"));
   const Message of_sequence = node("Softmax", {"e"}, "y");
-  CHECK(imported(on_sequences({of_sequence})).model.layers.size() == 1);  // the loss has it
+  CHECK(imported(on_sequences({of_sequence})).model.layers.size() == 1);  // the loss contains it
   CHECK_THAT(refusal(on_sequences({with(of_sequence, "axis", 1)})), Contains("along the last"));
 }
 
@@ -272,7 +272,7 @@ TEST_CASE("Gemm may have factors, transposed weights and a bias", "[onnx]") {
     for (const auto& [name, tensor] : network.weights) {
       all.insert(all.end(), tensor.numbers.begin(), tensor.numbers.end());
     }
-    return all;  // the bias before the weight
+    return all;  // the bias comes before the weight
   };
   const Message plain = with(node("Gemm", {"x", "w"}, "y"), "transB", 1);
   CHECK(tensors(plain) == six);

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/onnx/around_nodes.h"
 
-/// Pools and changes of size: which of them are layers of dlflow.
+/// Tests which pools and changes of size become layers of dlflow.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
@@ -57,7 +57,7 @@ TEST_CASE("a pool that rounds up is read if its windows lie inside anyway", "[on
   CHECK_THAT(rounds_up(7, 2, 2, 0), Contains("lie half outside of the map (ceil_mode)"));
   CHECK(rounds_up(7, 3, 2, 1) == "none");
   CHECK_THAT(rounds_up(8, 3, 2, 0), Contains("lie half outside"));
-  CHECK(rounds_up(3, 1, 3, 0) == "none");  // the window behind the map is left out
+  CHECK(rounds_up(3, 1, 3, 0) == "none");  // the window beyond the map is left out
 }
 
 TEST_CASE("means of pools count the padding as zeros", "[onnx]") {

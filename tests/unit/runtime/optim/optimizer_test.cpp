@@ -18,7 +18,7 @@ namespace {
 
 constexpr auto& kKinds = OptimizerOptions::kKinds;
 
-/// Weights and what an optimizer keeps for them.
+/// Weights and the optimizer's state for them.
 struct Trained {
   std::vector<float> weights;
   std::array<std::vector<float>, Elements::kMostStates> state;
@@ -34,7 +34,7 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 
-/// One step for a layer as a whole.
+/// Takes one step for a whole layer.
 bool step(Optimizer& optimizer, Trained& trained, const LayerSlot& slot,
           std::vector<float> gradients) {
   const Elements elements = trained.part(slot.first, slot.count);
@@ -67,7 +67,7 @@ OptimizerOptions options_of(const Json& json) {
   return options;
 }
 
-/// What pytorch_steps.py wrote: kept beside this file, or just now.
+/// The output of pytorch_steps.py: the file beside this one, or a new one.
 Json pytorch_steps() { return test::from_pytorch("DLFLOW_PYTORCH_STEPS", DLFLOW_PYTORCH_STEPS); }
 
 }  // namespace
@@ -96,7 +96,7 @@ TEST_CASE("each optimizer takes the steps of PyTorch and of its paper", "[optim]
       }
     }
   }
-  CHECK(untested == std::set<std::string>());  // pytorch_steps.py has a case of each
+  CHECK(untested == std::set<std::string>());  // pytorch_steps.py has a case for each
 }
 
 TEST_CASE("the documents and the example name every optimizer", "[optim]") {

@@ -47,7 +47,7 @@ TEST_CASE("a rate ends at its minimum, and stays above it after the warm-up", "[
   for (const Course course : {Course::Cosine, Course::Polynomial, Course::OneCycle}) {
     const Schedule schedule{course, 1.0, 2, 10, 0.25};
     CHECK(learning_rate(schedule, 2) == Approx(1.0));
-    CHECK(learning_rate(schedule, 6) == Approx(0.625));  // half of the way
+    CHECK(learning_rate(schedule, 6) == Approx(0.625));  // halfway
     CHECK(learning_rate(schedule, 10) == Approx(0.25));
     CHECK(learning_rate(schedule, 99) == Approx(0.25));
   }
@@ -71,7 +71,7 @@ TEST_CASE("a rate in steps is multiplied at each step and stays", "[optim]") {
 
 TEST_CASE("one cycle begins with a 25th of its peak", "[optim]") {
   const Schedule schedule{Schedule::Course::OneCycle, 1.0, 4, 10};
-  CHECK(learning_rate(schedule, 1) == Approx(0.52));  // half of the way up
+  CHECK(learning_rate(schedule, 1) == Approx(0.52));  // halfway up
   CHECK(learning_rate(schedule, 3) == Approx(1.0));
 }
 

@@ -19,10 +19,10 @@ namespace {
 constexpr size_t kLineBytes = 64;
 const std::vector<size_t> kSizes = {300, 1, 0, 17, 10};  // 19, 1, 0, 2, 1 cache lines
 
-/// What a rank consumed in one step.
+/// The sums that a rank consumed in one step.
 struct Consumed {
   std::vector<float> sums = std::vector<float>(FlatLayout(kSizes).num_elements());
-  std::vector<int> times = std::vector<int>(sums.size());  // each element
+  std::vector<int> times = std::vector<int>(sums.size());  // of each element
 
   void take(size_t first, std::span<const float> pieces) {
     for (size_t i = 0; i < pieces.size(); ++i) {
@@ -32,7 +32,7 @@ struct Consumed {
   }
 };
 
-/// What a rank does with a leaf: onto the stack, and so often the two topmost become their sum.
+/// Pushes a rank's leaf onto its stack, and adds the two topmost entries `additions` times.
 void push(std::vector<std::vector<float>>& stack, std::vector<float> leaf, uint8_t additions) {
   stack.push_back(std::move(leaf));
   for (; additions > 0; --additions) {
@@ -42,8 +42,8 @@ void push(std::vector<std::vector<float>>& stack, std::vector<float> leaf, uint8
   }
 }
 
-/// The sums of all elements, which must have come once: to one of the ranks if they share a node,
-/// else to each, with the same bits.
+/// The sums of all elements. Checks that each was consumed once: by one of the ranks of a node,
+/// otherwise by each rank with the same bits.
 std::vector<float> sums_of(const std::vector<Consumed>& ranks, bool one_node) {
   const std::vector<int> once(ranks[0].times.size(), 1);
   Consumed all;
@@ -269,7 +269,7 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
       for (int step = 0; step < 3; ++step) {
         last = {};
         reducer.begin();
-        std::vector<std::vector<float>> stack;  // of the parameter that the caller adds up
+        std::vector<std::vector<float>> stack;  // for the parameter that the caller adds up
         for (size_t leaf = 0; leaf < reducer.num_leaves(); ++leaf) {
           RandomStream random(uint64_t(step), RandomUse::Initialization,
                               uint32_t(reducer.first_leaf() + leaf));
@@ -299,7 +299,7 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
   };
   const std::vector<float> alone = sums_on(1, 0);
   CHECK(alone[5] != 0);
-  const int num_ranks = GENERATE(2, 3, 4, 7, 8, 9);  // with 9, one has nothing to do
+  const int num_ranks = GENERATE(2, 3, 4, 7, 8, 9);  // with 9 ranks, one has nothing to do
   CHECK(sums_on(num_ranks, 0) == alone);
   CHECK(sums_on(num_ranks, 2) == alone);
   CHECK(sums_on(num_ranks, 0, true) == alone);

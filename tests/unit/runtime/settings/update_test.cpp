@@ -32,7 +32,7 @@ TEST_CASE("momentum belongs to sgd and lars", "[settings]") {
   const Json with = {{"optimizer", {{"kind", "adam"}}}, {"momentum", 0.5}};
   CHECK_THAT(update_mistake(with), Catch::Contains("'momentum'") && Catch::Contains("adam"));
   CHECK(update_mistake({{"optimizer", {{"kind", "adam"}}}, {"momentum", 0.9}})
-            .empty());  // as workflows have it
+            .empty());  // as in workflows
   CHECK(read({{"optimizer", {{"kind", "lars"}}}, {"momentum", 0.5}}).optimizer.momentum == 0.5);
 }
 

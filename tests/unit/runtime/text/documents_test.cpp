@@ -94,7 +94,7 @@ TEST_CASE("all files that are not text are reported with their places", "[docume
   const test::TempDir folder;
   write_file_atomic(folder.path() / "a.txt", "good");
   write_file_atomic(folder.path() / "b.txt", "one\ncaf\xe9");
-  CHECK(read({folder.path()}).size() == 2);  // any bytes but NUL
+  CHECK(read({folder.path()}).size() == 2);  // any bytes except NUL
   write_file_atomic(folder.path() / "c.txt", std::string("one\nx\0", 6));
   CHECK_THROWS_WITH(read({folder.path()}),
                     Catch::EndsWith("c.txt:2:2: is a NUL byte, which no text has"));

@@ -91,7 +91,7 @@ TEST_CASE("bits per byte count the predicted bytes, if there are any", "[token_s
   };
   CHECK(bits({'a', 'b'}) == Approx(2));
   CHECK(bits({'a', 'b', 'c'}) == Approx(2));
-  CHECK(bits({'a', 'b', 0}) == Approx(4));  // the end is foretold, and is no byte of the text
+  CHECK(bits({'a', 'b', 0}) == Approx(4));  // the end is predicted, but is not a byte of the text
   CHECK(bits({'a', 0}) == Approx(2));
 }
 

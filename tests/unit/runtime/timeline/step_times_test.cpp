@@ -10,7 +10,7 @@ using Row = Timeline::Row;
 
 const Timeline::Clock::time_point kStart{std::chrono::seconds(100)};
 
-/// In milliseconds after the start of the timeline.
+/// A span in milliseconds after the start of the timeline.
 Timeline::Span span(Row row, const std::string& name, int begin, int end) {
   return {row, name, kStart + std::chrono::milliseconds(begin),
           kStart + std::chrono::milliseconds(end)};

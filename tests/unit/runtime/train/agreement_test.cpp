@@ -58,8 +58,8 @@ TEST_CASE("a difference is shown with the values if they are readable", "[agreem
 
 namespace {
 
-/// What rank 1 of two is told if it computes by `arithmetic`, or keeps its weights as another
-/// network does.
+/// The message on rank 1 of two if it computes with `arithmetic`, or stores its weights in another
+/// order.
 std::string told(const std::string& arithmetic, bool other_order, bool exact) {
   const Model model = parse_model(test::kTinyModel, "tiny.yaml");
   const NetworkSet networks(model, 8, Network::Mode::Training);
@@ -81,7 +81,7 @@ std::string told(const std::string& arithmetic, bool other_order, bool exact) {
 
 TEST_CASE("ranks that compute differently do not begin", "[agreement]") {
   CHECK(told("avx512_core", false, true) == "agreed");
-  CHECK(told("avx2", false, false) == "agreed");  // fast: nobody promised the bits
+  CHECK(told("avx2", false, false) == "agreed");  // fast mode does not promise the bits
   CHECK_THAT(told("avx2", false, true),
              Catch::StartsWith("the arithmetic of rank 1 differs from that of rank 0 (avx2; rank "
                                "0: avx512_core); start all ranks on processors of one kind") &&

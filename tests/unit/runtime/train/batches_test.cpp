@@ -11,7 +11,7 @@ using namespace dlflow::test;
 
 namespace {
 
-/// 10 samples, whose labels are their numbers, in steps of 4: of 4, 4 and 2.
+/// 10 samples, labelled with their numbers, in steps of 4, 4 and 2.
 constexpr size_t kSamples = 10;
 const Division kDivision = {.num_samples = kSamples, .global_batch = 4, .num_leaves = 4};
 

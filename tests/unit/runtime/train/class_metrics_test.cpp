@@ -11,7 +11,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// By all pairs.
+/// The area computed from all pairs.
 double area_by_pairs(const std::vector<uint32_t>& labels, const std::vector<float>& scores,
                      size_t classes, size_t c) {
   double right = 0, pairs = 0;
@@ -40,7 +40,7 @@ TEST_CASE("F1 and the confusion matrix are those of scikit-learn's documentation
 
 TEST_CASE("intersection over union equals scikit-learn's, over the classes that occur",
           "[metrics]") {
-  // sklearn.metrics.jaccard_score, examples: [0, 2, 1, 2] and [0, 1, 2, 2] have 1, 0 and 1/3
+  // sklearn.metrics.jaccard_score, examples: [0, 2, 1, 2] and [0, 1, 2, 2] give 1, 0 and 1/3
   const std::vector<uint32_t> truth = {0, 1, 2, 2}, guess = {0, 2, 1, 2};
   CHECK(mean_iou(count_classes(truth, guess, 3)) == Approx((1 + 0 + 1.0 / 3) / 3));
   CHECK(mean_iou(count_classes(truth, guess, 6)) == Approx((1 + 0 + 1.0 / 3) / 3));

@@ -106,8 +106,8 @@ TEST_CASE("without staleness or between averages of one step, training is synchr
     return train_on(ranks, job)[0].summary.at("loss").get<double>();
   };
   CHECK(loss_of(kSynchronousServers, workers + 2) == Approx(loss_of({}, workers)).epsilon(1e-3));
-  last_batch = LastBatch::Drop;  // which ranks that average their weights divide in another way
-  if (32 % workers == 0) {       // else the mean is over shares of other sizes
+  last_batch = LastBatch::Drop;  // averaging would divide it differently
+  if (32 % workers == 0) {       // otherwise the mean is over shares of other sizes
     CHECK(loss_of({.kind = Kind::LocalSgd, .every = 1}, workers) ==
           Approx(loss_of({}, workers)).epsilon(1e-3));
   }
@@ -123,7 +123,7 @@ TEST_CASE("with one worker, every way to cooperate trains like that worker alone
     job.settings.precision = {false, 0};
     job.settings.update.optimizer.kind = kind;
     job.settings.update.accumulate = accumulate;
-    train_on(ranks, job, kStop);  // and goes on
+    train_on(ranks, job, kStop);  // and continues
     train_on(ranks, job);
     return newest_bits(dir.path());
   };
@@ -148,7 +148,7 @@ TEST_CASE("a run that stops and continues ends with the same bits in determinist
     CHECK_FALSE(end.finished);
     stops.insert(end.checkpoint);
   }
-  CHECK(stops.size() == 3);  // each went on
+  CHECK(stops.size() == 3);  // each run continued
   CHECK(train_on(3, job)[0].finished);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
@@ -190,7 +190,7 @@ TEST_CASE("with servers, the loss is the mean over samples with any number of wo
     return train_on(ranks, job)[0].summary.at("loss").get<double>();
   };
   const double one = loss_on(kSynchronousServers, 3);
-  CHECK(loss_on(kSynchronousServers, 6) == Approx(one).epsilon(0.2));  // of other samples
+  CHECK(loss_on(kSynchronousServers, 6) == Approx(one).epsilon(0.2));  // of different samples
 }
 
 TEST_CASE("a request to stop on one rank stops all", "[cooperation]") {
@@ -198,7 +198,7 @@ TEST_CASE("a request to stop on one rank stops all", "[cooperation]") {
       GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
   const TrainingJob job = tiny_job(dir.path(), cooperation, 1000);
-  const int asked = GENERATE(0, 1, 3);  // the last is a server, where there are any
+  const int asked = GENERATE(0, 1, 3);  // the last rank is a server if there are any
   ThreadGroup group(4, std::chrono::seconds(60));
   const auto ends = test::on_ranks(group, 4, [&](Communicator& comm) {
     return train(comm, job, comm.rank() == asked ? kStop : kGoOn);

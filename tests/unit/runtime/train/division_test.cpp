@@ -13,7 +13,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// Batch normalisation behind a linear layer: one value per sample and channel.
+/// Batch normalisation after a linear layer: one value per sample and channel.
 constexpr const char* kPerceptron = R"(name: perceptron
 input: [1, 8, 8]
 layers:
@@ -24,7 +24,7 @@ layers:
   - linear: {name: second, features: 3}
 )";
 
-/// Two values per sample and channel, one below the other.
+/// Two values per sample and channel.
 constexpr const char* kTwoPixels = R"(name: two
 input: [1, 3, 2]
 layers:
@@ -43,7 +43,7 @@ TrainSettings settings_of(size_t batch, size_t leaves) {
   return settings;
 }
 
-/// Of a whole step.
+/// The number of ranks without samples in a whole step.
 size_t ranks_without_samples(const LeafSettings& settings, size_t ranks) {
   const size_t samples = settings.batch * settings.accumulate, leaves = num_leaves(settings);
   const Division division = {samples, samples, leaves};
@@ -57,20 +57,20 @@ size_t ranks_without_samples(const LeafSettings& settings, size_t ranks) {
   return count;
 }
 
-/// The number behind `key` in `text`; 0 without it.
+/// The number after `key` in `text`; 0 without it.
 size_t number_behind(const std::string& key, const std::string& text) {
   const size_t place = text.find(key);
   return place == std::string::npos ? 0 : std::stoul(text.substr(place + key.size()));
 }
 
-/// What `advice` makes of `settings`.
+/// Returns `settings` after following `advice`.
 LeafSettings advised(LeafSettings settings, const std::string& advice) {
   if (const size_t leaves = number_behind("leaves: ", advice)) settings.leaves = leaves;
   if (const size_t batch = number_behind("batch: ", advice)) settings.batch = batch;
   return settings;
 }
 
-/// Whether what is said of ranks without work is so, and each advice gives all of them some.
+/// Whether the message about idle ranks is true, and each advice gives all of them samples.
 bool is_true(const std::optional<std::string>& told, const LeafSettings& settings, size_t ranks) {
   const size_t idle = ranks_without_samples(settings, ranks);
   if (!told) return idle == 0;
@@ -114,10 +114,10 @@ TEST_CASE("batch normalisation over one value is refused, with what to do", "[di
                     "leave one alone; take another 'batch', fewer leaves, or 'last_batch: drop'");
   CHECK_THROWS_AS(divide(kPerceptron, 128, settings_of(4, 4)), Error);
   CHECK(divide(kPerceptron, 130, settings_of(128, 4)).num_steps() == 2);
-  CHECK(divide(test::kTinyModel, 129, settings_of(128, 4)).num_steps() == 2);  // of pixels
+  CHECK(divide(test::kTinyModel, 129, settings_of(128, 4)).num_steps() == 2);  // over pixels
   CHECK(divide(kTwoPixels, 129, settings_of(128, 4)).num_steps() == 2);
   Model frozen = parse_model(kPerceptron, "m.yaml");
-  for (Layer& layer : frozen.layers) layer.frozen = true;  // goes by its running statistics
+  for (Layer& layer : frozen.layers) layer.frozen = true;  // running statistics
   CHECK(division_of(settings_of(128, 4), frozen, 129, {1, 2}).num_steps() == 2);
   TrainSettings settings = settings_of(128, 4);
   SECTION("if the last batch is dropped") { settings.last_batch = LastBatch::Drop; }

@@ -8,7 +8,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// A checkpoint of one tensor of six numbers, called `name`.
+/// A checkpoint with one tensor of six numbers, named `name`.
 Checkpoint checkpoint_with(const test::TempDir& folder, const std::string& name) {
   const test::SampleCheckpoint sample(7);
   CheckpointContent content = sample.content();

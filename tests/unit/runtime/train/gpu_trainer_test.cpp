@@ -16,7 +16,7 @@ using Catch::Contains;
 
 namespace {
 
-/// 205 training samples in batches of 32: the last of an epoch has 13.
+/// 205 training samples in batches of 32: the last batch of an epoch has 13.
 TrainingJob tiny_job(const std::filesystem::path& folder, Device device, uint64_t epochs) {
   TrainingJob job;
   job.settings.device = device;
@@ -69,7 +69,7 @@ TEST_CASE("training on GPUs ends where training on CPUs ends", "[gpu_trainer]") 
   const test::TempDir cpu, gpu;
   const TrainingEnd expected = train_on(ranks, tiny_job(cpu.path(), Device::Cpu, 2));
   TrainingJob job = tiny_job(gpu.path(), Device::Cuda, 2);
-  job.prefetch = GENERATE(0, 2);  // with a thread, batches are staged beside the step before
+  job.prefetch = GENERATE(0, 2);  // with a thread, batches are staged during the step before
   const TrainingEnd end = train_on(ranks, job);
   CHECK(end.finished);
   CHECK(end.summary.at("steps") == 2 * 7);

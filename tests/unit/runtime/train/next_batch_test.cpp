@@ -10,7 +10,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// Images that lie where they are, and what the rank is said to do while it asks for them.
+/// Images in memory that record the rank's activity while they are requested.
 class Watched final : public StepImages {
  public:
   explicit Watched(const Lifeline& lifeline) : lifeline_(lifeline) {}

@@ -43,7 +43,7 @@ TEST_CASE("the noise scale is the variance over the squared mean", "[noise]") {
   const std::optional<double> scale = meter.take();
   REQUIRE(scale);
   CHECK(*scale == Approx(deviation * deviation / 0.01).epsilon(0.1));
-  CHECK_FALSE(meter.take());  // of what came since
+  CHECK_FALSE(meter.take());  // nothing new has come
 }
 
 TEST_CASE("the norm of the gradient is that of the step measured last", "[noise]") {

@@ -1,4 +1,4 @@
-// What training promises, with every optimizer.
+// Tests the guarantees of training with every optimizer.
 #include <map>
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -62,7 +62,7 @@ TEST_CASE("each optimizer continues with the same bits, even on other ranks",
   const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
   const test::TempDir whole, parts;
   train_on(2, job_with(kind, whole.path(), 2));
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   const TrainingJob job = job_with(kind, parts.path(), 2);
   for (const int ranks : {1, 3, 8, 2}) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
   CHECK(train_on(3, job)[0].finished);
@@ -132,7 +132,7 @@ TEST_CASE("biases and batch normalisation do not decay where only weights do",
     INFO(name);
     CHECK(weights.at(name) == none.at(name));
   }
-  CHECK(all.at("bn.weight") != none.at("bn.weight"));  // ones, which decay beyond any gradient
+  CHECK(all.at("bn.weight") != none.at("bn.weight"));  // ones, whose decay exceeds any gradient
   CHECK(weights_of(3, 0, 0.5, false) == weights);      // one copy, in pieces
   CHECK(weights_of(3, 1, 0.5, false) == weights);      // replicas
 }

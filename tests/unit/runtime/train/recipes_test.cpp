@@ -38,7 +38,7 @@ layers:
   - linear: {name: fc, features: 3}
 )";
 
-/// What pytorch_recipes.py wrote: kept beside this file, or just now.
+/// The output of pytorch_recipes.py: the file beside this one, or a new one.
 Json pytorch_recipes() {
   return test::from_pytorch("DLFLOW_PYTORCH_RECIPES", DLFLOW_PYTORCH_RECIPES);
 }
@@ -74,7 +74,7 @@ TrainingJob job_below(const std::filesystem::path& folder, uint64_t epochs) {
   return tiny_job(folder, epochs);
 }
 
-/// The file of a finished training of kTinyModel.
+/// The file with weights of a finished training of kTinyModel.
 std::filesystem::path trained_tiny(const std::filesystem::path& folder) {
   return train_on(1, job_below(folder / "before", 1))[0].checkpoint / "model.safetensors";
 }
@@ -173,7 +173,7 @@ TEST_CASE("a fine-tuning that stops and goes on ends with the bits of one that d
   };
   std::filesystem::copy_file(trained_tiny(start.path()), start.path() / "start.safetensors");
   train_on(2, job_in(whole.path()));
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = job_in(parts.path());
   for (const int ranks : {1, 3, 2}) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
 
@@ -199,7 +199,7 @@ TEST_CASE("a network for other classes starts from the layers that fit, with a n
   const std::filesystem::path file = trained_tiny(dir.path());
   const auto before = tensors_in(Safetensors::open(file));
   TrainingJob job = job_below(dir.path() / "after", 1);
-  job.settings.start_from = file.parent_path();  // a checkpoint as well
+  job.settings.start_from = file.parent_path();  // a checkpoint is also accepted
   job.settings.lr = 1e-30;
   std::string text = test::kTinyModel;
   job.model = parse_model(text.replace(text.find("features: 3"), 11, "features: 4"), "tiny.yaml");
@@ -315,7 +315,7 @@ TEST_CASE("the mean of the weights has the same bits on any number of ranks, eve
     }
   }
   const test::TempDir parts;
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = job_in(parts.path());
   for (const int ranks : {3, 1, 2}) CHECK_FALSE(train_there(ranks, 1, job, stop).finished);
   CHECK(train_there(2, 0, job).finished);
@@ -336,7 +336,7 @@ TEST_CASE("the mean of the weights is evaluated, and training uses the weights t
   for (const auto& [name, values] : weights) {
     INFO(name);
     CHECK(kept.at(name + ".trained") == values);
-    if (name != "conv.bias") CHECK(newest_weights(job).at(name) != values);  // the norm undoes it
+    if (name != "conv.bias") CHECK(newest_weights(job).at(name) != values);  // batch_norm undoes it
   }
   ThreadGroup alone(1);
   const Dataset held_out = split_off_validation(alone.communicator(0), job.data,
@@ -397,7 +397,7 @@ TEST_CASE("a training whose patience is exhausted ends after the same epoch on a
     CHECK(newest_bits(dir.path()) == newest_bits(whole.path()));
   }
   const test::TempDir parts;
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = job_in(parts.path());
   for (uint64_t step = 1; step < 7 * epochs; ++step) {
     REQUIRE_FALSE(train_on(1 + int(step % 2), job, stop)[0].finished);
@@ -407,7 +407,7 @@ TEST_CASE("a training whose patience is exhausted ends after the same epoch on a
   CHECK(last.summary.at("epochs") == epochs);
   CHECK(last.summary.at("best_epoch") == best);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
-  CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // there is nothing left to do
+  CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // nothing is left to do
 }
 
 TEST_CASE("a training ends after the epoch that reaches its target, on any ranks",
@@ -433,7 +433,7 @@ TEST_CASE("a training ends after the epoch that reaches its target, on any ranks
   CHECK(end.summary.at("accuracy") == wanted);
 
   const test::TempDir parts;
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   for (uint64_t step = 1; step < 7 * first; ++step) {
     REQUIRE_FALSE(train_on(1 + int(step % 2), job_in(parts.path(), wanted), stop)[0].finished);
   }
@@ -500,7 +500,7 @@ TEST_CASE("shares of classes are learnt, even mixed ones, with the same bits on 
   CHECK(whole.at("f1") == with_labels.at("f1"));
 
   const auto [bits, soft] = end_with(1, 0.7f);
-  CHECK(soft.at("loss") > whole.at("loss"));  // it is at least the entropy of the shares
+  CHECK(soft.at("loss") > whole.at("loss"));  // the entropy of the shares is a lower bound
   CHECK(end_with(2, 0.7f).first == bits);
   CHECK(end_with(3, 0.7f).first == bits);
   CHECK(end_with(1, 0.7f, 0.4).first == end_with(3, 0.7f, 0.4).first);
@@ -521,7 +521,7 @@ TEST_CASE("samples drawn by class give the same bits on any number of ranks and 
     train_on(ranks, job_in(dir.path()));
     CHECK(newest_bits(dir.path()) == newest_bits(alone.path()));
   }
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   while (!train_on(2, job_in(parts.path()), stop)[0].finished) {
   }
   CHECK(newest_bits(parts.path()) == newest_bits(alone.path()));
@@ -531,7 +531,7 @@ TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 8);
   job.settings.keep_best = "loss";
-  job.settings.lr = 3;  // it does not go on learning
+  job.settings.lr = 3;  // too large a rate for further learning
   job.settings.schedule = Schedule::Course::Constant;
   job.policy.keep = 1;
   job.policy.unit = CheckpointPolicy::Unit::Epochs;
@@ -549,7 +549,7 @@ TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
   CHECK(end.summary.at("loss") == least);
   CHECK(end.checkpoint == checkpoint_folder(job.checkpoints, best * 7));
   CHECK(verify_checkpoint(end.checkpoint).metrics.at("loss") == least);
-  CHECK(list_checkpoints(job.checkpoints).size() == 2);  // and the last
+  CHECK(list_checkpoints(job.checkpoints).size() == 2);  // and the last one
 
   remove_checkpoint(end.checkpoint);
   job.settings.epochs = 9;
@@ -578,7 +578,7 @@ TEST_CASE("training continues without the newest checkpoint if it was the best a
   const TrainingEnd end = train_on(1, job)[0];
   REQUIRE(end.summary.at("best_epoch") == 2);
   const auto folders = list_checkpoints(job.checkpoints);
-  REQUIRE(folders.size() == 3);  // also the first epoch's, the best when step 12 was saved
+  REQUIRE(folders.size() == 3);  // including the first epoch's, the best when step 12 was saved
   REQUIRE(end.checkpoint == folders.back());
   std::filesystem::resize_file(end.checkpoint / "model.safetensors", 100);
 

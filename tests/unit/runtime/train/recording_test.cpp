@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kMinute = 60e6;  // microseconds
 
-/// How often each rank's events name a span, in the file of a recording of `steps` steps.
+/// How often each rank's events name a span in the recording of `steps` steps.
 std::map<std::pair<int, std::string>, int> recorded(int ranks, uint64_t steps, uint64_t made,
                                                     bool meets = true) {
   const test::TempDir dir;

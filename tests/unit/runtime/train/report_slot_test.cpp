@@ -21,8 +21,8 @@ class Rank {
         noise_({.own_leaves = reducer_.num_leaves()}),
         slot_(reducer_, noise_) {}
 
-  /// A step in which leaf i of all has the loss 1 + i. A rank without leaves has no gradients to
-  /// read sums from.
+  /// Takes a step in which leaf i of all has the loss 1 + i. A rank without leaves cannot read sums
+  /// from gradients.
   ReportSlot::Sums step(const ReportSlot::OfRank& of_rank) {
     reducer_.begin();
     slot_.begin_step(of_rank);
@@ -37,7 +37,7 @@ class Rank {
       return {};
     }
     const auto sums = slot_.read(reducer_.layout().slot(reducer_.gradients(0), 1));
-    reducer_.finish();  // others may wait for this rank yet
+    reducer_.finish();  // others may still wait for this rank
     return sums;
   }
 
@@ -52,7 +52,7 @@ class Rank {
   ReportSlot slot_;
 };
 
-/// As people would write it down.
+/// The sums in words.
 std::string in_words(const ReportSlot::Sums& sums) {
   const auto number = [](float value) { return std::to_string(int(value)); };
   return "loss " + number(sums.report.loss) + ", stops " + number(sums.report.stops) + ", saves " +

@@ -3,7 +3,7 @@
 #include "tests/support/limited.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
-/// Checkpoints that are written while training goes on.
+/// Tests checkpoints that are written during training.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using test::tiny_job;
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Its checkpoints are of more than 100 KB, its metrics are not.
+/// A job with checkpoints above 100 KB and metrics below.
 TrainingJob wide_job(const fs::path& folder, uint64_t epochs) {
   TrainingJob job = tiny_job(folder, epochs);
   job.model = parse_model(
@@ -36,8 +36,8 @@ TEST_CASE("a checkpoint holds the state at its start, though training goes on",
   std::ranges::copy(weights.floats().first(first.size()), first.floats().begin());
   ThreadGroup alone(1);
   StateSnapshot snapshot(layout);
-  const bool gathered = GENERATE(false, true);  // from ranks that have shards of it
-  for (const uint64_t step : {1, 2}) {          // the second in the memory of the first
+  const bool gathered = GENERATE(false, true);  // from ranks that have shards of the state
+  for (const uint64_t step : {1, 2}) {          // the second one reuses the memory of the first
     ModelState::OptimizerContent optimizer;
     optimizer.buffers = {{".m", first.floats()}, {".v", second.floats()}};
     if (gathered) {

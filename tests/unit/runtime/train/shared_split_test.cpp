@@ -9,7 +9,7 @@
 #include "tests/support/hashed_bytes.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
-/// How often data is read and hashed, and that no damage is missed by it.
+/// Tests how often data is read and hashed, and that no damage is missed.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
@@ -30,7 +30,7 @@ TrainingJob large_job(const fs::path& folder) {
   return job;
 }
 
-/// What every rank ends with, where ranks open `data` as dlflow-train does.
+/// Each rank's end of a training, with `data` opened as in dlflow-train.
 std::vector<TrainingEnd> train_on_files(int ranks, int ranks_per_node, const TrainingJob& job,
                                         const fs::path& data, const std::atomic<bool>& stop) {
   ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
@@ -73,7 +73,7 @@ TEST_CASE("ranks begin without hashing all of packed data", "[trainer][data]") {
   job.settings.normalize = PixelStatistics{{0.25}, {0.2}};
   const uint64_t hashed =
       test::hashed_by([&] { train_on_files(4, 0, job, dir.path(), kAfterOneStep); });
-  // 500 images in chunks of 256 may be in all of them; labels and hashes are each rank's.
+  // 500 images may come from all chunks of 256; each rank reads labels and hashes itself.
   CHECK(hashed < kPixels + 4 * (4 * kSamples + kOverhead));
 }
 
@@ -143,7 +143,7 @@ TEST_CASE("ranks whose files differ do not start, packed or not", "[trainer][dat
 }
 
 TEST_CASE("a damaged image is never trained on, whichever rank reads it first", "[trainer][data]") {
-  const bool measured = GENERATE(true, false);  // all of it is read before the first step
+  const bool measured = GENERATE(true, false);  // all data is read before the first step
   const uint64_t sample = GENERATE(0, 4321, kSamples - 1);
   const test::TempDir dir;
   const fs::path file = dir.path() / "train.dlset";

@@ -14,7 +14,7 @@ TEST_CASE("validation samples are held out, the same by all ranks, and none is l
   std::vector<uint8_t> pixels;
   std::vector<uint32_t> labels;
   for (uint8_t i = 0; i < 50; ++i) {
-    pixels.insert(pixels.end(), {i, 0});  // the first value names the picture
+    pixels.insert(pixels.end(), {i, 0});  // the first value identifies the picture
     labels.push_back(i % 3);
   }
   const Dataset dataset = make_dataset({1, 1, 2}, 3, pixels, labels);

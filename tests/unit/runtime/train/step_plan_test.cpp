@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kStepsPerEpoch = 10;
 const Schedule kSchedule = {.peak_rate = 0.5, .warmup_steps = 100};
 
-/// What this rank has of the samples of a step: leaves of 5 and 3, of 32.
+/// This rank's share of a step: leaves of 5 and 3 samples, of 32 in all.
 class Step {
  public:
   Step() {

@@ -71,7 +71,7 @@ TEST_CASE("a run that stops and goes on ends with the bits of one that did not",
   const test::TempDir whole, parts;
   train_on(ranks, tiny_job(whole.path(), 3));
 
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = tiny_job(parts.path(), 3);
   for (int i = 0; i < 9; ++i) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
   CHECK(train_on(ranks, job)[0].finished);
@@ -165,11 +165,11 @@ TEST_CASE("large linear layers have the same bits on any number of ranks", "[tra
         "wide.yaml");
     ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
     const auto ends = test::on_ranks(group, ranks, [&](Communicator& comm) {
-      omp_set_num_threads(1);  // as outer products want it
+      omp_set_num_threads(1);  // as outer products require
       return train(comm, job, kGoOn).summary;
     });
     CHECK(ends[0].at("accuracy") > 0.5);
-    // A rank without leaves says nothing about the noise.
+    // A rank without leaves does not measure the noise.
     const Json noise =
         ranks == 9 ? Json() : lines_of(dir.path() / "metrics.jsonl").back().at("noise_scale");
     return std::pair(newest_bits(dir.path()) + ends[0].at("loss").dump(), noise);
@@ -229,7 +229,7 @@ TEST_CASE("batch normalisation over the global batch has the same bits on any nu
 
 TEST_CASE("batch normalisation over the global batch allows ranks without samples",
           "[trainer][exact]") {
-  // More gradients than a bucket holds: between nodes 1 MiB, on one 8 MiB.
+  // More gradients than fit into a bucket: 1 MiB between nodes, 8 MiB on one.
   const auto [width, ranks_per_node] = GENERATE(table<int, int>({{600, 1}, {1600, 0}}));
   const auto bits_on = [&](int ranks) {
     const test::TempDir dir;
@@ -249,7 +249,7 @@ TEST_CASE("batch normalisation over the global batch allows ranks without sample
   };
   const std::string alone = bits_on(1);
   CHECK(bits_on(3) == alone);
-  CHECK(bits_on(5) == alone);  // one has no leaves
+  CHECK(bits_on(5) == alone);  // one rank has no leaves
 }
 
 TEST_CASE("checkpoints keep counting if a step gets more samples", "[trainer]") {
@@ -269,7 +269,7 @@ TEST_CASE("checkpoints keep counting if a step gets more samples", "[trainer]") 
 TEST_CASE("without a validation set, an epoch's loss includes the steps before a stop",
           "[trainer]") {
   const test::TempDir whole, parts;
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = tiny_job(whole.path(), 1);
   job.settings.validation = 0;
   const double loss = train_on(2, job)[0].summary.at("loss").get<double>();
@@ -286,7 +286,7 @@ TEST_CASE("each sample has the same weight in an epoch's loss, even in a smaller
   loss.add(4, 1);
   CHECK(loss.mean() == Approx(68.0 / 65));
 
-  // Nothing is learnt: the loss is that of all samples, however they are divided into steps.
+  // Almost without a learning rate, the loss is that of all samples with any division into steps.
   const auto loss_with = [](size_t batch) {
     const test::TempDir dir;
     TrainingJob job = tiny_job(dir.path(), 1);
@@ -322,7 +322,7 @@ TEST_CASE("batch normalisation over the global batch does not depend on the leav
     return train_on(2, job)[0].summary.at("loss").get<double>();
   };
   const double whole = loss_with(1);
-  CHECK(loss_with(4) == Approx(whole).epsilon(1e-4));  // up to rounding
+  CHECK(loss_with(4) == Approx(whole).epsilon(1e-4));  // equal except for rounding
   CHECK(loss_with(8) == Approx(whole).epsilon(1e-4));
 }
 
@@ -330,7 +330,7 @@ TEST_CASE("a run goes on with the same bits on another number of ranks", "[train
   const test::TempDir whole, parts;
   train_on(2, tiny_job(whole.path(), 3));
 
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   const TrainingJob job = tiny_job(parts.path(), 3);
   for (const int ranks : {1, 3, 8, 2, 4, 1, 8, 3}) {
     CHECK_FALSE(train_on(ranks, job, stop)[0].finished);

@@ -11,7 +11,7 @@ using Kind = OptimizerOptions::Kind;
 
 namespace {
 
-/// A layer of several blocks, a bias, and a layer of one.
+/// A layer of several blocks, a bias, and a layer of one block.
 const std::vector<LayerSlot> kLayers = {{0, 50000, false}, {50000, 16, true}, {50016, 32, false}};
 constexpr size_t kNumbers = 50048;
 
@@ -21,7 +21,7 @@ std::vector<float> waves(float scale) {
   return values;
 }
 
-/// The weights of each rank after a step from ones with SGD of rate 1.
+/// The weights of each rank after one step of SGD with rate 1 from ones.
 std::vector<std::vector<float>> clipped_step(int ranks, double clip_norm, float gradient) {
   ThreadGroup group(ranks, std::chrono::seconds(60), 1);
   return test::on_ranks(group, ranks, [&](Communicator& comm) {
@@ -77,7 +77,7 @@ TEST_CASE("clipping limits the norm of the whole gradient, as PyTorch does", "[o
     CHECK(weights[kNumbers - 1] == weights[0]);
   }
   CHECK(clipped_step(ranks, norm + 1, 0.5f)[0] == std::vector<float>(kNumbers, 0.5f));
-  CHECK(clipped_step(ranks, 2, NAN)[0].empty());  // is noticed
+  CHECK(clipped_step(ranks, 2, NAN)[0].empty());  // it is detected
 }
 
 TEST_CASE("with shards, a weight that is not finite is detected on every rank", "[optim]") {
@@ -104,7 +104,7 @@ TEST_CASE("a weight that is not finite is detected in any block of an update", "
   WholeUpdate update(group.communicator(0), *sgd, kLayers, settings, StateSharing::Replicas);
   std::vector<float> weights(kNumbers, 1), velocity(kNumbers), gradients(kNumbers, 1);
   gradients[broken] = -3e38f;
-  weights[broken] = 3e38f;  // the step goes beyond what a float can be
+  weights[broken] = 3e38f;  // the step exceeds the range of a float
   sgd->begin_step(1, 1);
   CHECK(!update.apply(gradients, {weights, {velocity}, 0}));
 }

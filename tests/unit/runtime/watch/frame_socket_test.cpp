@@ -69,7 +69,7 @@ TEST_CASE("a frame that comes byte by byte is put together", "[watch]") {
 
 TEST_CASE("a frame of the largest length is read, in any pieces", "[watch]") {
   Pair pair;
-  const std::string body(16384 - 4, 'x');  // with its header four bytes more than one read takes
+  const std::string body(16384 - 4, 'x');  // with its header, four bytes more than one read takes
   pair.a.send(FrameKind::Hello, body);
   REQUIRE_FALSE(pair.a.has_to_send());
   const auto frame = pair.b.receive(body.size());

@@ -8,8 +8,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank 0's judge over `num_ranks` ranks, on nodes of two, with a clock that the test turns. Each
-/// rank is heard of whenever time passes, until it is `silent`.
+/// Rank 0's judge over `num_ranks` ranks, on nodes of two, with a clock that the test advances.
+/// Each rank sends a pulse whenever time passes, unless it is `silent`.
 struct Court {
   explicit Court(int num_ranks) : logs(size_t(num_ranks)), pulses(size_t(num_ranks)) {
     for (int rank = 0; rank < num_ranks; ++rank) {
@@ -25,7 +25,7 @@ struct Court {
     ++pulses[size_t(rank)].progress;
   }
 
-  /// Ranks `waiting` wait in a call; the others do not.
+  /// Makes the ranks `waiting` wait in a call.
   void wait(const std::vector<int>& waiting) {
     for (const int rank : waiting) {
       call(rank, {"barrier"});
@@ -33,7 +33,7 @@ struct Court {
     }
   }
 
-  /// A second at a time.
+  /// Lets `time` pass, a second at a time.
   Judge::Opinion pass(std::chrono::seconds time) {
     for (Judge::Opinion opinion;; time -= 1s) {
       for (size_t rank = 0; rank < pulses.size(); ++rank) {
@@ -52,7 +52,7 @@ struct Court {
     }
   }
 
-  /// Without a word from any rank.
+  /// Lets `time` pass without a pulse of any rank.
   Judge::Opinion pass_and_look(std::chrono::milliseconds time) {
     now += time;
     return judge_->look(now);
@@ -63,7 +63,7 @@ struct Court {
   std::vector<CallLog> logs;
   std::vector<Pulse> pulses;
   int silent = -1, computing = -1;
-  std::pair<int, int> behind_silent{1, 0};  // from one rank to another
+  std::pair<int, int> behind_silent{1, 0};  // the first and the last rank
   Judge::Time now{};
 
  private:
@@ -80,7 +80,7 @@ TEST_CASE("a rank that leaves when done is no fault, any other that leaves is", 
   Court court(3);
   court.judge().done(1);
   court.judge().lost(1, court.now);
-  court.computing = 2;  // the others have something to do
+  court.computing = 2;  // the others are busy
   const Judge::Opinion opinion = court.pass(300s);
   CHECK_FALSE(opinion.verdict);
   CHECK(opinion.warning.empty());
@@ -161,7 +161,7 @@ TEST_CASE("ranks that make the differing call a little later are also named", "[
   CHECK_FALSE(court.pass(0s).asks);
   CHECK_FALSE(court.pass_and_look(149ms).asks);
   CHECK(court.pass_and_look(1ms).asks);
-  CHECK_FALSE(court.pass_and_look(1ms).asks);  // once
+  CHECK_FALSE(court.pass_and_look(1ms).asks);  // only once
 }
 
 TEST_CASE("the comparison waits for calls that can show the difference", "[watch]") {
@@ -198,10 +198,10 @@ TEST_CASE("a stalled rank is not reported while calls are compared", "[watch]") 
   court.wait({0});
   court.computing = 1;
   court.silent = 2;
-  court.pass(10s);  // it warns
+  court.pass(10s);  // a warning
   CHECK(text(court.pass(49s)) == "");
   court.call(1, {"broadcast", "", 4, "bytes", 0});
-  const auto opinion = court.pass(1s);  // rank 2 has been silent for as long as it may
+  const auto opinion = court.pass(1s);  // rank 2 has reached its limit of silence
   CHECK(opinion.asks);
   CHECK(text(opinion) == "");
   court.judge().sent({1, court.logs[1].recent()});

@@ -10,7 +10,7 @@ namespace {
 
 const std::vector<std::string> kNodes = {"a", "a", "b", "b", "c"};
 
-/// Of a rank that has made `same` barriers, then `last`.
+/// The calls of a rank that has made `same` barriers, then `last`.
 RankCalls calls_of(int rank, size_t same, const Call& last) {
   CallLog log;
   for (size_t i = 0; i < same; ++i) log.add({"barrier"});
@@ -64,12 +64,12 @@ TEST_CASE("a call that a rank no longer logs is not named as the first differenc
     return describe_difference({{0, one.recent()}, {1, two.recent()}}, kNodes);
   };
   CHECK(of(0).empty());  // call 1 of 4097, of which 4096 are kept
-  CHECK(of(1).empty());  // call 2: the first that is kept, so that call 1 may have differed, too
+  CHECK(of(1).empty());  // call 2, the first one kept: call 1 may also have differed
   CHECK_THAT(of(2), Catch::StartsWith("call 3 is not the same on all ranks: rank 0 (node a) "
                                       "barrier; rank 1 (node a) broadcast of 4 bytes"));
   CHECK_THAT(of(CallLog::kKept), Catch::StartsWith("call 4097 is not the same"));
 
-  CallLog ahead, behind;  // of different lengths: what one has forgotten the other has alone
+  CallLog ahead, behind;  // logs of different lengths: some calls are only in one
   for (size_t i = 0; i < CallLog::kKept + 5; ++i) ahead.add({"barrier"});
   behind.add(other);
   CHECK(describe_difference({{0, ahead.recent()}, {1, behind.recent()}}, kNodes).empty());

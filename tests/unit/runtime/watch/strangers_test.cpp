@@ -7,7 +7,7 @@
 #include "runtime/watch/watch_center.h"
 #include "tests/support/catch.h"
 
-/// Whoever connects to rank 0 and is none of the ranks.
+/// Tests connections to rank 0 by other processes than ranks.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using namespace std::chrono_literals;
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int kRanks = 2;
-constexpr size_t kMost = 1 + kRanks + kMaxStrangers;  // the listener, strangers
+constexpr size_t kMost = 1 + kRanks + kMaxStrangers;  // the listener, ranks and strangers
 
 class Center {
  public:
@@ -31,7 +31,7 @@ class Center {
 
   void turn(std::chrono::seconds later = 0s) { center.turn({}, false, start + later); }
 
-  /// What a rank says first.
+  /// The first message of a rank.
   static std::string hello(int rank, const std::string& token) {
     return to_body(HelloHead{rank, uint32_t(token.size())}) + token + "a-node";
   }
@@ -98,7 +98,7 @@ TEST_CASE("strangers are rejected once all ranks have joined", "[watch][attack]"
   rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
   rank0.turn();
   CHECK(rank0.center.children().num_joined() == 1);
-  CHECK(rank0.descriptors() == 1);  // that of the rank
+  CHECK(rank0.descriptors() == 1);  // the rank's descriptor
 }
 
 TEST_CASE("a rank is asked for its calls only if they differ", "[watch]") {
@@ -107,7 +107,7 @@ TEST_CASE("a rank is asked for its calls only if they differ", "[watch]") {
   rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
   for (int i = 0; i < 3; ++i) rank0.turn(std::chrono::seconds(i));
   CHECK(rank0.center.children().num_joined() == 1);
-  CHECK(rank0.descriptors() == 1);  // nobody else is listened to
+  CHECK(rank0.descriptors() == 1);  // there is no listener any more
   CHECK(kinds_heard(rank) == std::vector{FrameKind::Welcome});
   rank.send(FrameKind::Differs);
   for (int i = 3; i < 6; ++i) rank0.turn(std::chrono::seconds(i));
@@ -144,7 +144,7 @@ TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") 
   rank0.turn();
   CHECK_FALSE(rank0.center.leave());
   CHECK_FALSE(rank0.center.leave());
-  CHECK(kinds_heard(rank) == std::vector{FrameKind::Goodbye});  // said once
+  CHECK(kinds_heard(rank) == std::vector{FrameKind::Goodbye});  // only once
 }
 
 TEST_CASE("a stranger with the token but an invalid greeting is rejected", "[watch][attack]") {

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What under_watch() says on every rank, and what it told people.
+/// The error of under_watch() on every rank, and the lines printed.
 struct Told {
   std::vector<std::string> errors;
   std::vector<std::string> lines;
@@ -42,12 +42,12 @@ Told watched(int num_ranks, Work work, WatchOptions options = {}) {
   return told;
 }
 
-/// Until it throws. Real calls take some time, too.
+/// Goes on until a call throws. Real calls also take some time.
 void go_on(Communicator& comm) {
   for (;; std::this_thread::sleep_for(1ms)) comm.barrier();
 }
 
-/// The first rank of another node than that of rank 0.
+/// A rank that is the first on its node, which is not rank 0's.
 class FirstOfNode final : public OtherRank {
  public:
   using OtherRank::OtherRank;
@@ -55,7 +55,7 @@ class FirstOfNode final : public OtherRank {
   int node_rank() const override { return 0; }
 };
 
-/// A rank that gets a wrong token, so that rank 0 does not let it in.
+/// A rank with a wrong token, which rank 0 rejects.
 class Stranger final : public OtherRank {
  public:
   using OtherRank::OtherRank;
@@ -286,7 +286,7 @@ TEST_CASE("one rank per node prints that rank 0 is silent", "[watch]") {
     WatchOptions options;
     options.limits = {100ms, 400ms};
     options.tell = [&](const std::string& line) {
-      if (comm.rank() == 0) return until_others_ended();  // so stands still what watches over it
+      if (comm.rank() == 0) return until_others_ended();  // blocks its watch's thread
       errors += line.starts_with("error: rank 0 ");
     };
     FirstOfNode first(comm);
@@ -419,6 +419,6 @@ TEST_CASE("a rank without waits is ended by its watch, and only once", "[watch]"
     return "";
   });
   CHECK(ended[0] == 1);
-  CHECK(ended[1] == 0);  // which knows that all end
+  CHECK(ended[1] == 0);  // this rank has the reason for the end
   CHECK_THAT(errors[0], Catch::EndsWith("no such file"));
 }
