@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Checkpoints of `steps`; their accuracy is step / 1000, but that of step 2 is the best.
+/// Saves checkpoints of `steps`. Their accuracy is step / 1000, except for step 2, which has the
+/// best.
 void save(const fs::path& folder, std::initializer_list<uint64_t> steps) {
   for (const uint64_t step : steps) {
     SampleCheckpoint sample(step);
@@ -30,7 +31,7 @@ void save(const fs::path& folder, std::initializer_list<uint64_t> steps) {
   }
 }
 
-/// What the step writes to `stream`, whose descriptor is `number`, before it ends with `status`.
+/// The output of the step on `stream`, whose descriptor is `number`, before it ends with `status`.
 std::string written_to(FILE* stream, int number, const StepFixture& step, int status) {
   const fs::path said = step.folder().write("said", "");
   std::fflush(stream);
@@ -44,7 +45,7 @@ std::string written_to(FILE* stream, int number, const StepFixture& step, int st
   return read_file(said);
 }
 
-/// What the step says before it ends with 1.
+/// The error message of the step, which ends with 1.
 std::string complaint_about(const Json& with) {
   const StepFixture step(with);
   const std::string said = written_to(stderr, 2, step, 1);
@@ -52,7 +53,7 @@ std::string complaint_about(const Json& with) {
   return said;
 }
 
-/// What the step says on standard output; it has to succeed.
+/// The output of the step on standard output; it has to succeed.
 std::string said_by(const Json& with) { return written_to(stdout, 1, StepFixture(with), 0); }
 
 void damage(const fs::path& step_folder) { fs::resize_file(step_folder / "model.safetensors", 5); }
@@ -181,7 +182,7 @@ TEST_CASE("an unusable source of checkpoints is an error, and nothing is publish
       {{{"from", data.path() / "none"}}, "from: there is no folder"},
       {{{"from", Json::array()}}, "from: names no folder"},
       {{{"from", 7}}, "from: is a folder of checkpoints"},
-      // These have a checkpoint to choose, and fail for their own reason.
+      // These have a valid checkpoint, and fail for another reason.
       {{{"from", good}, {"select", "best"}}, "best"},
       {{{"from", good}, {"select", 1}}, "wrong type"},
       {{{"from", good}, {"export", "hdf5"}}, "export: \"hdf5\" is not a format"},

@@ -35,7 +35,7 @@ TEST_CASE("a copy is a file of its own, with the same content and mode", "[place
   CHECK(read_file(to) == content);
   CHECK(fs::status(to).permissions() == fs::perms(0540));
   CHECK_THROWS_WITH(place_copy(from, to), Catch::Contains("cannot write " + to.string()));
-  CHECK(read_file(to) == content);  // what is there stays
+  CHECK(read_file(to) == content);  // the existing file stays
 }
 
 TEST_CASE("a missing file cannot be placed", "[place file]") {
@@ -92,7 +92,7 @@ TEST_CASE("an incomplete copy is an error, and is removed", "[place file]") {
   const fs::path from = folder.write("from", "content");
   const uint64_t fails = GENERATE(SYS_sendfile, SYS_close, SYS_fstat);
   const auto fate_of = [&](uint64_t call) {
-    if (call == SYS_newfstatat) call = SYS_fstat;  // glibc 2.36 makes the one, 2.41 the other
+    if (call == SYS_newfstatat) call = SYS_fstat;  // glibc 2.36 calls one of them, 2.41 the other
     return call == fails ? test::Fate::fails(EIO) : test::Fate::made();
   };
   const auto ended = test::run_watched(fate_of, [&] { place_copy(from, folder.path() / "to"); });

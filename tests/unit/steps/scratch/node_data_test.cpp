@@ -23,13 +23,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Ranks that share the data of a shared file system, two to a node.
+/// Ranks that share data on a shared file system, two per node.
 struct Ranks {
   explicit Ranks(int number) : group(number, 60s, 2), count(number) {
     runtime::write_binary_dataset(data.path() / "train.dlset", test::tiny_dataset(40));
   }
 
-  /// What each rank reads, while all of them have it.
+  /// The folder that each rank reads, while all of them hold their copies.
   std::vector<fs::path> folders() {
     return test::on_ranks(group, count, [&](runtime::Communicator& comm) {
       const steps::NodeData here(comm, data.path(), runtime::Split::Train, metrics());
@@ -42,7 +42,7 @@ struct Ranks {
 
   fs::path metrics() const { return own.path() / "metrics.jsonl"; }
 
-  /// What people are told: one line, whatever the number of ranks.
+  /// The printed message: one line for any number of ranks.
   std::string message() const { return Json::parse(read_file(metrics())).at("message"); }
 
   std::string size() const { return format_size(fs::file_size(data.path() / "train.dlset")); }
@@ -52,7 +52,7 @@ struct Ranks {
   int count;
 };
 
-/// What `work` prints to this descriptor.
+/// The output of `work` on this descriptor.
 template <typename Work>
 std::string printed(int descriptor, const Work& work) {
   const test::TempDir folder;
@@ -92,7 +92,7 @@ TEST_CASE("the first rank of each node has its data copied, and all ranks there 
   const std::string said = printed(STDOUT_FILENO, [&] { folders = ranks.folders(); });
   CHECK(folders[0].string().starts_with(ranks.disk.path().string()));
   CHECK(folders == std::vector<fs::path>(3, folders[0]));
-  // The two nodes have one disk here: the second one finds what the first has made.
+  // Both nodes have the same disk here: the second one finds the copy of the first.
   CHECK(ranks.message() == ranks.size() + " of data on the disk of 2 of 2 nodes, 1 found there");
   CHECK(said.find(": data copied to " + folders[0].string() + " (" + ranks.size()) !=
         std::string::npos);

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Adds `content`; nothing keeps it in use afterwards.
+/// Adds `content`, without keeping it in use.
 std::string add(const fs::path& root, const std::string& content, uint64_t budget_bytes = 0) {
   Cache cache(root, budget_bytes);
   const fs::path file = cache.new_file();
@@ -40,14 +40,14 @@ bool has(const fs::path& root, const std::string& hash) {
   return fs::exists(root / "objects" / hash.substr(0, 2) / hash);
 }
 
-/// Sets when an object was last wanted, in seconds of 1970.
+/// Sets the last use of an object, in seconds since 1970.
 void set_last_used(const fs::path& root, const std::string& hash, time_t seconds) {
   const timespec times[2] = {{seconds, 0}, {0, UTIME_OMIT}};
   const fs::path object = root / "objects" / hash.substr(0, 2) / hash;
   REQUIRE(::utimensat(AT_FDCWD, object.c_str(), times, 0) == 0);
 }
 
-/// As order_of_syncs, of adding `count` new objects at once.
+/// The order_of_syncs of adding `count` new objects at once.
 std::optional<std::string> syncs_of_adding(const fs::path& root, size_t count) {
   return test::order_of_syncs([&root, count] {
     Cache cache(root, 0);

@@ -39,7 +39,7 @@ ino_t inode(const fs::path& path) {
   return info.st_ino;
 }
 
-/// How many files are below `folder`.
+/// The number of files below `folder`.
 size_t count_files(const fs::path& folder) {
   size_t count = 0;
   std::error_code none;
@@ -49,7 +49,7 @@ size_t count_files(const fs::path& folder) {
   return count;
 }
 
-/// Nothing of a failed step is left, in its outputs or in the cache.
+/// Checks that a failed step leaves nothing in its outputs or in the cache.
 void check_nothing_left(const StepFixture& step, const fs::path& cache) {
   CHECK(count_files(step.outputs()) == 0);
   for (const char* folder : {"objects", "partial", "unpacked", "urls", "work"}) {
@@ -87,7 +87,7 @@ fs::path partial_in(const fs::path& cache) {
   return {};
 }
 
-/// A mounted file system of its own; mounting needs rights that not everybody has.
+/// A mounted file system for a test; mounting needs rights that not every user has.
 class Mount {
  public:
   explicit Mount(const std::string& options) {

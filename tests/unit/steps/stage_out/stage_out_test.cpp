@@ -51,7 +51,7 @@ struct Ended {
   std::string said;
 };
 
-/// What the step says on `descriptor`.
+/// Runs the step and returns its output on `descriptor`.
 Ended run_and_hear(int descriptor, const TempDir& folder) {
   std::fflush(stdout);
   const FileDescriptor before(::dup(descriptor));
@@ -64,7 +64,7 @@ Ended run_and_hear(int descriptor, const TempDir& folder) {
   return {status, read_file(file)};
 }
 
-/// What the step says when it fails.
+/// The error message of the step, which must fail.
 std::string failure(const TempDir& folder) {
   const Ended ended = run_and_hear(STDERR_FILENO, folder);
   CHECK(ended.status == 1);
@@ -131,7 +131,7 @@ TEST_CASE("a stopped step keeps its sent files, and asks for another pass", "[st
   const TempDir log;
   results.write("a", "A");
   results.write("b", std::string(1000, 'b'));
-  // Held back by its bandwidth when the signal comes.
+  // The bandwidth delays the transfer until the signal comes.
   const StepFixture step(
       {{"from", {(results.path() / "a").string(), (results.path() / "b").string()}},
        {"to", "file://" + archive.path().string()},
@@ -139,7 +139,7 @@ TEST_CASE("a stopped step keeps its sent files, and asks for another pass", "[st
        {"bandwidth", 10}});
   std::jthread stopper([&] {
     while (!fs::exists(archive.path() / ".b.dlflow-part")) std::this_thread::sleep_for(1ms);
-    CHECK(read_file(log.path() / "said") == "a: 1 B\n");  // who follows the log sees it at once
+    CHECK(read_file(log.path() / "said") == "a: 1 B\n");  // readers of the log see it at once
     ::kill(::getpid(), signal);
   });
   const Ended ended = run_and_hear(STDOUT_FILENO, log);

@@ -21,10 +21,10 @@ namespace {
 
 constexpr RetryPolicy kQuick{.max_tries = 2, .first_wait = 1ms};
 
-/// A repository with two commits, and what a step gets of it.
+/// A repository with two commits, and the archive that a step makes of one.
 class Repository {
  public:
-  /// Whether git is here.
+  /// Returns false if git is not installed.
   bool make() {
     folder_.write("work/code", "one\r\n");
     folder_.write("work/.gitattributes", "secret export-ignore\ncode text eol=lf\n");
@@ -96,7 +96,8 @@ TEST_CASE("an unknown commit is refused with advice", "[git]") {
 TEST_CASE("a commit that a server does not serve by hash is fetched with the branches", "[git]") {
   Repository repository;
   if (!repository.make()) return test::skip("git is not installed");
-  // As git before 2.5 did, and as a server may be told to; the newer protocol always gives it.
+  // Like git before 2.5, and as a server may be configured; the newer protocol always serves
+  // commits by hash.
   repository.shell("git config --global protocol.version 0");
   const test::Variable config("GIT_CONFIG_GLOBAL", repository.folder() / ".gitconfig");
   repository.get(repository.first());

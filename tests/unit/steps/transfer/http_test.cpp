@@ -28,7 +28,7 @@ std::string numbers(size_t bytes) {
   return text;
 }
 
-/// One address and the file it is downloaded to.
+/// One address and the file for its download.
 class Target {
  public:
   explicit Target(const std::string& url) : request_{.address = parse_address(url), .partial = {}} {
@@ -87,7 +87,7 @@ TEST_CASE("a weak ETag is not a version, since other bytes may have the same", "
   Target target("http://" + server.host() + "/file");
   CHECK(target.download().version.empty());
   content = "new";
-  target.request().known_version = etag;  // that an earlier dlflow took for one
+  target.request().known_version = etag;  // an earlier dlflow took it for a version
   fs::remove(target.request().partial);
   CHECK_FALSE(target.download().unchanged);
   CHECK(target.content() == "new");

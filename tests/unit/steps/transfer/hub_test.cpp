@@ -27,10 +27,10 @@ std::string answer(const Json& body, const std::string& header = "") {
          "\r\n\r\n" + text;
 }
 
-/// A hub whose answers a test makes, and what it was asked.
+/// A hub with answers made by a test, and a log of requests.
 class Hub {
  public:
-  /// \param answers  by the request's path; all else is not there.
+  /// \param answers  by the request's path; other paths do not exist.
   explicit Hub(std::map<std::string, std::string> answers)
       : answers_(std::move(answers)), server_([this](const std::string& request) {
           const size_t begin = request.find(' ') + 1;
@@ -128,14 +128,14 @@ TEST_CASE("only the hub gets the token", "[hub]") {
   request.progress = [](uint64_t, std::optional<uint64_t>) {};
   const Downloaded downloaded =
       download(request, hub.folder() / "curl", {.max_tries = 1, .first_wait = 1ms});
-  CHECK(downloaded.version == "1");  // the hub's, which the next list tells
+  CHECK(downloaded.version == "1");  // the hub's version, which the next list contains
   CHECK_FALSE(downloaded.unchanged);
   CHECK(read_file(request.partial) == "7");
   CHECK(hub.authorized() == 2);
 
   request.known_version = "1";
   CHECK(download(request, hub.folder() / "curl", {}).unchanged);
-  CHECK(hub.authorized() == 2);  // nobody was asked
+  CHECK(hub.authorized() == 2);  // no further request was made
 
   ::setenv("HF_TOKEN", GENERATE("two words", "line\n", "\x7f", "caf\xc3\xa9"), 1);
   CHECK_THROWS_WITH(hub.list("hf://spaces/o/n/x"), Contains("HF_TOKEN is no token"));

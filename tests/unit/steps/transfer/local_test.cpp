@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kMegabyte = size_t{1} << 20;  // what is copied at once
+constexpr size_t kMegabyte = size_t{1} << 20;  // copied at a time
 
 /// Sends a file to `to` and returns what happened.
 Uploaded send(

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A remote that fails once, after it has given `first`, and then has "new content".
+/// A remote that fails once after sending `first`, and then sends "new content".
 class FailingRemote {
  public:
   explicit FailingRemote(const std::string& first) {
@@ -47,7 +47,7 @@ printf 'new content' | tail -c +$((offset + 1))
   test::Variable path_{"PATH", test::path_with(folder_.path())};
 };
 
-/// Downloads a file of which the remote tells what is in `listed`.
+/// Downloads a file that the remote lists as `listed`.
 Downloaded download_to(const fs::path& partial, const RemoteFile& listed) {
   return download(
       {.address = parse_address("rclone://remote/file"), .partial = partial, .listed = listed},
@@ -82,7 +82,7 @@ TEST_CASE("a part of rclone's download is dropped if its content is unknown", "[
 
 namespace {
 
-/// An rclone that answers with what a test gives it, and notes what it was asked.
+/// An rclone with answers given by a test, and a log of calls.
 class PlayedRclone {
  public:
   PlayedRclone() {
@@ -110,7 +110,7 @@ exit $status
   }
   void lists(const Json& entries) { answers("lsjson", entries.dump()); }
 
-  /// "lsjson --stat remote:file" of each call, without what all calls have.
+  /// "lsjson --stat remote:file" for each call, without the options of all calls.
   std::vector<std::string> calls() const {
     std::vector<std::string> lines =
         split(read_file_if_exists(folder_.path() / "calls").value_or(""), '\n');
@@ -169,7 +169,7 @@ TEST_CASE("rclone lists a folder with all below it", "[rclone]") {
   REQUIRE(files.size() == 3);
   CHECK(files[0].name == "a/x");
   CHECK_FALSE(files[0].bytes);
-  CHECK(files[0].version.empty());  // nobody knows when it changes
+  CHECK(files[0].version.empty());  // its time of change is unknown
   CHECK(files[1].name == "b");
   CHECK(files[1].version == "3 today");
   CHECK(files[2].bytes == 0U);
@@ -225,7 +225,7 @@ TEST_CASE("a file that a remote lacks is sent, compared, then given its name", "
   }
   SECTION("the remote's file has no hash") { file.rclone.lists(there(5)); }
   file.rclone.answers("copyto", "", 0, "{\"level\":\"notice\",\"stats\":{\"bytes\":5}}\n");
-  file.rclone.lists(there(5));  // of its size: more the remote does not tell
+  file.rclone.lists(there(5));  // of the same size; the remote gives nothing else
   file.rclone.answers("moveto", "");
   CHECK(file.send() == Uploaded::Sent);
   CHECK(file.progress == 5);

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What a download throws from a server that answers with `status`, and how often it asked.
+/// The error of a download from a server that answers with `status`, and the number of requests.
 struct Refusal {
   Errc code = Errc::Corrupt;
   std::string message;
