@@ -10,7 +10,7 @@ const std::string kScript = "#!/bin/sh\n";
 const std::string kTimeout =
     "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n";
 
-/// The first answer of squeue holds no job, the next one does.
+/// Checks that the first answer of squeue has no job, and that the next one has.
 void check_empty_once(const FakeSlurmTools& slurm) {
   CHECK(slurm.run("squeue --format=%i").out.empty());
   CHECK(slurm.run("squeue --format=%i").out == "1\n");

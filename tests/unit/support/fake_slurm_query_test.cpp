@@ -8,7 +8,7 @@ using test::FakeSlurmTools;
 
 namespace {
 
-/// `sacct FORMAT OPTIONS` of all times.
+/// The output of sacct for all times.
 std::string sacct(const FakeSlurmTools& slurm, const std::string& fields,
                   const std::string& options = "") {
   return slurm.run("sacct --starttime=2026-01-01T00:00:00 --format=" + fields + " " + options).out;

@@ -6,7 +6,7 @@ using test::FakeSlurmTools;
 
 namespace {
 
-/// Lets the background jobs go on until `field` of a job is `expected`.
+/// Lets background jobs go on until `field` of a job is `expected`.
 std::string wait_for_field(const FakeSlurmTools& slurm, const std::string& id,
                            const std::string& format, const std::string& expected) {
   std::string seen;
@@ -27,7 +27,7 @@ std::string wait_for_file(const FakeSlurmTools& slurm, const std::string& name,
   return seen;
 }
 
-/// Submits a script that runs until a signal, which `trap` takes, and waits until it has begun.
+/// Submits a script that runs until a signal, which `trap` handles, and waits until it has begun.
 void begin_in_background(const FakeSlurmTools& slurm, const std::string& options,
                          const std::string& trap) {
   slurm.control("mode background");

@@ -121,7 +121,7 @@ TEST_CASE("scancel takes jobs and tasks", "[fake_slurm]") {
   CHECK(slurm.field("1_1", "%T") == "RUNNING");
   slurm.run("scancel 1");
   CHECK(slurm.run("squeue --format=%i").out.empty());
-  CHECK(slurm.run("scancel 99").status == 0);  // unknown ids are no mistake, unless it looks first
+  CHECK(slurm.run("scancel 99").status == 0);  // without a lookup
   CHECK(slurm.run("scancel --batch --signal=INT --state=RUNNING --jobname=a 99").err ==
         "scancel: error: Kill job error on job id 99: Invalid job id specified\n");
   CHECK(slurm.run("scancel").err == "scancel: error: No job identification provided\n");

@@ -7,7 +7,7 @@ using namespace dlflow::fake_slurm;
 
 namespace {
 
-/// A cluster of two nodes with four cores each, and words for what tests do to it.
+/// A cluster of two nodes with four cores each, and the actions of tests.
 struct TestWorld {
   World world = new_world();
 
@@ -28,7 +28,7 @@ struct TestWorld {
     dlflow::fake_slurm::end(world, find_task(world, job, index), state, 0, 0, false);
     schedule(world);
   }
-  /// "RUNNING", and for what waits its reason.
+  /// "RUNNING", or the reason of a pending job.
   std::string state(JobId job, int index = -1) {
     const Task& task = *find_task(world, job, index).task;
     return task.state == State::Pending ? task.reason : name(task.state);
@@ -91,7 +91,7 @@ TEST_CASE("a dependency on a forgotten or unknown parent is satisfied", "[fake_s
   test.end(parent, State::Failed);
   purge(test.world);
   schedule(test.world);
-  CHECK(test.state(early) == "DependencyNeverSatisfied");  // it was told before
+  CHECK(test.state(early) == "DependencyNeverSatisfied");  // the dependency failed earlier
   CHECK(test.state(test.submit(on_parent)) == "RUNNING");
   CHECK(test.state(test.submit("afterok:999")) == "RUNNING");
 }
@@ -135,7 +135,7 @@ TEST_CASE("an array can be waited for as a whole, by task, or task by task", "[f
 
   test.end(array, State::Failed, 1);
   CHECK(test.state(each, 1) == "DependencyNeverSatisfied");
-  CHECK(test.state(on_all) == "Dependency");  // as SLURM: until all of it has ended
+  CHECK(test.state(on_all) == "Dependency");  // as in SLURM: until the whole array has ended
   test.end(array, State::Completed, 3);
   CHECK(test.state(on_all) == "DependencyNeverSatisfied");
 }
