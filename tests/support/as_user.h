@@ -8,7 +8,7 @@
 
 namespace dlflow::test {
 
-/// Whether this process may be these for a while: root may, unless a container holds it back.
+/// Whether this process can take these ids temporarily: root can, unless in a restricted container.
 inline bool may_be(uid_t user, gid_t group) {
   return in_child([&] {
            return ::setgroups(0, nullptr) == 0 && ::setresgid(group, group, 0) == 0 &&
@@ -16,7 +16,7 @@ inline bool may_be(uid_t user, gid_t group) {
          }) == 1;
 }
 
-/// This process is another user until it goes; only root can be. Children that are started
+/// Makes this process another user while this object lives, which needs root. Children started
 /// meanwhile stay that user.
 class AsUser {
  public:

@@ -7,7 +7,7 @@
 
 namespace dlflow::test {
 
-/// Changes one bit of a file in place: whoever has it open sees it.
+/// Changes one bit of a file in place: processes that have it open see the change.
 inline void damage(const std::filesystem::path& file, uint64_t offset) {
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   char byte = 0;

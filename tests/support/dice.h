@@ -27,7 +27,7 @@ struct Seeds {
   uint64_t first = 0, count = 0;
 };
 
-/// Those that the environment variable `name` gives as FIRST:COUNT, or FIRST alone; else `usual`.
+/// The seeds in the environment variable `name`, as FIRST:COUNT or FIRST; otherwise `usual`.
 inline Seeds seeds_from(const char* name, Seeds usual) {
   const char* const text = std::getenv(name);
   if (text == nullptr) return usual;

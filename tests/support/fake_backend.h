@@ -18,7 +18,7 @@
 
 namespace dlflow::test {
 
-/// What ends an engine in the middle of its work, as kill -9 would.
+/// Ends an engine in the middle of its work, like kill -9.
 struct Killed {};
 
 /// A back end without processes. A job runs as soon as it is submitted and ends, one per wait(), in
@@ -28,18 +28,19 @@ class FakeBackend : public Backend {
  public:
   explicit FakeBackend(FakeClock& clock) : clock_(clock) {}
 
-  // What a test sets.
+  // Settings of a test.
   int cores = 1000;
-  std::map<std::string, std::deque<JobState>> ends;  ///< by job, the next first; none: Succeeded
+  std::map<std::string, std::deque<JobState>> ends;  ///< by job, the next one first; if empty:
+                                                     ///< Succeeded
   std::map<std::string, Json> outputs;               ///< of succeeded jobs
   std::map<std::string, int> exits;                  ///< of failed jobs
-  std::map<std::string, Recovery> recovery;          ///< else: watched if it was submitted
-  std::set<std::string> held;                        ///< these run until they are stopped
-  std::set<std::string> stubborn;                    ///< these take for ever to save
+  std::map<std::string, Recovery> recovery;          ///< default: watched if it was submitted
+  std::set<std::string> held;                        ///< jobs that run until they are stopped
+  std::set<std::string> stubborn;                    ///< jobs that never finish saving
   std::function<void(const std::string& job)> on_submit;
   int waits_until_killed = -1;
 
-  // What it can look at.
+  // Results for a test.
   std::vector<std::string> submitted;  ///< "train", of another attempt "train#2", pass "train#1.2"
   std::vector<std::pair<std::string, Stop>> stopped;
   std::map<std::string, uint64_t> events_read;  ///< by the name in `submitted`
@@ -95,7 +96,7 @@ class FakeBackend : public Backend {
     end(submission);
   }
 
-  /// Updates that an engine was killed before it took are lost; their files are not.
+  /// Drops updates that a killed engine did not receive; their files stay.
   void forget_news() { news_.clear(); }
 
  private:

@@ -29,14 +29,14 @@ class FakeNodes {
   std::map<std::string, Json> outputs;   ///< by job: what it leaves
   std::map<std::string, int> runs;       ///< by job: how many of its passes have begun
   std::map<std::string, int> successes;  ///< by job
-  std::vector<std::string> overlaps;     ///< jobs that began while another pass of them ran
-  std::vector<std::string> repeated;     ///< jobs that began after they had succeeded
+  std::vector<std::string> overlaps;     ///< jobs that began during another of their passes
+  std::vector<std::string> repeated;     ///< jobs that began again after a success
 
-  /// So many of the next records are not seen by the login node until show_records(): a network
-  /// file system may take a minute. The nodes see them.
+  /// Number of future records that the login node does not see until show_records(), as a network
+  /// file system may delay them for a minute. The nodes see them.
   int late_records = 0;
-  /// Begins a job that is free to begin. A job of an attempt that has an end, or that was
-  /// withdrawn, ends at once; a task that several share goes on with the next. Whether a program
+  /// Begins a job whose dependencies are satisfied. A job of an attempt that has ended or was
+  /// withdrawn ends at once; a shared task goes on with the next attempt. Returns whether a program
   /// runs now.
   bool begin(const std::string& id) {
     show_records();
@@ -46,7 +46,7 @@ class FakeNodes {
     return go_on(id);
   }
 
-  /// Ends the attempt of a job that runs. A task that several share goes on with the next.
+  /// Ends the attempt of a running job. A shared task goes on with the next attempt.
   void end(const std::string& id, JobState state) {
     const BatchTask task = take_from(id);
     if (attempts_of(id).size() == 1) return record(id, task, state);
@@ -59,20 +59,21 @@ class FakeNodes {
     end(id, state);
   }
 
-  /// The job's node fails: nothing is recorded.
+  /// Fails the job's node, without a record.
   void fail_node(const std::string& id) {
     take_from(id);
     batch_.end(id, BatchState::NodeFail);
   }
 
-  /// The attempt saved at its walltime, and goes back to the queue with what has had no turn.
+  /// Puts the attempt, which saved at its walltime, back into the queue with those that have not
+  /// run.
   void requeue(const std::string& id) {
     const BatchTask task = take_from(id);
     append(id, task, JobState::Queued);
     batch_.requeue(id);
   }
 
-  /// The attempt is to run again, once the others of its task had their turn.
+  /// Marks the attempt to run again, after the others of its task.
   void try_again(const std::string& id) {
     const BatchTask task = take_from(id);
     append(id, task, JobState::Queued);
@@ -82,14 +83,14 @@ class FakeNodes {
 
   bool has_unseen_records() const { return !unseen_.empty(); }
 
-  /// The login node sees all that the nodes have written.
+  /// Makes all records of the nodes visible on the login node.
   void show_records() {
     for (auto& [file, lines] : std::exchange(unseen_, {})) {
       std::ofstream(file, std::ios::app) << lines;
     }
   }
 
-  /// Begins and ends everything that can run, until nothing can.
+  /// Begins and ends jobs until no more can run.
   void run_all() {
     for (bool any = true; any;) {
       any = false;
@@ -117,27 +118,27 @@ class FakeNodes {
     return ids;
   }
 
-  /// Whether the job is of a run, and no stranger's that has its number.
+  /// Whether the job belongs to a run, and is not a foreign one with its number.
   bool is_of_run(const std::string& id) const {
     const FakeBatchSystem::Job& job = batch_.jobs().at(id);
     return job.shown.name == job.batch.name;
   }
 
-  /// The one at work, or the first.
+  /// The active one, or the first.
   std::string job_of(const std::string& id) const {
     const auto at_work = at_work_.find(id);
     return at_work == at_work_.end() ? attempts_of(id).front().spec.job : at_work->second.spec.job;
   }
 
-  /// All that the job was submitted for.
+  /// All jobs in this submission.
   std::vector<std::string> jobs_of(const std::string& id) const {
     std::vector<std::string> jobs;
     for (const BatchTask& task : attempts_of(id)) jobs.push_back(task.spec.job);
     return jobs;
   }
 
-  /// From the words that the job's script would run: PROGRAM job-exec FILE NUMBER {task}. What was
-  /// submitted does not change, so that it is read once.
+  /// Parsed from the job's script: PROGRAM job-exec FILE NUMBER {task}. A submission does not
+  /// change, so it is parsed once.
   const std::vector<BatchTask>& attempts_of(const std::string& id) const {
     const auto known = submitted_.find(id);
     if (known != submitted_.end()) return known->second;
@@ -148,7 +149,7 @@ class FakeNodes {
   }
 
  private:
-  /// Begins the next attempt of a job that is to run. Whether there is one; else the job ends.
+  /// Begins the next attempt that should run. Returns whether there is one; otherwise the job ends.
   bool go_on(const std::string& id) {
     const std::vector<BatchTask>& tasks = attempts_of(id);
     for (const BatchTask& task : tasks) {
@@ -166,7 +167,7 @@ class FakeNodes {
     return false;
   }
 
-  /// Whether it runs now; else `ended` hears how it ended, if that is new.
+  /// Returns whether it runs now; otherwise calls `ended` with a new end.
   bool try_one(const std::string& id, const BatchTask& task,
                const std::function<void(JobState)>& ended) {
     const std::filesystem::path attempt = attempt_directory(task.spec.job_directory, task.attempt);
@@ -198,7 +199,7 @@ class FakeNodes {
     return true;
   }
 
-  /// The attempt that is at work in a job is not any more.
+  /// Removes the active attempt from a job.
   BatchTask take_from(const std::string& id) {
     const auto at_work = at_work_.extract(id);
     const BatchTask task = at_work.empty() ? attempts_of(id).front() : at_work.mapped();
@@ -206,7 +207,7 @@ class FakeNodes {
     return task;
   }
 
-  /// A job that the batch system has cancelled was killed by it.
+  /// Returns false for a job that the batch system has cancelled, and so killed.
   bool is_running(const std::string& job) const {
     const auto found = running_.find(job);
     if (found == running_.end()) return false;
@@ -214,7 +215,7 @@ class FakeNodes {
     return known != batch_.jobs().end() && known->second.shown.state == BatchState::Running;
   }
 
-  /// How a job ends for what its parents left; Running: it does not.
+  /// The state of a job that ends because of its parents; Running if it does not.
   static JobState end_by_parents(const JobSpec& spec) {
     const Template command(spec.run_command.is_string() ? Json() : spec.run_command);
     try {
@@ -268,8 +269,8 @@ class FakeNodes {
   FakeClock& clock_;
   std::map<std::string, std::string> running_;             // job -> id
   std::map<std::string, BatchTask> at_work_;               // by id
-  std::set<std::string> again_;                            // ids with an attempt that runs again
-  std::map<std::string, std::set<std::string>> had_turn_;  // by id: jobs, in its present pass
+  std::set<std::string> again_;                            // ids whose attempt should run again
+  std::map<std::string, std::set<std::string>> had_turn_;  // by id: jobs of its present pass
   std::map<std::filesystem::path, std::string> unseen_;
   mutable std::map<std::string, std::vector<BatchTask>> submitted_;  // by id
 };

@@ -12,7 +12,7 @@
 
 namespace dlflow::test {
 
-/// A cluster for one test: a folder whose sbatch, squeue, … act on a world of their own.
+/// A cluster for one test: a folder with sbatch, squeue, … for its own world.
 /// tests/support/fake_slurm/README.md is the manual of `control`.
 class FakeSlurmTools {
  public:
@@ -27,11 +27,11 @@ class FakeSlurmTools {
   ~FakeSlurmTools() {
     try {
       if (background_) run("fake-slurm stop");
-    } catch (const std::exception&) {  // the test has its verdict
+    } catch (const std::exception&) {  // the test is already over
     }
   }
 
-  /// Put this first in PATH, beside environment().
+  /// Must be first in PATH, in addition to environment().
   static std::filesystem::path tools() { return FAKE_SLURM_TOOLS; }
 
   /// This process's environment with the tools first in PATH and the world's folder.
@@ -71,14 +71,14 @@ class FakeSlurmTools {
     return result.out;
   }
 
-  /// Submits an empty script with `options`; its id. Throws Error if it is refused.
+  /// Submits an empty script with `options` and returns its id. Throws Error if it is refused.
   std::string submit(const std::string& options = "") const {
     const Result result = run("sbatch " + options, "#!/bin/sh\n");
     if (result.status != 0) throw Error(Errc::InvalidInput, result.err);
     return std::string(trim(result.out));
   }
 
-  /// The fields of a job or task, as squeue has them: field(id, "%T %r").
+  /// Fields of a job or task from squeue: field(id, "%T %r").
   std::string field(const std::string& id, const std::string& format) const {
     const Result result = run("squeue --states=all '--format=%i " + format + "'");
     for (const std::string& line : split(result.out, '\n')) {
@@ -87,7 +87,7 @@ class FakeSlurmTools {
     return "";
   }
 
-  /// The truth: [{id, request, tasks: [{index, state, reason, …}]}].
+  /// The true state: [{id, request, tasks: [{index, state, reason, …}]}].
   Json jobs() const { return Json::parse(control("jobs")); }
 
   /// The argv of each call of `command` so far, without its name.

@@ -13,8 +13,8 @@
 
 namespace dlflow::test {
 
-/// Leaves what the outputs of a job leave: their folder, the list of its files, and the fingerprint
-/// that later runs look for, in `event`. \param attempt  its folder, with job.json in it.
+/// Publishes the outputs of a job: their folder, the list of files, and in `event` the fingerprint
+/// for later runs. \param attempt  its folder, with job.json in it.
 inline void publish(const std::filesystem::path& attempt, const Json& outputs, JobEvent& event) {
   const auto spec = job_spec_from_json(Json::parse(read_file(attempt / "job.json")));
   event.outputs = outputs;

@@ -9,7 +9,7 @@
 
 namespace dlflow::test {
 
-/// Puts the database of an empty store into `home`, which is returned. To copy it takes a tenth of
+/// Puts the database of an empty store into `home`, and returns `home`. Copying takes a tenth of
 /// the time that SQLite needs for all migrations.
 inline std::filesystem::path with_tables(const std::filesystem::path& home) {
   static const std::string tables = [] {

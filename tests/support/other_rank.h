@@ -7,8 +7,8 @@
 
 namespace dlflow::test {
 
-/// A rank of threads as another machine or library would have it. Who derives from it changes a
-/// part.
+/// A rank of threads that behaves as on another machine or with another library. Derived classes
+/// change a part.
 class OtherRank : public runtime::Communicator {
  public:
   explicit OtherRank(runtime::Communicator& comm) : comm_(comm) {}

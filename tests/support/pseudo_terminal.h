@@ -15,7 +15,7 @@
 
 namespace dlflow::test {
 
-/// A terminal of `rows` and `columns`, as a program sees it, and what was drawn on it.
+/// A terminal of `rows` and `columns`, as a program sees it, with the text written to it.
 class PseudoTerminal {
  public:
   PseudoTerminal(unsigned short rows, unsigned short columns)

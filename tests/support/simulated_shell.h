@@ -17,15 +17,15 @@
 
 namespace dlflow::test {
 
-/// The shells in which people call dlflow in a simulation. A call may be killed between any two
-/// effects or within a write, or meet a full disk. Keeps the history of what happened.
+/// The shells in which users call dlflow in a simulation. A call may be killed between any two
+/// effects or within a write, or meet a full disk. Keeps the history of events.
 class SimulatedShell {
  public:
   explicit SimulatedShell(Dice& dice) : dice_(dice) {}
   SimulatedShell(const SimulatedShell&) = delete;
   SimulatedShell& operator=(const SimulatedShell&) = delete;
 
-  /// One call of dlflow. Whether it came to its end.
+  /// Makes one call of dlflow. Returns whether it reached its end.
   bool call(const std::string& verb, const std::function<void()>& work) {
     roll();
     std::string line = verb;
@@ -47,7 +47,7 @@ class SimulatedShell {
     return ended;
   }
 
-  /// What other processes do during a call: they are not hit.
+  /// Runs the work of other processes during a call, which faults do not hit.
   void by_others(const std::function<void()>& work) {
     const bool before = std::exchange(others_, true);
     work();
@@ -56,7 +56,7 @@ class SimulatedShell {
 
   void note(std::string line) { history_.push_back(std::move(line)); }
 
-  /// From now on nothing is killed, and no disk is full.
+  /// Disables all further kills and full disks.
   void calm() { is_calm_ = true; }
 
   std::string history() const {
@@ -72,7 +72,7 @@ class SimulatedShell {
  private:
   static constexpr int kNever = -1;
 
-  /// Which fault the next call meets.
+  /// Chooses the fault of the next call.
   void roll() {
     points_left_ = writes_left_ = kNever;
     disk_is_full_ = false;
@@ -111,17 +111,17 @@ class SimulatedShell {
   Dice& dice_;
   std::vector<std::string> history_;
   std::string place_;    // where the last call was killed
-  std::string written_;  // the last file that was not written whole
+  std::string written_;  // the last incomplete file
   int points_left_ = kNever;
   int writes_left_ = kNever;
-  bool killed_in_write_ = false;  // else the disk is full until the call ends
+  bool killed_in_write_ = false;  // otherwise the disk is full until the call ends
   bool disk_is_full_ = false;
   bool others_ = false;
   bool is_calm_ = false;
 };
 
-/// Plays a `Simulation` of `count` seeds, or of those that DLFLOW_SIMULATION_SEEDS gives. Its run()
-/// says what is wrong, or nothing; num_jobs() how many jobs were begun or submitted.
+/// Plays a `Simulation` with `count` seeds, or with those in DLFLOW_SIMULATION_SEEDS. Its run()
+/// returns the fault found, if any; num_jobs() is the number of jobs begun or submitted.
 template <typename Simulation>
 void simulate(uint32_t count) {
   if (std::filesystem::exists("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);  // many small files

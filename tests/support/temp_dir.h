@@ -10,7 +10,7 @@
 
 namespace dlflow::test {
 
-/// A new folder that is gone when the test ends.
+/// A new folder that is removed when the test ends.
 class TempDir {
  public:
   TempDir() {
@@ -27,7 +27,7 @@ class TempDir {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Writes a file (its folders are made) and returns its path.
+  /// Writes a file, with its folders, and returns its path.
   std::filesystem::path write(const std::string& name, const std::string& content) const {
     const std::filesystem::path file = path_ / name;
     make_directories(file.parent_path());

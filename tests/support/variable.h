@@ -9,10 +9,11 @@
 
 namespace dlflow::test {
 
-/// A variable of this process's environment. It has its earlier value again when this object goes.
+/// A variable of this process's environment, which gets its earlier value back at the end of this
+/// object.
 class Variable {
  public:
-  /// \param value  nothing: the variable is not set.
+  /// \param value  nothing: the variable is unset.
   Variable(std::string name, const std::optional<std::string>& value) : name_(std::move(name)) {
     if (const char* before = ::getenv(name_.c_str())) before_ = before;
     set(value);

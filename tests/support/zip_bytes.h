@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-/// ZIP archives byte by byte, of the smallest size and with the records of the largest.
+/// ZIP archives byte by byte: of the smallest size, and with the records of large ones.
 namespace dlflow::test {
 
 inline std::string bytes_of(uint64_t value, size_t count) {
@@ -21,13 +21,13 @@ inline constexpr size_t kEndBytes = 22;
 
 struct Changes64 {
   std::string mark = "PK\6\6";
-  int64_t directory_bytes = 0;  // added to what is right
+  int64_t directory_bytes = 0;  // added to the correct value
   int64_t directory_place = 0;
   int64_t record_place = 0;
   uint64_t entries = 2;
 };
 
-/// `archive` with the records that large archives have before their end.
+/// Returns `archive` with the records that large archives have before their end.
 inline std::string with_zip64(const std::string& archive, const Changes64& changes = {}) {
   const uint64_t place = archive.find("PK\1\2");
   const uint64_t end = archive.size() - kEndBytes;
@@ -62,9 +62,9 @@ inline std::string end_of(uint64_t entries, uint64_t directory_bytes, uint64_t p
 }
 
 inline const std::string kPackedA("\x4b\x04\x00", 3);
-inline constexpr uint64_t kElsewhere = 0xffffffff;  // the number stands in the ZIP64 field
+inline constexpr uint64_t kElsewhere = 0xffffffff;  // the number is in the ZIP64 field
 
-/// That field.
+/// The ZIP64 field.
 inline std::string sizes64(uint64_t bytes, uint64_t packed) {
   return bytes_of(1, 2) + bytes_of(16, 2) + bytes_of(bytes, 8) + bytes_of(packed, 8);
 }

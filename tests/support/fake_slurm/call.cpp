@@ -36,7 +36,7 @@ void start_task(const fs::path& folder, const Effect& effect, int pass) {
   command.argv = {fs::read_symlink("/proc/self/exe"), "run-task", std::to_string(effect.job),
                   std::to_string(effect.index), std::to_string(pass)};
   command.environment = current_environment();
-  command.standard_output = command.standard_error = folder / "run-task.log";  // not our pipes
+  command.standard_output = command.standard_error = folder / "run-task.log";  // no pipes
   command.own_group = true;
   start(command);
 }
@@ -45,7 +45,7 @@ void start_task(const fs::path& folder, const Effect& effect, int pass) {
 void signal_task(const Task& task, const Effect& effect) {
   const bool kill = effect.kind == Effect::Kind::Kill;
   const pid_t pid = kill ? effect.pid : task.pid;
-  if (pid == 0) return;  // it has not begun: nobody to tell, as on a node that still prepares
+  if (pid == 0) return;  // it has not begun, as on a node that still prepares
   ::kill(pid, kill ? SIGTERM : SIGRTMIN + effect.number);
 }
 
@@ -116,7 +116,7 @@ void Call::strike(const std::string& moment) {
 }
 
 void Call::reply() {
-  act();  // what was accepted happens, whoever hears of it
+  act();  // accepted requests happen even without an answer
   strike("after");
 }
 
@@ -130,7 +130,7 @@ std::optional<Late> Call::take_late() {
 void Call::act() {
   const std::vector<Effect> effects = std::exchange(world().effects, {});
   if (!state_.background || effects.empty()) return;
-  save();  // a job that asks for its own end takes this command with it
+  save();  // a job that cancels itself also kills this command
   for (const Effect& effect : effects) {
     const Task* task = find_task(world(), effect.job, effect.index).task;
     if (effect.kind != Effect::Kind::Start) {

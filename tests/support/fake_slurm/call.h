@@ -10,24 +10,24 @@
 
 namespace dlflow::fake_slurm {
 
-/// Something that goes wrong with calls of one command, `count` times.
+/// A fault in calls of one command, `count` times.
 struct Fault {
   std::string command;
   std::string moment;  ///< before, after, late, output
-  std::string effect;  ///< README.md documents them
+  std::string effect;  ///< documented in README.md
   int count = 1;       ///< -1: for ever
   int late_calls = 0;
 };
 
-/// All that is kept in the folder's state.json.
+/// The content of the folder's state.json.
 struct Stored {
   World world;
   std::vector<Fault> faults;
   bool background = false;   ///< scripts run as on a cluster, in real time
-  Seconds clock_offset = 0;  ///< background: the clock is the real one and this
+  Seconds clock_offset = 0;  ///< background: an offset to the real clock
 };
 
-/// slurmctld or slurmdbd did not answer; the command says so in its own words.
+/// slurmctld or slurmdbd did not answer; the command prints its own message.
 struct Unreachable {
   std::string text;
 };
@@ -50,7 +50,7 @@ class Call {
   void request() { strike("before"); }  ///< Throws Unreachable.
   void reply();                         ///< Throws Unreachable.
 
-  /// sbatch: whether this submission is to arrive late, and when.
+  /// sbatch: whether and when this submission should arrive late.
   std::optional<Late> take_late();
 
   std::string out, err;
@@ -58,7 +58,7 @@ class Call {
   /// Appends "sbatch: error: `text`\n" to err and returns 1.
   int fail(const std::string& text);
 
-  /// Starts, signals and kills the processes that the world asks for.
+  /// Starts, signals and kills processes as the world requests.
   void act();
 
   /// Writes the state, prints and returns `status`.

@@ -29,7 +29,7 @@ struct Record {
   std::string id() const;  ///< 812, 812_3, 812_[3-9%2]
 };
 
-/// The records of all jobs, those that left memory included.
+/// The records of all jobs, including those that left memory.
 std::vector<Record> records(const World& world);
 
 /// A line: `format` with each %X replaced by its text.

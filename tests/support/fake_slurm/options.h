@@ -22,8 +22,8 @@ struct Words {
   bool has(const std::string& name) const { return find(name) != nullptr; }
 };
 
-/// Reads `--name` and `--name=value` behind the command's own name, the way in which dlflow writes
-/// options. One that is not in `known` is no Words: `err` is what the command prints.
+/// Reads `--name` and `--name=value` after the command's own name, as dlflow writes options.
+/// Returns nothing for one that is not in `known`; then the command prints `err`.
 inline std::optional<Words> parse_words(const std::vector<std::string>& argv,
                                         const std::set<std::string>& known, std::string& err) {
   Words words;

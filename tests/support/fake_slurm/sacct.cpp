@@ -62,7 +62,7 @@ Seconds parse_time(const std::string& text) {
   return std::mktime(&time);
 }
 
-/// Named by its number, an array's or a task's.
+/// Whether it is named by its number, an array's or a task's.
 bool is_named(const std::vector<std::string>& jobs, const Record& record) {
   const std::string id = std::to_string(record.job->id);
   return std::any_of(jobs.begin(), jobs.end(), [&](const std::string& one) {
@@ -72,7 +72,8 @@ bool is_named(const std::vector<std::string>& jobs, const Record& record) {
   });
 }
 
-/// Accounting knows when a job became eligible; one that never was is found by its number alone.
+/// Accounting filters by the time when a job became eligible; one that never was is only found by
+/// its number.
 bool is_wanted(const Record& record, const std::string* jobs, Seconds start) {
   const Task& task = record.front();
   if (task.ended != 0 && task.ended < start) return false;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A mistake that sbatch finds itself: what it prints behind "sbatch: error: ".
+/// A mistake that sbatch detects itself, with the message after "sbatch: error: ".
 struct BadOption {
   std::string text;
 };
@@ -46,8 +46,8 @@ void set_signal(const std::string& text, Request& request) {
   request.signal_lead = number("signal", text.substr(known.size()));
 }
 
-/// The options that dlflow and the profiles of tests use. SLURM 20.11, the oldest version in use,
-/// has all of them.
+/// The options in dlflow and the profiles of tests. SLURM 20.11, the oldest version in use, has all
+/// of them.
 const std::set<std::string> kOptions = {"account",
                                         "array",
                                         "chdir",
@@ -80,7 +80,7 @@ const std::set<std::string> kOptions = {"account",
                                         "signal",
                                         "time"};
 
-/// Options that are kept as they are.
+/// Options that are stored unchanged.
 std::string* text_field(const std::string& option, Request& r) {
   const std::pair<const char*, std::string*> fields[] = {
       {"job-name", &r.name},        {"chdir", &r.directory}, {"output", &r.output},
@@ -122,8 +122,8 @@ void apply(const std::string& option, const std::string& value, Request& r) {
   }
 }
 
-/// The words of the #SBATCH lines above the first command: one a line, as dlflow writes them, its
-/// value perhaps in quotes with backslashes.
+/// The words of the #SBATCH lines above the first command: one per line, as dlflow writes them,
+/// with values optionally quoted with backslashes.
 std::vector<std::string> script_options(const std::string& script) {
   std::vector<std::string> words = {"sbatch"};
   for (const std::string& line : split(script, '\n')) {

@@ -164,9 +164,7 @@ TEST_CASE("an image is rotated counterclockwise around its middle", "[data]") {
   std::vector<float> output(25);
   apply_change(change, {1, 5, 5}, white.data(), output.data());
   CHECK(output[12] == 1);
-  for (const size_t corner : {0, 4, 20, 24})
-    CHECK(output[corner] == 0);  // the corners are filled
-                                 // with black
+  for (const size_t corner : {0, 4, 20, 24}) CHECK(output[corner] == 0);  // filled with black
 }
 
 TEST_CASE("brightness, contrast and saturation are those of torchvision", "[data]") {
