@@ -11,7 +11,7 @@ using namespace std::string_literals;
 
 namespace {
 
-/// Whatever is refused is refused as corrupt.
+/// Checks that a refusal has the code Corrupt.
 template <typename Read>
 void expect_value_or_corrupt(const Read& read) {
   try {
