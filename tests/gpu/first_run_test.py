@@ -1,4 +1,4 @@
-"""bench/gpu_first_run writes its report with stand-ins for the tools, and says that it is skipped where there is no GPU."""
+"""bench/gpu_first_run writes its report with stand-ins for the tools, and reports that it is skipped without a GPU."""
 
 import os
 import pathlib
