@@ -1,4 +1,4 @@
-"""Ranks as processes that differ, die, hang and throw: how long the others go on, what they say, and with what status."""
+"""Ranks as processes that differ, die, hang and throw: how soon the others end, with which message and status."""
 
 import os
 import pathlib
@@ -20,8 +20,8 @@ WATCHDOG = 60  # seconds after which a test that hangs fails by its name
 
 class Faults(unittest.TestCase):
     def run_ranks(self, how, *statuses, **environment):
-        """What was printed and caught, standard error, and how long it took, of ranks of which number 1 goes wrong. The status is that
-        of the rank that ends first."""
+        """Runs ranks of which rank 1 fails. Returns their output, standard error, and the time taken. The status is that of the
+        first rank to end."""
         with tempfile.TemporaryDirectory(prefix="dlflow-faults.") as caught:
             start = time.monotonic()
             process = subprocess.Popen(["mpirun", "-np", str(RANKS), FAULT, how], text=True, stdout=subprocess.PIPE,
