@@ -1,4 +1,4 @@
-"""A headless Chromium, steered by its DevTools protocol over two pipes: no driver and no library are needed."""
+"""A headless Chromium, controlled by its DevTools protocol over two pipes: no driver and no library are needed."""
 
 import base64
 import fcntl
@@ -21,7 +21,7 @@ def find():
 
 
 class Browser:
-    """One page. Whatever goes wrong in it (an exception, a refused load) is in `complaints`."""
+    """One page. Anything that goes wrong in it (an exception, a refused load) is in `complaints`."""
 
     def __init__(self, width=1280, height=900, seconds=60):
         self.deadline = time.monotonic() + seconds

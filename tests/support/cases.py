@@ -1,4 +1,4 @@
-"""How a file of Python tests runs: what this machine lacks is skipped by name, where ctest and `./dev test` see it."""
+"""Runs a file of Python tests: cases that this machine cannot run are skipped by name, where ctest and `./dev test` see it."""
 
 import sys
 import unittest

@@ -21,7 +21,7 @@ WATCHDOG = 240  # seconds after which ranks that hang are killed
 
 
 class Server:
-    """Where a test has its ranks started."""
+    """Starts the ranks of a test."""
 
     def __init__(self, python=sys.executable, **environment):
         environment = os.environ | {"OMP_NUM_THREADS": "1"} | environment

@@ -1,4 +1,5 @@
-"""Stand-ins for what the workflows of workflows/gallery bring from elsewhere: their repositories with the programs that they start, and launchers."""
+"""Stand-ins for the external parts of the workflows in workflows/gallery: their repositories with the programs that they start, and
+launchers."""
 
 import pathlib
 import shutil

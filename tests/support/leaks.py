@@ -1,4 +1,4 @@
-"""Where a secret must not be: in files, and in the command lines of processes."""
+"""Searches for a secret where it must not be: in files, and in the command lines of processes."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""A data set that any network learns: class k has a bright block at place k. For the tests of training and of whole pipelines."""
+"""A data set that any network learns: class k has a bright block at place k. Used in tests of training and of whole pipelines."""
 
 import gzip
 import random

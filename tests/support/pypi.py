@@ -1,4 +1,4 @@
-"""What `./dev test` installs from PyPI for tests, and the reason to skip a test that lacks it."""
+"""The packages that `./dev test` installs from PyPI for tests, and the reason to skip a test without them."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Ranks of a Python script as a shell could start them, with the variables that any launcher sets."""
+"""Starts ranks of a Python script like a shell, with the variables that any launcher sets."""
 
 import glob
 import os

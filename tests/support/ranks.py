@@ -1,4 +1,4 @@
-"""The ranks of a training as processes of this machine: found by the folder that they work in."""
+"""Finds the ranks of a training on this machine by the folder that they work in."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""What the tests on real batch systems share: where their cluster is, and waiting for it."""
+"""The common parts of tests on real batch systems: finding their cluster, and waiting for it."""
 
 import json
 import os
@@ -52,7 +52,7 @@ class RealCluster:
 
 
 class ClusterCase(unittest.TestCase):
-    """A test with a fresh folder in the home of its first cluster's user. `cancel_all` ends the jobs that it leaves."""
+    """A test with a fresh folder in the home of its first cluster's user. `cancel_all` ends the remaining jobs."""
 
     def setUp(self):
         home = self.clusters[0].home
@@ -69,8 +69,8 @@ class ClusterCase(unittest.TestCase):
 class Site:
     """The clusters of the tests of `system`, started once for all of them.
 
-    What the tests need of a build tree goes to a folder that the clusters' ordinary user can read, as a checkout below
-    /root cannot be. BUILD/tests/SYSTEM/site.json says where all that is, or why it is not."""
+    The required parts of a build tree are copied to a folder that the clusters' ordinary user can read, unlike a checkout
+    below /root. BUILD/tests/SYSTEM/site.json has these places, or the reason why there is no cluster."""
 
     def __init__(self, system, build):
         self.build = pathlib.Path(build).resolve()

@@ -1,7 +1,7 @@
 """usage: skips.py LOG: names each case that tests left out, with its reason, from the log of ctest.
 
-Reasons are those of allowed_skips.txt, what a machine cannot have by its processor, devices or kernel. Ends with 1 if there are
-others and $CI is true: there each promise is to be tested.
+allowed_skips.txt has the reasons that depend on a machine's processor, devices or kernel. Ends with 1 if there are others and
+$CI is true, since CI has to test each promise.
 """
 
 import os

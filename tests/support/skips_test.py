@@ -1,4 +1,4 @@
-"""Which left-out tests fail CI."""
+"""Which skipped tests fail CI."""
 
 import contextlib
 import io

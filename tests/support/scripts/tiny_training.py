@@ -1,6 +1,6 @@
-"""What the training scripts of frameworks share: a tiny network, batches by their number, a loader with a spawned worker, and the weights in words.
+"""Common parts of the training scripts of frameworks: a tiny network, batches by their number, a loader with a spawned worker, and the weights in words.
 
-STEPS is the number of steps, PAUSE the seconds of each: so long does a run take.
+STEPS is the number of steps, PAUSE the seconds of each: both set the length of a run.
 """
 
 import hashlib

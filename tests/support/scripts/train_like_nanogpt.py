@@ -1,4 +1,5 @@
-"""Saves as nanoGPT does: by torch.save into out/ckpt.pt every few steps, by rank 0, without a handler of signals; goes on from there if there is one."""
+"""Saves like nanoGPT: by torch.save into out/ckpt.pt every few steps, on rank 0, without a signal handler; continues from there if the
+file exists."""
 
 import os
 import pathlib
