@@ -1,4 +1,4 @@
-"""What a system lacks is left out: dlflow is configured and built without it, and has its targets as far as they can be."""
+"""dlflow can be configured and built without each optional library, and without all of them; the targets that do not need it remain."""
 
 import os
 import pathlib
@@ -48,7 +48,7 @@ class ConfigureTest(unittest.TestCase):
             raise unittest.SkipTest("needs root, or user namespaces")
 
     def targets(self, settings):
-        """The targets of a build that was configured with `settings`; its dlflow was built and runs."""
+        """The targets of a build configured with `settings`; its dlflow was built and runs."""
         with tempfile.TemporaryDirectory() as folder:
             run = subprocess.run([*UNSHARE, "sh", "-euc", BUILD, folder, SOURCE, *settings],
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
