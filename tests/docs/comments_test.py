@@ -1,4 +1,4 @@
-"""Comments of headers say what a type is: none begins with What, Whatever, Who or Whoever, nor with what it is of or on."""
+"""Comments of headers define their type: none begins with What, Whatever, Who, Whoever, Of or On."""
 
 import pathlib
 import re
@@ -14,7 +14,7 @@ RIDDLE = re.compile(r"\s*/// (What|Whatever|Who|Whoever|Of|On|Over|Before|After|
 
 
 def riddles(text):
-    """Numbers of the lines where the comment of a type, or of a header as a whole, begins so."""
+    """The lines where the comment of a type, or of a whole header, begins with one of these words."""
     found, first = [], None
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*///(?!<)", line):

@@ -1,4 +1,4 @@
-"""The workflows and forms of .github and CITATION.cff are valid, call ./dev alone, and give no address that is not in ADDRESS."""
+"""The workflows and forms of .github and CITATION.cff are valid, call only ./dev, and contain only the address in ADDRESS."""
 
 import os
 import pathlib

@@ -1,5 +1,5 @@
-"""Man pages as the programs write them: one for each verb with every option of its help, those of the step programs, all valid roff; and the
-pages of docs/ with all verbs, variables and files."""
+"""The programs write valid roff man pages: one for each verb with every option of its help, and one for each step program. The pages of
+docs/ have all verbs, variables and files."""
 
 import re
 import shutil

@@ -1,5 +1,5 @@
-"""The pages of docs/ and those beside README.md but the changelog: short cells and paragraphs, links that lead somewhere, an index that
-leads to every page."""
+"""The pages of docs/ and beside README.md, except the changelog, have short cells and paragraphs and valid links, and the index leads to
+every page."""
 
 import pathlib
 import re
@@ -18,7 +18,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def lines_outside_fences(page):
-    """(number, line) of each line that is no part of a fenced block."""
+    """(number, line) of each line outside fenced blocks."""
     fenced = False
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.lstrip("> ").startswith("```"):
@@ -55,7 +55,7 @@ def paragraphs(page):
 
 
 def anchors(page):
-    """What GitHub calls the headings of a page."""
+    """GitHub's anchors of the headings of a page."""
     names = set()
     for _, line in lines_outside_fences(page):
         if line.startswith("#"):

@@ -1,5 +1,5 @@
-"""The static site of docs/: MkDocs' strict mode finds nothing wrong, no page fetches anything from a network, and a browser shows it as it should be,
-from a disk, on wide and narrow screens, light and dark."""
+"""The static site of docs/: MkDocs' strict mode finds no mistake, no page fetches from a network, and a browser shows it correctly from
+a disk, on wide and narrow screens, light and dark."""
 
 import os
 import pathlib

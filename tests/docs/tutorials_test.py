@@ -109,7 +109,7 @@ class Tutorials(support.Case):
         self.follow("ranks.md")
 
     def use_python_with_the_package(self):
-        """As if the wheel was installed."""
+        """Makes the package importable, as the wheel would."""
         python = self.folder / "tools/python3"
         python.unlink()
         python.write_text(f'#!/bin/sh\nPYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}{support.BIN.parent}/python exec {sys.executable} -B "$@"\n')
@@ -133,7 +133,7 @@ class Tutorials(support.Case):
         self.follow("pytorch.md", until="## Install and start")
 
     def lines_of_the_readme(self):
-        """Those that come before the training loop, and those in it."""
+        """The lines before the training loop, and those in it."""
         section = (support.ROOT / "README.md").read_text().partition("## I have a PyTorch script\n")[2]
         lines = section.partition("```python\n")[2].partition("```\n")[0]
         begin, _, in_loop = lines.partition("...\n")
