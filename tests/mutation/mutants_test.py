@@ -1,4 +1,4 @@
-"""Mutants of small sources: where they are, that they compile, that each is switched on alone; and the sandbox."""
+"""Mutants of small sources: their places, that they compile, that each is switched on alone; and the sandbox."""
 
 import contextlib
 import os
@@ -146,7 +146,7 @@ class Equivalents(unittest.TestCase):
 @unittest.skipIf(sandbox.missing(), sandbox.missing())
 class Sandbox(Folder):
     def run_inside(self, script, limit=20):
-        """Exit status of a shell script in a sandbox, and what it printed."""
+        """The exit status of a shell script in a sandbox, and its output."""
         own, at = self.folder / "own", self.folder / "at"
         own.mkdir()
         at.mkdir()
