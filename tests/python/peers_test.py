@@ -1,4 +1,5 @@
-"""How benches judge peers: what is refused and why, which kernels of a BLAS count, and that a ratio is to the best of those that are proven."""
+"""How benches judge peers: which ones are refused and why, which kernels of a BLAS count, and that a ratio compares with the best proven
+peer."""
 
 import contextlib
 import io
@@ -57,7 +58,7 @@ class Judgement(unittest.TestCase):
 
 
 class Proof(unittest.TestCase):
-    """With programs that say what PyTorch would say."""
+    """With programs that print what PyTorch would print."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="dlflow-peers.")
