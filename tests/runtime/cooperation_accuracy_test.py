@@ -35,7 +35,7 @@ class Accuracy(unittest.TestCase):
             pathlib.Path(cls.data, file.stem).write_bytes(gzip.open(file).read())
 
     def train(self, cooperation):
-        """Three epochs of mlp on the whole training set; the accuracy on the 10,000 pictures that no rank has seen."""
+        """Trains mlp for three epochs on the whole training set. Returns the accuracy on the 10,000 test pictures."""
         with tempfile.TemporaryDirectory(prefix="dlflow-accuracy.") as name:
             folder = pathlib.Path(name)
             train = {"model": str(ROOT / "workflows/models/mlp.yaml"), "data": self.data, "epochs": 3, "lr": 0.05, "batch": 128,

@@ -1,4 +1,4 @@
-"""The ways in which ranks cooperate, as processes: signals, kills, the timeline, and what a server costs."""
+"""The ways in which ranks cooperate, as processes: signals, kills, the timeline, and the processor time of a server."""
 
 import json
 import os

@@ -63,7 +63,7 @@ class Exact(TrainingCase):
                 self.assertEqual(self.bits(killed), self.bits(whole))
 
     def test_ranks_without_mpi_train_the_same_weights(self):
-        """Started by the program itself, by mpirun where no plug-in is, and as tasks of srun --mpi=none."""
+        """Ranks started by the program itself, by mpirun without a plug-in, and as tasks of srun --mpi=none."""
         settings = {"precision": {"leaves": 8}}
         alone, by_itself, by_mpirun, tasks = (self.folder(name, **settings) for name in ("alone", "itself", "mpirun", "tasks"))
         self.train(alone, 1)
@@ -106,7 +106,7 @@ class Exact(TrainingCase):
         self.assertEqual(self.bits(killed), self.bits(whole))
 
     def ranks_of(self, launcher):
-        """The processes that train, each below its guard, in the order in which they were started."""
+        """The training processes, each below its guard, in the order of their starts."""
         def children(pid):
             return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return [rank for guard in sorted(children(launcher)) for rank in children(guard)]

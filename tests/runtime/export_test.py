@@ -1,4 +1,5 @@
-"""What a trained network gives outside of dlflow-train: predictions, and files for PyTorch and onnxruntime, loaded as docs/user/model-format.md says."""
+"""The use of a trained network outside of dlflow-train: predictions, and files for PyTorch and onnxruntime, loaded as in
+docs/user/model-format.md."""
 
 import csv
 import json
@@ -18,7 +19,7 @@ WITH_SAFETENSORS = f"import sys\nsys.path += {[str(path) for path in VENV.glob('
 
 
 def code_of(heading):
-    """The Python that PAGE shows behind `heading`."""
+    """The Python code that PAGE shows after `heading`."""
     text = PAGE.read_text()
     return re.search(r"```python\n(.*?)```", text[text.index(f"**{heading}**"):], re.DOTALL)[1]
 
@@ -39,13 +40,13 @@ class Export(TrainingCase):
         pass
 
     def new(self, name, **settings):
-        """A folder whose with.json is of the trained checkpoint."""
+        """A folder whose with.json names the trained checkpoint."""
         folder = self.folder(name)
         (folder / "with.json").write_text(json.dumps({"checkpoint": str(self.trained / "checkpoints/latest"), "data": str(self.data)} | settings))
         return folder
 
     def predict(self, ranks=1, **settings):
-        """What the file holds."""
+        """The content of the file of predictions."""
         folder = self.new("predict", **settings)
         status, _, errors = self.run_to_end(folder, ranks, "dlflow-predict")
         self.assertEqual(status, 0, errors)

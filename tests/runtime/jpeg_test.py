@@ -1,5 +1,5 @@
-"""Pictures that are kept as JPEG files and decoded when they are loaded: the same bits for any number of ranks and threads, over a kill
-and another number of ranks; evaluate and predict read them; damage ends the run, named."""
+"""Pictures that are kept as JPEG files and decoded when they are loaded: the same bits on any number of ranks and threads, even after a
+kill; evaluate and predict read them; damage ends the run with the name of the picture."""
 
 import json
 import random

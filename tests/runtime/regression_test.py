@@ -1,5 +1,5 @@
-"""Networks that learn numbers from tables: the same bits on any number of ranks, over a kill and another number of ranks; as good as
-PyTorch's twin; and what is refused where data and loss do not go together."""
+"""Networks that learn numbers from tables: the same bits on any number of ranks, even after a kill; results as good as those of a twin
+in PyTorch; refusals of data that does not match the loss."""
 
 import csv
 import json

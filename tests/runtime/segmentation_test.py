@@ -1,5 +1,5 @@
-"""Networks that tell a class of each pixel: the same bits on any number of ranks, over a kill and another number of ranks; IoU and
-masks as they are counted here; as good as PyTorch's twin; and what is refused."""
+"""Networks that predict a class for each pixel: the same bits on any number of ranks, even after a kill; IoU and masks equal to those
+computed here; results as good as those of a twin in PyTorch; refusals."""
 
 import csv
 import json
@@ -30,7 +30,7 @@ MEASURES = ("loss", "iou", "dice", "pixel_accuracy")
 
 
 def samples(seed, count):
-    """Pictures with a bright square and a dark stripe, and their masks; a frame of the square is of no class."""
+    """Pictures with a bright square and a dark stripe, and their masks; a frame around the square has no class."""
     rng = random.Random(seed)
     for _ in range(count):
         picture = [rng.randrange(80, 140) for _ in range(SIDE * SIDE)]
@@ -48,7 +48,7 @@ def samples(seed, count):
 
 
 def measures_of(masks, predicted):
-    """IoU and Dice, means over the classes, and the share of right pixels, of those that count."""
+    """IoU and Dice, means over the classes, and the share of correct pixels among those that count."""
     pairs = [(t, p) for mask, guess in zip(masks, predicted) for t, p in zip(mask, guess) if t != IGNORED]
     ious, dices = [], []
     for c in range(3):

@@ -1,5 +1,5 @@
-"""Classes of texts of unequal length: loss, scores and gradient are those of PyTorch's MultiheadAttention with `key_padding_mask`, and the same
-bits come out on any number of ranks; evaluate and predict; the workflow text-classes.yaml."""
+"""Classes of texts of unequal length: loss, scores and gradient equal those of PyTorch's MultiheadAttention with `key_padding_mask`,
+with the same bits on any number of ranks; evaluate and predict; the workflow text-classes.yaml."""
 
 import csv
 import json

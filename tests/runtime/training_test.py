@@ -1,4 +1,4 @@
-"""dlflow-train and dlflow-evaluate as a launcher sees them: exit status, files, and what a kill leaves."""
+"""dlflow-train and dlflow-evaluate as a launcher sees them: exit status, files, and the state after a kill."""
 
 import collections
 import csv
@@ -149,7 +149,7 @@ class Training(TrainingCase):
         self.assertAlmostEqual(*accuracy, delta=0.03)
 
     def run_with_odd_rank(self, folder, variable):
-        """The end of two ranks, of which rank 1 has a variable of its own: mpirun of Open MPI 5.0.7 crashes at a second program."""
+        """The end of two ranks, of which rank 1 has its own variable: mpirun of Open MPI 5.0.7 crashes at a second program."""
         script = f'[ $OMPI_COMM_WORLD_RANK = 0 ] || export {variable}; exec "{BIN}/dlflow-train" with.json'
         return subprocess.run(["mpirun", "-np", "2", "sh", "-c", script], cwd=folder, capture_output=True, text=True, timeout=60)
 
@@ -228,7 +228,7 @@ class Training(TrainingCase):
         self.assertEqual((status, errors), (1, "error: $DLFLOW_RANKS is 2, but there is 1; start with mpirun -np 2\n"))
 
     def test_ranks_that_would_each_train_alone_do_not_start(self):
-        """What a launcher of another MPI leaves each rank with."""
+        """Each rank has the environment that a launcher of another MPI gives."""
         refused = r"(?m)^error: rank 0: {} has started {} ranks, and .* counts {}: it is not that launcher's MPI; start "
         for ranks, launcher, variables in (
                 (1, "the launcher of Open MPI", {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),

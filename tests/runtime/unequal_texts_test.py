@@ -1,5 +1,5 @@
-"""Language models of texts of unequal length: loss and gradient are those of PyTorch on padded batches with `ignore_index`, and the
-same bits come out on any number of ranks."""
+"""Language models of texts of unequal length: loss and gradient equal those of PyTorch on padded batches with `ignore_index`, with the
+same bits on any number of ranks."""
 
 import math
 import pathlib
