@@ -129,7 +129,7 @@ class Backend(unittest.TestCase):
             self.assertEqual([out.splitlines()[-1] for out, _ in outputs[::2]], ["ended"] * 2)
 
     def profiled(self, ranks, steps, asked=6):
-        """The measurements of a script that makes so many steps; and what the ranks print."""
+        """The measurements of a script with the given number of steps, and the output of the ranks."""
         with tempfile.TemporaryDirectory() as cache:
             printed = self.run_ranks("profiled", ranks, STEPS=str(steps), DLFLOW_PROFILE_STEPS=str(asked), DLFLOW_CACHE=cache)
             files = list(pathlib.Path(cache).glob("measurements/*"))

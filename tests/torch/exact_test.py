@@ -33,8 +33,8 @@ class Exact(unittest.TestCase):
         return python_ranks.start_ranks(sys.executable, [RANK, scenario], ranks, **THREADS | environment)
 
     def run_ranks(self, scenario, ranks, statuses=None, **environment):
-        """The lines that rank 0 printed; the statuses of ranks are 0 unless `statuses` says others. One rank has the threads that the machine
-        gives, several have one each."""
+        """The lines printed by rank 0. Ranks must end with 0, or as in `statuses`. A single rank has all threads of the machine,
+        several have one each."""
         if ranks > 1:
             outputs = self.server.run_ranks(self, RANK, scenario, ranks, statuses, **environment)
         else:
@@ -62,7 +62,7 @@ class Exact(unittest.TestCase):
                 self.assertEqual(self.run_ranks("augmented", ranks, WORKERS=workers), expected)
 
     def test_a_killed_training_continues_on_other_numbers_of_ranks_to_the_same_bits(self):
-        """At any moment, also while it saves."""
+        """Kills at any moment, even while it saves."""
         expected = dict(line.split()[:2] for line in self.on_one_rank())
         for model, numbers in (("resnet", (3, 1)), ("transformer", (1, 3, 2))):
             with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +74,7 @@ class Exact(unittest.TestCase):
                     self.assertEqual(lines[-1].split()[:2], [model, expected[model]])
 
     def kill_at_random(self, ranks, **environment):
-        """The last line that rank 0 printed."""
+        """The last line printed by rank 0."""
         processes = self.start("saved", ranks, OMP_NUM_THREADS="1", **environment)
         for process in processes:
             self.addCleanup(process.kill)

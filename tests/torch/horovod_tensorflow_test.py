@@ -1,4 +1,4 @@
-"""Horovod's interface for TensorFlow 2 and Keras: scripts that know nothing of dlflow, on 1, 2 and 3 ranks."""
+"""Horovod's interface for TensorFlow 2 and Keras, with scripts that do not use dlflow, on 1, 2 and 3 ranks."""
 
 import json
 import os
@@ -25,7 +25,7 @@ TRAININGS = "tape fit same_rate"
 
 class Case(unittest.TestCase):
     def run_ranks(self, scenarios, ranks, python):
-        """What rank 0 prints; the others print the same."""
+        """The output of rank 0; the others must print the same."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-horovod."))
         self.addCleanup(shutil.rmtree, folder)
         outputs = python_ranks.run_ranks(self, str(python), [RANK, *scenarios.split()], ranks, limit=400, PYTHONPATH=str(INTERFACE), FOLDER=str(folder),
@@ -59,7 +59,7 @@ class TensorFlow(Case):
 
 
 class Meeting(unittest.TestCase):
-    """Ranks without PyTorch meet by themselves."""
+    """Ranks meet without PyTorch."""
 
     def meet(self, port, size, *ranks):
         from dlflow.horovod.world import _Sockets

@@ -164,7 +164,7 @@ class Agreement(unittest.TestCase):
         return Request("allreduce", name, "float32", shape, op)
 
     def names(self, responses):
-        """Of requests that have come for the first time."""
+        """The names of requests that have come for the first time."""
         return [[request.name for _, request in response.items] for response in responses]
 
     def test_only_tensors_that_all_ranks_have_submitted_are_answered(self):
@@ -232,7 +232,7 @@ class Waits(unittest.TestCase):
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
 class Devices(unittest.TestCase):
-    """Tensors on a stand-in for a GPU: others must not read their memory, nor their values before the stream has written them."""
+    """Tensors on a stand-in for a GPU: their memory must not be read directly, nor their values before the stream has written them."""
 
     def setUp(self):
         from dlflow import _cuda
@@ -290,7 +290,7 @@ if torch:
             raise AssertionError("memory of a device is no memory of this process")
 
     class Stream:
-        """Writes the values of a tensor when somebody waits for it."""
+        """Writes the values of a tensor when it is synchronised."""
 
         def __init__(self, tensor):
             self.tensor = tensor

@@ -1,4 +1,5 @@
-"""dlflow.torch.weights: networks of torchvision and Hugging Face become weights of dlflow's models, which give the same scores, and go back."""
+"""dlflow.torch.weights: networks of torchvision and Hugging Face become weights of dlflow's models with the same scores, and can be
+converted back."""
 
 import contextlib
 import io
@@ -57,7 +58,7 @@ loss: next_token
 
 
 def gpt2_state():
-    """As GPT2LMHeadModel has it: Conv1D weights are (in, out), masks are buffers, the output layer is the embedding."""
+    """The state of GPT2LMHeadModel: Conv1D weights are (in, out), masks are buffers, the output layer is the embedding."""
     torch.manual_seed(3)
     state = {"transformer.wte.weight": torch.randn(11, 16), "transformer.wpe.weight": torch.randn(8, 16)}
     for block in ("h.0", "h.1"):
@@ -74,7 +75,7 @@ def gpt2_state():
 
 
 def gpt2_scores(state, tokens):
-    """By Hugging Face's formulas, from its names."""
+    """Computed by Hugging Face's formulas, from its names."""
     value = lambda name: state["transformer." + name]
     norm = lambda x, name: nn.functional.layer_norm(x, (16,), value(name + ".weight"), value(name + ".bias"))
     conv1d = lambda x, name: x @ value(name + ".weight") + value(name + ".bias")
@@ -96,7 +97,7 @@ class Weights(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def convert(self, *arguments, status=0):
-        """What the command prints."""
+        """The output of the command."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             self.assertEqual(weights.main([str(word) for word in arguments]), status, err.getvalue())
@@ -109,7 +110,7 @@ class Weights(unittest.TestCase):
         return done.stderr
 
     def scores(self, model, start, pixels, freeze, **settings):
-        """Of dlflow's network with these weights, on `pixels` (N, C, H, W): trained without a step that changes anything."""
+        """The scores of dlflow's network with these weights on `pixels` (N, C, H, W), from a training without any change."""
         numpy.save(self.folder / "pixels.npy", pixels)
         numpy.save(self.folder / "labels.npy", numpy.arange(len(pixels)) % 3)
         for split in ("train", "test"):

@@ -1,5 +1,6 @@
-"""The workflows of PyTorch run on this machine. Those with parallelism beyond data, and the recommendation model whose tables are divided, compute
-what one process computes; a flood-filling network learns to segment a volume. The parts of divided tables are tested here, too."""
+"""The workflows of PyTorch run on this machine. Those with other parallelism than data, and the recommendation model with divided
+tables, give the results of one process; a flood-filling network learns to segment a volume. The parts of divided tables are also tested
+here."""
 
 import errno
 import json
@@ -36,7 +37,7 @@ SAME = r"^{} ranks{}: at most [0-9.]+e-\d+ from one process\n$"
 @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
 class Workflows(Case):
     def run_workflow(self, name, **parameters):
-        """The folder of its run."""
+        """The folder of the workflow's run."""
         settings = {"python": sys.executable, "package": BUILD / "python", **parameters}
         options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
         run = self.run_json(ROOT / f"workflows/{name}.yaml", *options, timeout=240)["run"]
@@ -91,7 +92,7 @@ class Workflows(Case):
         return re.search(r" ranks: ([0-9a-f]{64})$", text, re.M)[1]
 
     def train_late_in_two_passes(self, volumes):
-        """The bits of the training whose gradients come late, asked to stop after its first steps."""
+        """The bits of a training with late gradients that is stopped after its first steps and continued."""
         settings = {"batch": 4, "rule": "sqrt", "late": 2, "cubes": 320, "lr": 0.002, "base_batch": 4}
         step = {"PYTHONPATH": BUILD / "python", "DLFLOW_STEP": "train", "DLFLOW_OUTPUTS": self.folder, "DLFLOW_SUMMARY": self.folder / "summary",
                 "DLFLOW_WITH": self.write("with.json", json.dumps(settings)), "DLFLOW_METRICS": self.folder / "metrics",
@@ -114,7 +115,7 @@ class Workflows(Case):
                          (1, "error: 'cubes' is 12, no multiple of 8: a step takes 2 for each of 4 virtual ranks"))
 
     def recommend(self, way, ranks):
-        """The loss of its last step, and the AUC of its test."""
+        """The loss of the last step, and the AUC on the test set."""
         folder = self.run_workflow("recommendation", way=way, ranks=ranks, samples=4096, test_samples=2000, rows=500, auc=0.4)
         metrics = json.loads(next((folder / "steps/evaluate/attempt-1").rglob("metrics.json")).read_text())
         return self.output_of(folder, "train").splitlines()[-1], metrics["auc"]
@@ -162,7 +163,7 @@ class Tables(Case):
         return ShardedTables(rows, 4, lr=0.1, **options)
 
     def ranks(self, number, *arguments):
-        """What rank 0 prints."""
+        """The output of rank 0."""
         from ports import free_port
         names = {"WORLD_SIZE": str(number), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "OMP_NUM_THREADS": "1"}
         running = [subprocess.Popen([sys.executable, "-B", "-c", RANK, *map(str, arguments)], env=os.environ | names | {"RANK": str(rank)},
