@@ -225,7 +225,7 @@ TEST_CASE("reduce-scatter, all-gather and broadcast give the right values", "[ac
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("all-to-all brings uneven blocks to their ranks", "[across]") {
+TEST_CASE("all-to-all delivers uneven blocks", "[across]") {
   MpiCommunicator comm(kTimeout);
   const int factor = GENERATE(0, 1, 1000);
   const auto bytes_from_to = [&](int from, int to) { return size_t((from + 2 * to) % 5 * factor); };

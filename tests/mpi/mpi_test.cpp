@@ -146,7 +146,7 @@ TEST_CASE("ranks of a node see each other's shared memory, aligned and zeroed") 
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("the ring leaves the sum on every rank, the same bits") {
+TEST_CASE("the ring leaves the sum on every rank, with the same bits") {
   MpiCommunicator comm(kTimeout);
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
   auto values = values_of(comm.rank(), num_elements);
@@ -154,7 +154,7 @@ TEST_CASE("the ring leaves the sum on every rank, the same bits") {
   CHECK(problems(comm, wrong_sum(comm, values)) == "");
 }
 
-TEST_CASE("shared memory leaves the sum on every rank, the same bits, step after step") {
+TEST_CASE("shared memory leaves the sum on every rank, with the same bits in each step") {
   MpiCommunicator comm(kTimeout);
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
   Allreduce allreduce(comm, num_elements);
