@@ -182,7 +182,7 @@ TEST_CASE("ranks with a GPU each end with the same bits each time, near those of
   }
 }
 
-TEST_CASE("on a GPU, 20 steps end where they end on the CPU") {
+TEST_CASE("on a GPU, 20 steps end with the weights of the CPU") {
   const auto gpu = libraries();
   if (!gpu) return;
   for (const char* name : kModels) {
@@ -238,7 +238,7 @@ TEST_CASE("on a GPU, copying samples during a step does not change its result") 
   CHECK(train(true) == train(false));
 }
 
-TEST_CASE("on a GPU, TF32 computes other bits than fp32, near them and the same each time") {
+TEST_CASE("on a GPU, TF32 differs slightly from fp32, with the same bits each time") {
   const auto gpu = libraries();
   if (!gpu) return;
   for (const char* name : kModels) {
