@@ -72,7 +72,7 @@ TEST_CASE("each command reports an absent controller in SLURM's words", "[fake_s
         "Access/permission denied for job 1\n");
 }
 
-TEST_CASE("every call is on record", "[fake_slurm]") {
+TEST_CASE("every call is recorded", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("'--job-name=a b'");
   slurm.control("fault squeue before connect");

@@ -25,7 +25,7 @@ TEST_CASE("squeue gives the times of a job", "[fake_slurm]") {
         "alpha-n[1-2]|(null)|None|a");
 }
 
-TEST_CASE("pending tasks of an array share a line of sacct and scontrol, cut as SLURM cuts it",
+TEST_CASE("pending tasks of an array share a line of sacct and scontrol, truncated as by SLURM",
           "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("--array=1-9%2");
@@ -57,7 +57,7 @@ TEST_CASE("ended jobs are in squeue --states=all until they are purged, and then
   CHECK(sacct(slurm, "State,ExitCode") == "OUT_OF_MEMORY|0:125\nOUT_OF_MEMORY|0:125\n");
 }
 
-TEST_CASE("sacct prints a job and its batch step, and who cancelled it", "[fake_slurm]") {
+TEST_CASE("sacct prints a job, its batch step, and the user who cancelled it", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("--job-name=train --time=10");
   slurm.control("advance 90");

@@ -47,7 +47,7 @@ TEST_CASE("mistakes give the messages and exit status of sbatch 22.05", "[fake_s
   CHECK(slurm.jobs().empty());
 }
 
-TEST_CASE("submit limits are refused as SLURM refuses them", "[fake_slurm]") {
+TEST_CASE("submissions beyond a limit are refused as by SLURM", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.control("set max_submit=2");
   slurm.submit("--array=1-2");
@@ -58,7 +58,7 @@ TEST_CASE("submit limits are refused as SLURM refuses them", "[fake_slurm]") {
       "limit, user's size and/or time limits)\n");
 }
 
-TEST_CASE("scontrol points a child to another parent, and it runs", "[fake_slurm]") {
+TEST_CASE("a child runs after scontrol gave it another parent", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit();
   slurm.submit("--dependency=afterok:1");
@@ -75,7 +75,7 @@ TEST_CASE("scontrol points a child to another parent, and it runs", "[fake_slurm
   CHECK(slurm.field("3", "%T") == "RUNNING");
 }
 
-TEST_CASE("scontrol points tasks of an array to another parent", "[fake_slurm]") {
+TEST_CASE("scontrol gives tasks of an array another parent", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("--array=1-4");
   slurm.submit("--array=1-4 --dependency=aftercorr:1");

@@ -46,7 +46,7 @@ std::string refusal(TestWorld& test, const Request& request) {
 
 }  // namespace
 
-TEST_CASE("each kind of dependency waits for its own end of the parent", "[fake_slurm]") {
+TEST_CASE("each kind of dependency waits for the matching end of its parent", "[fake_slurm]") {
   const State end = GENERATE(State::Completed, State::Failed, State::Timeout, State::Cancelled);
   TestWorld test;
   const JobId parent = test.submit();
@@ -106,7 +106,7 @@ TEST_CASE("ended jobs leave memory after MinJobAge", "[fake_slurm]") {
   CHECK(find(test.world, "1").empty());
 }
 
-TEST_CASE("a job waits for all that it names", "[fake_slurm]") {
+TEST_CASE("a job waits for all jobs that it names", "[fake_slurm]") {
   TestWorld test;
   test.submit();
   test.submit();
@@ -246,7 +246,7 @@ TEST_CASE("a requeued job keeps its id and its dependents, and waits", "[fake_sl
   CHECK(test.state(child) == "RUNNING");
 }
 
-TEST_CASE("a world is the same after it was written and read", "[fake_slurm]") {
+TEST_CASE("a world is unchanged after it was written and read", "[fake_slurm]") {
   TestWorld test;
   test.submit("", "1-3%1");
   test.submit("afterok:1");
