@@ -128,7 +128,7 @@ TEST_CASE("a model divided among ranks is not exported, but one with other divid
              Catch::Contains("is divided among ranks (.distcp files)"));
 }
 
-TEST_CASE("checkpoints of several folders and single ones compete", "[checkpoint step]") {
+TEST_CASE("the best is chosen among several folders and single checkpoints", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path() / "a", {1, 2});
   save(data.path() / "b", {3, 7, 8});
@@ -138,7 +138,7 @@ TEST_CASE("checkpoints of several folders and single ones compete", "[checkpoint
   CHECK_FALSE(fs::exists(step.outputs() / "model.safetensors"));
 }
 
-TEST_CASE("a damaged checkpoint is passed over", "[checkpoint step]") {
+TEST_CASE("a damaged checkpoint is skipped", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2, 3});
   damage(data.path() / "step-000003");
@@ -214,7 +214,7 @@ TEST_CASE("the step prints its choice with the reason, and the removed checkpoin
                                                          "removed 2 older checkpoints\n");
 }
 
-TEST_CASE("a checkpoint that is passed over is named", "[checkpoint step]") {
+TEST_CASE("a skipped checkpoint is named", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2});
   damage(data.path() / "step-000001");

@@ -57,7 +57,7 @@ TEST_CASE("the last of equal checkpoints is selected", "[selection]") {
   CHECK(select_checkpoint(checkpoints, {}) == 1);
 }
 
-TEST_CASE("a selection needs a word and a metric", "[selection]") {
+TEST_CASE("a selection needs a direction and a metric", "[selection]") {
   CHECK_THROWS(parse_selection("min"));
   CHECK_THROWS(parse_selection("min "));
   CHECK_THROWS(parse_selection(" loss"));

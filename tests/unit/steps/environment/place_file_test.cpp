@@ -23,7 +23,7 @@ TEST_CASE("a file is placed by a hard link if possible", "[place file]") {
   CHECK(fs::equivalent(from, folder.path() / "to"));
 }
 
-TEST_CASE("a copy is a file of its own, with the same content and mode", "[place file]") {
+TEST_CASE("a copy is a separate file, with the same content and mode", "[place file]") {
   const test::TempDir folder;
   const fs::path to = folder.path() / "to";
   const std::string content =

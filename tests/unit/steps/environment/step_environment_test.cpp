@@ -13,7 +13,7 @@ using namespace dlflow;
 using namespace dlflow::steps;
 using test::StepFixture;
 
-TEST_CASE("a step is given its values and its folders", "[step environment]") {
+TEST_CASE("a step gets its values and its folders", "[step environment]") {
   const StepFixture step(Json{{"epochs", 3}});
   const StepEnvironment environment = read_step_environment();
   CHECK(environment.with == Json{{"epochs", 3}});

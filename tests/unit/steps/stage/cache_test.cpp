@@ -186,7 +186,7 @@ TEST_CASE("objects in use are never evicted, and a budget that is too small is a
   CHECK_THROWS_WITH(Cache(root, 300).make_room(UINT64_MAX), Contains("do not fit"));
 }
 
-TEST_CASE("a promised object stays readable after it left the cache", "[cache]") {
+TEST_CASE("a returned object stays readable after it left the cache", "[cache]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
   Cache cache(folder.path(), 0);
@@ -255,7 +255,7 @@ TEST_CASE("files of killed jobs are removed, those of living jobs are not", "[ca
   CHECK(read_file(file) == "whole");
 }
 
-TEST_CASE("a lock is waited for and taken over from the dead", "[cache]") {
+TEST_CASE("a lock is waited for, and taken over from a dead job", "[cache]") {
   const test::TempDir folder;
   Cache cache(folder.path(), 0);
   int ready[2];
@@ -331,7 +331,7 @@ TEST_CASE("an added object replaces a damaged one", "[cache]") {
     fs::permissions(object, fs::perms(0644));
     { AppendFile(object).append("more"); }
   }
-  SECTION("a folder") {
+  SECTION("the damaged object is a folder") {
     fs::remove(object);
     fs::create_directory(object);
   }

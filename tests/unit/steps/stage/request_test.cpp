@@ -15,7 +15,7 @@ Source parse_one(const Json& source) {
 
 }  // namespace
 
-TEST_CASE("a source is called after its address unless it has a name", "[request]") {
+TEST_CASE("a source is named after its address unless it has a name", "[request]") {
   CHECK(parse_one({{"url", "https://host/d/train.gz?v=1#x"}}).name == "train.gz");
   CHECK(parse_one({{"url", "https://host/d/train.gz"}, {"unpack", "gzip"}}).name == "train");
   CHECK(parse_one({{"url", "http://host/a.tar.gz"}, {"unpack", "tar"}}).name == "a");

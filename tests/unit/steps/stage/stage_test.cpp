@@ -184,7 +184,7 @@ TEST_CASE("a wrong hash or a damaged archive leaves nothing behind", "[stage]") 
   }
 }
 
-TEST_CASE("a download with a declared hash happens once, without one when it changed", "[stage]") {
+TEST_CASE("a download happens once with a declared hash, otherwise after each change", "[stage]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
   const std::string declared = nginx->serve("declared", "D");

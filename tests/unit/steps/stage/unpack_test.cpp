@@ -58,7 +58,7 @@ std::vector<std::string> names(const Listing& listing) {
 
 }  // namespace
 
-TEST_CASE("a gzip file gives its content, all members of it", "[unpack]") {
+TEST_CASE("a gzip file gives the content of all its members", "[unpack]") {
   Sandbox box;
   const std::string text(300'000, 'x');
   CHECK(box.content(box.unpack(test::gzip(text), Unpack::Gzip), "") == text);
@@ -165,7 +165,7 @@ TEST_CASE("a tar archive with another compression is unpacked by the system's to
   }
 }
 
-TEST_CASE("a compressed tar archive without its program is named with what to do", "[unpack]") {
+TEST_CASE("a compressed tar archive without its program is refused with what to do", "[unpack]") {
   Sandbox box;
   const test::Variable path("PATH", box.folder().path());
   CHECK_THROWS_WITH(

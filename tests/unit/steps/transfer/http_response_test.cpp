@@ -4,7 +4,7 @@
 
 using namespace dlflow::steps;
 
-TEST_CASE("the last of several answers counts, redirects before it do not", "[http]") {
+TEST_CASE("only the last of several answers counts, after any redirects", "[http]") {
   const HttpResponse response = parse_response(
       "HTTP/1.1 302 Found\r\nContent-Length: 5\r\nETag: \"old\"\r\n\r\n"
       "HTTP/2 200\r\ncontent-length: 1234\r\netag: \"new\"\r\n\r\n");

@@ -173,7 +173,7 @@ TEST_CASE("a download continues where the last one ended if the content is the s
     target.download();
     CHECK(nginx->count_requests("\"GET /file HTTP/1.1\" 416") == 1);
   }
-  SECTION("the part is of other content") {
+  SECTION("the part has other content") {
     leave_part(70'000, R"({"version": "\"other\""})");
     CHECK_FALSE(target.download().continued);
   }
@@ -297,7 +297,7 @@ TEST_CASE("endless headers are cut off", "[download][attack]") {
   CHECK_THROWS_AS(target.download(), Error);
 }
 
-TEST_CASE("an address with a password is used and never shown", "[download]") {
+TEST_CASE("an address with a password is used but never shown", "[download]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
   const std::string url = nginx->serve("file", "content");

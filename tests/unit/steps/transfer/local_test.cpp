@@ -71,7 +71,7 @@ TEST_CASE("a stopped copy keeps its part", "[local]") {
   CHECK(fs::file_size(to) == kMegabyte);
 }
 
-TEST_CASE("a file is sent once, and again when either side changed", "[local]") {
+TEST_CASE("a file is sent once, and again after a change on either side", "[local]") {
   const test::TempDir folder;
   const auto file = folder.write("file", "content");
   const fs::path to = folder.path() / "new/folder/file";

@@ -205,7 +205,7 @@ TEST_CASE("a failed list of rclone is reported with what to do", "[rclone]") {
 TEST_CASE("a file that a remote has by its hash is not sent again", "[rclone][upload]") {
   Sending file;
   SECTION("by the known hash") { file.rclone.lists(there(5, {{"sha256", "aa"}, {"md5", "zz"}})); }
-  SECTION("or by another, which rclone computes here") {
+  SECTION("by another hash, which rclone computes here") {
     file.rclone.lists(there(5, {{"md5", "cc"}}));
     file.rclone.answers("hashsum", "cc  file\n");
   }

@@ -111,7 +111,7 @@ TEST_CASE("an address that another program could take for something else is refu
   CHECK(parse_address("https://h/a?b#c").place.path == "/a");
 }
 
-TEST_CASE("limits are numbers of transfers and sizes per second", "[limits]") {
+TEST_CASE("limits are a number of transfers and a size per second", "[limits]") {
   CHECK(parse_limits(Json::object()).parallel == 4);
   CHECK(parse_limits(Json::object()).bytes_per_second == 0);
   const TransferLimits limits = parse_limits({{"parallel", 1}, {"bandwidth", "10MB"}});
@@ -128,7 +128,7 @@ TEST_CASE("limits are numbers of transfers and sizes per second", "[limits]") {
   }
 }
 
-TEST_CASE("each transfer has an equal share of the bandwidth, and never none", "[limits]") {
+TEST_CASE("each transfer has an equal share of the bandwidth, never zero", "[limits]") {
   const TransferLimits limits{.parallel = 4, .bytes_per_second = 100};
   CHECK(limits.threads(0) == 1);
   CHECK(limits.threads(3) == 3);
