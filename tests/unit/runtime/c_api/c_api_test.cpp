@@ -402,7 +402,7 @@ TEST_CASE("a rank may go on while its sum waits for another rank", "[c_api]") {
         }) == none(2));
 }
 
-TEST_CASE("ranks without a free core make their sums before they go on", "[c_api]") {
+TEST_CASE("ranks without a free core finish their sums before they go on", "[c_api]") {
   const auto [memories, threads] = GENERATE(table<std::vector<const char*>, int>(
       {{kOne, 1 << 10}, {kNode, 1 << 10}, {kNode, 1}, {kNodes, 1 << 10}}));
   const int num_threads = threads;
@@ -458,7 +458,7 @@ TEST_CASE("an urgent sum overtakes one that was started before it", "[c_api]") {
   CHECK(overtaken > 0);
 }
 
-TEST_CASE("a receive from any rank takes each message once and tells its sender", "[c_api]") {
+TEST_CASE("a receive from any rank takes each message once and names its sender", "[c_api]") {
   CHECK(on_ranks(kNodes, [](Rank& self) {
           int value = 10 * self.rank;
           if (self.rank != 0) {

@@ -42,7 +42,7 @@ void check(dlflow_type type, const std::vector<T>& values, std::vector<T> by_op)
 
 }  // namespace
 
-TEST_CASE("every type is reduced by every operation that it has") {
+TEST_CASE("every type is reduced by every operation that it supports") {
   // In the order of dlflow_op; operations that a type does not support are skipped.
   check<float>(DLFLOW_F32, {6, 1.5, 0}, {7.5, 2.5, 0, 0, 6});
   check<double>(DLFLOW_F64, {6, 1.5, 3}, {10.5, 3.5, 27, 1.5, 6});

@@ -91,7 +91,7 @@ TEST_CASE("a manifest is readable text", "[checkpoint]") {
                        Catch::EndsWith("\n}\n"));
 }
 
-TEST_CASE("a manifest whose files lie elsewhere is refused", "[checkpoint][attack]") {
+TEST_CASE("a manifest with files outside its folder is refused", "[checkpoint][attack]") {
   const test::TempDir folder;
   const SampleCheckpoint sample(7);
   const fs::path saved = save_checkpoint(folder.path(), sample.content(), 2);
@@ -267,7 +267,7 @@ TEST_CASE("checkpoints are listed in the order of their steps, whole or not", "[
   CHECK(checkpoint_folder(folder.path(), 12) == folder.path() / "step-000012");
 }
 
-TEST_CASE("a checkpoint whose manifest cannot be read is passed over as others are",
+TEST_CASE("a checkpoint whose manifest cannot be read is skipped like a damaged one",
           "[checkpoint]") {
   const test::TempDir folder;
   const auto saved = save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 9);

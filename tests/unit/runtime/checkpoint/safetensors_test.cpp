@@ -221,7 +221,7 @@ TEST_CASE("each type has its name and the size of its elements", "[safetensors]"
   }
 }
 
-TEST_CASE("a header is padded to whole words, so that tensors behind it are aligned",
+TEST_CASE("a header is padded to whole words, so that the tensors after it are aligned",
           "[safetensors]") {
   const test::TempDir folder;
   const std::vector<float> one = {1};

@@ -103,7 +103,7 @@ TEST_CASE("every all-reduce over messages leaves the sum on every rank, in every
   CHECK(wrong == std::vector(size_t(num_ranks), 0));
 }
 
-TEST_CASE("an all-reduce of several messages per round", "[collectives]") {
+TEST_CASE("an all-reduce may send several messages per round", "[collectives]") {
   const Algorithm algorithm = GENERATE(from_range(kMessageAlgorithms));
   const int num_ranks = GENERATE(2, 3);
   constexpr size_t kCount = 700'001;  // more than one message of the ring each
@@ -170,8 +170,7 @@ TEST_CASE("reduce-scatter leaves each rank its share of the sum", "[collectives]
   CHECK(wrong == std::vector(size_t(num_ranks), 0));
 }
 
-TEST_CASE("all-gather puts the blocks of all ranks in a row, whatever their sizes",
-          "[collectives]") {
+TEST_CASE("all-gather joins the blocks of all ranks, of any sizes", "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 7, 16);
   std::vector<size_t> sizes;
   std::vector<std::byte> expected;
@@ -192,7 +191,7 @@ TEST_CASE("all-gather puts the blocks of all ranks in a row, whatever their size
   for (const auto& bytes : gathered) CHECK(bytes == expected);
 }
 
-TEST_CASE("a broadcast reaches every rank from any root, also without waiting", "[collectives]") {
+TEST_CASE("a broadcast reaches every rank from any root, even by polling alone", "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 7, 16);
   const int root = GENERATE_COPY(0, num_ranks - 1, num_ranks / 2);
   const auto copies = on_ranks(num_ranks, [&](Communicator& comm) {
@@ -203,7 +202,7 @@ TEST_CASE("a broadcast reaches every rank from any root, also without waiting", 
   for (const auto& bytes : copies) CHECK(bytes == bytes_from(root, 100));
 }
 
-TEST_CASE("all-to-all hands every rank its block, whatever their sizes", "[collectives]") {
+TEST_CASE("all-to-all gives every rank its block, of any size", "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 7, 16);
   // Rank i sends rank j a block of (i + 2j) % 5 bytes that begin with 31 i.
   const auto size = [](int from, int to) { return size_t((from + 2 * to) % 5); };

@@ -123,8 +123,7 @@ TEST_CASE("exact mode takes only algorithms that keep its bits", "[collectives]"
   CHECK(way({3, 1}, with_rules(exact(3, 3), "allreduce=tree:0-max"), kLarge) == "tree");
 }
 
-TEST_CASE("exact sums of halves are rounded once, so no partial sums of them travel",
-          "[collectives]") {
+TEST_CASE("exact sums of halves are rounded once, so no partial sums are sent", "[collectives]") {
   const auto of = [](DataType type, AllreduceOptions options) {
     options.type = type;
     return options;

@@ -118,7 +118,7 @@ float tree_sum(const std::vector<float>& leaves) {
 
 }  // namespace
 
-TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[collectives]") {
+TEST_CASE("every all-reduce leaves the sum on every rank, with the same bits", "[collectives]") {
   const auto algorithm = GENERATE(reduce_fast, reduce_ordered);
   const int num_ranks = GENERATE(1, 2, 3, 4, 7);
   const int ranks_per_node = GENERATE(0, 1);  // shared memory; messages
@@ -180,7 +180,7 @@ TEST_CASE("shared memory sums in rank order", "[collectives]") {
   CHECK(results[0] == std::vector{1.0f});
 }
 
-TEST_CASE("ranges are reduced on their own and the rest stays as it is", "[collectives]") {
+TEST_CASE("ranges are reduced separately, and the rest stays unchanged", "[collectives]") {
   const int ranks_per_node = GENERATE(1, 3);
   ThreadGroup group(3, 10s, ranks_per_node);
   const auto results = on_ranks(group, 3, [](Communicator& comm) {
@@ -540,7 +540,7 @@ TEST_CASE("leaves are added along one tree, on any ranks and by any algorithm", 
   for (const auto& result : results) CHECK(result == expected);
 }
 
-TEST_CASE("a large range goes directly, piece by piece", "[collectives]") {
+TEST_CASE("a large range is summed directly, piece by piece", "[collectives]") {
   constexpr size_t kElements = 300001;  // with 3 ranks, two pieces each
   const auto sums = [&](int ranks_per_node) {
     ThreadGroup group(3, 10s, ranks_per_node);

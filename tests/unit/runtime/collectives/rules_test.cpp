@@ -39,7 +39,7 @@ TEST_CASE("rules choose an algorithm by the number of bytes", "[collectives]") {
   CHECK(choose(rules.allreduce, 8193) == Algorithm::SharedMemory);
 }
 
-TEST_CASE("rules are printed as they are read", "[collectives]") {
+TEST_CASE("printed rules can be read again", "[collectives]") {
   const std::string text = GENERATE(
       "allreduce=shm:0-max", "allreduce=tree:0-100;ring:101-1M;mpi:1M-max",
       "allreduce=hierarchical:0-max between_nodes=rabenseifner:0-3G;direct:3221225473-max");

@@ -126,7 +126,7 @@ std::vector<float> sum_of_halves(Communicator& comm, size_t count, AllreduceOpti
 
 }  // namespace
 
-TEST_CASE("every algorithm that rules can name adds every type", "[collectives]") {
+TEST_CASE("every algorithm that rules can name sums every type", "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 4, 7, 8);
   const int ranks_per_node = GENERATE(0, 1, 2, 3);
   const std::vector<size_t> ranges = {0, 1, 17, 1001, 32};  // odd; many cache lines; whole ones
@@ -156,7 +156,7 @@ TEST_CASE("every algorithm that rules can name adds every type", "[collectives]"
   CHECK(problems == std::vector<std::string>(size_t(num_ranks)));
 }
 
-TEST_CASE("large sums of every type go piece by piece", "[collectives]") {
+TEST_CASE("large sums of every type are made piece by piece", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const int ranks_per_node = GENERATE(1, 2);
   constexpr size_t kCount = 450'001;  // more than one piece of 16-bit floats per rank

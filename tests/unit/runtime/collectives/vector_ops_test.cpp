@@ -126,7 +126,7 @@ TEST_CASE("a part of a sum goes to all results, and their other elements stay", 
   }
 }
 
-TEST_CASE("two parts may have one result, or two in another order", "[collectives]") {
+TEST_CASE("two parts may have one result, or two results in another order", "[collectives]") {
   const size_t count = any_count();
   Guarded a(DataType::Float32, numbers_of(0, count)), b(DataType::Float32, numbers_of(1, count));
   Guarded c(DataType::Float32, numbers_of(2, count));
@@ -152,7 +152,7 @@ TEST_CASE("two parts may have one result, or two in another order", "[collective
   CHECK(d.numbers() == sum_of(2, count));
 }
 
-TEST_CASE("sums are consumed once each, with their places", "[collectives]") {
+TEST_CASE("each sum is consumed once, with its position", "[collectives]") {
   const size_t count = any_count();
   const size_t first = 7;
   Guarded a(DataType::Float32, numbers_of(0, first + count));

@@ -96,7 +96,7 @@ TEST_CASE("ranks of a node see each other's shared memory, aligned and zeroed", 
   CHECK(sums == std::vector{21, 21, 25, 25, 14});
 }
 
-TEST_CASE("ranks of a node gather a value of each, in the order of ranks", "[comm]") {
+TEST_CASE("ranks of a node gather one value per rank, in order", "[comm]") {
   const int ranks = GENERATE(1, 2, 3, 5, 8), per_node = GENERATE(1, 3, 8);
   ThreadGroup group(ranks, 20s, per_node);
   const auto gathered = on_ranks(

@@ -136,7 +136,7 @@ TEST_CASE("messages of a rank that ended arrive, and a wait for more names it", 
                             "waits for it: its connection is closed"));
 }
 
-TEST_CASE("a rank that ended before anybody was connected to it is named", "[comm]") {
+TEST_CASE("a rank that ended before any connection to it is named", "[comm]") {
   // A barrier of 8 ranks connects rank 0 to 1, 2, 4, 6 and 7.
   const auto errors = errors_of(std::vector<std::string>(8, ""), [](Communicator& comm) {
     if (comm.rank() == 0) comm.receive({}, 3);
@@ -217,7 +217,7 @@ TEST_CASE("ranks of one memory share it, others do not", "[comm]") {
         }) == no_errors(5));
 }
 
-TEST_CASE("a rank that does not come is named", "[comm]") {
+TEST_CASE("a missing rank is named", "[comm]") {
   SocketEndpoint own, other;
   const std::vector<std::string> texts = {own.text(), other.text()};
   CHECK(error_of([&] {

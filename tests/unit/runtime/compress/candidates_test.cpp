@@ -47,7 +47,7 @@ std::vector<float> misleading(const std::string& kind) {
 
 }  // namespace
 
-TEST_CASE("the largest of a long range are among few candidates", "[compress]") {
+TEST_CASE("the largest numbers of a long range are among few candidates", "[compress]") {
   const auto wanted = size_t(GENERATE(0.005, 0.01, 0.1, 0.5) * double(kLong));
   const std::vector<float> values = some_gradients(kLong, 2);
   const auto found = sampled_candidates(values, wanted);

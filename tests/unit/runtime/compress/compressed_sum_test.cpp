@@ -157,7 +157,8 @@ TEST_CASE("PowerSGD in the place of the all-reduce loses nothing", "[compress]")
   CHECK(something_left == (setting.num_ranks > 1));
 }
 
-TEST_CASE("gTop-k and all-gather keep the rest for later on any number of ranks", "[compress]") {
+TEST_CASE("gTop-k and all-gather keep unsent gradients for later on any number of ranks",
+          "[compress]") {
   Setting setting{.how = {.method = CompressionMethod::TopK,
                           .aggregation = Aggregation::GlobalTopK,
                           .density = 0.05}};

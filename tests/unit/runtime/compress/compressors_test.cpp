@@ -128,7 +128,7 @@ TEST_CASE("MSTopK chooses at random among equals, the same way each time", "[com
   CHECK(std::ranges::count(picks, picks[0]) < 20);
 }
 
-TEST_CASE("random-k sends one of each neighbourhood, the same on all ranks", "[compress]") {
+TEST_CASE("random-k sends one number of each neighbourhood, the same on all ranks", "[compress]") {
   const size_t count = GENERATE(1, 10, 1003);
   const double density = GENERATE(0.05, 0.5, 1.0);
   const Occasion occasion = at_density(density);
@@ -148,7 +148,7 @@ TEST_CASE("random-k sends one of each neighbourhood, the same on all ranks", "[c
   }
 }
 
-TEST_CASE("random-k picks others in another step and another range", "[compress]") {
+TEST_CASE("random-k picks other places in another step or range", "[compress]") {
   const std::vector<float> values = some_gradients(1000, 1);
   Occasion other_step = at_density(0.1), other_range = at_density(0.1);
   ++other_step.step;
@@ -170,7 +170,7 @@ TEST_CASE("floats are rounded to the nearest half", "[compress]") {
   CHECK(there_and_back(*make_half(DataType::Float16), exact) == exact);
 }
 
-TEST_CASE("a number beyond fp16 becomes its largest, not infinite", "[compress]") {
+TEST_CASE("a number beyond the range of fp16 becomes its largest, not infinity", "[compress]") {
   CHECK(there_and_back(*make_half(DataType::Float16), {1e30f, -65520}) ==
         std::vector<float>{65504, -65504});
   const float largest = std::numeric_limits<float>::max();

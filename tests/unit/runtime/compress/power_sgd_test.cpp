@@ -124,7 +124,7 @@ TEST_CASE("PowerSGD's sums and residuals add up to all gradients", "[compress]")
   CHECK(distance(all, expected) < 2e-5);
 }
 
-TEST_CASE("a matrix may lie in memory column after column", "[compress]") {
+TEST_CASE("a matrix may be stored column by column", "[compress]") {
   constexpr uint32_t kRows = 9, kColumns = 14;
   Matrix transposed{0, {}, {}};
   for (uint32_t r = 0; r < kRows; ++r) transposed.rows.push_back(r);

@@ -63,7 +63,7 @@ std::vector<uint64_t> meetings(const CooperationOptions& options, uint64_t epoch
 
 }  // namespace
 
-TEST_CASE("local SGD averages after every k steps of the run and at the limit", "[cooperation]") {
+TEST_CASE("local SGD averages every k steps of the run and at the limit", "[cooperation]") {
   CooperationOptions options{.kind = CooperationOptions::Kind::LocalSgd, .every = 4};
   CHECK(meetings(options, 0, 0) == std::vector<uint64_t>{4, 8, 10});
   CHECK(meetings(options, 0, 6) == std::vector<uint64_t>{8, 10});

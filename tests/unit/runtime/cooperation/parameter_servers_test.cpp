@@ -172,8 +172,7 @@ TEST_CASE("the fastest worker gets ahead of the slowest up to the bound, and no 
   CHECK(furthest == bound);
 }
 
-TEST_CASE("a worker that calls for a meeting gets all ranks together at one step",
-          "[cooperation]") {
+TEST_CASE("a worker's call for a meeting brings all ranks to one step", "[cooperation]") {
   const int workers = GENERATE(1, 2, 3);
   const int number = GENERATE(1, 2);
   const std::optional<uint64_t> staleness =
@@ -201,7 +200,7 @@ TEST_CASE("a worker that calls for a meeting gets all ranks together at one step
   }
 }
 
-TEST_CASE("a server that is asked to stop or to save gets all ranks together", "[cooperation]") {
+TEST_CASE("a server that should stop or save brings all ranks together", "[cooperation]") {
   const int number = GENERATE(1, 2);
   const StepReport wish = GENERATE(StepReport{.stops = 1}, StepReport{.saves = 1});
   const std::optional<uint64_t> staleness =

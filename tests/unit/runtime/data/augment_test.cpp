@@ -181,7 +181,7 @@ TEST_CASE("brightness, contrast and saturation are those of torchvision", "[data
              {26.30, 36.30, 46.30, 56.30, 46.30, 56.30, 66.30, 76.30, 66.30, 76.30, 86.30, 96.30});
 }
 
-TEST_CASE("bytes are rounded, and stay bytes", "[data]") {
+TEST_CASE("changed bytes are rounded and limited to bytes", "[data]") {
   const Pixels image = {3, 200};
   Pixels output(2);
   ImageChange change;

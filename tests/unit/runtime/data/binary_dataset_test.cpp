@@ -63,7 +63,7 @@ void check_damage_is_refused(const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("a data set comes back from its file as it was", "[data]") {
+TEST_CASE("a data set is read from its file as it was written", "[data]") {
   const test::TempDir folder;
   for (const Dataset& dataset : {kBytes, kFloats, kMasks, Dataset{{1, 2, 3}, 0, {}, {}}}) {
     write_binary_dataset(folder.path() / "train.dlset", dataset);
@@ -72,7 +72,7 @@ TEST_CASE("a data set comes back from its file as it was", "[data]") {
   }
 }
 
-TEST_CASE("masks lie behind their images, and no labels before them", "[data]") {
+TEST_CASE("masks follow their images, without labels before them", "[data]") {
   const std::string content = content_of(kMasks);
   CHECK(content[8] == 4);
   CHECK(content.substr(128, 8) == "\x09\x08\x00\x02\x07\x06\xff\x01"s);
@@ -104,7 +104,7 @@ TEST_CASE("a packed file is on disk before it has its name", "[data]") {
   CHECK(*order == "sync rename");
 }
 
-TEST_CASE("the file has the bytes that docs/user/dlset.md says", "[data]") {
+TEST_CASE("the file has the bytes described in docs/user/dlset.md", "[data]") {
   const std::string front =
       "DLFDATA\n\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x04\0\0\0"s;
   const std::string labels = "\x01\0\0\0"s + std::string(20, '\0') + "\x03\0\0\0\0\0\0\0"s;
@@ -141,7 +141,7 @@ TEST_CASE("targets that are not finite numbers are refused", "[data]") {
         "file: sample 1 has a target that is no finite number");
 }
 
-TEST_CASE("a file of version 1, without hashes of chunks, is read as ever", "[data]") {
+TEST_CASE("a file of version 1, without hashes of chunks, can still be read", "[data]") {
   const std::string head =
       "DLFDATA\n\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x04\0\0\0"s;
   const std::string rest = std::string(24, '\0') + "\x03\0\0\0\0\0\0\0\x01\x02\x03\xff"s;

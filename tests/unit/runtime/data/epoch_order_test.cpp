@@ -36,8 +36,7 @@ TEST_CASE("a single rank can go through the epochs in any order", "[data]") {
   }
 }
 
-TEST_CASE("all ranks have the order of their epoch for as long as they need it",
-          "[data][threads]") {
+TEST_CASE("ranks keep the order of their epoch for as long as they need it", "[data][threads]") {
   constexpr int kRanks = 4;
   constexpr uint64_t kFirst = 3, kEnd = 60;
   constexpr size_t kSamples = 200;

@@ -127,7 +127,7 @@ TEST_CASE("samples of a subset or a shard keep their numbers", "[data]") {
   CHECK_THAT(std::get<EncodedImages>(one.pixels).name_of(0), Catch::EndsWith("sample 0"));
 }
 
-TEST_CASE("shards of pictures are not larger than asked for", "[data]") {
+TEST_CASE("shards of pictures are not larger than requested", "[data]") {
   std::vector<std::string> pictures;
   for (size_t i = 0; i < 40; ++i) pictures.emplace_back(50 + 70 * (i % 7), 'a');
   const SampleSource source = source_of_files(pictures);
@@ -303,7 +303,7 @@ TEST_CASE("pictures without changes are reshaped, and their mean is that of the 
   }
 }
 
-TEST_CASE("a picture that is too small to be cut is refused when it is loaded", "[data]") {
+TEST_CASE("a picture that is too small for its crop is refused when it is loaded", "[data]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   SampleSource source = source_of_files(files());
   source.reshaping = {};

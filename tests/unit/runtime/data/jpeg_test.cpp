@@ -161,7 +161,7 @@ TEST_CASE("pictures that are much too large are made smaller by the decoder", "[
         4);
 }
 
-TEST_CASE("grey and coloured pictures become samples of the channels that a set has", "[jpeg]") {
+TEST_CASE("grey and coloured pictures become samples with the set's channels", "[jpeg]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const std::string grey = jpeg_file(test::scenery(20, 20, 1));
   const PictureView view = view_of(CropBox{0, 0, 20, 20}, {1, 20, 20});

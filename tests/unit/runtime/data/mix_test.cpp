@@ -103,7 +103,7 @@ TEST_CASE("a leaf's only image is not mixed", "[data]") {
   none.mix_as({.mixup = 1});
 }
 
-TEST_CASE("shares are those of a beta distribution", "[data]") {
+TEST_CASE("shares follow a beta distribution", "[data]") {
   double sum = 0, squares = 0;
   constexpr int kDraws = 4000;
   for (uint64_t epoch = 0; epoch < kDraws; ++epoch) {
@@ -117,7 +117,7 @@ TEST_CASE("shares are those of a beta distribution", "[data]") {
   CHECK(variance == Approx(1 / (4 * (2 * 0.2 + 1))).margin(0.01));
 }
 
-TEST_CASE("a share is a number even where both draws of it vanish", "[data]") {
+TEST_CASE("a share is a number even if both its draws are zero", "[data]") {
   for (uint64_t epoch = 0; epoch < 50; ++epoch) {
     LabelledLeaf leaf(2);
     leaf.mix_as({.mixup = 0.001}, epoch);

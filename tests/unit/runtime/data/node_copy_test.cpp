@@ -183,12 +183,12 @@ TEST_CASE("a killed job's copy is used by a job with the same data, and removed 
   }
   ::waitpid(child, nullptr, 0);
   REQUIRE(node.num_entries() == 2);  // the copy and its lock
-  SECTION("used") {
+  SECTION("it is used") {
     const NodeCopy copy(node.sources(), node.node_disk());
     CHECK_FALSE(copy.made());
     check_content(copy, node);
   }
-  SECTION("removed") {
+  SECTION("it is removed") {
     const NodeCopy copy(other.sources(), node.node_disk());
     CHECK(node.num_entries() == 2);  // the job's own copy
   }

@@ -31,7 +31,7 @@ struct Sharded {
 
 }  // namespace
 
-TEST_CASE("samples of a validation split stand behind those for training", "[data]") {
+TEST_CASE("samples of a validation split follow those for training", "[data]") {
   const test::TempDir folder;
   const Dataset train = make_dataset({1, 1, 1}, 2, std::vector<uint8_t>{1, 2, 3}, {0, 1, 0}),
                 validation = make_dataset({1, 1, 1}, 4, std::vector<uint8_t>{4, 5}, {3, 2});
@@ -81,7 +81,7 @@ TEST_CASE("shards have similar sizes, and names in the order of their numbers", 
   CHECK(sharded.index[2].num_samples == 3);
 }
 
-TEST_CASE("no shard is larger than was asked for", "[shards]") {
+TEST_CASE("no shard is larger than requested", "[shards]") {
   const Dataset dataset = test::tiny_dataset(10);
   const SampleSource source = source_of(dataset);
   const uint64_t one = binary_dataset_bytes(source, 0, 1),

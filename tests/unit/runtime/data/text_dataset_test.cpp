@@ -176,7 +176,7 @@ TEST_CASE("an index that does not fit its texts is refused", "[data][texts]") {
   CHECK_FALSE(texts_error(content.substr(0, 140)).empty());
 }
 
-TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[data][texts]") {
+TEST_CASE("a batch has texts of similar length, each once in an epoch", "[data][texts]") {
   const Dataset dataset = texts(1030);
   constexpr size_t kBlock = 8;
   std::vector<uint32_t> order = epoch_permutation(1030, 3, 1);
@@ -231,8 +231,7 @@ TEST_CASE("texts are padded to one of eight lengths", "[data][texts]") {
   CHECK(lengths.size() == 8);
 }
 
-TEST_CASE("a leaf is as long as its longest text needs, the same on any number of ranks",
-          "[data][texts]") {
+TEST_CASE("a leaf is as long as its longest text, on any number of ranks", "[data][texts]") {
   const Dataset dataset = texts(61);
   LoaderOptions options = text_options(16);
   Loader alone(dataset, options);

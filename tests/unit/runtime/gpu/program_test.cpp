@@ -75,7 +75,7 @@ TEST_CASE("mlp becomes three products, the first two with ReLU") {
   CHECK(t.program.first_parameter == std::vector<size_t>{0, 2, 4});
 }
 
-TEST_CASE("lenet keeps its shapes, and pools before ReLU") {
+TEST_CASE("lenet keeps its shapes, with pooling before ReLU") {
   const Translated t = translate("lenet");
   CHECK(kinds(t.program) == std::vector<int>{DLFLOW_GPU_CONVOLUTION, DLFLOW_GPU_CONVOLUTION,
                                              DLFLOW_GPU_MAX_POOL, DLFLOW_GPU_LINEAR,

@@ -141,7 +141,7 @@ TEST_CASE("a program computes the scores and gradients of the reference") {
   }
 }
 
-TEST_CASE("three ranks train as one rank does, and end with the same bits") {
+TEST_CASE("three ranks train like one rank, and end with the same bits") {
   // A model without batch normalisation, since statistics depend on a rank's own samples.
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "mlp", 7);
   const auto alone = test::on_ranks(1, [&](Communicator& c) { return train_share(c, problem, 3); });

@@ -72,7 +72,7 @@ std::string mask_npy(const std::string& type, const std::string& shape, const st
 
 }  // namespace
 
-TEST_CASE("the values of a mask are those of the file, grey or of a palette", "[mask]") {
+TEST_CASE("a mask has the values of its file, grey or of a palette", "[mask]") {
   for (const int color : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_PALETTE}) {
     CHECK(parse_mask(mask_png(color, 8, 3, {"\x00\x07\xff"s, "\x01\x02\x03"}), "a").classes ==
           MaskValues{0, 7, 255, 1, 2, 3});
@@ -109,7 +109,7 @@ TEST_CASE("a mask is reshaped as its picture, by the nearest pixels", "[mask]") 
   CHECK(larger.shape() == ImageShape{1, 4, 8});
 }
 
-TEST_CASE("pictures and masks of one name are a sample, in the order of names", "[mask]") {
+TEST_CASE("a picture and the mask of its name make a sample, in the order of names", "[mask]") {
   const test::TempDir folder;
   write_pair(folder, "b", "\x01\xff"s);
   write_pair(folder, "a", "\x00\x04"s);
@@ -261,7 +261,7 @@ TEST_CASE("a number in a mask means a class, no class, or is invalid", "[mask]")
   CHECK_FALSE(is_mask("b.jpg"));
 }
 
-TEST_CASE("arrays of images and of masks are samples", "[mask]") {
+TEST_CASE("arrays of images and masks become samples", "[mask]") {
   const test::TempDir folder;
   const auto images = folder.write("images.npy", mask_npy("|u1", "(2, 1, 1, 2)", "abcd"));
   const auto masks =

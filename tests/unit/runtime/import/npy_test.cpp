@@ -156,7 +156,7 @@ TEST_CASE("tables of numbers of any type are read", "[npy]") {
   CHECK(values("<i8", "\1\0\0\0\0\0\0\0"s + std::string(8, '\xff')) == std::vector<float>{1, -1});
 }
 
-TEST_CASE("channels may be last where they are as many as pixels", "[npy]") {
+TEST_CASE("channels may come last even if they are as many as pixels", "[npy]") {
   const Pair pair;
   const auto shape = [&](const std::string& sizes, size_t count) {
     return pair.npy_error(npy("|u1", sizes, std::string(count, 'x')), kLabels);
@@ -249,7 +249,7 @@ TEST_CASE("an array of text, objects, records or long doubles is refused as such
         "a.npy: is an array of records; save one field of it: np.save(FILE, array['NAME'])");
 }
 
-TEST_CASE("whole numbers that single precision rounds are noted", "[npy]") {
+TEST_CASE("whole numbers that single precision rounds cause a note", "[npy]") {
   const std::vector<int64_t> numbers = {1, 16777216, -16777217, 16777219};
   const std::string bytes(reinterpret_cast<const char*>(numbers.data()), 32);
   const Pair pair;
@@ -276,7 +276,7 @@ TEST_CASE("floats are read at any alignment in the file", "[npy]") {
   }
 }
 
-TEST_CASE("answers have one or two dimensions, and as many rows as there are images", "[npy]") {
+TEST_CASE("answers have one or two dimensions, and one row per image", "[npy]") {
   const Pair pair;
   const std::string images = npy("|u1", "(2, 1, 1)", "ab"), table = npy("|u1", "(2, 1)", "ab");
   CHECK_THAT(pair.npy_error(images, npy("|u1", "(2, 1, 1)", "ab")),

@@ -133,7 +133,7 @@ TEST_CASE("colours of a palette become the picture's colours", "[picture]") {
   CHECK(picture.values == Values{200, 1, 200, 100, 2, 100, 50, 3, 50});
 }
 
-TEST_CASE("a PNG file of 16 bits gives the numbers that are in it", "[picture]") {
+TEST_CASE("a PNG file of 16 bits gives its exact numbers", "[picture]") {
   const Picture grey = parse_picture(wide_png(1, 2, {0, 65535, 257, 1, 514, 128}), "a");
   CHECK(grey.shape == ImageShape{1, 3, 2});
   CHECK(grey.values.empty());

@@ -200,7 +200,7 @@ TEST_CASE("a file that Python can convert is refused with the command for it", "
   }
 }
 
-TEST_CASE("whole numbers that single precision rounds are noted once a column", "[table]") {
+TEST_CASE("whole numbers that single precision rounds cause one note per column", "[table]") {
   const Table table = parse_table(
       "id,y\n16777216,1\n16777217,2\n-16777219.0,-3\n16777218,9007199254740993\n1e30,0\n", "t.csv",
       kTarget);

@@ -197,7 +197,7 @@ TEST_CASE("the first five of equal scores count as the top 5, and none beside Na
   CHECK(num_in_top5(two, std::vector<uint32_t>{1, 0}) == 1);
 }
 
-TEST_CASE("right answers are counted among the rows that have a target", "[kernels]") {
+TEST_CASE("right answers are counted only in rows with a target", "[kernels]") {
   const std::vector<float> scores = {0, 2, 1, 3, 0, 0, 1, 1, 0, 0, 0, 5};
   const std::vector<uint32_t> targets = {1, kNoTarget, 0, 1};
   const std::vector<float> shares = {1, 1, 1, 1};

@@ -59,7 +59,7 @@ TEST_CASE("the input gradient of a linear layer is dy W, separately for each sam
   CHECK(largest > 0);
 }
 
-TEST_CASE("weights in other groups, and other leaves, are left to oneDNN", "[linear]") {
+TEST_CASE("other groups of weights and other leaf sizes are left to oneDNN", "[linear]") {
   CHECK(has_linear_backward_data({0, 48, 256, 64}, 16));
   CHECK(has_linear_backward_data({0, 48, 256, 128}, 32));
   CHECK_FALSE(has_linear_backward_data({0, 48, 192, 192}, 16));

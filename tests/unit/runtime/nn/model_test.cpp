@@ -64,7 +64,7 @@ TEST_CASE("each use of a block has its own name and parameters", "[model]") {
   CHECK(find("fc").shape == TensorShape{10});
 }
 
-TEST_CASE("every layer has one word, and a row in model-format.md", "[model]") {
+TEST_CASE("every layer has one name, and a row in model-format.md", "[model]") {
   const std::string page = read_file(DLFLOW_DOCS "/user/model-format.md");
   for (const auto& [word, syntax] : layer_syntax()) {
     CHECK(name(syntax.kind) == word);

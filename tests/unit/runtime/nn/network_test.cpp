@@ -98,7 +98,7 @@ TEST_CASE("convolutions agree with the reference for odd sizes", "[network]") {
           batch);
 }
 
-TEST_CASE("a ReLU6 behind batch normalisation agrees with the reference", "[network]") {
+TEST_CASE("a ReLU6 after batch normalisation agrees with the reference", "[network]") {
   const int64_t batch = GENERATE(3, 17);
   const std::string channels = GENERATE("3", "16", "20");
   const std::string conv = "- conv2d: {channels: " + channels + ", kernel: 3}\n";

@@ -78,7 +78,7 @@ TEST_CASE("the reference's gradients of pixel losses are the slopes of its loss"
   }
 }
 
-TEST_CASE("a network learns masks as the reference does", "[nn]") {
+TEST_CASE("a network learns masks like the reference", "[nn]") {
   for (const std::string& loss : kLosses) {
     const test::Problem p = segmentation(loss);
     CAPTURE(loss);
@@ -96,8 +96,7 @@ TEST_CASE("masks whose pixels are all ignored have no loss and no gradient", "[n
   CHECK(gradient == std::vector<float>(6, 0.0f));
 }
 
-TEST_CASE("a perfect answer has no Dice loss, of equal scores the first class is the answer",
-          "[nn]") {
+TEST_CASE("a perfect answer has no Dice loss, and equal scores mean the first class", "[nn]") {
   const std::vector<float> scores = {80, -80, -80, 80, 0, 0}, mask = {0, 1, 1};
   // three pixels: class 0 for sure, class 1 for sure, undecided
   const std::vector<float> planes = {scores[0], scores[2], scores[4],

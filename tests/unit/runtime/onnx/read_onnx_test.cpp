@@ -137,7 +137,7 @@ bool is_for_training_alone(const Layer& layer) {
 
 }  // namespace
 
-TEST_CASE("each model of one operator a layer is read back as it was exported", "[onnx]") {
+TEST_CASE("each model with one operator per layer is read back as it was exported", "[onnx]") {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(DLFLOW_MODELS))
     files.push_back(entry.path());
@@ -320,7 +320,7 @@ TEST_CASE("the loss has to match the scores", "[onnx]") {
   CHECK(loss_of("pixel_cross_entropy", "5") == LossKind::PixelCrossEntropy);
 }
 
-TEST_CASE("nodes that nothing needs are not read", "[onnx]") {
+TEST_CASE("nodes whose result is unused are not read", "[onnx]") {
   const std::string content = file_of({node("MatMul", {"x", "w"}, "y"), node("Einsum", {"x"}, "z")},
                                       {floats("w", {3, 2})}, {-1, 3});
   CHECK(imported(content).model.layers.size() == 1);

@@ -332,7 +332,7 @@ TEST_CASE("a constant may be the first or second operand of a sum or product", "
   CHECK_THAT(refused({scaled, shifted, node("Add", {"n", "s"}, "y")}), Contains("with two scales"));
 }
 
-TEST_CASE("add joins two results of one shape, one of them that of the layer before", "[onnx]") {
+TEST_CASE("add takes two results of one shape, one from the layer before it", "[onnx]") {
   const OnFeatures of{{floats("v", {4, 3}), floats("u", {4, 4})}};
   const Message relu = node("Relu", {"l"}, "r");
   CHECK(imported(of.file({relu, node("Add", {"l", "r"}, "y")})).model.layers[2].inputs ==

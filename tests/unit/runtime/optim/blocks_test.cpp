@@ -15,7 +15,7 @@ TEST_CASE("blocks cover each layer and cross no border", "[optim]") {
   CHECK(make_blocks({}).empty());
 }
 
-TEST_CASE("shares of blocks are even by elements, not by number", "[optim]") {
+TEST_CASE("shares of blocks are even in elements, not in number", "[optim]") {
   // A large layer and many small ones.
   std::vector<LayerSlot> layers = {{0, 640000, false}};
   for (size_t i = 0; i < 100; ++i) layers.push_back({640000 + i * 16, 16, true});

@@ -112,7 +112,7 @@ TEST_CASE("the documents and the example name every optimizer", "[optim]") {
   }
 }
 
-TEST_CASE("an update in parts has the bits of one in a piece", "[optim]") {
+TEST_CASE("an update in parts has the bits of a whole update", "[optim]") {
   const Kind kind = GENERATE(from_range(kKinds));
   const bool nesterov = GENERATE(false, true);
   constexpr size_t kElements = 37;  // whole vectors and a rest

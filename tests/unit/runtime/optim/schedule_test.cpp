@@ -29,7 +29,7 @@ TEST_CASE("a cosine falls from the peak to zero and stays there", "[optim]") {
   CHECK(learning_rate(schedule, 11) == 0);
 }
 
-TEST_CASE("a run that is all warm-up never divides by zero", "[optim]") {
+TEST_CASE("a run that consists of warm-up never divides by zero", "[optim]") {
   const Schedule schedule{Schedule::Course::Cosine, 1.0, 3, 3};
   CHECK(learning_rate(schedule, 2) == Approx(1.0));
   CHECK(learning_rate(schedule, 3) == 0);

@@ -140,7 +140,7 @@ TEST_CASE("gradients are summed over ranks with any buckets in any order", "[red
   }
 }
 
-TEST_CASE("a parameter larger than a piece comes whole, and once", "[reduce]") {
+TEST_CASE("a parameter larger than a piece is consumed whole, and once", "[reduce]") {
   const std::vector<size_t> sizes = {10, 200000};
   ThreadGroup group(2, 10s, 1);
   const auto ranks = on_ranks(group, 2, [&](Communicator& comm) {
@@ -306,7 +306,7 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
   CHECK(sums_on(num_ranks, 2, true) == alone);
 }
 
-TEST_CASE("ranks with other parameters are named on every rank", "[reduce]") {
+TEST_CASE("ranks with different parameters are named on every rank", "[reduce]") {
   const auto errors = on_ranks(4, [](Communicator& comm) -> std::string {
     const bool differs = comm.rank() == 1 || comm.rank() == 3;
     return test::error_of([&] {

@@ -249,7 +249,7 @@ TEST_CASE("every key about compression is read", "[settings]") {
   CHECK(read({{"compression", "topk"}}).aggregation == Aggregation::Hierarchical);
 }
 
-TEST_CASE("ways to cooperate have their own keys and defaults", "[settings]") {
+TEST_CASE("each way to cooperate has its own keys and defaults", "[settings]") {
   using Way = CooperationOptions::Kind;
   const auto read = [](const Json& json) {
     return parse_train_settings(with({{"cooperation", json}}));

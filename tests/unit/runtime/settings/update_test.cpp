@@ -69,7 +69,7 @@ TEST_CASE("an optimizer is read with its own keys", "[settings]") {
   CHECK(read({{"optimizer", {{"kind", "sgd"}, {"nesterov", true}}}}).optimizer.nesterov);
 }
 
-TEST_CASE("rmsprop and adagrad have the constants of PyTorch", "[settings]") {
+TEST_CASE("rmsprop and adagrad have PyTorch's constants", "[settings]") {
   CHECK(read({{"optimizer", {{"kind", "rmsprop"}}}}).optimizer.alpha == 0.99);
   CHECK(read({{"optimizer", {{"kind", "rmsprop"}, {"alpha", 0.5}}}}).optimizer.alpha == 0.5);
   CHECK(read({{"optimizer", {{"kind", "rmsprop"}}}}).optimizer.epsilon == 1e-8);

@@ -95,7 +95,7 @@ TEST_CASE("bits per byte count the predicted bytes, if there are any", "[token_s
   CHECK(bits({'a', 0}) == Approx(2));
 }
 
-TEST_CASE("data without its tokenizer, or with another, is refused", "[token_samples]") {
+TEST_CASE("data without its tokenizer, or with a different one, is refused", "[token_samples]") {
   const test::TempDir folder;
   Dataset dataset = make_dataset({1, 1, 2}, 300, std::vector<float>{1, 299}, {0});
   dataset.tokenizer = std::string(32, 'a');

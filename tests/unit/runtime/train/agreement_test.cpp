@@ -29,7 +29,7 @@ TEST_CASE("rank 0's text reaches every rank, whatever its length", "[agreement]"
   CHECK(all == std::vector<std::string>(3, text));
 }
 
-TEST_CASE("ranks that differ are named, on every rank", "[agreement]") {
+TEST_CASE("ranks that differ are named on every rank", "[agreement]") {
   const auto messages = test::on_ranks(4, [](Communicator& comm) {
     return test::error_of([&] {
       require_agreement(comm, {{"the seed", "1"}, {"the model", comm.rank() % 2 ? "b" : "a"}});
@@ -79,7 +79,7 @@ std::string told(const std::string& arithmetic, bool other_order, bool exact) {
 
 }  // namespace
 
-TEST_CASE("ranks that compute differently do not begin", "[agreement]") {
+TEST_CASE("ranks that compute differently do not start", "[agreement]") {
   CHECK(told("avx512_core", false, true) == "agreed");
   CHECK(told("avx2", false, false) == "agreed");  // fast mode does not promise the bits
   CHECK_THAT(told("avx2", false, true),

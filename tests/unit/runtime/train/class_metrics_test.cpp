@@ -102,7 +102,7 @@ TEST_CASE("the area under the curve equals scikit-learn's, or is undefined", "[m
   CHECK(area_under_curve({}, {}, 2) == std::nullopt);
 }
 
-TEST_CASE("measures of classes have the same bits on any number of ranks", "[metrics][exact]") {
+TEST_CASE("metrics of classes have the same bits on any number of ranks", "[metrics][exact]") {
   const auto measured_on = [](int ranks) {
     const test::TempDir dir;
     test::TrainingJob job = test::tiny_job(dir.path(), 1);

@@ -238,7 +238,7 @@ TEST_CASE("a NaN loss stops every rank in all ways to cooperate", "[cooperation]
   CHECK_THAT(messages[0], Catch::Matches("loss is (NaN|infinite) at step [0-9]+ \\(ranks? .*"));
 }
 
-TEST_CASE("ranks that cooperate in different ways do not begin", "[cooperation]") {
+TEST_CASE("ranks that cooperate in different ways do not start", "[cooperation]") {
   const test::TempDir dir;
   const auto messages = test::on_ranks(2, [&](Communicator& comm) {
     return test::error_of(

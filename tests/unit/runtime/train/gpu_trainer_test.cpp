@@ -89,7 +89,7 @@ TEST_CASE("a run on GPUs goes on from its checkpoint with the same bits", "[gpu_
   CHECK(numbers_of(end) == numbers_of(expected));
 }
 
-TEST_CASE("a run may change between CPU and GPU at a checkpoint", "[gpu_trainer]") {
+TEST_CASE("a run may switch between CPU and GPU at a checkpoint", "[gpu_trainer]") {
   const test::TempDir cpu, changing;
   const TrainingEnd expected = train_on(1, tiny_job(cpu.path(), Device::Cpu, 3));
   train_on(1, tiny_job(changing.path(), Device::Cpu, 1));

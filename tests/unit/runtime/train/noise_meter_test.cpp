@@ -46,7 +46,7 @@ TEST_CASE("the noise scale is the variance over the squared mean", "[noise]") {
   CHECK_FALSE(meter.take());  // nothing new has come
 }
 
-TEST_CASE("the norm of the gradient is that of the step measured last", "[noise]") {
+TEST_CASE("the norm of the gradient is that of the last measured step", "[noise]") {
   std::mt19937 random(3);
   NoiseMeter meter({kBatch, kLeaves, kLeaves, kElements, true});
   CHECK_FALSE(meter.gradient_norm());

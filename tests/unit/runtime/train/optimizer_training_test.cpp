@@ -87,7 +87,8 @@ TEST_CASE("a checkpoint of another optimizer is refused", "[trainer][optim]") {
                                     "had, or train into another folder of checkpoints"));
 }
 
-TEST_CASE("a checkpoint from before there were other optimizers goes on", "[trainer][optim]") {
+TEST_CASE("a checkpoint from before other optimizers existed can be continued",
+          "[trainer][optim]") {
   const test::TempDir dir;
   const TrainingJob job = job_with(Kind::Sgd, dir.path(), 2);
   const std::atomic<bool> stop = true;
@@ -101,7 +102,7 @@ TEST_CASE("a checkpoint from before there were other optimizers goes on", "[trai
   CHECK(train_on(1, job)[0].finished);
 }
 
-TEST_CASE("biases and batch normalisation do not decay where only weights do",
+TEST_CASE("biases and batch normalisation do not decay if only weights do",
           "[trainer][optim][exact]") {
   const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
   const auto job_in = [&](const test::TempDir& dir, double decay, bool vectors) {

@@ -229,7 +229,7 @@ TEST_CASE("a network for other classes starts from the layers that fit, with a n
   }
 }
 
-TEST_CASE("half floats are weights to start from", "[recipes]") {
+TEST_CASE("fine-tuning can start from half-precision weights", "[recipes]") {
   const test::TempDir dir;
   const std::vector<uint16_t> halves(72, 0x3c00), brains(8, 0x3f80);
   const auto view = [](const char* name, DType type, std::vector<uint64_t> shape,
@@ -247,7 +247,7 @@ TEST_CASE("half floats are weights to start from", "[recipes]") {
   CHECK(newest_weights(job).at("conv.bias") == std::vector<float>(8, 1.0f));
 }
 
-TEST_CASE("a pattern that fits nothing is refused", "[recipes]") {
+TEST_CASE("a pattern without a match is refused", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
   job.settings.freeze = {"conv*", "head"};
@@ -263,7 +263,7 @@ TEST_CASE("a pattern that fits nothing is refused", "[recipes]") {
         "group before: bn.weight, bn.bias, fc.weight, fc.bias");
 }
 
-TEST_CASE("keys of fine-tuning are read, and named where they are wrong", "[recipes][settings]") {
+TEST_CASE("keys of fine-tuning are read, and named if they are wrong", "[recipes][settings]") {
   const auto read = [](const Json& more) {
     Json with = {{"model", "m"}, {"data", "d"}, {"epochs", 1}, {"lr", 1}};
     with.update(more);
@@ -527,7 +527,7 @@ TEST_CASE("samples drawn by class give the same bits on any number of ranks and 
   CHECK(newest_bits(parts.path()) == newest_bits(alone.path()));
 }
 
-TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
+TEST_CASE("the best checkpoint is kept, and is the result", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 8);
   job.settings.keep_best = "loss";

@@ -92,7 +92,7 @@ TEST_CASE("a checkpoint that cannot be written is named, ends the run, and leave
   CHECK(latest.rejected.empty());
 }
 
-TEST_CASE("a run that diverges while a checkpoint is written leaves it whole", "[trainer]") {
+TEST_CASE("a run that diverges while a checkpoint is written completes it", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = wide_job(dir.path(), 3);
   job.settings.lr = 1e6;

@@ -46,7 +46,7 @@ TEST_CASE("a run that goes on hashes its checkpoint once per node", "[trainer]")
   CHECK(hashed < uint64_t(nodes) * bytes + bytes / 2);
 }
 
-TEST_CASE("ranks that find another checkpoint are named", "[trainer]") {
+TEST_CASE("ranks that find different checkpoints are named", "[trainer]") {
   const test::TempDir ours, theirs;
   const fs::path here = test::train_on(1, wide_job(ours.path()))[0].checkpoint;
   TrainingJob other = wide_job(theirs.path());

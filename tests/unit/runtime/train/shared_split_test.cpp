@@ -101,7 +101,7 @@ TEST_CASE("packed data is hashed once per node in an epoch, including its statis
   CHECK(test::newest_bits(dir.path()) == test::newest_bits(alone.path()));
 }
 
-TEST_CASE("data without hashes of its parts is hashed once per node", "[trainer][data]") {
+TEST_CASE("data without hashes of chunks is hashed once per node", "[trainer][data]") {
   const int nodes = GENERATE(1, 2);
   const test::TempDir dir;
   write_idx(dir, test::tiny_dataset(kSamples));

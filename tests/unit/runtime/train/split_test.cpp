@@ -10,7 +10,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("validation samples are held out, the same by all ranks, and none is lost", "[split]") {
+TEST_CASE("all ranks hold out the same validation samples, and none is lost", "[split]") {
   std::vector<uint8_t> pixels;
   std::vector<uint32_t> labels;
   for (uint8_t i = 0; i < 50; ++i) {

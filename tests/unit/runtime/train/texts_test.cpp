@@ -82,7 +82,7 @@ TEST_CASE("classes of texts train with the same bits on any number of ranks",
   CHECK(bits(3) == alone);
 }
 
-TEST_CASE("a network learns the classes of texts, also by local SGD", "[trainer][texts]") {
+TEST_CASE("a network learns the classes of texts, even by local SGD", "[trainer][texts]") {
   const test::TempDir dir;
   TrainingJob job = classes_job(dir.path(), 30);
   job.settings.lr = 0.05;

@@ -444,7 +444,7 @@ TEST_CASE("an overflowing gradient is named with the layer where it first appear
   CHECK(list_checkpoints(job.checkpoints).back().filename() == "step-000002");
 }
 
-TEST_CASE("ranks with different seeds do not begin", "[trainer]") {
+TEST_CASE("ranks with different seeds do not start", "[trainer]") {
   const test::TempDir dir;
   const auto messages = test::on_ranks(2, [&](Communicator& comm) {
     TrainingJob job = tiny_job(dir.path(), 1);

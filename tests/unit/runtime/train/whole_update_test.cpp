@@ -38,7 +38,7 @@ std::vector<std::vector<float>> clipped_step(int ranks, double clip_norm, float 
 
 }  // namespace
 
-TEST_CASE("norms are those of whole layers, with the same bits on every rank and any number",
+TEST_CASE("norms are those of whole layers, with the same bits on any number of ranks",
           "[optim][exact]") {
   const std::vector<float> ones(kNumbers, 1), mixed = waves(3);
   const auto norms_on = [&](int ranks) {
@@ -55,7 +55,7 @@ TEST_CASE("norms are those of whole layers, with the same bits on every rank and
   }
 }
 
-TEST_CASE("a rank reads its own blocks alone", "[optim]") {
+TEST_CASE("a rank reads only its own blocks", "[optim]") {
   const auto norms = test::on_ranks(2, [&](Communicator& comm) {
     LayerNorms layers(comm, kLayers);
     std::vector<float> values(kNumbers, NAN);
@@ -68,7 +68,7 @@ TEST_CASE("a rank reads its own blocks alone", "[optim]") {
   CHECK(norms[1] == norms[0]);
 }
 
-TEST_CASE("clipping limits the norm of the whole gradient, as PyTorch does", "[optim]") {
+TEST_CASE("clipping limits the norm of the whole gradient, as in PyTorch", "[optim]") {
   const int ranks = GENERATE(1, 3);
   const double norm = 0.5 * std::sqrt(double(kNumbers));
   for (const auto& weights : clipped_step(ranks, 2, 0.5f)) {

@@ -91,7 +91,7 @@ TEST_CASE("a rank that leaves when done is no fault, any other that leaves is", 
   CHECK_THAT(text(court.pass(1s)), Catch::Contains("rank 2") && !Catch::Contains("rank 1"));
 }
 
-TEST_CASE("a silent rank is named alone, though nothing is heard of those behind it", "[watch]") {
+TEST_CASE("a silent rank is named without the ranks connected through it", "[watch]") {
   Court court(40);
   court.silent = 1;
   court.behind_silent = {33, 39};
@@ -373,12 +373,12 @@ TEST_CASE("a rank that has left does not count as stalled", "[watch]") {
 TEST_CASE("a rank that computes, or has a known activity, is waited for", "[watch]") {
   Court court(3);
   court.wait({0, 1});
-  SECTION("computes") {
+  SECTION("it computes") {
     court.computing = 2;
     CHECK(court.pass(10s).warning ==
           "rank 2 (node n1) computes; ranks 0-1 wait in call 1 (barrier)");
   }
-  SECTION("saves") {
+  SECTION("it saves a checkpoint") {
     court.pulses[2].activity = {"saves a checkpoint"};
     CHECK(court.pass(10s).warning ==
           "rank 2 (node n1) saves a checkpoint; ranks 0-1 wait in call 1 (barrier)");

@@ -133,7 +133,7 @@ TEST_CASE("data that a rank's connection does not take at once is sent later", "
   CHECK(heard == sent);
 }
 
-TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") {
+TEST_CASE("rank 0 sends its goodbye once all ranks have done their work", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
   rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));

@@ -111,7 +111,7 @@ TEST_CASE("ranks connected to rank 0 through another one are watched", "[watch]"
   CHECK(thrown.lines.size() == 1);
 }
 
-TEST_CASE("a rank that left is not watched any more", "[watch]") {
+TEST_CASE("a rank that has left is no longer watched", "[watch]") {
   const auto watched_after = on_ranks(2, [](Communicator& comm) {
     bool watched = false;
     under_watch(comm, {}, [&] { watched = comm.lifeline() != nullptr; });
