@@ -139,7 +139,7 @@ class FirstRun(unittest.TestCase):
         self.assertIsNone(status)
         self.assertIn("No such file or directory: 'no-such-program'", output)
 
-    def test_its_parts_take_less_than_ten_minutes(self):
+    def test_all_parts_take_less_than_ten_minutes(self):
         limits = gpu_first_run
         self.assertLess(limits.MACHINE + limits.TESTS + 2 * limits.SANITIZER + limits.AGREEMENT + 3 * limits.LOOK_FOR_TORCH + limits.BENCH
                         + limits.HOROVOD, 600)
