@@ -47,7 +47,7 @@ class Forms(unittest.TestCase):
                 broken.flush()
                 self.assertEqual(self.check(schema, broken.name)[0], 1, schema)
 
-    def test_workflows_run_dev_and_nothing_else(self):
+    def test_workflows_run_only_dev(self):
         runs = {}
         for file in WORKFLOWS:
             steps = [step for job in read(file)["jobs"].values() for step in job["steps"]]

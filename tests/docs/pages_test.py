@@ -108,7 +108,7 @@ class Pages(unittest.TestCase):
         self.complain([f"{page.relative_to(ROOT)}: no link leads here from docs/index.md"
                        for page in PAGES if page not in reached and page.parent != ROOT])
 
-    def test_only_contributors_read_names_of_tests_and_numbers_of_promises(self):
+    def test_only_pages_for_contributors_have_names_of_tests_and_numbers_of_promises(self):
         name = re.compile(r"\b(tests/[a-z]\S*|[a-z]\w*_test)\b|\(P\d+\)")
         theirs = re.compile(r"`distributed_test`")  # PyTorch's
         self.complain([f"{self.where(page, number)}: {found.group()} belongs on a page of docs/contributor"

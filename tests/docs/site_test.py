@@ -123,7 +123,7 @@ class Site(unittest.TestCase):
         window.open(self.site / "user/sharing.html")  # its blocks do not say that they are sessions
         self.assertGreater(window.run("document.querySelectorAll('.gp').length"), 2)
 
-    def test_nothing_is_wider_than_a_narrow_screen(self):
+    def test_no_page_is_wider_than_a_narrow_screen(self):
         window = self.opened("index.html", width=400)
         for page in ("index", "readme", "user/failure", "user/format/steps", "user/format/train", "operator/security", "contributor/architecture", "contributor/features"):
             window.open(self.site / f"{page}.html")

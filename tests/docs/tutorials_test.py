@@ -155,7 +155,7 @@ class Tutorials(support.Case):
         run = self.run_json(self.desk / "w.yaml", timeout=200)["run"]
         return sorted((pathlib.Path(self.status(run)["directory"]) / "steps/train/attempt-1/stdout").read_text().splitlines())
 
-    def test_the_five_lines_of_the_readme_make_a_script_stop_and_go_on(self):
+    def test_the_five_lines_of_the_readme_make_a_script_stop_and_continue(self):
         self.need_module("torch")
         self.need_mpirun()
         self.use_python_with_the_package()
