@@ -161,7 +161,7 @@ class Sandbox(Folder):
         os.waitpid(child, 0)
         return (own / "ended").read_text()
 
-    def test_nothing_outside_can_be_written(self):
+    def test_no_file_outside_can_be_written(self):
         self.assertEqual(self.run_inside(f"! touch {HERE}/touched 2>&- && ! touch /touched 2>&- && touch /tmp/own && echo done"),
                          "0 done\n")
         self.assertFalse((HERE / "touched").exists() or pathlib.Path("/tmp/own").exists())
