@@ -79,7 +79,7 @@ class TextClasses(TextsCase):
         self.assertEqual(run.returncode, 0)
         self.assertLess(float(run.stdout), 1e-5)
 
-    def test_the_workflow_text_classes_tells_programming_languages_apart(self):
+    def test_the_workflow_text_classes_distinguishes_programming_languages(self):
         folder = pathlib.Path(self.temporary.name) / "workflow"
         (folder / "models").mkdir(parents=True)
         for file in ("text-classes.yaml", "excerpts.py", "models/text-classes.yaml"):

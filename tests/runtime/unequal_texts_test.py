@@ -26,7 +26,7 @@ class UnequalTexts(TextsCase):
         summary, _ = self.check_ranks_and_a_kill(epochs=3)
         self.assertAlmostEqual(summary["perplexity"], math.exp(summary["loss"]), places=4)
 
-    def test_bits_per_byte_and_tokens_are_those_of_real_tokens(self):
+    def test_bits_per_byte_and_tokens_count_only_real_tokens(self):
         result = self.run_with(self.trained(), "dlflow-evaluate")
         texts, _ = self.split("test")
         targets = sum(len(text) - 1 for text in texts)
