@@ -46,7 +46,7 @@ class Backend(unittest.TestCase):
     def test_the_same_calls_as_on_gloo_leave_the_same_tensors(self):
         self.run_all("against_gloo", 1, 2)
 
-    def test_ranks_that_share_no_memory_get_the_same(self):
+    def test_ranks_without_shared_memory_get_the_same_results(self):
         self.run_ranks("against_gloo", 3, memories=["a", "b", "a"])
 
     def test_operations_that_gloo_lacks_give_the_defined_result(self):
@@ -56,7 +56,7 @@ class Backend(unittest.TestCase):
         self.run_all("gpus_shared", 2)
         self.run_all("gpus_shared_others", 2)
 
-    def test_nccl_makes_collectives_where_each_rank_has_a_gpu(self):
+    def test_nccl_makes_collectives_if_each_rank_has_a_gpu(self):
         self.run_all("gpus_apart", 1, 2)
 
     def test_groups_are_left_when_no_thread_can_start(self):
@@ -123,7 +123,7 @@ class Backend(unittest.TestCase):
                     self.assertIn("rank 1 (node ", text)
                     self.assertLess(float(seconds), 5)
 
-    def test_a_rank_that_dies_while_others_are_in_backward_is_an_exception_there(self):
+    def test_a_rank_that_dies_during_backward_raises_an_exception_on_the_others(self):
         for _ in range(3):
             outputs = self.run_ranks("die_in_backward", 3, {1: -9})
             self.assertEqual([out.splitlines()[-1] for out, _ in outputs[::2]], ["ended"] * 2)

@@ -124,7 +124,7 @@ class Exact(unittest.TestCase):
     def test_operations_that_cannot_have_the_same_bits_are_refused_by_name(self):
         self.run_ranks("refused", 1)
 
-    def test_ranks_that_differ_are_refused_on_all_of_them(self):
+    def test_differing_ranks_are_refused_on_every_rank(self):
         with tempfile.TemporaryDirectory() as folder:
             self.run_ranks("refused_together", 2, FOLDER=folder)
 

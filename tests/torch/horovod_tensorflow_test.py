@@ -44,7 +44,7 @@ class Case(unittest.TestCase):
 
 class TensorFlow(Case):
     @needs("tensorflow", TENSORFLOW)
-    def test_scripts_learn_from_a_global_batch_what_one_rank_learns_from_it(self):
+    def test_scripts_learn_the_same_from_a_global_batch_as_one_rank(self):
         alone = self.run_ranks(f"{TRAININGS} collectives", 1, TENSORFLOW)
         self.assertLess(alone["same_rate"]["losses"][-1], 0.9 * alone["same_rate"]["losses"][0])
         alone.pop("fit")  # its rate depends on the number of ranks

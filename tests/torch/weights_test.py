@@ -143,7 +143,7 @@ class Weights(unittest.TestCase):
                 for name in ("checkpoints", "data", "outputs"):
                     shutil.rmtree(self.folder / name)
 
-    def test_a_gpt2_of_hugging_face_gives_the_same_scores_and_goes_back(self):
+    def test_a_gpt2_of_hugging_face_gives_the_same_scores_and_can_be_converted_back(self):
         state = gpt2_state()
         torch.save(state, self.folder / "pytorch_model.bin")
         self.convert(self.folder, "-o", self.folder / "start.safetensors")

@@ -106,7 +106,7 @@ class Workflows(Case):
         self.assertEqual(first.returncode, 75)
         return self.bits_in(subprocess.run(command, timeout=240, check=True, **options).stdout)
 
-    def test_a_number_of_cubes_that_is_no_multiple_of_the_step_is_refused(self):
+    def test_a_number_of_cubes_that_is_not_a_multiple_of_the_step_is_refused(self):
         settings = {"batch": 4, "rule": "sqrt", "late": 0, "cubes": 12, "lr": 0.002, "base_batch": 4}
         environment = {**self.env, "PYTHONPATH": str(BUILD / "python"), "DLFLOW_WITH": str(self.write("with.json", json.dumps(settings)))}
         done = subprocess.run([sys.executable, "-B", ROOT / "workflows/pytorch/flood_filling.py", "train", "volumes"], env=environment,
