@@ -42,7 +42,7 @@ TEST_CASE("a value with other readers keeps a separate ReLU", "[fusion]") {
               kEnd) == Names{"a(input)", "r(a)", "s(r,a)", "f(s)", "fc(f)"});
 }
 
-TEST_CASE("a residual is added by the batch_norm before it, once both are there", "[fusion]") {
+TEST_CASE("a batch_norm adds the residual after it once both results are computed", "[fusion]") {
   CHECK(
       fused("- conv2d: {name: c, channels: 2, kernel: 1}\n- batch_norm: {name: n}\n"
             "- conv2d: {name: s, channels: 2, kernel: 1, from: input}\n- add: {from: n}\n- relu\n" +

@@ -119,7 +119,8 @@ TEST_CASE("Cast keeps whole numbers whole, and others unchanged", "[onnx]") {
   CHECK_THAT(shape(kFloat), Contains("it makes other numbers of a constant"));
 }
 
-TEST_CASE("SiLU is a sigmoid without other readers, times its input", "[onnx]") {
+TEST_CASE("a product of a value and its sigmoid is SiLU if nothing else reads the sigmoid",
+          "[onnx]") {
   const OnFeatures of;
   const Message sigmoid = node("Sigmoid", {"l"}, "s");
   CHECK(imported(of.file({sigmoid, node("Mul", {"l", "s"}, "y")})).model.layers.at(1).kind ==

@@ -20,7 +20,7 @@ RankCalls calls_of(int rank, size_t same, const Call& last) {
 
 }  // namespace
 
-TEST_CASE("ranks are named with a common node, and as ranges", "[watch]") {
+TEST_CASE("a single rank is named with its node, several ranks as ranges", "[watch]") {
   CHECK(name_of({3}, kNodes) == "rank 3 (node b)");
   CHECK(name_of({0, 1}, kNodes) == "ranks 0-1");
   CHECK(name_of({0, 2}, kNodes) == "ranks 0, 2");

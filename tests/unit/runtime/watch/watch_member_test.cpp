@@ -113,7 +113,7 @@ TEST_CASE("a peer that does not answer with a welcome is not rank 0", "[watch]")
   CHECK_FALSE(leaf->is_connected());
 }
 
-TEST_CASE("the wait for a silent peer's welcome has an end", "[watch]") {
+TEST_CASE("the wait for a silent peer's welcome ends", "[watch]") {
   const PlayedCenter center;  // the system accepts connections for it
   const CallLog calls;
   const WatchMember leaf({1, 2, center.endpoint, true}, calls, WatchLimits{}, 0ms);
