@@ -26,9 +26,9 @@ struct FakeGpu {
   std::string broken_call;      ///< a call of the plug-in, such as "open", that fails with "the bus
                                 ///< fell off"
 
-  /// What was called since this was cleared, in order: "record e1 s1", "wait s2 e1",
+  /// The calls since this was cleared, in order: "record e1 s1", "wait s2 e1",
   /// "all-reduce 16 s2", "backward 3" (operation 3), "ready" (it was announced), "abort". Streams
-  /// and events are numbered as they were made. "build 32" is a batch of 32 that nobody prepared.
+  /// and events are numbered as they were made. "build 32" is a batch of 32 that was not prepared.
   std::vector<std::string> log;
 
   /// Called inside slow calls on a device: "count_devices", "open", "prepare 32", "init".

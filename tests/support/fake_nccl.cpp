@@ -63,7 +63,7 @@ struct Comm {
   std::shared_ptr<Group> group;
   size_t rank = 0;
   Result later = kSuccess;
-  bool busy = false;  // the next look says "in progress", as every second one does
+  bool busy = false;  // the next query gives "in progress", as every second one does
 };
 }  // namespace dlflow::runtime::nccl
 

@@ -23,7 +23,7 @@ namespace dlflow::test {
 template <typename Work>
 auto on_ranks(runtime::ThreadGroup& group, int num_ranks, Work work) {
   using Result = std::invoke_result_t<Work, runtime::Communicator&>;
-  std::vector<std::optional<Result>> results(num_ranks);  // bools also have bytes of their own
+  std::vector<std::optional<Result>> results(num_ranks);  // separate bytes even for bools
   std::vector<std::exception_ptr> errors(num_ranks);
   {
     std::vector<std::jthread> threads;

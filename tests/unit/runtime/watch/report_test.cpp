@@ -27,7 +27,7 @@ TEST_CASE("a single rank is named with its node, several ranks as ranges", "[wat
   CHECK(name_of({0, 1, 2, 4}, kNodes) == "ranks 0-2, 4");
   CHECK(name_of({0, 2, 3, 4}, kNodes) == "ranks 0, 2-4");
   std::vector<int> fewer = {0, 1, 2};
-  fewer.pop_back();  // it lies behind the last one, and is none of them
+  fewer.pop_back();  // 2 stays in memory after the last one
   CHECK(name_of(fewer, kNodes) == "ranks 0-1");
 }
 
