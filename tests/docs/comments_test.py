@@ -28,7 +28,7 @@ def openings(text):
 
 
 def riddles(text):
-    """Numbers of the lines where the comment of a type, or of a header as a whole, begins so."""
+    """The lines where the comment of a type, or of a whole header, begins with one of these words."""
     found, first = [], None
     for number, line in enumerate(text.splitlines(), 1):
         if re.match(r"\s*///(?!<)", line):
@@ -47,7 +47,7 @@ class Comments(unittest.TestCase):
         self.assertEqual(riddles("/// Over all samples.\nstruct Evaluation {\n"), [1])
         self.assertEqual(riddles("/// The device.\nenum class Device { Cpu };\n/// What it says.\nint says();\n"), [])
 
-    def test_no_comment_of_a_type_is_one(self):
+    def test_no_comment_above_a_type_is_a_riddle(self):
         headers = [header for folder in ("base", "engine", "runtime", "steps") for header in (ROOT / folder).rglob("*.h")]
         found = [f"{header.relative_to(ROOT)}:{line}" for header in headers for line in riddles(header.read_text())]
         self.assertGreater(len(headers), 100)

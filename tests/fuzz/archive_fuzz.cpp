@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     unpack(char(data[0]), std::string(data + 1, data + size), folder.path());
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   return 0;
 }

@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     unpacked = true;
     to_text(summarize(bundle));
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     const std::string name = entry.path().filename();

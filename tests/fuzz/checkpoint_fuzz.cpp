@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       DLFLOW_CHECK(name.find('/') == name.npos && name != "secret");
     }
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   return 0;
 }

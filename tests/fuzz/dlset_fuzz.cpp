@@ -61,7 +61,7 @@ std::string texts(uint32_t vocabulary = 0) {
   return read_file(folder.path() / "seed.dlset");
 }
 
-/// Loads all texts, filled up to the longest.
+/// Loads all texts, padded to the longest.
 void load_texts(const Dataset& dataset) {
   if (!dataset.has_texts() || dataset.size() == 0 || dataset.shape.width > 4096) return;
   LoaderOptions options;

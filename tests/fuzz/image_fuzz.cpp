@@ -79,7 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     read_image(char(data[0]), std::string(data + 1, data + size));
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   return 0;
 }

@@ -20,7 +20,7 @@ void read_event(const std::string& line) {
   const JobEvent event = job_event_from_line(line);
   const JobEvent copy = event;
   DLFLOW_CHECK(to_line(copy) == to_line(event));
-  DLFLOW_CHECK(escaped_lines(event.reason) == event.reason);  // already
+  DLFLOW_CHECK(escaped_lines(event.reason) == event.reason);  // it is escaped already
   for (const Json& output : event.outputs)
     DLFLOW_CHECK(output.value("sha256", "").size() < 1 << 20);
 }
@@ -38,7 +38,7 @@ void read_reports(const fs::path& folder, const char* name, const std::string& t
   (void)json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// A job, and a cache that users share.
+/// A job, and a cache shared by users.
 struct SharingJob {
   explicit SharingJob(const fs::path& folder) {
     spec.job = spec.step = "a";
@@ -122,7 +122,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     read(char(data[0]), std::string(data + 1, data + size), folder);
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   return 0;
 }

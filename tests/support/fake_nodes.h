@@ -58,7 +58,7 @@ class FakeNodes {
     end(id, state);
   }
 
-  /// The job's node fails: nothing is recorded.
+  /// Fails the job's node, without a record.
   void fail_node(const std::string& id) {
     take_from(id);
     batch_.end(id, BatchState::NodeFail);

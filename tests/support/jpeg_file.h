@@ -14,7 +14,7 @@
 namespace dlflow::test {
 
 struct JpegFile {
-  runtime::ImageShape shape;    ///< of 4 channels in CMYK
+  runtime::ImageShape shape;    ///< 4 channels: CMYK
   std::vector<uint8_t> values;  ///< (H, W, C)
   bool progressive = false;
   int quality = 95;

@@ -72,7 +72,7 @@ class RunFolder {
         program_(folder_.write("dlflow", "")),
         store(with_tables(folder_.path() / "state")) {}
 
-  /// Plans the workflow as it is in the file now.
+  /// Plans the workflow that is in the file now.
   Plan plan(const Profile& profile = {}) {
     auto parsed = parse_workflow(file_);
     if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {

@@ -47,7 +47,7 @@ struct Dependency {
   Mark mark = Mark::Unfulfilled;
 };
 
-/// The cores that a task holds of one node.
+/// The cores of one node that a task holds.
 struct Share {
   std::string node;
   int cpus = 0;
