@@ -16,7 +16,6 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/usage.h"
 #include "engine/cli/workflow_argument.h"
-#include "engine/init/workflow_text.h"
 
 namespace dlflow {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-/// First workflows, for `dlflow init`: one kind of source per file, and one table of them.
+/// First workflows, for `dlflow init`: kinds of sources, and parts of the text of a workflow.
 namespace dlflow {
 
 struct InitRequest {
@@ -29,15 +29,50 @@ struct InitFile {
 /// The examples, a line each.
 std::string init_examples();
 
-/// Makes the files of the first kind that fits `request.source`. Throws Error{InvalidInput}, with
-/// the commands to type, for sources that get no workflow.
+/// Makes the files of the first kind that fits `request.source`, the workflow first. Throws
+/// Error{InvalidInput}, with the commands to type, for sources that get no workflow.
 std::vector<InitFile> init_files(const InitRequest& request);
 
-// The kinds. Each has a file of its own.
+// The kinds.
 std::vector<InitFile> init_batch_script(const InitRequest& request);
 std::vector<InitFile> init_script(const InitRequest& request);
 std::vector<InitFile> init_table(const InitRequest& request);
 std::vector<InitFile> init_pictures(const InitRequest& request);
 std::vector<InitFile> init_data_set(const InitRequest& request);
+
+/// A line of YAML: its value replaces the first @. Left out if it has a @ and no value, or is not
+/// wanted.
+struct YamlLine {
+  std::string line, value = "";
+  bool is_wanted = true;
+};
+
+std::string yaml_lines(const std::vector<YamlLine>& lines);
+
+/// "nodes: 2, ranks_per_node: 4": as yaml_lines(), with a key as line.
+std::string yaml_pairs(const std::vector<YamlLine>& pairs);
+
+/// The first line of a workflow, with its name.
+inline constexpr const char* kHead =
+    "# Written by `dlflow init`. `dlflow schema` and docs/user/workflow-format.md have every key.\n"
+    "name: @";
+
+/// "    inputs:" and a line each, without the last line break; or nothing.
+std::string yaml_inputs(const std::vector<std::string>& inputs);
+
+std::string yaml_quote(const std::string& text);
+
+/// Quoted only if it is not plainly the name of a program.
+std::string yaml_word(const std::string& word);
+
+/// "my train" -> "my-train": a name for a workflow or a step. A word that YAML takes for something
+/// else than text gets a prefix.
+std::string as_name(const std::string& text);
+
+/// `path` as the workflow `file` names it: relative to its folder if it lies below, else absolute.
+std::string named_by_workflow(const std::filesystem::path& path, const std::filesystem::path& file);
+
+/// The different matches of a regular expression in `text`, in their order.
+std::vector<std::string> matches(const std::string& text, const char* pattern);
 
 }  // namespace dlflow

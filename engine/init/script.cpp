@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <regex>
 #include <sstream>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "engine/init/init.h"
 #include "engine/init/python_text.h"
-#include "engine/init/workflow_text.h"
 #include "engine/model/python_modules.h"
 
 namespace dlflow {
@@ -20,38 +21,12 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-constexpr size_t kNone = std::string::npos;
-
 /// The standard's regular expressions recurse: longer lines, which are data, could overflow the
 /// stack.
 constexpr size_t kLongestLine = 4000;
 
-/// Where a script writes that has an option for it.
+/// The folder in which a script writes that has an option for it.
 constexpr const char* kFolder = "out";
-
-/// The words of the first line, if it is "#!/bin/bash -e" or "#!/usr/bin/env bash".
-Words words_of_shebang(const fs::path& script) {
-  std::ifstream stream(script, std::ios::binary);
-  std::string line;
-  if (!std::getline(stream, line) || !line.starts_with("#!")) return {};
-  Words words;
-  std::istringstream rest(line.substr(2));
-  for (std::string word; rest >> word;) words.push_back(word);
-  if (words.size() < 2 || fs::path(words[0]).filename() != "env") return words;
-  if (words[1] == "-S") words.erase(words.begin() + 1);
-  const bool is_program =
-      words.size() > 1 && !words[1].starts_with("-") && words[1].find('=') == std::string::npos;
-  if (is_program) words.erase(words.begin());
-  return words;
-}
-
-/// The program that runs a script, with its options.
-Words interpreter_of(const fs::path& script) {
-  if (script.extension() == ".py") return {"python3"};
-  Words words = words_of_shebang(script);
-  if (words.empty()) words = {script.extension() == ".sh" ? "sh" : "python3"};
-  return words;
-}
 
 struct Framework {
   const char* name;
@@ -69,9 +44,9 @@ constexpr std::array kFrameworks = {
 
 /// How checkpoints are saved.
 struct SavingCall {
-  const char *framework, *function, *argument;  ///< "": any framework
-  size_t index;                                 ///< of the argument
-  const char* below;                            ///< the folder that it names
+  const char *framework, *function, *argument;  ///< "": any framework; or without a call
+  size_t index = 0;                             ///< of the argument
+  const char* below = "";                       ///< in the folder that it names
 };
 
 constexpr std::array kSavingCalls = {
@@ -79,9 +54,28 @@ constexpr std::array kSavingCalls = {
     SavingCall{"the HF Trainer", "Seq2SeqTrainingArguments", "output_dir", 0, "/checkpoint-*"},
     SavingCall{"Lightning", "ModelCheckpoint", "dirpath", 0, "/*.ckpt"},
     SavingCall{"Keras", "BackupAndRestore", "backup_dir", 0, "/*"},
-    SavingCall{"Keras", "ModelCheckpoint", "filepath", 0, ""},
-    SavingCall{"accelerate", "save_state", "output_dir", 0, ""},
-    SavingCall{"", "torch.save", "f", 1, ""}};
+    SavingCall{"Keras", "ModelCheckpoint", "filepath"},
+    SavingCall{"accelerate", "save_state", "output_dir"},
+    SavingCall{"", "torch.save", "f", 1},
+    SavingCall{"the HF Trainer", "", "", 0, "/checkpoint-*"},
+    SavingCall{"Lightning", "", "", 0, "lightning_logs/version_*/checkpoints/*.ckpt"}};
+
+/// The program that runs a script, with its options.
+Words interpreter_of(const fs::path& script) {
+  if (script.extension() == ".py") return {"python3"};
+  std::ifstream stream(script, std::ios::binary);
+  std::string line;
+  std::getline(stream, line);
+  line.resize(std::min(line.size(), kLongestLine));
+  // `env` stays if it sets variables.
+  const std::regex shebang(R"(^#!\s*((\S*/)?env\s+(-S\s+)?(?!-|\S*=))?(\S.*))");
+  std::smatch found;
+  if (std::regex_search(line, found, shebang)) {
+    std::istringstream words(found[4]);
+    return {std::istream_iterator<std::string>(words), {}};
+  }
+  return {script.extension() == ".sh" ? "sh" : "python3"};
+}
 
 bool finds(const std::string& text, const std::string& pattern) {
   return std::regex_search(text, std::regex(pattern));
@@ -98,18 +92,13 @@ std::string option_called(const std::string& text, const std::vector<std::string
   return "";
 }
 
-/// The paths of checkpoints, an unknown folder as path_pattern() has it.
-Words saved_paths(const std::string& text, const std::string& framework) {
+/// The arguments of all calls of `function`, as path_pattern() has them.
+Words paths_of_calls(const std::string& text, const char* function, const char* name,
+                     size_t index = 0) {
   Words paths;
-  for (const SavingCall& saving : kSavingCalls) {
-    if (*saving.framework != '\0' && saving.framework != framework) continue;
-    for (const std::string& call : calls_of(text, saving.function)) {
-      paths.push_back(path_pattern(argument(call, saving.argument, saving.index), text) +
-                      saving.below);
-    }
+  for (const std::string& call : calls_of(text, function)) {
+    paths.push_back(path_pattern(argument(call, name, index), text));
   }
-  if (framework == "the HF Trainer") paths.emplace_back("/checkpoint-*");
-  if (framework == "Lightning") paths.emplace_back("lightning_logs/version_*/checkpoints/*.ckpt");
   return paths;
 }
 
@@ -125,70 +114,77 @@ std::string placed(const std::string& path, bool has_option) {
   return std::string(kFolder) + "/" + (rest.empty() ? "*" : rest);
 }
 
-/// Whether the script loads what it saves in `folder` without being told.
+/// Whether the script loads what it saves in `folder` without an option.
 bool goes_on_by_itself(const std::string& text, const fs::path& folder) {
   if (finds(text, R"(get_last_checkpoint\(|BackupAndRestore\(|ckpt_path ?= ?["']last)"))
     return true;
   for (const char* function : {"torch.load", "load_model", "load_weights", "load_state"}) {
-    for (const std::string& call : calls_of(text, function)) {
-      const fs::path path = path_pattern(argument(call, "f", 0), text);
+    for (const fs::path path : paths_of_calls(text, function, "f")) {
       if (!path.empty() && path.parent_path() == folder) return true;
     }
   }
   return false;
 }
 
-/// `environment:` with the packages of Python that the user has loaded, or that lie beside the
-/// script; or nothing.
+/// Finds checkpoints of which the script goes on, and other files that it saves.
+void find_saved(const std::string& text, bool has_folder, bool has_resume, ScriptTraits& traits) {
+  Words paths;
+  for (const SavingCall& saving : kSavingCalls) {
+    if (*saving.framework != '\0' && saving.framework != traits.framework) continue;
+    if (*saving.function == '\0') {
+      paths.emplace_back(saving.below);
+      continue;
+    }
+    for (const std::string& path :
+         paths_of_calls(text, saving.function, saving.argument, saving.index)) {
+      paths.push_back(path + saving.below);
+    }
+  }
+  for (const std::string& path : paths) {
+    const std::string place = placed(path, has_folder);
+    const bool goes_on = place.find('/') != place.npos &&
+                         (has_resume || goes_on_by_itself(text, fs::path(path).parent_path()));
+    if (goes_on && traits.newer.empty()) traits.newer = place;
+    if (!goes_on && place == path && path.find('*') == path.npos) traits.saved.push_back(path);
+  }
+  for (const std::string& path : paths_of_calls(text, "save_pretrained", "save_directory")) {
+    if (!placed(path, false).empty()) traits.saved.push_back(path);
+  }
+}
+
+/// "venv: FOLDER": packages of Python that the user has loaded, or that lie beside the script.
 std::string packages_of(const InitRequest& request) {
   for (const auto& [variable, key] :
-       {std::pair("VIRTUAL_ENV", "venv"), std::pair("CONDA_PREFIX", "conda")}) {
-    const char* const folder = std::getenv(variable);
-    if (folder == nullptr || !fs::is_directory(folder)) continue;
-    return "    environment: {" + std::string(key) + ": " + yaml_quote(folder) + "}\n";
+       {std::pair("VIRTUAL_ENV", "venv: "), std::pair("CONDA_PREFIX", "conda: ")}) {
+    const std::string folder = environment_variable(variable);
+    if (fs::is_directory(folder)) return key + yaml_quote(folder);
   }
   for (const char* name : {".venv", "venv"}) {
     const fs::path folder = request.source.parent_path() / name;
     if (!fs::exists(folder / "pyvenv.cfg")) continue;
-    return "    environment: {venv: " + yaml_quote(named_by_workflow(folder, request.workflow)) +
-           "}\n";
+    return "venv: " + yaml_quote(named_by_workflow(folder, request.workflow));
   }
   return "";
 }
 
-std::string resources_of(const ScriptTraits& traits, const std::string& walltime) {
-  std::string ranks;
-  if (traits.takes_ranks) ranks = "ranks: \"${{ params.ranks }}\", ";
-  if (traits.ranks_per_node > 0) {
-    ranks = "nodes: " + std::to_string(traits.nodes) +
-            ", ranks_per_node: " + std::to_string(traits.ranks_per_node) + ", ";
-  }
-  return "    resources: {" + ranks + "cpus_per_rank: 1, walltime: " + walltime + "}" +
-         (ranks.empty() ? "  # ranks: 2 starts it on two ranks" : "") + "\n";
-}
-
-std::string comments_of(const ScriptTraits& traits, const std::string& workflow) {
-  std::string text;
-  if (!traits.framework.empty()) text += "    # Recognised " + traits.framework;
-  if (traits.takes_ranks) text += ": `dlflow run " + workflow + " --set ranks=4` starts four ranks";
-  if (!text.empty()) text += "\n";
-  for (const std::string& path : traits.saved) {
-    text += "    # Saves " + path + "; to keep it: `outputs: {" +
-            as_name(fs::path(path).stem().string()) + ": " + yaml_quote(path) + "}`\n";
-  }
-  if (!traits.newer.empty()) {
-    text += "    # Saves " + traits.newer + "; goes on " +
-            (traits.resume.empty() ? "by itself" : "by " + traits.resume) + "\n";
-  } else if (!traits.framework.empty()) {
-    text +=
-        "    # It does not go on after its walltime; docs/user/python.md says how to add that\n";
-  }
-  return text;
+/// The script as its workflow names it. Throws Error{InvalidInput} if it is not below the
+/// workflow's folder.
+std::string script_of_workflow(const InitRequest& request) {
+  const std::string path = named_by_workflow(request.source, request.workflow);
+  if (!path.starts_with("/")) return path;
+  const std::string source = request.source.string();
+  const std::string beside = request.source.parent_path() / (request.name + ".yaml");
+  throw Error(Errc::InvalidInput, source + " is outside of the folder of " +
+                                      request.workflow.string() +
+                                      ", and a workflow reads what is below its own; write it "
+                                      "there: dlflow init " +
+                                      shell_quote(source) + " -o " + shell_quote(beside));
 }
 
 }  // namespace
 
 ScriptTraits traits_of_script(const std::string& raw) {
+  constexpr size_t kNone = std::string::npos;
   std::string text;
   for (const std::string& line : split(raw, '\n')) {
     const bool is_comment = trim(line).starts_with("#");
@@ -196,10 +192,9 @@ ScriptTraits traits_of_script(const std::string& raw) {
   }
   ScriptTraits traits;
   for (const Framework& framework : kFrameworks) {
-    if (!finds(text, framework.sign)) continue;
+    if (!traits.framework.empty() || !finds(text, framework.sign)) continue;
     traits.framework = framework.name;
     traits.takes_ranks = framework.takes_ranks;
-    break;
   }
   for (const std::string& call : calls_of(text, "Trainer")) {
     const int devices = number_from<int>(argument(call, "devices", kNone)).value_or(1);
@@ -216,19 +211,8 @@ ScriptTraits traits_of_script(const std::string& raw) {
     folder = "--output_dir";
     if (finds(text, "resume_from_checkpoint")) resume = "--resume_from_checkpoint";
   }
-  for (const std::string& path : saved_paths(text, traits.framework)) {
-    const std::string place = placed(path, !folder.empty());
-    const bool goes_on = place.find('/') != place.npos &&
-                         (!resume.empty() || goes_on_by_itself(text, fs::path(path).parent_path()));
-    if (goes_on && traits.newer.empty()) traits.newer = place;
-    if (!goes_on && place == path && path.find('*') == path.npos) traits.saved.push_back(path);
-  }
-  for (const std::string& call : calls_of(text, "save_pretrained")) {
-    const std::string place =
-        placed(path_pattern(argument(call, "save_directory", 0), text), false);
-    if (!place.empty()) traits.saved.push_back(place);
-  }
-  if (!folder.empty() && traits.newer.starts_with(std::string(kFolder) + "/")) {
+  find_saved(text, !folder.empty(), !resume.empty(), traits);
+  if (!folder.empty() && traits.newer.starts_with(kFolder + std::string("/"))) {
     traits.options = {folder, kFolder};
   }
   if (traits.newer.empty() || resume.empty()) return traits;
@@ -263,28 +247,46 @@ std::vector<InitFile> init_script(const InitRequest& request) {
     }
   }
   const ScriptTraits traits = traits_of_script(python);
-  std::string data;
-  if (!request.data.empty()) {
-    inputs.push_back(fs::absolute(request.data).lexically_normal().string());
-    data = "    env: {DATA: " + yaml_quote(inputs.back()) + "}\n";
+  if (!request.data.empty()) inputs.push_back(fs::absolute(request.data).lexically_normal());
+  const std::string walltime = request.walltime_or_hour();
+  std::string ranks = traits.takes_ranks ? "ranks: \"${{ params.ranks }}\"" : "";
+  if (traits.ranks_per_node > 0) {
+    ranks = "nodes: " + std::to_string(traits.nodes) +
+            ", ranks_per_node: " + std::to_string(traits.ranks_per_node);
   }
-  std::string text = head_of_workflow(request.name);
-  if (traits.takes_ranks) text += "params: {ranks: 1}\n";
-  text += "steps:\n  " + as_name(request.source.stem().string()) + ":\n" +
-          comments_of(traits, request.workflow.string()) +
-          "    run: " + run_of_script(traits, command) + "\n" + yaml_inputs(inputs) + data +
-          packages_of(request);
-  if (!traits.newer.empty()) {
-    text += "    checkpoint: {newer: " + yaml_quote(traits.newer) +
-            "}\n    outputs: {checkpoints: checkpoints}\n";
+  Words saved;
+  for (const std::string& file : traits.saved) {
+    saved.push_back(file + "; to keep it: `outputs: {" + as_name(fs::path(file).stem()) + ": " +
+                    yaml_quote(file) + "}`");
   }
-  text += resources_of(traits, request.walltime_or_hour()) +
-          "    # Numbers that it writes to $DLFLOW_SUMMARY, as {\"accuracy\": 0.9}, are in `dlflow "
-          "results`.\n";
-  if (!traits.newer.empty() || !traits.saved.empty()) return {{request.workflow, text}};
-  return {{request.workflow,
-           text + "    # Files that it writes to $DLFLOW_OUTPUTS are kept; name them: outputs: "
-                  "{model: model.pt}\n"}};
+  const std::string workflow = yaml_lines(
+      {{kHead, request.name},
+       {"params: {ranks: 1}", "", traits.takes_ranks},
+       {"steps:\n  @:", as_name(request.source.stem())},
+       {"    # Recognised @: `dlflow run " + request.workflow.string() +
+            " --set ranks=4` starts four ranks",
+        traits.framework, traits.takes_ranks},
+       {"    # Recognised @", traits.framework, !traits.takes_ranks},
+       {"    # Saves @", join(saved, "\n    # Saves ")},
+       {"    # Saves @; goes on " + (traits.resume.empty() ? "by itself" : "by " + traits.resume),
+        traits.newer},
+       {"    # It does not go on after its walltime; docs/user/python.md says how to add that", "",
+        !traits.framework.empty() && traits.newer.empty()},
+       {"    run: @", run_of_script(traits, command)},
+       {"@", yaml_inputs(inputs)},
+       {"    env: {DATA: @}", yaml_quote(inputs.back()), !request.data.empty()},
+       {"    environment: {@}", packages_of(request)},
+       {"    checkpoint: {newer: @}\n    outputs: {checkpoints: checkpoints}",
+        yaml_quote(traits.newer), !traits.newer.empty()},
+       {"    resources: {@, cpus_per_rank: 1, walltime: " + walltime + "}", ranks},
+       {"    resources: {cpus_per_rank: 1, walltime: @}  # ranks: 2 starts it on two ranks",
+        walltime, ranks.empty()},
+       {"    # Numbers that it writes to $DLFLOW_SUMMARY, as {\"accuracy\": 0.9}, are in `dlflow "
+        "results`."},
+       {"    # Files that it writes to $DLFLOW_OUTPUTS are kept; name them: outputs: {model: "
+        "model.pt}",
+        "", traits.newer.empty() && traits.saved.empty()}});
+  return {{request.workflow, workflow}};
 }
 
 }  // namespace dlflow

@@ -1,64 +1,117 @@
 #include "engine/init/training.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdint>
-#include <string_view>
-#include <utility>
+#include <set>
 
-#include "engine/init/workflow_text.h"
+#include "base/error.h"
+#include "base/shared_bytes.h"
+#include "base/text.h"
+#include "engine/init/init.h"
 #include "runtime/checkpoint/safetensors_header.h"
+#include "runtime/data/split_files.h"
+#include "runtime/import/sources.h"
+#include "runtime/import/table_reader.h"
 
 namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
+using runtime::Split;
+using Words = std::vector<std::string>;
 
-constexpr std::string_view kConvolutionBlock = R"(blocks:
+constexpr const char* kConvolutionBlock = R"(blocks:
   stage:
     - conv2d: {name: conv, channels: $channels, kernel: 3, padding: 1, bias: false}
     - batch_norm: {name: bn}
     - relu
     - max_pool: {kernel: 2}
-)";
+layers:)";
+constexpr const char* kLinearLayers =
+    "  - linear: {features: 64}\n  - relu\n  - linear: {features: 64}\n  - relu";
 
-/// As many stages as halve the picture to 2 pixels, three at most.
-std::string convolutions(const runtime::ImageShape& shape) {
-  std::string text;
-  uint32_t side = std::min(shape.height, shape.width);
-  for (int stage = 1; stage <= 3 && side >= 4; ++stage, side /= 2) {
-    text += "  - stage: {name: stage" + std::to_string(stage) +
-            ", channels: " + std::to_string(8 << stage) + "}\n";
+/// Workflow, model and, for numbers, the weights of the scale. \param packing  a step that makes
+/// the data set, and its comments; or empty. \param place  of the data, as YAML
+std::vector<InitFile> training_files(const InitRequest& request, const TrainingData& data,
+                                     const std::string& packing, const std::string& place) {
+  constexpr size_t kSteps = 2000;  // few samples are seen more often, in smaller steps
+  const size_t batch = data.samples < 5000 ? std::clamp<size_t>(data.samples / 2, 1, 32) : 128;
+  const size_t epochs = kSteps * batch / std::max<size_t>(data.samples, 1);
+  const std::string stem = request.workflow.stem().string(), model = stem + "-model.yaml";
+  const std::string scale = data.targets.empty() ? "" : stem + "-scale.safetensors";
+  const std::string text = yaml_lines(
+      {{kHead, request.name},
+       {"params: {epochs: @, " + std::string(data.is_table() ? "lr: 0.01}" : "lr: 0.003}"),
+        std::to_string(std::clamp<size_t>(epochs, 5, 40))},
+       {"steps:\n@", packing + "  train:\n    uses: train"},
+       {"    resources: {ranks: 1, walltime: @}\n    with:", request.walltime_or_hour()},
+       {"      model: @", yaml_quote(model)},
+       {"      data: @\n      epochs: ${{ params.epochs }}", place},
+       {"      batch: @\n      lr: ${{ params.lr }}\n      optimizer: {kind: adam}",
+        std::to_string(batch)},
+       {"      keep_best: loss", "", data.is_table()},
+       {"      start_from: @  # mean and deviation of the targets\n      freeze: [scale]",
+        yaml_quote(scale), !scale.empty()},
+       {"    checkpoint: {every: 1 epoch, keep: 2}"},
+       {R"(  evaluate:
+    uses: evaluate
+    resources: {walltime: 10m}
+    with: {checkpoint: "${{ steps.train.outputs.model }}", data: @})",
+        place, data.has_test}});
+  const fs::path folder = request.workflow.parent_path();
+  std::vector<InitFile> files = {{request.workflow, text},
+                                 {folder / model, model_text(request.name, data)}};
+  if (!scale.empty()) files.push_back({folder / scale, scale_file(data.targets)});
+  return files;
+}
+
+/// As training_files(), after a step that packs `source` and holds back a test of many samples.
+/// \param comments  above that step. \param options  ", --target, price"
+std::vector<InitFile> packed_training(const InitRequest& request, TrainingData data,
+                                      const std::string& comments, const std::string& source,
+                                      const std::string& options) {
+  data.has_test = data.samples >= 50;
+  const std::string share = data.has_test ? ", --test-share, \"0.2\"" : "";
+  const std::string packing = yaml_lines({{"  data:\n    run: [dlflow, data, pack, @]",
+                                           yaml_quote(source) + ", -o, data" + options + share},
+                                          {"@\n    outputs: {data: data}", yaml_inputs({source})}});
+  return training_files(request, data, comments + packing, R"("${{ steps.data.outputs.data }}")");
+}
+
+/// The column to learn: that of --target, or the answer.
+std::string target_of(const InitRequest& request, const Words& columns) {
+  const std::string source = request.source.string();
+  const std::string has = source + " has the columns " + join(columns, ", ");
+  if (!request.target.empty()) return request.target;
+  const std::string answer = request.ask ? request.ask(has + ". Which one is to be learnt?") : "";
+  if (!answer.empty()) return answer;
+  throw Error(Errc::InvalidInput, has + "; name the one to learn: dlflow init " +
+                                      shell_quote(source) + " --target " +
+                                      shell_quote(columns.empty() ? "" : columns.back()));
+}
+
+/// A few whole numbers are classes, in most tables.
+bool are_classes(const runtime::Dataset& rows) {
+  constexpr size_t kFew = 10;
+  std::set<float> different;
+  for (size_t i = 0; i < rows.size() && different.size() <= kFew; ++i) {
+    if (std::floor(rows.targets[i][0]) != rows.targets[i][0]) return false;
+    different.insert(rows.targets[i][0]);
   }
-  return text;
+  return different.size() <= kFew;
 }
 
-/// Few samples are seen more often, in smaller steps.
-struct Pace {
-  size_t epochs, batch;
-};
+constexpr uint32_t kSide = 64;  // of pictures after resizing
 
-Pace pace_of(size_t samples) {
-  constexpr size_t kSteps = 2000;
-  const size_t batch = samples < 5000 ? std::clamp<size_t>(samples / 2, 1, 32) : 128;
-  return {std::clamp<size_t>(kSteps * batch / std::max<size_t>(samples, 1), 5, 40), batch};
-}
-
-std::string training_step(const TrainingData& data, const std::string& walltime,
-                          const std::string& model, const std::string& scale,
-                          const std::string& place) {
-  const std::string scaled =
-      scale.empty() ? ""
-                    : "      start_from: " + yaml_quote(scale) +
-                          "  # mean and deviation of the targets\n      freeze: [scale]\n";
-  return "  train:\n    uses: train\n    resources: {ranks: 1, walltime: " + walltime +
-         "}\n    with:\n      model: " + yaml_quote(model) + "\n      data: " + place +
-         "\n      epochs: ${{ params.epochs }}\n      batch: " +
-         std::to_string(pace_of(data.samples).batch) +
-         "\n      lr: ${{ params.lr }}\n      optimizer: {kind: adam}\n" +
-         (data.is_table() ? "      keep_best: loss\n" : "") + scaled +
-         "    checkpoint: {every: 1 epoch, keep: 2}\n";
+/// Whether no picture has to be resized.
+bool are_small_and_equal(const runtime::SampleSource& pictures) {
+  if (std::max(pictures.shape.height, pictures.shape.width) > kSide) return false;
+  try {
+    for (size_t i = 0; i < pictures.size(); ++i) pictures.image(i);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace
@@ -78,71 +131,122 @@ TrainingData training_data_of(const runtime::Dataset& rows) {
 }
 
 std::string model_text(const std::string& name, const TrainingData& data) {
-  const std::string stages = convolutions(data.shape);
-  const std::string scores =
-      std::to_string(data.targets.empty() ? data.classes : data.targets.size());
-  std::string text =
-      "# Written by `dlflow init`. docs/user/model-format.md has every layer.\nname: " + name +
-      "\ninput: [" + std::to_string(data.shape.channels);
-  if (!data.is_table()) {
-    text += ", " + std::to_string(data.shape.height) + ", " + std::to_string(data.shape.width);
+  const auto& [channels, height, width] = data.shape;
+  const bool is_table = data.is_table(), has_classes = data.targets.empty();
+  const std::string size = ", " + std::to_string(height) + ", " + std::to_string(width);
+  std::string stages;
+  uint32_t side = std::min(height, width);  // each stage halves it, to 2 pixels at least
+  for (int stage = 1; stage <= 3 && side >= 4; ++stage, side /= 2) {
+    stages += "  - stage: {name: stage" + std::to_string(stage) +
+              ", channels: " + std::to_string(8 << stage) + "}\n";
   }
-  text += "]\n" + std::string(stages.empty() ? "" : kConvolutionBlock) + "layers:\n" + stages;
-  if (!stages.empty()) text += "  - global_avg_pool\n";
-  if (stages.empty() && !data.is_table()) text += "  - flatten\n";
-  if (stages.empty()) {
-    text += "  - linear: {features: 64}\n  - relu\n  - linear: {features: 64}\n  - relu\n";
-  }
-  text += "  - linear: {features: " + scores + "}\n";
-  if (data.targets.empty()) return text;
-  return text + "  - batch_norm: {name: scale}  # frozen: times the deviation, plus the mean\n" +
-         "loss: mse  # or l1, huber; bce, without the layer above, for targets of 0 and 1\n";
+  return yaml_lines(
+      {{"# Written by `dlflow init`. docs/user/model-format.md has every layer.\nname: @", name},
+       {"input: [@]", std::to_string(channels) + (is_table ? "" : size)},
+       {stages.empty() ? "layers:" : kConvolutionBlock},
+       {"@  - global_avg_pool", stages},
+       {"  - flatten", "", stages.empty() && !is_table},
+       {kLinearLayers, "", stages.empty()},
+       {"  - linear: {features: @}",
+        std::to_string(has_classes ? data.classes : data.targets.size())},
+       {"  - batch_norm: {name: scale}  # frozen: times the deviation, plus the mean", "",
+        !has_classes},
+       {"loss: mse  # or l1, huber; bce, without the layer above, for targets of 0 and 1", "",
+        !has_classes}});
 }
 
 std::string scale_file(const std::vector<TargetScale>& targets) {
+  std::vector<float> means, deviations;
+  for (const TargetScale& target : targets) {
+    means.push_back(target.mean);
+    deviations.push_back(target.deviation);
+  }
+  const size_t size = targets.size() * sizeof(float);
+  const std::vector<float> zeros(targets.size(), 0), ones(targets.size(), 1);
   runtime::SafetensorsHeader header;
-  std::vector<float> values;
-  const auto add = [&](const char* name, auto value_of) {
-    const uint64_t begin = values.size() * sizeof(float);
-    for (const TargetScale& target : targets) values.push_back(value_of(target));
+  std::string values;
+  for (const auto& [name, numbers] : {std::pair("scale.bias", &std::as_const(means)),
+                                      {"scale.running_mean", &zeros},
+                                      {"scale.running_var", &ones},
+                                      {"scale.weight", &std::as_const(deviations)}}) {
     header.entries.push_back(
-        {name, runtime::DType::F32, {targets.size()}, begin, values.size() * sizeof(float)});
-  };
-  add("scale.bias", [](const TargetScale& target) { return target.mean; });
-  add("scale.running_mean", [](const TargetScale&) { return 0.0F; });
-  add("scale.running_var", [](const TargetScale&) { return 1.0F; });
-  add("scale.weight", [](const TargetScale& target) { return target.deviation; });
+        {name, runtime::DType::F32, {targets.size()}, values.size(), values.size() + size});
+    values.append(reinterpret_cast<const char*>(numbers->data()), size);
+  }
   const std::string text = runtime::format_header(header);
   const uint64_t length = text.size();
-  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text +
-         std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + values;
 }
 
-std::string packing_step(const std::string& source, const std::string& options) {
-  return "  data:\n    run: [dlflow, data, pack, " + yaml_quote(source) + ", -o, data" + options +
-         "]\n" + yaml_inputs({source}) + "    outputs: {data: data}\n";
-}
-
-std::vector<InitFile> training_files(const InitRequest& request, const TrainingData& data,
-                                     const std::string& first_step, const std::string& place) {
-  const std::string stem = request.workflow.stem().string();
-  const std::string model = stem + "-model.yaml";
-  const std::string scale = data.targets.empty() ? "" : stem + "-scale.safetensors";
-  std::string text = head_of_workflow(request.name) +
-                     "params: {epochs: " + std::to_string(pace_of(data.samples).epochs) +
-                     ", lr: " + (data.is_table() ? "0.01" : "0.003") + "}\nsteps:\n" + first_step +
-                     training_step(data, request.walltime_or_hour(), model, scale, place);
-  if (data.has_test) {
-    text +=
-        "  evaluate:\n    uses: evaluate\n    resources: {walltime: 10m}\n    with: {checkpoint: "
-        "\"${{ steps.train.outputs.model }}\", data: " +
-        place + "}\n";
+std::vector<InitFile> init_table(const InitRequest& request) {
+  const std::string name = request.source.string();
+  const char separator = runtime::separator_of(request.source);
+  const SharedBytes content = map_file(request.source);
+  runtime::TableReader reader(content.view, name, separator);
+  std::vector<runtime::TableField> header, row;
+  reader.next(header);
+  reader.next(row);  // shows which columns hold numbers
+  row.resize(header.size());
+  Words names, ignored;
+  for (const runtime::TableField& field : header) names.push_back(field.text);
+  const std::string target = target_of(request, names);
+  runtime::TableColumns columns;
+  bool has_classes = false;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const bool is_number = number_from<double>(row[i].text).has_value();
+    if (names[i] == target) has_classes = !is_number;
+    if (names[i] != target) (is_number ? columns.features : ignored).push_back(names[i]);
   }
-  const fs::path folder = request.workflow.parent_path();
-  std::vector<InitFile> files = {{request.workflow, text},
-                                 {folder / model, model_text(request.name, data)}};
-  if (!scale.empty()) files.push_back({folder / scale, scale_file(data.targets)});
-  return files;
+  const auto read = [&] {
+    columns.label = has_classes ? target : "";
+    columns.targets = has_classes ? Words() : Words{target};
+    return runtime::parse_table(content.view, name, columns, separator).dataset;
+  };
+  runtime::Dataset rows = read();
+  if (!has_classes && are_classes(rows)) {
+    has_classes = true;
+    rows = read();
+  }
+  std::string options = (has_classes ? ", --class, " : ", --target, ") + yaml_quote(target);
+  if (!ignored.empty()) options += ", --features, " + yaml_quote(join(columns.features, ","));
+  const std::string comments = yaml_lines(
+      {{"  # Learns the @ from columns of numbers, each scaled to mean 0 and deviation 1",
+        (has_classes ? "class " : "number ") + target},
+       {"  # Left out, since they hold no numbers: @", join(ignored, ", ")}});
+  return packed_training(request, training_data_of(rows), comments,
+                         named_by_workflow(request.source, request.workflow), options);
+}
+
+std::vector<InitFile> init_pictures(const InitRequest& request) {
+  runtime::SampleSource pictures = runtime::open_source(request.source, {}, Split::Train).source;
+  std::string options;
+  if (!are_small_and_equal(pictures)) {
+    runtime::ImportOptions resized;
+    resized.reshaping.shorter_side = kSide;
+    resized.reshaping.crop = runtime::PictureSize{kSide, kSide};
+    const std::string side = "\"" + std::to_string(kSide) + "\"";
+    options = ", --resize, " + side + ", --crop, " + side;
+    pictures = runtime::open_source(request.source, {}, Split::Train, resized).source;
+  }
+  return packed_training(request, {pictures.shape, pictures.size(), pictures.num_classes}, "",
+                         fs::absolute(request.source).lexically_normal().string(), options);
+}
+
+std::vector<InitFile> init_data_set(const InitRequest& request) {
+  const runtime::Dataset rows = runtime::read_split(
+      *runtime::find_split(request.source, Split::Train), runtime::Proof::Structure);
+  if (!rows.tokenizer.empty() || rows.has_masks) {
+    throw Error(Errc::InvalidInput,
+                request.source.string() +
+                    (rows.has_masks ? " holds pictures with a class per pixel; begin with a copy "
+                                      "of workflows/segmentation.yaml"
+                                    : " holds tokens of text; begin with a copy of "
+                                      "workflows/language-model.yaml"));
+  }
+  TrainingData data = training_data_of(rows);
+  data.has_test = runtime::find_split(request.source, Split::Test).has_value();
+  return training_files(request, data, "",
+                        yaml_quote(named_by_workflow(request.source, request.workflow)));
 }
 
 }  // namespace dlflow

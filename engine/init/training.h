@@ -3,10 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/init/init.h"
 #include "runtime/data/dataset.h"
 
-/// Workflows that train a network on a data set.
+/// Parts of workflows that train a network on a data set.
 namespace dlflow {
 
 /// Mean and deviation of a number to learn.
@@ -25,31 +24,14 @@ struct TrainingData {
   bool is_table() const { return shape.height == 1 && shape.width == 1; }
 };
 
-/// What `rows`, of a training split, are; of numbers to learn their scale. It says nothing of a
-/// test.
+/// Describes `rows`, a training split, with the scales of numbers to learn. Sets no `has_test`.
 TrainingData training_data_of(const runtime::Dataset& rows);
 
-/// The model file: for pictures convolutions with batch normalisation, else linear layers. Behind
-/// those for numbers a layer turns scores of deviation 1 into numbers of the targets' scale.
+/// The model file: for pictures convolutions with batch normalisation, else linear layers. A last
+/// layer for numbers turns scores of deviation 1 into numbers of the targets' scale.
 std::string model_text(const std::string& name, const TrainingData& data);
 
 /// The weights of that layer, as a safetensors file.
 std::string scale_file(const std::vector<TargetScale>& targets);
-
-/// The share of samples that a step holds back for the test: none of a few samples.
-inline std::string test_share_option(size_t samples) {
-  return samples < 50 ? "" : ", --test-share, \"0.2\"";
-}
-
-/// A step `data` that packs `source` by `dlflow data pack`. \param options  ", --target, price"
-std::string packing_step(const std::string& source, const std::string& options);
-
-/// Workflow, model and, for numbers, the weights of the scale. \param first_step  packing_step();
-/// or empty: the data set is there. \param place  of the data, as YAML.
-std::vector<InitFile> training_files(const InitRequest& request, const TrainingData& data,
-                                     const std::string& first_step, const std::string& place);
-
-/// The place of the data that packing_step() packs.
-inline constexpr const char* kPackedData = "\"${{ steps.data.outputs.data }}\"";
 
 }  // namespace dlflow
