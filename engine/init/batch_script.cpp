@@ -27,13 +27,13 @@ const std::map<std::string, std::string> kLongNames = {
     {"p", "partition"}, {"A", "account"}, {"q", "qos"},           {"C", "constraint"},
     {"o", "output"},    {"e", "error"}};
 
-/// The options that the step has, and those of the log, which dlflow keeps.
+/// Options that become keys of the step, and those of the log, which dlflow keeps itself.
 constexpr const char* kTaken =
     "ntasks(-per-node)?|nodes|cpus-per-task|mem(-per-cpu)?|time|gres|gpus(-per-(node|task))?|array|"
     "dependency|output|error|job-name";
 
-/// Patterns of lines that become a key of `environment:`. Those without a key are left out: dlflow
-/// sets the variables of ranks, and starts in the right folder.
+/// Lines that become a key of `environment:`. Lines without a key are left out: dlflow sets the
+/// variables of ranks, and starts in the right folder.
 constexpr std::array<std::pair<const char*, const char*>, 4> kLines = {
     {{"modules", R"((?:module +(?:load|add)|ml) +(.+))"},
      {"venv", R"re((?:source|\.) +"?(.+)/bin/activate"?)re"},
@@ -42,7 +42,7 @@ constexpr std::array<std::pair<const char*, const char*>, 4> kLines = {
           R"((export +)?(MASTER_ADDR|MASTER_PORT|WORLD_SIZE|RANK|LOCAL_RANK)=.*|)"
           R"(.*conda\.sh"?|eval .*conda.*)"}}};
 
-/// The variables of a step that replace those of sbatch.
+/// Variables of sbatch, and the variables of a step that replace them.
 constexpr std::array<std::pair<const char*, const char*>, 7> kVariables = {
     {{"SLURM_CPUS_PER_TASK", "$$DLFLOW_CPUS_PER_RANK"},
      {"SLURM_(?:NTASKS|NPROCS)", "$$DLFLOW_RANKS"},
@@ -71,7 +71,7 @@ void read_options(const std::string& line, std::map<std::string, std::string>& o
   }
 }
 
-/// Whether the line is one of kLines, which it then takes.
+/// Stores what a line of kLines asks for. Returns false for other lines.
 bool takes_line(const std::string& line, BatchScript& script) {
   for (const auto& [key, pattern] : kLines) {
     std::smatch found;
@@ -92,7 +92,7 @@ bool takes_line(const std::string& line, BatchScript& script) {
   return false;
 }
 
-/// The number of an option: "gpu:a100:4" -> 4; `otherwise` without one.
+/// The number of an option, "gpu:a100:4" -> 4; `otherwise` if it has no number.
 int64_t number(const BatchScript& script, const char* name, int64_t otherwise) {
   const std::string text = script.option(name);
   std::smatch found;
@@ -100,7 +100,7 @@ int64_t number(const BatchScript& script, const char* name, int64_t otherwise) {
   return is_number ? std::stoll(found[1]) : otherwise;
 }
 
-/// "2-00:00:00", "90", "1:30:00" as sbatch reads them, in minutes rounded up; "" for UNLIMITED.
+/// "2-00:00:00", "90", "1:30:00" as sbatch reads them, rounded up to minutes; "" for UNLIMITED.
 std::string walltime_of(const std::string& time) {
   const auto colons = std::ranges::count(time, ':');
   const bool has_hours = time.find('-') != time.npos || colons == 2;
@@ -114,7 +114,7 @@ std::string walltime_of(const std::string& time) {
   }
 }
 
-/// "16G" times `factor`; sbatch takes a number for MiB. "" for 0.
+/// "16G" times `factor`. A number without a unit is in MiB. Returns "" for 0.
 std::string memory_of(const BatchScript& script, const char* name, int64_t factor) {
   const int64_t value = number(script, name, 0);
   if (value == 0) return "";
@@ -151,7 +151,7 @@ std::string resources_of_batch(const BatchScript& script, const std::string& wal
        {"walltime", walltime.empty() ? time : walltime}});
 }
 
-/// "0-9:3%2" -> one job for each number, two at a time. "" without an array.
+/// "0-9:3%2" -> one job for each number, two at a time. Returns "" without an array.
 std::string matrix_of(const std::string& array) {
   if (array.empty()) return "";
   constexpr size_t kMostTasks = 10000;
@@ -175,8 +175,8 @@ std::string matrix_of(const std::string& array) {
                      {"max_parallel", percent == array.size() ? "" : array.substr(percent + 1)}});
 }
 
-/// The files and folders that the body reads: folders below the workflow's that it names, except
-/// those with names of results, and what unlisted_files() finds.
+/// The files and folders that the body reads: unlisted_files(), and folders below the workflow's
+/// that the body names, unless they have names of results.
 Words inputs_of_batch(const BatchScript& script, const InitRequest& request) {
   const fs::path base = fs::absolute(request.workflow).parent_path();
   const std::regex written(".*(out|result|log|ckpt|checkpoint|run).*");

@@ -9,10 +9,10 @@ namespace dlflow {
 
 /// A script for sbatch, in parts.
 struct BatchScript {
-  std::map<std::string, std::string> options;    ///< by their long names: "ntasks" -> "4"
+  std::map<std::string, std::string> options;    ///< long names and values: "ntasks" -> "4"
   std::vector<std::string> modules;              ///< in quotes
   std::pair<std::string, std::string> packages;  ///< {"venv", "\"/home/me/venv\""}, or empty
-  std::string body;                              ///< the other lines
+  std::string body;                              ///< all other lines
   std::vector<std::string> left_out;             ///< lines that dlflow makes needless
   bool starts_ranks = false;                     ///< a launcher was removed from the body
 

@@ -23,12 +23,12 @@ namespace fs = std::filesystem;
 struct InitKind {
   const char* example;  ///< a command
   const char* meaning;
-  bool (*fits)(const fs::path& source);  ///< null: by the ending of the example
+  bool (*fits)(const fs::path& source);  ///< null: compares endings with the example
   std::vector<InitFile> (*files)(const InitRequest& request);  ///< the workflow first
-  const char* advice = nullptr;  ///< instead of files: the commands, with the source and its name
+  const char* advice = nullptr;  ///< commands to type instead; has {source} and {name}
 };
 
-/// Whether `fits(file, depth)` is true of a file in `folder` (depth 0) or in a folder in it (1).
+/// Whether `fits(file, depth)` is true of a file in `folder` (depth 0) or in its folders (depth 1).
 template <typename Fits>
 bool holds(const fs::path& folder, const Fits& fits) {
   if (!fs::is_directory(folder)) return false;

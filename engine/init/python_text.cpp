@@ -11,14 +11,14 @@ namespace {
 
 bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/// Behind the text that begins with the quote at `at`.
+/// The end of the literal whose opening quote is at `at`.
 size_t end_of_literal(std::string_view text, size_t at) {
   const char quote = text[at];
   for (++at; at < text.size() && text[at] != quote; ++at) at += text[at] == '\\' ? 1 : 0;
   return std::min(at + 1, text.size());
 }
 
-/// The place of the first of `ends` outside of quotes and of brackets that open behind `at`.
+/// The first place after `at` with one of `ends`, outside of quotes and brackets that open there.
 size_t find_outside(std::string_view text, size_t at, std::string_view ends) {
   for (int depth = 0; at < text.size(); ++at) {
     const char c = text[at];
@@ -29,7 +29,7 @@ size_t find_outside(std::string_view text, size_t at, std::string_view ends) {
   return text.size();
 }
 
-/// The place of the next `word` that is no part of a longer name.
+/// The next place of `word`, not as a part of a longer name.
 size_t find_name(std::string_view text, std::string_view word, size_t at) {
   for (; (at = text.find(word, at)) != text.npos; ++at) {
     const size_t end = at + word.size();
@@ -39,7 +39,7 @@ size_t find_name(std::string_view text, std::string_view word, size_t at) {
   return text.npos;
 }
 
-/// The value that `name` gets first, `name = value`, or nothing.
+/// The value of the first assignment, `name = value`; empty without one.
 std::string_view value_of(std::string_view text, std::string_view name) {
   for (size_t at = 0; (at = find_name(text, name, at)) != text.npos;) {
     at += name.size();

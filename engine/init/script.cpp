@@ -21,11 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// The standard's regular expressions recurse: longer lines, which are data, could overflow the
-/// stack.
+/// std::regex recurses: longer lines, which are data, could overflow the stack.
 constexpr size_t kLongestLine = 4000;
 
-/// The folder in which a script writes that has an option for it.
+/// The folder that a script with an option for it gets.
 constexpr const char* kFolder = "out";
 
 struct Framework {
@@ -34,7 +33,7 @@ struct Framework {
   const char* sign;
 };
 
-/// Those that stand on others come first.
+/// A framework that uses another one comes before it.
 constexpr std::array kFrameworks = {
     Framework{"Lightning", false, R"((import|from) (pytorch_)?lightning)"},
     Framework{"the HF Trainer", true, R"(\b(Seq2Seq)?TrainingArguments\b)"},
@@ -42,11 +41,11 @@ constexpr std::array kFrameworks = {
     Framework{"torch.distributed", true, R"(\binit_process_group\()"},
     Framework{"Keras", false, R"((import|from) (tensorflow\.)?keras|tf\.keras)"}};
 
-/// How checkpoints are saved.
+/// A call that saves checkpoints.
 struct SavingCall {
-  const char *framework, *function, *argument;  ///< "": any framework; or without a call
-  size_t index = 0;                             ///< of the argument
-  const char* below = "";                       ///< in the folder that it names
+  const char *framework, *function, *argument;  ///< framework "": any; function "": no call
+  size_t index = 0;                             ///< position of the argument
+  const char* below = "";                       ///< pattern below the folder that it names
 };
 
 constexpr std::array kSavingCalls = {
@@ -67,7 +66,7 @@ Words interpreter_of(const fs::path& script) {
   std::string line;
   std::getline(stream, line);
   line.resize(std::min(line.size(), kLongestLine));
-  // `env` stays if it sets variables.
+  // `env` is kept if it sets variables.
   const std::regex shebang(R"(^#!\s*((\S*/)?env\s+(-S\s+)?(?!-|\S*=))?(\S.*))");
   std::smatch found;
   if (std::regex_search(line, found, shebang)) {
@@ -81,7 +80,7 @@ bool finds(const std::string& text, const std::string& pattern) {
   return std::regex_search(text, std::regex(pattern));
 }
 
-/// "--output_dir" of the first of `names` that the command line has as an option.
+/// The first of `names` that is an option of the script, as "--output_dir"; or empty.
 std::string option_called(const std::string& text, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const std::string word = std::regex_replace(name, std::regex("_"), "[-_]");
@@ -92,7 +91,7 @@ std::string option_called(const std::string& text, const std::vector<std::string
   return "";
 }
 
-/// The arguments of all calls of `function`, as path_pattern() has them.
+/// path_pattern() of an argument, for each call of `function`.
 Words paths_of_calls(const std::string& text, const char* function, const char* name,
                      size_t index = 0) {
   Words paths;
@@ -102,19 +101,19 @@ Words paths_of_calls(const std::string& text, const char* function, const char* 
   return paths;
 }
 
-/// Where `path` lies: what is below an unknown folder lies where the option says, if there is one.
-/// Empty if nobody knows, or if a shell would take it for something else.
+/// Replaces an unknown folder by the folder that the option sets. Returns "" if the script has no
+/// such option, or if a shell would change the path.
 std::string placed(const std::string& path, bool has_option) {
   if (path.find_first_of(" '\"$()&;|<>`\\") != path.npos) return "";
   const std::string first = path.substr(0, path.find('/'));
   if (!first.empty() && first.find('*') == first.npos) return path;
   if (!has_option) return "";
-  const bool is_folder = first.empty() || first == "*";  // that of the option
+  const bool is_folder = first.empty() || first == "*";  // the folder that the option sets
   const std::string rest = is_folder ? path.substr(std::min(first.size() + 1, path.size())) : path;
   return std::string(kFolder) + "/" + (rest.empty() ? "*" : rest);
 }
 
-/// Whether the script loads what it saves in `folder` without an option.
+/// Whether the script loads its checkpoints in `folder` without an option.
 bool goes_on_by_itself(const std::string& text, const fs::path& folder) {
   if (finds(text, R"(get_last_checkpoint\(|BackupAndRestore\(|ckpt_path ?= ?["']last)"))
     return true;
@@ -126,7 +125,7 @@ bool goes_on_by_itself(const std::string& text, const fs::path& folder) {
   return false;
 }
 
-/// Finds checkpoints of which the script goes on, and other files that it saves.
+/// Finds checkpoints from which the script can go on, and other files that it saves.
 void find_saved(const std::string& text, bool has_folder, bool has_resume, ScriptTraits& traits) {
   Words paths;
   for (const SavingCall& saving : kSavingCalls) {
@@ -152,7 +151,7 @@ void find_saved(const std::string& text, bool has_folder, bool has_resume, Scrip
   }
 }
 
-/// "venv: FOLDER": packages of Python that the user has loaded, or that lie beside the script.
+/// "venv: FOLDER": the active environment of Python packages, or one beside the script.
 std::string packages_of(const InitRequest& request) {
   for (const auto& [variable, key] :
        {std::pair("VIRTUAL_ENV", "venv: "), std::pair("CONDA_PREFIX", "conda: ")}) {
@@ -167,7 +166,7 @@ std::string packages_of(const InitRequest& request) {
   return "";
 }
 
-/// The script as its workflow names it. Throws Error{InvalidInput} if it is not below the
+/// The path of the script in the workflow. Throws Error{InvalidInput} if it is not below the
 /// workflow's folder.
 std::string script_of_workflow(const InitRequest& request) {
   const std::string path = named_by_workflow(request.source, request.workflow);

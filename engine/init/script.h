@@ -6,15 +6,15 @@
 
 namespace dlflow {
 
-/// Traits of a training script in Python, as its text shows them.
+/// Traits of a training script in Python, found in its text.
 struct ScriptTraits {
-  std::string framework;                  ///< "accelerate"; empty: none that is known
-  bool takes_ranks = false;               ///< several of it can work together
-  int nodes = 0, ranks_per_node = 0;      ///< those that it insists on; 0: none
-  std::string newer;                      ///< pattern of its checkpoints; empty: none to go on from
-  std::vector<std::string> options = {};  ///< {"--output_dir", "out"}, where they are then
-  std::string resume;  ///< "--resume", or with its value; empty: it goes on by itself
-  std::vector<std::string> saved = {};  ///< other files that it saves
+  std::string framework;                  ///< "accelerate"; empty if unknown
+  bool takes_ranks = false;               ///< several ranks can run it together
+  int nodes = 0, ranks_per_node = 0;      ///< the numbers that it requires; 0: any
+  std::string newer;                      ///< pattern of its checkpoints; empty if it cannot go on
+  std::vector<std::string> options = {};  ///< {"--output_dir", "out"}: put checkpoints there
+  std::string resume;                     ///< "--resume", or with a value; empty: not needed
+  std::vector<std::string> saved = {};    ///< other files that it saves
 };
 
 ScriptTraits traits_of_script(const std::string& text);

@@ -30,11 +30,11 @@ layers:)";
 constexpr const char* kLinearLayers =
     "  - linear: {features: 64}\n  - relu\n  - linear: {features: 64}\n  - relu";
 
-/// Workflow, model and, for numbers, the weights of the scale. \param packing  a step that makes
-/// the data set, and its comments; or empty. \param place  of the data, as YAML
+/// Makes workflow, model and, for numbers, the weights of the scale. \param packing  the step that
+/// makes the data set; may be empty. \param place  path of the data set, as YAML
 std::vector<InitFile> training_files(const InitRequest& request, const TrainingData& data,
                                      const std::string& packing, const std::string& place) {
-  constexpr size_t kSteps = 2000;  // few samples are seen more often, in smaller steps
+  constexpr size_t kSteps = 2000;  // few samples get more epochs and smaller batches
   const size_t batch = data.samples < 5000 ? std::clamp<size_t>(data.samples / 2, 1, 32) : 128;
   const size_t epochs = kSteps * batch / std::max<size_t>(data.samples, 1);
   const std::string stem = request.workflow.stem().string(), model = stem + "-model.yaml";
@@ -65,7 +65,7 @@ std::vector<InitFile> training_files(const InitRequest& request, const TrainingD
   return files;
 }
 
-/// As training_files(), after a step that packs `source` and holds back a test of many samples.
+/// As training_files(), with a first step that packs `source` and holds samples back as a test.
 /// \param comments  above that step. \param options  ", --target, price"
 std::vector<InitFile> packed_training(const InitRequest& request, TrainingData data,
                                       const std::string& comments, const std::string& source,
@@ -78,7 +78,7 @@ std::vector<InitFile> packed_training(const InitRequest& request, TrainingData d
   return training_files(request, data, comments + packing, R"("${{ steps.data.outputs.data }}")");
 }
 
-/// The column to learn: that of --target, or the answer.
+/// The column to learn: from --target, or from the user's answer.
 std::string target_of(const InitRequest& request, const Words& columns) {
   const std::string source = request.source.string();
   const std::string has = source + " has the columns " + join(columns, ", ");
@@ -101,9 +101,9 @@ bool are_classes(const runtime::Dataset& rows) {
   return different.size() <= kFew;
 }
 
-constexpr uint32_t kSide = 64;  // of pictures after resizing
+constexpr uint32_t kSide = 64;  // of resized pictures, in pixels
 
-/// Whether no picture has to be resized.
+/// Whether all pictures have the same small size.
 bool are_small_and_equal(const runtime::SampleSource& pictures) {
   if (std::max(pictures.shape.height, pictures.shape.width) > kSide) return false;
   try {

@@ -13,12 +13,12 @@ struct TargetScale {
   float mean = 0, deviation = 1;
 };
 
-/// A data set, as a network sees it.
+/// The properties of a data set that a network depends on.
 struct TrainingData {
   runtime::ImageShape shape;
   size_t samples = 0;
-  size_t classes = 0;                     ///< or
-  std::vector<TargetScale> targets = {};  ///< of each number to learn
+  size_t classes = 0;                     ///< or targets
+  std::vector<TargetScale> targets = {};  ///< for each number to learn
   bool has_test = false;
 
   bool is_table() const { return shape.height == 1 && shape.width == 1; }
