@@ -37,10 +37,6 @@ AlphaBeta fit(std::span<const Sample> samples) {
   return relative_error(samples, first) < relative_error(samples, second) ? first : second;
 }
 
-double lemma1_efficiency(double overhead, double ranks) {
-  return (1 + overhead) / (1 + ranks * overhead);
-}
-
 double lemma1_ranks(double overhead, double efficiency) {
   if (overhead <= 0) return std::numeric_limits<double>::infinity();
   return ((1 + overhead) / efficiency - 1) / overhead;
@@ -55,14 +51,49 @@ double step_ratio(double batch, double other, double noise_scale) {
   return (1 + noise_scale / batch) / (1 + noise_scale / other);
 }
 
-double sparse_seconds(AlphaBeta link, int ranks, double bytes, double density) {
-  return link.alpha * std::log2(ranks) + 2 * (ranks - 1) * density * bytes * link.beta;
+double all_gather_seconds(AlphaBeta link, int ranks, double message_bytes) {
+  return link.alpha * std::log2(ranks) + (ranks - 1) * link.beta * message_bytes;
 }
 
 double sparse_crossover(AlphaBeta link, int ranks, double bytes, double dense_s) {
-  const double full = sparse_seconds({0, link.beta}, ranks, bytes, 1);
+  const double full = all_gather_seconds({0, link.beta}, ranks, 2 * bytes);
   if (full <= 0) return 0;
   return std::clamp((dense_s - link.alpha * std::log2(ranks)) / full, 0.0, 1.0);
+}
+
+std::vector<double> replay(const std::vector<Bucket>& buckets) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  std::vector<double> ends(buckets.size(), kNever), left;
+  for (const Bucket& bucket : buckets) left.push_back(bucket.seconds);
+  double now = 0;
+  for (size_t done = 0; done < buckets.size();) {
+    size_t next = buckets.size();
+    double change = kNever;  // when another becomes ready
+    for (size_t i = 0; i < buckets.size(); ++i) {
+      if (ends[i] < kNever) continue;
+      if (buckets[i].ready_s > now) {
+        change = std::min(change, buckets[i].ready_s);
+      } else if (next == buckets.size() || buckets[i].urgency < buckets[next].urgency) {
+        next = i;
+      }
+    }
+    if (next == buckets.size() || now + left[next] > change) {
+      if (next < buckets.size()) left[next] -= change - now;
+      now = change;
+      continue;
+    }
+    now += left[next];
+    ends[next] = now;
+    ++done;
+  }
+  return ends;
+}
+
+double chain_end(double start_s, const std::vector<double>& layer_s,
+                 const std::vector<double>& free_s) {
+  double now = start_s;
+  for (size_t l = 0; l < layer_s.size(); ++l) now = std::max(now, free_s[l]) + layer_s[l];
+  return now;
 }
 
 }  // namespace dlflow::planner

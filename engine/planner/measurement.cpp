@@ -13,14 +13,14 @@ namespace dlflow::planner {
 constexpr const char* kFormat = "dlflow measurement 1";
 
 DLFLOW_DEFINE_FIELDS(MeasuredBucket, bytes, ready_s)
+DLFLOW_DEFINE_FIELDS(MeasuredLayer, name, gradient_bytes)
+DLFLOW_DEFINE_FIELDS(CompressorCost, method, bytes, message_bytes, encode_s, decode_s)
 
 template <class Archive>
 void list_fields(Archive& archive, NetworkTime& value) {
   DLFLOW_FIELDS(ranks, nodes, bytes, seconds);
   DLFLOW_FIELDS_IF_THERE(algorithm);
 }
-
-DLFLOW_DEFINE_FIELDS(MeasuredLayer, name, gradient_bytes)
 
 template <class Archive>
 void list_fields(Archive& archive, MeasuredPoint& value) {
@@ -33,7 +33,7 @@ void list_fields(Archive& archive, MeasuredPoint& value) {
 template <class Archive>
 void list_fields(Archive& archive, Measurement& value) {
   DLFLOW_FIELDS(model, compute, points, network);
-  DLFLOW_FIELDS_IF_THERE(parameters_bytes, samples, layers);
+  DLFLOW_FIELDS_IF_THERE(parameters_bytes, samples, layers, compressors);
 }
 
 namespace {
@@ -67,9 +67,14 @@ void check_measurement(const Measurement& measurement, const std::string& what) 
                 is_time(time.seconds) && time.seconds > 0,
             what, "a time of the network has no ranks, bytes or seconds");
   }
+  for (const CompressorCost& cost : measurement.compressors) {
+    require(cost.bytes > 0 && cost.message_bytes > 0 && is_time(cost.encode_s) &&
+                is_time(cost.decode_s),
+            what, "a compression has no bytes or seconds");
+  }
 }
 
-/// A null is a field that is not there: what a script cannot tell.
+/// A null is a missing field: scripts do not measure all of them.
 void remove_nulls(Json& json) {
   if (json.is_object()) {
     for (auto field = json.begin(); field != json.end();) {
@@ -80,7 +85,7 @@ void remove_nulls(Json& json) {
   for (Json& part : json) remove_nulls(part);
 }
 
-/// Of a script nobody knows the samples: each rank has one share.
+/// The samples of a script are not measured: each rank has one share.
 void fill_in(MeasuredPoint& point, bool has_layers) {
   if (!has_layers) {
     point.forward_s = {0};

@@ -126,3 +126,25 @@ TEST_CASE("a script waits for its buckets at the end of its backward pass", "[pl
   CHECK(two.exposed_s == Approx(0.004));
   CHECK(two.step_s == Approx(0.104));
 }
+
+// resnet20, 32 samples in 4 leaves, at 50 Mbit/s (docs/contributor/benchmarks.md): 165 ms for one
+// rank, 238 for two, 285 for four; two ranks send 1.09 MB by recursive doubling.
+TEST_CASE("four ranks on a slow link are predicted as they were measured", "[planner]") {
+  Measurement measurement = measured(0.545e6);
+  measurement.network.clear();
+  for (double bytes = 1024; bytes <= 1 << 24; bytes *= 4) {
+    measurement.network.push_back({2, 2, "recursive_doubling", bytes, 3e-4 + bytes / 6.25e6});
+  }
+  measurement.points.push_back(dlflow::test::measured_point(2, 2));
+  for (MeasuredPoint& point : measurement.points) {
+    point.batch = 32;
+    point.samples_per_rank = point.batch / point.ranks;
+    point.leaf_samples = 8;
+    point.leaves_per_rank /= 2;
+    point.forward_s = {0.007 * point.leaves_per_rank, 0.007 * point.leaves_per_rank};
+    point.backward_s = {0.0135 * point.leaves_per_rank, 0.0135 * point.leaves_per_rank};
+  }
+  measurement.points[1].communication_wait_s = 0.238 - 0.083;
+  const StepTime four = predicted(measurement, {}, {4, 4}, 32);
+  CHECK(four.step_s == Approx(0.285).epsilon(0.1));
+}
