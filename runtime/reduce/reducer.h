@@ -141,9 +141,6 @@ class Reducer {
   /// nothing else was left to do.
   double take_wait_s() { return std::chrono::duration<double>(std::exchange(waited_, {})).count(); }
 
-  /// Of each bucket, in the order in which they start.
-  std::vector<size_t> bucket_bytes() const;
-
   /// Whether the ranks share the elements out among themselves, and so must share the memory of
   /// what they make of them; else every rank consumes all of them. See Allreduce.
   bool consumes_shares() const { return allreduce_.consumes_shares(); }

@@ -48,22 +48,6 @@ TEST_CASE("a span counts without the spans within it, and the sum of all is the 
   CHECK(times.other == Approx(0.002 + 0.006));
 }
 
-TEST_CASE("sums are ready at the median of the steps that have as many", "[timeline]") {
-  std::vector<Timeline::Span> spans;
-  for (const auto& [begin, first, second] :
-       {std::tuple(0, 5, 8), std::tuple(20, 6, 9), std::tuple(40, 7, 19)}) {
-    spans.push_back(span(Row::Step, "step", begin, begin + 20));
-    spans.push_back(span(Row::Communication, "late", begin + second, begin + 30));
-    spans.push_back(span(Row::Communication, "early", begin + first, begin + 10));
-  }
-  spans.push_back(span(Row::Step, "step", 60, 80));
-  const StepTimes times = step_times(spans);
-  REQUIRE(times.ready.size() == 2);
-  CHECK(times.ready[0] == Approx(0.006));
-  CHECK(times.ready[1] == Approx(0.009));
-  CHECK(step_times({}).ready.empty());
-}
-
 TEST_CASE("a quantile is one of the values", "[timeline]") {
   const std::vector<double> values = {5, 1, 3, 2, 4};
   CHECK(quantile(values, 0) == 1);
