@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <set>
@@ -49,9 +48,13 @@ const Step& chosen_step(const Workflow& workflow, const std::string& name) {
 std::string take_earlier_run(Session& session, const std::string& workflow, const Step& step,
                              MeasuredStep& measured) {
   if (measured.aim.empty()) return "";
+  std::vector<std::string> runs;
   for (const RunSummary& run : session.store().runs()) {
-    if (run.workflow != workflow) continue;
-    for (const JobRow& job : refresh_run(session, run.run, Detail::Usage).jobs) {
+    if (run.workflow == workflow) runs.push_back(run.run);
+  }
+  const auto known = refresh_runs(session, runs, Detail::Usage);
+  for (const std::string& run : runs) {
+    for (const JobRow& job : known.at(run).jobs) {
       const auto epoch = number_at(job.metrics, "reached_epoch");
       if (job.step != step.name || !epoch) continue;
       measured.training.epochs = *epoch;
@@ -59,7 +62,7 @@ std::string take_earlier_run(Session& session, const std::string& workflow, cons
       const double core_s =
           std::chrono::duration<double>(used.elapsed.value_or(0ms)).count() * used.cpus;
       if (core_s > 0) measured.bounds.joules_per_core_s = used.energy_joules.value_or(0) / core_s;
-      return "TIME is until " + measured.aim + ", which run " + run.run + " reached after " +
+      return "TIME is until " + measured.aim + ", which run " + run + " reached after " +
              plural(uint64_t(*epoch), "epoch") + ".";
     }
   }
@@ -87,7 +90,7 @@ struct StepPlan {
   std::vector<Prediction> predictions;
   std::optional<Prediction> recommended, runner_up, with_less_bandwidth, with_more_bandwidth;
   std::optional<double> noise_scale = {};
-  double half_efficiency_ranks = 0;  ///< by Lemma 1; infinite: no limit
+  double half_efficiency_ranks = 0;       ///< by Lemma 1; infinite: no limit
   std::optional<int> traffic_ranks = {};  ///< of the recommendation, or the fewest of several
   std::optional<double> parameter_servers = {}, sparse_below = {};  ///< for traffic_ranks
   std::vector<std::string> notes = {};
@@ -167,10 +170,9 @@ std::string prediction_table(const StepPlan& plan) {
          p.core_hours ? print_number(*p.core_hours < 100 ? "%.2g" : "%.0f", *p.core_hours) : "-",
          mark_of(plan, p)});
   }
-  constexpr Align kRight = Align::Right, kLeft = Align::Left;
-  constexpr std::array kAlign = {kRight, kRight, kRight, kLeft,  kRight,
-                                 kRight, kRight, kRight, kRight, kLeft};
-  return columns(rows, kAlign);
+  std::vector<Align> align(rows.front().size(), Align::Right);
+  align[3] = align.back() = Align::Left;
+  return columns(rows, align);
 }
 
 /// "4 ranks on 2 nodes, batch 128"

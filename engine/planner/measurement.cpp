@@ -44,23 +44,20 @@ void require(bool holds, const std::string& what, const std::string& problem) {
 
 bool is_time(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
 
-void check_point(const MeasuredPoint& point, size_t num_layers, const std::string& what) {
-  require(point.ranks >= 1 && point.nodes >= 1 && point.nodes <= point.ranks, what,
-          "a point has no ranks, or fewer than nodes");
-  require(is_time(point.step_s) && point.step_s > 0, what, "a point has no step time");
-  require(point.batch >= 0 && point.leaves_per_rank >= 1, what, "a point has no samples");
-  for (const auto* times : {&point.forward_s, &point.backward_s}) {
-    require(times->size() == num_layers, what,
-            "a point has the times of " + std::to_string(times->size()) +
-                " layers, the model has " + std::to_string(num_layers));
-    require(std::ranges::all_of(*times, is_time), what, "a layer's time is no time");
-  }
-}
-
 void check_measurement(const Measurement& measurement, const std::string& what) {
+  const size_t layers = measurement.layers.size();
   require(!measurement.points.empty(), what, "it has no points");
   for (const MeasuredPoint& point : measurement.points) {
-    check_point(point, measurement.layers.size(), what);
+    require(point.ranks >= 1 && point.nodes >= 1 && point.nodes <= point.ranks, what,
+            "a point has no ranks, or fewer than nodes");
+    require(is_time(point.step_s) && point.step_s > 0, what, "a point has no step time");
+    require(point.batch >= 0 && point.leaves_per_rank >= 1, what, "a point has no samples");
+    for (const auto* times : {&point.forward_s, &point.backward_s}) {
+      require(times->size() == layers, what,
+              "a point has the times of " + std::to_string(times->size()) +
+                  " layers, the model has " + std::to_string(layers));
+      require(std::ranges::all_of(*times, is_time), what, "a layer's time is no time");
+    }
   }
   for (const NetworkTime& time : measurement.network) {
     require(time.ranks >= 2 && time.nodes >= 1 && time.nodes <= time.ranks && time.bytes > 0 &&

@@ -44,7 +44,7 @@ struct NetworkTime {
   double bytes = 0, seconds = 0;
 };
 
-/// What a method of compression makes of `bytes` of gradients.
+/// The message of a method of compression for `bytes` of gradients, and its cost.
 struct CompressorCost {
   std::string method;
   double bytes = 1, message_bytes = 1;

@@ -31,33 +31,24 @@ std::vector<const Span*> nested(std::span<const Span> spans) {
   return sorted;
 }
 
-void count(const Span& span, double time, StepTimes& times) {
-  if (span.row == Row::Step) times.other += time;
-  if (span.row == Row::Waiting) times.waiting += time;
-  if (span.row == Row::Computation) times.computation[span.name] += time;
-}
+}  // namespace
 
-/// The time of a span is subtracted from the span around it.
-void add_computation(std::span<const Span> spans, StepTimes& times) {
+StepTimes step_times(std::span<const Span> spans) {
+  StepTimes times;
+  const auto part_of = [&](const Span& span) -> double& {
+    if (span.row == Row::Step) return times.other;
+    return span.row == Row::Waiting ? times.waiting : times.computation[span.name];
+  };
   std::vector<const Span*> around;
   for (const Span* span : nested(spans)) {
     while (!around.empty() && !is_within(*span, *around.back())) around.pop_back();
     if (around.empty() && span->row != Row::Step) continue;
     const double time = seconds(span->end - span->begin);
-    if (!around.empty()) count(*around.back(), -time, times);
-    count(*span, time, times);
+    if (!around.empty()) part_of(*around.back()) -= time;
+    part_of(*span) += time;
+    if (span->row == Row::Step) times.steps.push_back(time);
     around.push_back(span);
   }
-}
-
-}  // namespace
-
-StepTimes step_times(std::span<const Span> spans) {
-  StepTimes times;
-  for (const Span& span : spans) {
-    if (span.row == Row::Step) times.steps.push_back(seconds(span.end - span.begin));
-  }
-  add_computation(spans, times);
   return times;
 }
 
