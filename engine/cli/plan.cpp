@@ -99,26 +99,25 @@ DLFLOW_DEFINE_FIELDS(StepPlan, step, measurement, measured, predictions, recomme
                      with_less_bandwidth, with_more_bandwidth, noise_scale, half_efficiency_ranks,
                      traffic_ranks, parameter_servers, sparse_below, notes)
 
-void judge_traffic(StepPlan& plan, const MeasuredStep& measured, const Network& network) {
+void judge_traffic(StepPlan& plan, const StepModel& model) {
   const auto several = [](const Prediction& p) { return p.ranks > 1; };
   const auto found = std::ranges::find_if(plan.predictions, several);
   if (found == plan.predictions.end()) return;
   const Prediction& group =
       plan.recommended && several(*plan.recommended) ? *plan.recommended : *found;
-  const double bytes = measured.measurement.parameters_bytes;
-  const AlphaBeta link = network.link(group.nodes);
+  const double bytes = model.measurement().parameters_bytes;
+  const AlphaBeta link = model.network().link(group.nodes);
   plan.traffic_ranks = group.ranks;
   if (link.beta > 0) {
     plan.parameter_servers =
         lemma2_servers(bytes, group.ranks, 1 / link.beta, group.step_s - group.exposed_s);
   }
-  plan.sparse_below = sparse_crossover(link, group.ranks, bytes,
-                                       network.allreduce(group.ranks, group.nodes, bytes));
+  const double dense_s = model.network().allreduce(group.ranks, group.nodes, bytes);
+  plan.sparse_below = sparse_crossover(link, group.ranks, bytes, dense_s);
 }
 
 StepPlan plan_of_step(const Step& step, const MeasuredStep& measured) {
-  const Network network(measured.measurement.network);
-  const StepModel model(measured.measurement, network, measured.training);
+  const StepModel model(measured.measurement, measured.training);
   const StepTime one = model.predict({1, 1}, model.own_batch(1), measured.training.compression);
   const Advice advice = advice_for(measured);
   StepPlan plan = {.step = step.name,
@@ -132,7 +131,7 @@ StepPlan plan_of_step(const Step& step, const MeasuredStep& measured) {
   if (model.noise_scale() > 0) plan.noise_scale = model.noise_scale();
   plan.half_efficiency_ranks =
       lemma1_ranks((one.step_s - one.compute_s) / one.compute_s, kLeastEfficiency);
-  judge_traffic(plan, measured, network);
+  judge_traffic(plan, model);
   return plan;
 }
 

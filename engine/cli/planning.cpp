@@ -178,8 +178,7 @@ MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Pro
     found.bounds.cpus_per_rank = int(number_at(resources, "cpus_per_rank").value_or(1));
     found.bounds.node_memory_bytes =
         double(has_batch_system(profile) ? place.node.memory_bytes : profile.memory_bytes);
-    const Network network(found.measurement.network);
-    const StepModel model(found.measurement, network, found.training);
+    const StepModel model(found.measurement, found.training);
     found.candidates = candidates_of(resources, place, model);
     return found;
   }
@@ -187,8 +186,7 @@ MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Pro
 }
 
 Advice advice_for(const MeasuredStep& step, double bandwidth) {
-  const Network network(step.measurement.network, bandwidth);
-  const StepModel model(step.measurement, network, step.training);
+  const StepModel model(step.measurement, step.training, bandwidth);
   return advise(model, step.candidates, step.bounds);
 }
 

@@ -29,8 +29,10 @@ double coding_seconds(const CompressorCost& cost, int ranks) {
 
 }  // namespace
 
-StepModel::StepModel(const Measurement& measurement, const Network& network, Training training)
-    : measurement_(measurement), network_(network), training_(std::move(training)) {
+StepModel::StepModel(const Measurement& measurement, Training training, double bandwidth)
+    : measurement_(measurement),
+      network_(measurement.network, bandwidth),
+      training_(std::move(training)) {
   const std::string mode = training_.exact ? "exact" : "fast";
   std::ranges::copy_if(measurement.points, std::back_inserter(points_),
                        [&](const MeasuredPoint& point) { return point.mode == mode; });

@@ -37,8 +37,9 @@ struct StepTime {
 /// measured group is to its own prediction, so that a measured group is predicted as it was.
 class StepModel {
  public:
-  /// Both must outlive this. `training.batch` of 0 becomes the largest that was measured.
-  StepModel(const Measurement& measurement, const Network& network, Training training);
+  /// `measurement` must outlive this. `training.batch` of 0 becomes the largest that was measured.
+  /// \param bandwidth  as Network's
+  StepModel(const Measurement& measurement, Training training, double bandwidth = 1);
 
   const Measurement& measurement() const { return measurement_; }
   const Training& training() const { return training_; }
@@ -76,7 +77,7 @@ class StepModel {
   StepTime modelled(Layout layout, double batch, const std::string& compression) const;
 
   const Measurement& measurement_;
-  const Network& network_;
+  Network network_;
   Training training_;
   std::vector<MeasuredPoint> points_;  ///< in the training's mode, if it was measured
 };

@@ -9,9 +9,8 @@ using dlflow::test::measured;
 namespace {
 
 Advice advice(const Measurement& measurement, Training training = {}, Bounds bounds = {}) {
-  const Network network(measurement.network);
   const std::vector<Layout> candidates = {{1, 1}, {2, 2}, {4, 4}, {8, 8, false}};
-  return advise(StepModel(measurement, network, training), candidates, bounds);
+  return advise(StepModel(measurement, training), candidates, bounds);
 }
 
 }  // namespace

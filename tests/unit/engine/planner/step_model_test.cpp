@@ -10,8 +10,7 @@ namespace {
 
 StepTime predicted(const Measurement& measurement, const Training& training, Layout layout,
                    double batch = 128) {
-  const Network network(measurement.network);
-  return StepModel(measurement, network, training).predict(layout, batch, training.compression);
+  return StepModel(measurement, training).predict(layout, batch, training.compression);
 }
 
 }  // namespace
