@@ -5,19 +5,6 @@
 #include <limits>
 
 namespace dlflow::planner {
-namespace {
-
-double relative_error(std::span<const Sample> samples, AlphaBeta costs) {
-  double sum = 0;
-  for (const Sample& s : samples) {
-    const double error = (costs.alpha * s.a + costs.beta * s.b) / s.seconds - 1;
-    sum += error * error;
-  }
-  return sum;
-}
-
-}  // namespace
-
 AlphaBeta fit(std::span<const Sample> samples) {
   double aa = 0, ab = 0, bb = 0, a1 = 0, b1 = 0;
   for (const Sample& s : samples) {
@@ -31,10 +18,10 @@ AlphaBeta fit(std::span<const Sample> samples) {
   const double determinant = aa * bb - ab * ab;
   if (determinant > 1e-9 * aa * bb) {
     const AlphaBeta both{(a1 * bb - b1 * ab) / determinant, (b1 * aa - a1 * ab) / determinant};
-    if (both.alpha >= 0 && both.beta >= 0) return both;
+    if (both.beta < 0) return {a1 / aa, 0};
+    if (both.alpha >= 0) return both;
   }
-  const AlphaBeta first{aa > 0 ? a1 / aa : 0, 0}, second{0, bb > 0 ? b1 / bb : 0};
-  return relative_error(samples, first) < relative_error(samples, second) ? first : second;
+  return {0, bb > 0 ? b1 / bb : 0};
 }
 
 double lemma1_ranks(double overhead, double efficiency) {

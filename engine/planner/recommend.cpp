@@ -89,19 +89,15 @@ Advice advise(const StepModel& model, std::span<const Layout> candidates, const 
       }
     }
   }
-  const auto may = [&](const Prediction& p) { return p.fits && p.compression == own; };
-  const auto is_efficient = [&](const Prediction& p) {
-    return may(p) && p.efficiency >= kLeastEfficiency;
+  const auto best = [&](double least_efficiency) {
+    return best_of(advice.predictions, [&](const Prediction& p) {
+      const bool is_taken = advice.recommended && p == *advice.recommended;
+      return p.fits && p.compression == own && p.efficiency >= least_efficiency && !is_taken;
+    });
   };
-  const auto is_left = [&](const Prediction& p) {
-    return !advice.recommended || p != *advice.recommended;
-  };
-  advice.recommended = best_of(advice.predictions, is_efficient);
-  advice.runner_up = best_of(advice.predictions,
-                             [&](const Prediction& p) { return is_left(p) && is_efficient(p); });
-  if (advice.runner_up) return advice;
-  advice.runner_up =
-      best_of(advice.predictions, [&](const Prediction& p) { return is_left(p) && may(p); });
+  advice.recommended = best(kLeastEfficiency);
+  advice.runner_up = best(kLeastEfficiency);
+  if (!advice.runner_up) advice.runner_up = best(0);
   return advice;
 }
 
