@@ -108,7 +108,7 @@ class PlanTest(Case):
         self.write_steps(STEPS.replace("RANKS", "1").replace("batch: 256", "batch: 256, precision: {reduction: fast}"))
         costs = [{"method": method, "bytes": 1 << 20, "message_bytes": sent, "encode_s": 1e-4, "decode_s": 1e-5}
                  for method, sent in (("int8", 1 << 18), ("topk", 1 << 14))]
-        self.measured(points=[point(1, 1, mode="fast"), point(2, 1, mode="fast")], compressors=costs, parameters_bytes=1 << 20)
+        self.measured(points=[point(1, 1, mode="fast"), point(2, 1, mode="fast", communication_wait_s=0.002)], compressors=costs, parameters_bytes=1 << 20)
         found = [p for p in self.plan_json()["predictions"] if p["ranks"] == 2]
         self.assertEqual([(p["compression"], p["wire_bytes"]) for p in found], [("none", 1 << 20), ("int8", 1 << 18), ("topk", 1 << 14)])
         self.assertAlmostEqual(found[2]["coding_s"], 1e-4 + 2 * 1e-5)
