@@ -126,7 +126,8 @@ double median_seconds(const Work& work) {
   return quantile(seconds, 0.5);
 }
 
-/// Each method that makes messages: PowerSgd makes factors of matrices instead.
+/// The cost of each method that makes messages; PowerSgd makes factors of matrices instead.
+/// Encoding includes a pass that adds the gradients to what was not sent, as in a step.
 Json compressors_of(const Compression& usual) {
   std::vector<float> values(kCompressedNumbers), error, sum(kCompressedNumbers);
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(float(i * i % 9973));
