@@ -3,8 +3,8 @@
     bench/plan_accuracy.py [--links 1gbit,200mbit,50mbit] [--jobs mlp,lenet,...] [--ranks 1,2,4] [--keep FOLDER]
 
 A node is a network name space of this machine with one rank, whose processes have half a core (a quota of their cgroup), so that four ranks are real
-on two cores; nodes without a rank are busy, too. For each job 20 steps are measured with 1 and 2 ranks (`--profile-steps`, DLFLOW_PROFILE_STEPS);
-`dlflow plan` predicts the others; then the job runs. A line is one number of ranks; the last line has the median and the worst error.
+on two cores. Of each job 20 steps are measured with 1 and 2 ranks (`--profile-steps`, DLFLOW_PROFILE_STEPS); `dlflow plan` predicts the others;
+then the job runs. A line is one number of ranks; the last ones are the median and the worst error.
 """
 
 import argparse
@@ -55,18 +55,6 @@ def half_cores(count):
         for group in groups:
             if group.is_dir():
                 group.rmdir()
-
-
-@contextlib.contextmanager
-def busy(groups, first, end):
-    """Loops in the half cores of nodes `first` to `end`, so that a node is as fast in a small group as in a large one, where all share two cores."""
-    loops = [subprocess.Popen(["sh", "-c", f"echo $$ >{groups}{node}/cgroup.procs; while :; do :; done"]) for node in range(first, end)]
-    try:
-        yield
-    finally:
-        for loop in loops:
-            loop.kill()
-            loop.wait()
 
 
 def packed_text(folder, count):
@@ -164,7 +152,7 @@ def compare(job, link, args, groups):
     file = job.folder / f"{link}.json"
     measured = {}
     for ranks in sorted({*MEASURED, *args.ranks}):
-        with Nodes(ranks) as nodes, busy(groups, ranks, max(args.ranks)):
+        with Nodes(ranks) as nodes:
             nodes.rate(link)
             launch = launcher(nodes, groups)
             if ranks in MEASURED:

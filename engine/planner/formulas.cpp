@@ -48,6 +48,11 @@ double sparse_crossover(AlphaBeta link, int ranks, double bytes, double dense_s)
   return std::clamp((dense_s - link.alpha * std::log2(ranks)) / full, 0.0, 1.0);
 }
 
+double pause_seconds(double share, double period_s) {
+  const double off = 1 - share;
+  return off * period_s * (2 * share * off / 2 + off * off * 2 / 3);
+}
+
 std::vector<double> replay(const std::vector<Bucket>& buckets) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<double> ends(buckets.size(), kNever), left;

@@ -44,6 +44,11 @@ double all_gather_seconds(AlphaBeta link, int ranks, double message_bytes);
 /// by all_gather_seconds() and without selection; 0 if the latency alone takes longer.
 double sparse_crossover(AlphaBeta link, int ranks, double bytes, double dense_s);
 
+/// The mean wait of a message between two ranks that may compute for `share` of each period. They
+/// poll, so that each pauses for the rest of it: the message meets the longer of two pauses D,
+/// which are met with probability 1 - share each: D/2 if one is, 2 D/3 if both are.
+double pause_seconds(double share, double period_s);
+
 /// An all-reduce of a step. Times from the start of the step.
 struct Bucket {
   double ready_s = 0;  ///< its gradients are computed

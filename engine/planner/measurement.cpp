@@ -33,7 +33,7 @@ void list_fields(Archive& archive, MeasuredPoint& value) {
 template <class Archive>
 void list_fields(Archive& archive, Measurement& value) {
   DLFLOW_FIELDS(model, compute, points, network);
-  DLFLOW_FIELDS_IF_THERE(parameters_bytes, samples, layers, compressors);
+  DLFLOW_FIELDS_IF_THERE(parameters_bytes, samples, layers, compressors, core_share, core_period_s);
 }
 
 namespace {
@@ -64,6 +64,9 @@ void check_measurement(const Measurement& measurement, const std::string& what) 
                 is_time(time.seconds) && time.seconds > 0,
             what, "a time of the network has no ranks, bytes or seconds");
   }
+  require(measurement.core_share > 0 && measurement.core_share <= 1 &&
+              is_time(measurement.core_period_s),
+          what, "its quota is no share of a core");
   for (const CompressorCost& cost : measurement.compressors) {
     require(cost.bytes > 0 && cost.message_bytes > 0 && is_time(cost.encode_s) &&
                 is_time(cost.decode_s),

@@ -54,7 +54,8 @@ struct CompressorCost {
 struct Measurement {
   std::string model, compute;
   double parameters_bytes = 0;
-  double samples = 0;  ///< of an epoch; 0: not known
+  double samples = 0;                        ///< of an epoch; 0: not known
+  double core_share = 1, core_period_s = 0;  ///< of a rank's cores, by the quota of its cgroup
   std::vector<MeasuredLayer> layers;
   std::vector<MeasuredPoint> points;
   std::vector<NetworkTime> network;

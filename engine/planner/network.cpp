@@ -1,5 +1,6 @@
 #include "engine/planner/network.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -62,15 +63,33 @@ AlphaBeta Network::fit_level(const std::vector<NetworkTime>& times, bool several
   return fit(samples);
 }
 
-/// Two levels: reduce-scatter and all-gather in each node, and an all-reduce between nodes of a
-/// slice for each rank of a node.
-double Network::cost(std::string_view way, Group group, double bytes, AlphaBeta outer) const {
+/// Ranks of a node that divide a sum between nodes.
+int Network::ranks_that_share(Group group) const {
   const auto [ranks, nodes] = group;
-  const int per_node = nodes > 1 && has_level_[0] ? (ranks + nodes - 1) / nodes : 1;
-  const int parts = per_node == 1 ? ranks : nodes;
+  return nodes > 1 && has_level_[0] ? (ranks + nodes - 1) / nodes : 1;
+}
+
+/// Of the slowest level: a slice for each rank of a node.
+AlphaBeta Network::terms(std::string_view way, Group group, double bytes) const {
+  const int per_node = ranks_that_share(group);
+  const int parts = per_node == 1 ? group.first : group.second;
   const double slice = bytes / per_node;
-  return seconds_of(levels_[0], allreduce_terms("ring", per_node, bytes)) +
-         seconds_of(outer, allreduce_terms(way_of(way, parts, slice), parts, slice));
+  return allreduce_terms(way_of(way, parts, slice), parts, slice);
+}
+
+/// Two levels: reduce-scatter and all-gather in each node, and an all-reduce between nodes.
+double Network::cost(std::string_view way, Group group, double bytes, AlphaBeta outer) const {
+  return seconds_of(levels_[0], allreduce_terms("ring", ranks_that_share(group), bytes)) +
+         seconds_of(outer, terms(way, group, bytes));
+}
+
+double Network::further_rounds(int ranks, int nodes, double bytes) const {
+  const Group& measured = nearest({ranks, nodes});
+  const auto& sizes = groups_.at(measured);
+  const auto above = sizes.lower_bound(bytes);
+  const auto way =
+      between_nodes((above == sizes.end() ? std::prev(above) : above)->second.algorithm);
+  return std::max(0.0, terms(way, {ranks, nodes}, bytes).alpha - terms(way, measured, bytes).alpha);
 }
 
 const Network::Group& Network::nearest(Group group) const {

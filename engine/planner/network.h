@@ -30,6 +30,9 @@ class Network {
   /// group takes. knows() must hold.
   double allreduce(int ranks, int nodes, double bytes) const;
 
+  /// The messages of an all-reduce that follow each other, beyond those of the nearest group.
+  double further_rounds(int ranks, int nodes, double bytes) const;
+
   /// Alpha and beta of the slowest level that these ranks use.
   AlphaBeta link(int nodes) const;
 
@@ -37,7 +40,9 @@ class Network {
   using Group = std::pair<int, int>;  ///< ranks, nodes
 
   AlphaBeta fit_level(const std::vector<NetworkTime>& times, bool several_nodes) const;
+  AlphaBeta terms(std::string_view way, Group group, double bytes) const;
   double cost(std::string_view way, Group group, double bytes, AlphaBeta outer) const;
+  int ranks_that_share(Group group) const;
   const Group& nearest(Group group) const;
 
   std::map<Group, std::map<double, NetworkTime>> groups_;  ///< the fastest by size

@@ -129,7 +129,9 @@ CompressorCost StepModel::cost_of(const std::string& compression, double bytes) 
   return {compression, bytes, share * bytes};
 }
 
-/// Without compression and between nodes, runtime/reduce cuts a bucket into pieces of 256 KiB.
+/// Without compression and between nodes, runtime/reduce cuts a bucket into pieces of 256 KiB. Each
+/// further round of a piece meets pauses of ranks with a quota; at most, it takes as much longer as
+/// computing does.
 double StepModel::bucket_seconds(Layout layout, double bytes,
                                  const std::string& compression) const {
   if (layout.ranks == 1) return 0;
@@ -141,8 +143,14 @@ double StepModel::bucket_seconds(Layout layout, double bytes,
   }
   const bool is_cut = compression == "none" && layout.nodes > 1 && !measurement_.layers.empty();
   const double pieces = is_cut ? std::max(1.0, bytes / (256 << 10)) : 1;
-  return coding +
-         pieces * network_.allreduce(layout.ranks, layout.nodes, cost.message_bytes / pieces);
+  const double piece = cost.message_bytes / pieces;
+  double seconds = network_.allreduce(layout.ranks, layout.nodes, piece);
+  if (layout.nodes > 1) {
+    const double pause = pause_seconds(measurement_.core_share, measurement_.core_period_s) *
+                         network_.further_rounds(layout.ranks, layout.nodes, piece);
+    seconds = std::min(seconds + pause, seconds / measurement_.core_share);
+  }
+  return coding + pieces * seconds;
 }
 
 /// The delay of the next forward pass of one leaf, whose layers wait for their sums. Buckets as

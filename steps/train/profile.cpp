@@ -40,6 +40,29 @@ std::string processor() {
   return "unknown";
 }
 
+/// Adds the share of a core that the quota of this process's cgroup leaves to each of its threads.
+void add_quota(Json& result, int threads) {
+  std::string text;
+  for (const std::string& line :
+       split(read_file_if_exists("/proc/self/cgroup").value_or(""), '\n')) {
+    const std::vector<std::string> parts = split(line, ':');
+    if (parts.size() != 3) continue;
+    const auto value = [&](const std::string& name) {
+      return read_file_if_exists("/sys/fs/cgroup" + name).value_or("");
+    };
+    const std::string folder = "/cpu" + parts[2] + "/cpu.cfs_";
+    if (parts[1].empty()) text += value(parts[2] + "/cpu.max");
+    if (parts[1].starts_with("cpu,") || parts[1] == "cpu") {
+      text += value(folder + "quota_us") + " " + value(folder + "period_us");
+    }
+  }
+  double quota = 0, period = 0;
+  const bool is_limited = std::sscanf(text.c_str(), "%lf %lf", &quota, &period) == 2;
+  if (!is_limited || quota <= 0 || quota >= period * threads) return;
+  result["core_share"] = quota / period / threads;
+  result["core_period_s"] = period * 1e-6;
+}
+
 bool is_same(const Json& one, const Json& other, std::initializer_list<const char*> keys) {
   return std::ranges::all_of(
       keys, [&](const char* key) { return one.value(key, Json()) == other.value(key, Json()); });
@@ -100,6 +123,7 @@ int profile_training(runtime::Communicator& comm, const runtime::TrainingJob& jo
                       {"processor", processor()},
                       {"cpus_per_rank", threads_per_rank()}};
   measurement.update(about);
+  add_quota(measurement, threads_per_rank());
   measurement.update({{"format", "dlflow measurement 1"}, {"source", "dlflow-train"}});
   std::filesystem::path file = options.file;
   if (file.empty()) {

@@ -46,6 +46,12 @@ TEST_CASE("at the noise scale twice the batch needs three quarters of the steps"
   CHECK(step_ratio(100, 100, 1e9) == 1);
 }
 
+TEST_CASE("a message meets the pauses of two ranks with half a core each", "[planner]") {
+  // 1 ms of each 2: one of them is off half of the time, for 0.5 ms more; both a quarter, for 2/3.
+  CHECK(pause_seconds(0.5, 0.002) == Approx(0.5 * 0.5e-3 + 0.25 * 2e-3 / 3));
+  CHECK(pause_seconds(1, 0.002) == 0);
+}
+
 TEST_CASE("without latency top-k pays below one element in P", "[planner]") {
   const AlphaBeta link{0, 1e-9};
   const double ring = 2 * 3.0 / 4 * 1e6 * 1e-9;  // dense, 4 ranks, 1 MB

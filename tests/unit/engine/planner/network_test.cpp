@@ -56,6 +56,8 @@ TEST_CASE("more than two ranks send large sums by halves, as the runtime does", 
   CHECK(network.allreduce(4, 4, 16384) == Approx(2 * (kAlpha + 16384 * kBeta)));
   CHECK(network.allreduce(4, 4, 1 << 20) == Approx(4 * kAlpha + 1.5 * (1 << 20) * kBeta));
   CHECK(network.allreduce(3, 3, 1 << 20) == Approx(ring(3, 1 << 20)));
+  CHECK(network.further_rounds(4, 4, 1 << 20) == 3);  // 2 lg 4 instead of 1
+  CHECK(network.further_rounds(2, 2, 1 << 20) == 0);
 }
 
 TEST_CASE("a level that was not measured is not predicted", "[planner]") {

@@ -126,6 +126,20 @@ TEST_CASE("a script waits for its buckets at the end of its backward pass", "[pl
   CHECK(two.step_s == Approx(0.104));
 }
 
+TEST_CASE("ranks with a quota wait for each other's pauses", "[planner]") {
+  Measurement measurement = measured(1 << 17);
+  for (auto& time : measurement.network) time.algorithm = "recursive_doubling";
+  const double without = predicted(measurement, {}, {4, 4}).exposed_s;
+  measurement.core_share = 0.5;
+  measurement.core_period_s = 0.0002;
+  // A piece, with three rounds more than two ranks have.
+  const double pauses = 3 * pause_seconds(0.5, 0.0002);
+  CHECK(predicted(measurement, {}, {4, 4}).exposed_s == Approx(without + pauses));
+  CHECK(predicted(measurement, {}, {2, 2}).exposed_s < without);
+  measurement.core_period_s = 1;  // not more than twice
+  CHECK(predicted(measurement, {}, {4, 4}).exposed_s == Approx(2 * without));
+}
+
 // resnet20, 32 samples in 4 leaves, at 50 Mbit/s (docs/contributor/benchmarks.md): 165 ms for one
 // rank, 238 for two, 285 for four; two ranks send 1.09 MB by recursive doubling.
 TEST_CASE("four ranks on a slow link are predicted as they were measured", "[planner]") {
