@@ -134,7 +134,7 @@ CompressorCost StepModel::cost_of(const std::string& compression, double bytes) 
 /// computing does.
 double StepModel::bucket_seconds(Layout layout, double bytes,
                                  const std::string& compression) const {
-  if (layout.ranks == 1) return 0;
+  if (layout.ranks == 1 || !network_.knows(layout.ranks, layout.nodes)) return 0;
   const CompressorCost cost = cost_of(compression, bytes);
   const double coding = coding_seconds(cost, layout.ranks);
   if (is_gathered(compression)) {

@@ -62,6 +62,13 @@ TEST_CASE("a sum hides behind the backward pass and the next forward pass", "[pl
   CHECK(predicted(measured(4e6), in_turn, {2, 2}).exposed_s == Approx(0.006));
 }
 
+TEST_CASE("a group whose network was not measured predicts others without sums", "[planner]") {
+  Measurement measurement = measured(1000);
+  for (auto& time : measurement.network) time.nodes = 1;
+  measurement.points.push_back(dlflow::test::measured_point(2, 2));
+  CHECK(predicted(measurement, {}, {2, 1}).step_s > 0.037);
+}
+
 TEST_CASE("on one node nothing hides a sum", "[planner]") {
   Measurement measurement = measured(1e6);
   for (auto& time : measurement.network) time.nodes = 1;
