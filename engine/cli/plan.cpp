@@ -1,49 +1,37 @@
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <set>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json_fields.h"
+#include "base/not_finite.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/planning.h"
 #include "engine/cli/usage.h"
 #include "engine/cli/workflow_argument.h"
-#include "engine/model/step_kinds.h"
 #include "engine/report/style.h"
 
 namespace dlflow {
 namespace {
 
 using namespace planner;
+using namespace std::chrono_literals;
 
 struct PlanVerb {
   std::shared_ptr<WorkflowArgument> workflow;
   std::string step, profile = default_profile(), measurement;
 };
 
-std::string format_seconds(double seconds) {
-  if (seconds < 1e-3) return print_number("%.0f us", seconds * 1e6);
-  if (seconds < 1) return print_number("%.3g ms", seconds * 1e3);
-  return print_number("%.3g s", seconds);
-}
-
-std::string percent(double share) { return print_number("%.0f%%", share * 100); }
-
-std::string ranks_text(const Prediction& prediction) {
-  return plural(uint64_t(prediction.layout.ranks), "rank");
-}
-
-/// The step that is meant: `name`, or else the only training.
+/// The step `name`, or else the only training.
 const Step& chosen_step(const Workflow& workflow, const std::string& name) {
   std::vector<std::string> trains;
   for (const Step& step : workflow.steps) {
     if (step.name == name) return step;
-    const StepKind* kind = find_step_kind(step.uses);
-    if (kind != nullptr && kind->divides_into_leaves) trains.push_back(step.name);
+    if (is_training(step)) trains.push_back(step.name);
   }
   if (!name.empty()) {
     throw Error(Errc::NotFound, workflow.name + " has no step '" + name + "'" +
@@ -54,33 +42,35 @@ const Step& chosen_step(const Workflow& workflow, const std::string& name) {
   throw UsageError("name the step to plan, one of: " + join(names, ", "));
 }
 
-std::string mark_of(const Advice& advice, size_t i) {
-  if (advice.recommended == i) return "best";
-  if (advice.runner_up == i) return "next";
-  return advice.predictions[i].fits ? "" : "beyond";
-}
-
-std::string prediction_table(const Advice& advice) {
-  std::vector<std::vector<std::string>> rows = {
-      {"RANKS", "NODES", "BATCH", "COMPR.", "STEP", "EXPOSED", "EFF.", "TIME", "CORE-H", ""}};
-  for (size_t i = 0; i < advice.predictions.size(); ++i) {
-    const Prediction& p = advice.predictions[i];
-    rows.push_back(
-        {std::to_string(p.layout.ranks), std::to_string(p.layout.nodes),
-         print_number("%.0f", p.batch), p.compression == "none" ? "-" : p.compression,
-         format_seconds(p.step_s), format_seconds(p.exposed_s), percent(p.efficiency),
-         p.time_s ? format_duration(std::chrono::milliseconds(int64_t(*p.time_s * 1e3))) : "-",
-         p.core_hours ? print_number(*p.core_hours < 100 ? "%.2g" : "%.0f", *p.core_hours) : "-",
-         mark_of(advice, i)});
+/// Takes the epochs to the aim of the step from the newest run of the workflow that reached it, and
+/// the energy of a core where the cluster counts it. Returns a remark about it; empty without an
+/// aim.
+std::string take_earlier_run(Session& session, const std::string& workflow, const Step& step,
+                             MeasuredStep& measured) {
+  if (measured.aim.empty()) return "";
+  std::vector<std::string> runs;
+  for (const RunSummary& run : session.store().runs()) {
+    if (run.workflow == workflow) runs.push_back(run.run);
   }
-  constexpr Align kRight = Align::Right, kLeft = Align::Left;
-  constexpr std::array kAlign = {kRight, kRight, kRight, kLeft,  kRight,
-                                 kRight, kRight, kRight, kRight, kLeft};
-  return columns(rows, kAlign);
+  const auto known = refresh_runs(session, runs, Detail::Usage);
+  for (const std::string& run : runs) {
+    for (const JobRow& job : known.at(run).jobs) {
+      const auto epoch = number_at(job.metrics, "reached_epoch");
+      if (job.step != step.name || !epoch) continue;
+      measured.training.epochs = *epoch;
+      const JobUsage used = job.usage.value_or(JobUsage());
+      const double core_s =
+          std::chrono::duration<double>(used.elapsed.value_or(0ms)).count() * used.cpus;
+      if (core_s > 0) measured.bounds.joules_per_core_s = used.energy_joules.value_or(0) / core_s;
+      return "TIME is until " + measured.aim + ", which run " + run + " reached after " +
+             plural(uint64_t(*epoch), "epoch") + ".";
+    }
+  }
+  return "No earlier run reached " + measured.aim + ", so TIME is for all epochs.";
 }
 
 /// "2026-11-30: 1 rank on 1 node, 2 ranks on 2 nodes"
-std::string what_was_measured(const Measurement& measurement) {
+std::string groups_text(const Measurement& measurement) {
   int64_t at = 0;
   std::set<std::pair<int, int>> groups;
   for (const MeasuredPoint& point : measurement.points) {
@@ -94,140 +84,152 @@ std::string what_was_measured(const Measurement& measurement) {
   return to_rfc3339(Time(std::chrono::seconds(at))).substr(0, 10) + ": " + join(texts, ", ");
 }
 
-/// The results of the planner beside the table.
-struct Findings {
-  double noise_scale = 0;
-  double half_efficiency_ranks = 0;             ///< by Lemma 1; infinite: no limit
-  std::optional<double> servers, sparse_below;  ///< of the recommendation, if it has several ranks
-  std::optional<Prediction> with_less, with_more;  ///< 20 % of the bandwidth
+/// All that the verb prints.
+struct StepPlan {
+  std::string step, measurement, measured;
+  std::vector<Prediction> predictions;
+  std::optional<Prediction> recommended, runner_up, with_less_bandwidth, with_more_bandwidth;
+  std::optional<double> noise_scale = {};
+  double half_efficiency_ranks = 0;       ///< by Lemma 1; infinite: no limit
+  std::optional<int> traffic_ranks = {};  ///< of the recommendation, or the fewest of several
+  std::optional<double> parameter_servers = {}, sparse_below = {};  ///< for traffic_ranks
+  std::vector<std::string> notes = {};
 };
+DLFLOW_DEFINE_FIELDS(StepPlan, step, measurement, measured, predictions, recommended, runner_up,
+                     with_less_bandwidth, with_more_bandwidth, noise_scale, half_efficiency_ranks,
+                     traffic_ranks, parameter_servers, sparse_below, notes)
 
-std::optional<Prediction> prediction_at(const Advice& advice, std::optional<size_t> i) {
-  return i ? std::optional(advice.predictions[*i]) : std::nullopt;
-}
-
-std::optional<Prediction> recommended_of(const Advice& advice) {
-  return prediction_at(advice, advice.recommended);
-}
-
-/// The group that traffic is judged for: the recommendation, or the smallest with several ranks.
-const Prediction* with_traffic(const Advice& advice) {
-  if (advice.recommended && advice.predictions[*advice.recommended].layout.ranks > 1) {
-    return &advice.predictions[*advice.recommended];
-  }
-  const auto several = std::ranges::find_if(advice.predictions,
-                                            [](const Prediction& p) { return p.layout.ranks > 1; });
-  return several == advice.predictions.end() ? nullptr : &*several;
-}
-
-Findings findings_of(const MeasuredStep& step, const Advice& advice) {
-  const Network network(step.measurement.network);
-  const StepModel model(step.measurement, network, step.training);
-  const StepTime one = model.predict({1, 1}, model.own_batch(1), step.training.compression);
-  Findings findings;
-  findings.noise_scale = model.noise_scale();
-  findings.half_efficiency_ranks =
-      lemma1_ranks((one.step_s - one.compute_s) / one.compute_s, kLeastEfficiency);
-  findings.with_less = recommended_of(advice_for(step, 0.8));
-  findings.with_more = recommended_of(advice_for(step, 1.2));
-  const Prediction* group = with_traffic(advice);
-  if (group == nullptr) return findings;
-  const auto [ranks, nodes] = group->layout;
-  const double bytes = model.gradient_bytes();
-  const AlphaBeta link = network.link(nodes);
+void judge_traffic(StepPlan& plan, const StepModel& model) {
+  const auto several = [](const Prediction& p) { return p.ranks > 1; };
+  const auto found = std::ranges::find_if(plan.predictions, several);
+  if (found == plan.predictions.end()) return;
+  const Prediction& group =
+      plan.recommended && several(*plan.recommended) ? *plan.recommended : *found;
+  const double bytes = model.measurement().parameters_bytes;
+  const AlphaBeta link = model.network().link(group.nodes);
+  plan.traffic_ranks = group.ranks;
   if (link.beta > 0) {
-    findings.servers =
-        lemma2_servers(bytes, ranks, 1 / link.beta, group->step_s - group->exposed_s);
+    plan.parameter_servers =
+        lemma2_servers(bytes, group.ranks, 1 / link.beta, group.step_s - group.exposed_s);
   }
-  findings.sparse_below =
-      sparse_crossover(link, ranks, bytes, network.allreduce(ranks, nodes, bytes));
-  return findings;
+  const double dense_s = model.network().allreduce(group.ranks, group.nodes, bytes);
+  plan.sparse_below = sparse_crossover(link, group.ranks, bytes, dense_s);
 }
 
-bool is_same(const std::optional<Prediction>& a, const std::optional<Prediction>& b) {
-  return a.has_value() == b.has_value() && (!a || (a->layout == b->layout && a->batch == b->batch));
+StepPlan plan_of_step(const Step& step, const MeasuredStep& measured) {
+  const StepModel model(measured.measurement, measured.training);
+  const StepTime one = model.predict({1, 1}, model.own_batch(1), measured.training.compression);
+  const Advice advice = advice_for(measured);
+  StepPlan plan = {.step = step.name,
+                   .measurement = measured.file.string(),
+                   .measured = groups_text(measured.measurement),
+                   .predictions = advice.predictions,
+                   .recommended = advice.recommended,
+                   .runner_up = advice.runner_up,
+                   .with_less_bandwidth = advice_for(measured, 0.8).recommended,
+                   .with_more_bandwidth = advice_for(measured, 1.2).recommended};
+  if (model.noise_scale() > 0) plan.noise_scale = model.noise_scale();
+  plan.half_efficiency_ranks =
+      lemma1_ranks((one.step_s - one.compute_s) / one.compute_s, kLeastEfficiency);
+  judge_traffic(plan, model);
+  return plan;
 }
 
-std::string change_text(const std::optional<Prediction>& changed,
-                        const std::optional<Prediction>& now) {
-  if (is_same(changed, now)) return "the same";
-  if (!changed) return "none";
-  return ranks_text(*changed) + ", batch " + print_number("%.0f", changed->batch);
+std::string seconds_text(double seconds) {
+  if (seconds < 1e-3) return print_number("%.0f us", seconds * 1e6);
+  if (seconds < 1) return print_number("%.3g ms", seconds * 1e3);
+  return print_number("%.3g s", seconds);
 }
 
-std::string recommendation_text(const Advice& advice) {
-  const auto text_of = [&](size_t i) {
-    const Prediction& p = advice.predictions[i];
-    return ranks_text(p) + " on " + plural(uint64_t(p.layout.nodes), "node") + ", batch " +
-           print_number("%.0f", p.batch);
+std::string mark_of(const StepPlan& plan, const Prediction& row) {
+  if (row == plan.recommended) return "best";
+  if (row == plan.runner_up) return "next";
+  return row.fits ? "" : "beyond";
+}
+
+/// Whether it is of the workflow's own compression, or the fastest other one for its ranks.
+bool is_shown(const std::vector<Prediction>& rows, const Prediction& row) {
+  const std::string& own = rows.front().compression;
+  return row.compression == own || std::ranges::none_of(rows, [&](const Prediction& other) {
+           return other.compression != own && other.ranks == row.ranks &&
+                  other.nodes == row.nodes && other.step_s < row.step_s;
+         });
+}
+
+std::string prediction_table(const StepPlan& plan) {
+  std::vector<std::vector<std::string>> rows = {
+      {"RANKS", "NODES", "BATCH", "COMPR.", "STEP", "EXPOSED", "EFF.", "TIME", "CORE-H", ""}};
+  for (const Prediction& p : plan.predictions) {
+    if (!is_shown(plan.predictions, p)) continue;
+    rows.push_back(
+        {std::to_string(p.ranks), std::to_string(p.nodes), print_number("%.0f", p.batch),
+         p.compression == "none" ? "-" : p.compression, seconds_text(p.step_s),
+         seconds_text(p.exposed_s), print_number("%.0f%%", 100 * p.efficiency),
+         p.time_s ? format_duration(std::chrono::milliseconds(int64_t(*p.time_s * 1e3))) : "-",
+         p.core_hours ? print_number(*p.core_hours < 100 ? "%.2g" : "%.0f", *p.core_hours) : "-",
+         mark_of(plan, p)});
+  }
+  std::vector<Align> align(rows.front().size(), Align::Right);
+  align[3] = align.back() = Align::Left;
+  return columns(rows, align);
+}
+
+/// "4 ranks on 2 nodes, batch 128"
+std::string place_text(const std::optional<Prediction>& p) {
+  if (!p) return "none";
+  return plural(uint64_t(p->ranks), "rank") + " on " + plural(uint64_t(p->nodes), "node") +
+         print_number(", batch %.0f", p->batch);
+}
+
+std::vector<std::string> remarks(const StepPlan& plan) {
+  const std::string now = place_text(plan.recommended);
+  const auto change = [&](const std::optional<Prediction>& other) {
+    return place_text(other) == now ? "the same" : place_text(other);
   };
-  if (!advice.recommended) return "Recommended: none, no row within the limits is half efficient.";
-  return "Recommended: " + text_of(*advice.recommended) + ", " +
-         format_seconds(advice.predictions[*advice.recommended].step_s) + " a step" +
-         (advice.runner_up ? "; runner-up: " + text_of(*advice.runner_up) : "") + ".";
-}
-
-std::vector<std::string> remarks(const MeasuredStep& step, const Advice& advice,
-                                 const Findings& findings) {
-  std::vector<std::string> lines = {recommendation_text(advice),
-                                    "Measured " + what_was_measured(step.measurement) + "."};
-  if (!step.is_of_model) lines.push_back("The measurement is of another model or precision.");
-  lines.push_back(
-      findings.noise_scale > 0
-          ? "Noise scale of the gradient: " + print_number("%.0f", findings.noise_scale) +
-                " samples; batches beyond it need more samples for the same loss."
-          : "The noise scale was not measured, so other batches are not predicted.");
-  if (const Prediction* group = with_traffic(advice)) {
-    std::string line = "On " + ranks_text(*group) + ": ";
-    if (findings.servers) {
-      line += plural(uint64_t(*findings.servers), "parameter server") + " would hide the traffic; ";
-    }
-    line += "top-k is shorter than the dense sum below " +
-            print_number("%.2g %%", 100 * findings.sparse_below.value_or(0)) +
-            " of the gradient, its selection aside.";
-    lines.push_back(line);
+  std::vector<std::string> lines = {
+      plan.recommended
+          ? "Recommended: " + now + ", " + seconds_text(plan.recommended->step_s) + " a step" +
+                (plan.runner_up ? "; runner-up: " + place_text(plan.runner_up) : "") + "."
+          : "Recommended: none, no row within the limits is half efficient.",
+      "Measured " + plan.measured + "."};
+  lines.insert(lines.end(), plan.notes.begin(), plan.notes.end());
+  lines.push_back(plan.noise_scale
+                      ? print_number("Noise scale of the gradient: %.0f", *plan.noise_scale) +
+                            " samples; batches beyond it need more samples for the same loss."
+                      : "The noise scale was not measured, so other batches are not predicted.");
+  if (plan.traffic_ranks) {
+    const double servers = plan.parameter_servers.value_or(1);
+    lines.push_back("On " + plural(uint64_t(*plan.traffic_ranks), "rank") + ": " +
+                    plural(uint64_t(servers), "parameter server") +
+                    " would hide the traffic; top-k is shorter than the dense sum below " +
+                    print_number("%.2g %%", 100 * plan.sparse_below.value_or(0)) +
+                    " of the gradient, its selection aside.");
   }
-  const auto now = recommended_of(advice);
-  lines.push_back(
-      "Recommendation with 20 % less bandwidth: " + change_text(findings.with_less, now) +
-      "; with 20 % more: " + change_text(findings.with_more, now) + ".");
+  lines.push_back("Recommendation with 20 % less bandwidth: " + change(plan.with_less_bandwidth) +
+                  "; with 20 % more: " + change(plan.with_more_bandwidth) + ".");
   return lines;
-}
-
-Json prediction_json(const std::optional<Prediction>& p) { return p ? to_json(*p) : Json(); }
-
-Json plan_json(const Step& step, const MeasuredStep& measured, const Advice& advice,
-               const Findings& findings) {
-  Json predictions = Json::array();
-  for (const Prediction& p : advice.predictions) predictions.push_back(to_json(p));
-  const auto or_none = [](const std::optional<double>& value) {
-    return value ? Json(*value) : Json();
-  };
-  return {{"step", step.name},
-          {"measurement", measured.file.string()},
-          {"predictions", std::move(predictions)},
-          {"recommended", prediction_json(recommended_of(advice))},
-          {"runner_up", prediction_json(prediction_at(advice, advice.runner_up))},
-          {"noise_scale", findings.noise_scale > 0 ? Json(findings.noise_scale) : Json()},
-          {"half_efficiency_ranks", findings.half_efficiency_ranks},  // infinite: null
-          {"parameter_servers", or_none(findings.servers)},
-          {"sparse_below", or_none(findings.sparse_below)},
-          {"with_less_bandwidth", prediction_json(findings.with_less)},
-          {"with_more_bandwidth", prediction_json(findings.with_more)}};
 }
 
 void show_advice(Session& session, const PlanVerb& verb) {
   const Workflow workflow = verb.workflow->read();
   const Step& step = chosen_step(workflow, verb.step);
-  const MeasuredStep measured =
+  MeasuredStep measured =
       measured_step(workflow, step, load_profile(verb.profile), verb.measurement);
-  const Advice advice = advice_for(measured);
-  const Findings findings = findings_of(measured, advice);
-  if (session.json) return print_json(plan_json(step, measured, advice, findings));
-  std::fputs(prediction_table(advice).c_str(), stdout);
+  const std::string earlier = take_earlier_run(session, workflow.name, step, measured);
+  StepPlan plan = plan_of_step(step, measured);
+  if (!measured.is_of_model) {
+    plan.notes.emplace_back("The measurement is of another model or precision.");
+  }
+  if (!earlier.empty()) plan.notes.push_back(earlier);
+  if (plan.recommended && plan.recommended->energy_j) {
+    const double kwh = *plan.recommended->energy_j / 3.6e6;
+    plan.notes.push_back(print_number("As recommended it takes %.3g kWh.", kwh));
+  }
+  if (session.json) return print_json(json_of(plan));
+  std::fputs(prediction_table(plan).c_str(), stdout);
   if (session.quiet) return;
   std::putchar('\n');
-  for (const std::string& remark : remarks(measured, advice, findings)) {
+  for (const std::string& remark : remarks(plan)) {
     for (const std::string& line : wrap(escaped(remark), 80)) std::printf("%s\n", line.c_str());
   }
   std::printf("Measurement: %s\n", escaped(measured.file.string()).c_str());

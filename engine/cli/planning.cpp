@@ -7,6 +7,7 @@
 #include "base/cores.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/leaves.h"
 #include "base/not_finite.h"
 #include "base/parse_json.h"
@@ -18,9 +19,6 @@
 #include "engine/model/train_with.h"
 #include "engine/plan/graph.h"
 #include "engine/plan/layout.h"
-#include "runtime/data/dataset.h"
-#include "runtime/nn/model.h"
-#include "runtime/settings/train_settings.h"
 
 namespace dlflow {
 namespace {
@@ -28,77 +26,44 @@ namespace {
 namespace fs = std::filesystem;
 using namespace planner;
 
-/// `with:` and `resources:` of the first element, as far as they are known.
-struct FirstElement {
-  Json with, resources;
-};
-
-FirstElement first_element(const Workflow& workflow, const Step& step) {
+/// `with:` or `resources:` of the first element, as far as they are known.
+Json of_first_element(const Workflow& workflow, const Step& step, const Template& part) {
   const std::vector<Json> elements = matrix_elements(step.matrix);
   Context known;
   known.params = &workflow.params;
   if (!has_open_axis(step.matrix) && !elements.empty()) known.matrix = &elements.front();
-  return {step.with.evaluate_known(known), step.resources.evaluate_known(known)};
+  return part.evaluate_known(known);
 }
 
-std::string word_of(const Json& object, const char* part, const char* key, const char* otherwise) {
-  const Json inner = object.is_object() ? object.value(part, Json()) : Json();
-  const Json value = inner.is_object() ? inner.value(key, Json()) : Json();
-  return value.is_string() ? value.get<std::string>() : otherwise;
+std::string text_at(const Json& with, const char* pointer, const std::string& otherwise) {
+  const Json::json_pointer place(pointer);
+  const bool is_text = with.contains(place) && with.at(place).is_string();
+  return is_text ? with.at(place).get<std::string>() : otherwise;
 }
 
-/// The file that `key` of `with` names, below the workflow's folder; empty if only a run can tell.
-fs::path known_place(const Workflow& workflow, const Json& with, const std::string& key) {
-  const Json value = with.is_object() && !key.empty() ? with.value(key, Json()) : Json();
-  if (!value.is_string() || value.get_ref<const std::string&>().find("${{") != std::string::npos) {
-    return {};
-  }
-  const fs::path place = fs::absolute(workflow.file).parent_path() / value.get<std::string>();
-  std::error_code none;
-  return fs::exists(place, none) ? place : fs::path();
+Json part_of(const Json& with, const char* key) {
+  return with.is_object() ? with.value(key, Json()) : Json();
 }
 
-/// The hashes by which a measurement of the step may name its model: SHA-256 of the model's text,
-/// or of each input of a command. Empty: only a run can tell.
+/// The SHA-256 hashes by which a measurement may name the step's model: of its file, or of each
+/// input of a command. Empty if the files exist only during a run.
 std::set<std::string> models_of(const Workflow& workflow, const Step& step, const Json& with) {
-  std::set<std::string> hashes;
+  std::vector<std::string> files = step.inputs;
   if (const StepKind* kind = find_step_kind(step.uses)) {
-    const fs::path file = known_place(workflow, with, kind->model);
-    if (file.empty()) return hashes;
-    const std::string text = read_file(file);
-    return {sha256_hex(text), sha256_hex(runtime::parse_model(text, file.string()).text)};
+    files = {text_at(with, ("/" + kind->model).c_str(), "")};
   }
-  for (const std::string& input : step.inputs) {
-    const fs::path file = fs::absolute(workflow.file).parent_path() / input;
+  std::set<std::string> hashes;
+  for (const std::string& name : files) {
+    const fs::path file = fs::absolute(workflow.file).parent_path() / name;
     std::error_code none;
     if (fs::is_regular_file(file, none)) hashes.insert(sha256_hex(read_file(file)));
   }
   return hashes;
 }
 
-/// Samples of an epoch; 0 if the data set is made in a run.
-double samples_of(const Workflow& workflow, const Step& step, const Json& with) {
-  const StepKind* kind = find_step_kind(step.uses);
-  const fs::path folder = kind == nullptr ? fs::path() : known_place(workflow, with, kind->data);
-  if (folder.empty()) return 0;
-  try {
-    const auto data =
-        runtime::open_dataset(folder, runtime::Split::Train, runtime::Proof::Structure);
-    const size_t held_out =
-        data.num_validation > 0
-            ? data.num_validation
-            : runtime::validation_samples(runtime::parse_train_settings(with), data.size());
-    return double(data.size() - held_out);
-  } catch (const std::exception&) {  // which `validate` and the job tell
-    return 0;
-  }
-}
-
-Training training_of(const Workflow& workflow, const Step& step, const Json& with,
-                     const Measurement& measurement) {
+Training training_of(const Step& step, const Json& with, const Measurement& measurement) {
   Training training;
-  training.samples =
-      measurement.samples > 0 ? measurement.samples : samples_of(workflow, step, with);
+  training.samples = measurement.samples;
   if (step.uses.empty()) {  // a script: as its measurement says
     training.exact = measurement.points.front().mode == "exact";
     training.per_rank = true;
@@ -106,15 +71,14 @@ Training training_of(const Workflow& workflow, const Step& step, const Json& wit
   }
   training.exact = trains_exactly(with);
   training.per_rank = with.contains("batch_per_rank");
-  training.batch = (training.per_rank ? number_at(with, "batch_per_rank").value_or(0)
-                                      : number_at(with, "batch").value_or(LeafSettings{}.batch)) *
-                   number_at(with, "accumulate").value_or(1);
+  const double batch = training.per_rank ? number_at(with, "batch_per_rank").value_or(0)
+                                         : number_at(with, "batch").value_or(LeafSettings{}.batch);
+  training.batch = batch * number_at(with, "accumulate").value_or(1);
   training.epochs = number_at(with, "epochs").value_or(0);
-  const std::string wire = word_of(with, "gradients", "wire", "fp32");
-  training.compression =
-      word_of(with, "gradients", "compression", wire == "fp32" ? "none" : wire.c_str());
-  const Json gradients = with.value("gradients", Json::object());
-  training.priority = !gradients.is_object() || gradients.value("priority", Json(true)) == true;
+  const std::string wire = text_at(with, "/gradients/wire", "fp32");
+  training.compression = text_at(with, "/gradients/compression", wire == "fp32" ? "none" : wire);
+  const Json gradients = part_of(with, "gradients");
+  training.priority = part_of(gradients, "priority") != false;
   training.density = number_at(gradients, "density").value_or(training.density);
   return training;
 }
@@ -132,33 +96,30 @@ int ranks_of_node(const Json& resources, const Profile& profile) {
   return ranks;
 }
 
-void add_candidate(std::vector<PlannedLayout>& all, const PlannedLayout& one) {
-  const auto is_same = [&](const PlannedLayout& other) { return other.layout == one.layout; };
-  if (std::ranges::none_of(all, is_same)) all.push_back(one);
-}
-
 /// Powers of two and what was measured, laid out as the profile does and as was measured, up to
 /// four times the ranks that were measured or to the limit.
-std::vector<PlannedLayout> candidates_of(const Json& resources, const Profile& profile,
-                                         const StepModel& model, const Measurement& measurement) {
+std::vector<Layout> candidates_of(const Json& resources, const Profile& profile,
+                                  const StepModel& model) {
   const bool is_local = !has_batch_system(profile);
   const int per_node = ranks_of_node(resources, profile);
   const int limit = is_local ? per_node : profile.limits.nodes * per_node;
-  int measured = 1;
-  for (const MeasuredPoint& point : measurement.points) measured = std::max(measured, point.ranks);
   const int working = model.most_ranks() > 0 ? model.most_ranks() : INT_MAX;
   constexpr int kBeyond = 4, kMost = 1024;
-  const int most = std::min(kMost, std::max(limit, kBeyond * measured));
+  int most = limit;
+  std::set<int> measured;  // ranks on a node, of groups of several nodes
+  for (const MeasuredPoint& point : model.measurement().points) {
+    most = std::max(most, kBeyond * point.ranks);
+    if (point.nodes > 1) measured.insert(point.ranks / point.nodes);
+  }
+  most = std::min(most, kMost);
   std::set<int> ranks = {most};
   for (int p = 1; p <= most; p *= 2) ranks.insert(p);
-  std::vector<PlannedLayout> all;
+  std::vector<Layout> all;
   for (const int p : ranks) {
     const int nodes = is_local ? 1 : per_node == 0 ? p : (p + per_node - 1) / per_node;
-    add_candidate(all, {{p, nodes}, (limit == 0 || p <= limit) && p <= working});
-    for (const MeasuredPoint& point : measurement.points) {
-      const int together = point.ranks / point.nodes;
-      if (point.nodes == 1 || p % together != 0) continue;
-      add_candidate(all, {{p, p / together}, false});
+    all.push_back({p, nodes, (limit == 0 || p <= limit) && p <= working});
+    for (const int together : measured) {
+      if (p % together == 0 && p / together != nodes) all.push_back({p, p / together, false});
     }
   }
   return all;
@@ -188,16 +149,22 @@ Profile class_of_step(const Step& step, const Profile& profile) {
 
 }  // namespace
 
+bool is_training(const Step& step) {
+  const StepKind* kind = find_step_kind(step.uses);
+  return kind != nullptr && kind->divides_into_leaves;
+}
+
 MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Profile& profile,
                            const fs::path& file) {
-  const auto [with, resources] = first_element(workflow, step);
-  const Profile place = class_of_step(step, profile);
   const fs::path cache = cache_directory(profile);
   const std::vector<fs::path> files =
       file.empty() ? measurement_files(cache, step.name) : std::vector{file};
   if (files.empty()) throw_unmeasured(workflow, step, cache, false);
+  const Json with = of_first_element(workflow, step, step.with);
+  const Json resources = of_first_element(workflow, step, step.resources);
+  const Profile place = class_of_step(step, profile);
   const std::set<std::string> models = models_of(workflow, step, with);
-  const std::string compute = word_of(with, "precision", "compute", "fp32");
+  const std::string compute = text_at(with, "/precision/compute", "fp32");
   for (const fs::path& candidate : files) {
     MeasuredStep found;
     found.measurement = measurement_from_json(read_json_file(candidate), candidate.string());
@@ -205,23 +172,22 @@ MeasuredStep measured_step(const Workflow& workflow, const Step& step, const Pro
                         (step.uses.empty() || found.measurement.compute == compute);
     if (file.empty() && !found.is_of_model) continue;
     found.file = candidate;
-    found.training = training_of(workflow, step, with, found.measurement);
+    found.training = training_of(step, with, found.measurement);
+    const auto reach = number_at(part_of(with, "stop_early"), "reach");
+    if (reach) found.aim = text_at(with, "/stop_early/metric", "") + print_number(" %g", *reach);
     found.bounds.cpus_per_rank = int(number_at(resources, "cpus_per_rank").value_or(1));
     found.bounds.node_memory_bytes =
         double(has_batch_system(profile) ? place.node.memory_bytes : profile.memory_bytes);
-    const Network network(found.measurement.network);
-    const StepModel model(found.measurement, network, found.training);
-    found.candidates = candidates_of(resources, place, model, found.measurement);
+    const StepModel model(found.measurement, found.training);
+    found.candidates = candidates_of(resources, place, model);
     return found;
   }
   throw_unmeasured(workflow, step, cache, true);
 }
 
-Advice advice_for(const MeasuredStep& step, double bandwidth, bool only_own_batch) {
-  const Network network = Network(step.measurement.network).with_bandwidth(bandwidth);
-  Bounds bounds = step.bounds;
-  bounds.only_own_batch = only_own_batch;
-  return advise(StepModel(step.measurement, network, step.training), step.candidates, bounds);
+Advice advice_for(const MeasuredStep& step, double bandwidth) {
+  const StepModel model(step.measurement, step.training, bandwidth);
+  return advise(model, step.candidates, step.bounds);
 }
 
 std::map<std::string, int> automatic_ranks(const Workflow& workflow, const Profile& profile,
@@ -231,16 +197,17 @@ std::map<std::string, int> automatic_ranks(const Workflow& workflow, const Profi
       until.empty() ? std::vector<bool>(workflow.steps.size(), true) : needed_for(workflow, until);
   for (size_t i = 0; i < workflow.steps.size(); ++i) {
     const Step& step = workflow.steps[i];
-    const Json asked = first_element(workflow, step).resources;
-    const bool is_automatic = asked.is_object() && asked.value("ranks", Json()) == kAutomaticRanks;
-    if (!wanted[i] || !is_automatic) continue;
-    const Advice advice = advice_for(measured_step(workflow, step, profile), 1, true);
+    const Json asked = of_first_element(workflow, step, step.resources);
+    if (!wanted[i] || part_of(asked, "ranks") != kAutomaticRanks) continue;
+    MeasuredStep measured = measured_step(workflow, step, profile);
+    measured.bounds.only_own_batch = true;
+    const Advice advice = advice_for(measured);
     if (!advice.recommended) {
       throw_at(workflow, step.location_of("resources.ranks"),
                "step '" + step.name + "': no number of ranks fits; `dlflow plan " +
                    shell_quote(workflow.file) + " " + step.name + "` shows why");
     }
-    ranks[step.name] = advice.predictions[*advice.recommended].layout.ranks;
+    ranks[step.name] = advice.recommended->ranks;
   }
   return ranks;
 }
@@ -254,41 +221,26 @@ std::string automatic_lines(const std::map<std::string, int>& ranks) {
   return text;
 }
 
-Json to_json(const Prediction& p) {
-  return {{"ranks", p.layout.ranks},
-          {"nodes", p.layout.nodes},
-          {"batch", p.batch},
-          {"compression", p.compression},
-          {"step_s", p.step_s},
-          {"exposed_s", p.exposed_s},
-          {"efficiency", p.efficiency},
-          {"time_s", p.time_s ? Json(*p.time_s) : Json()},
-          {"core_hours", p.core_hours ? Json(*p.core_hours) : Json()},
-          {"fits", p.fits}};
-}
-
 Json predictions_of(const Workflow& workflow, const Profile& profile,
                     const std::map<std::string, int>& automatic) {
   Json predictions = Json::object();
   for (const Step& step : workflow.steps) {
-    const StepKind* kind = find_step_kind(step.uses);
-    const bool is_training = kind != nullptr && kind->divides_into_leaves;
-    if (!is_training || !step.matrix.empty()) continue;
+    if (!is_training(step) || !step.matrix.empty()) continue;
     try {
       MeasuredStep measured = measured_step(workflow, step, profile);
-      Json asked = first_element(workflow, step).resources;
+      Json asked = of_first_element(workflow, step, step.resources);
       if (const auto found = automatic.find(step.name); found != automatic.end()) {
         asked["ranks"] = found->second;
       }
       const Resources resources = resources_from_json(asked);
       const int nodes =
           has_batch_system(profile) ? num_nodes(resources, class_of_step(step, profile)) : 1;
-      measured.candidates = {{{resources.ranks, std::max(1, nodes)}, true}};
-      const Advice advice = advice_for(measured, 1, true);
+      measured.candidates = {{resources.ranks, std::max(1, nodes)}};
+      const Advice advice = advice_for(measured);
       if (!advice.predictions.empty()) {
-        predictions[step.name] = to_json(advice.predictions.front());
+        predictions[step.name] = json_of(advice.predictions.front());
       }
-    } catch (const Error&) {  // not measured, or by a file that `dlflow plan` refuses
+    } catch (const Error&) {  // not measured, or in a file that `dlflow plan` refuses
     }
   }
   return predictions;

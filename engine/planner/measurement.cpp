@@ -13,14 +13,14 @@ namespace dlflow::planner {
 constexpr const char* kFormat = "dlflow measurement 1";
 
 DLFLOW_DEFINE_FIELDS(MeasuredBucket, bytes, ready_s)
+DLFLOW_DEFINE_FIELDS(MeasuredLayer, name, gradient_bytes)
+DLFLOW_DEFINE_FIELDS(CompressorCost, method, bytes, message_bytes, encode_s, decode_s)
 
 template <class Archive>
 void list_fields(Archive& archive, NetworkTime& value) {
   DLFLOW_FIELDS(ranks, nodes, bytes, seconds);
   DLFLOW_FIELDS_IF_THERE(algorithm);
 }
-
-DLFLOW_DEFINE_FIELDS(MeasuredLayer, name, gradient_bytes)
 
 template <class Archive>
 void list_fields(Archive& archive, MeasuredPoint& value) {
@@ -33,7 +33,7 @@ void list_fields(Archive& archive, MeasuredPoint& value) {
 template <class Archive>
 void list_fields(Archive& archive, Measurement& value) {
   DLFLOW_FIELDS(model, compute, points, network);
-  DLFLOW_FIELDS_IF_THERE(parameters_bytes, samples, layers);
+  DLFLOW_FIELDS_IF_THERE(parameters_bytes, samples, layers, compressors, core_share, core_period_s);
 }
 
 namespace {
@@ -44,32 +44,37 @@ void require(bool holds, const std::string& what, const std::string& problem) {
 
 bool is_time(double seconds) { return std::isfinite(seconds) && seconds >= 0; }
 
-void check_point(const MeasuredPoint& point, size_t num_layers, const std::string& what) {
-  require(point.ranks >= 1 && point.nodes >= 1 && point.nodes <= point.ranks, what,
-          "a point has no ranks, or fewer than nodes");
-  require(is_time(point.step_s) && point.step_s > 0, what, "a point has no step time");
-  require(point.batch >= 0 && point.leaves_per_rank >= 1, what, "a point has no samples");
-  for (const auto* times : {&point.forward_s, &point.backward_s}) {
-    require(times->size() == num_layers, what,
-            "a point has the times of " + std::to_string(times->size()) +
-                " layers, the model has " + std::to_string(num_layers));
-    require(std::ranges::all_of(*times, is_time), what, "a layer's time is no time");
-  }
-}
-
 void check_measurement(const Measurement& measurement, const std::string& what) {
+  const size_t layers = measurement.layers.size();
   require(!measurement.points.empty(), what, "it has no points");
   for (const MeasuredPoint& point : measurement.points) {
-    check_point(point, measurement.layers.size(), what);
+    require(point.ranks >= 1 && point.nodes >= 1 && point.nodes <= point.ranks, what,
+            "a point has no ranks, or fewer than nodes");
+    require(is_time(point.step_s) && point.step_s > 0, what, "a point has no step time");
+    require(point.batch >= 0 && point.leaves_per_rank >= 1, what, "a point has no samples");
+    for (const auto* times : {&point.forward_s, &point.backward_s}) {
+      require(times->size() == layers, what,
+              "a point has the times of " + std::to_string(times->size()) +
+                  " layers, the model has " + std::to_string(layers));
+      require(std::ranges::all_of(*times, is_time), what, "a layer's time is no time");
+    }
   }
   for (const NetworkTime& time : measurement.network) {
     require(time.ranks >= 2 && time.nodes >= 1 && time.nodes <= time.ranks && time.bytes > 0 &&
                 is_time(time.seconds) && time.seconds > 0,
             what, "a time of the network has no ranks, bytes or seconds");
   }
+  require(measurement.core_share > 0 && measurement.core_share <= 1 &&
+              is_time(measurement.core_period_s),
+          what, "its quota is no share of a core");
+  for (const CompressorCost& cost : measurement.compressors) {
+    require(cost.bytes > 0 && cost.message_bytes > 0 && is_time(cost.encode_s) &&
+                is_time(cost.decode_s),
+            what, "a compression has no bytes or seconds");
+  }
 }
 
-/// A null is a field that is not there: what a script cannot tell.
+/// A null is a missing field: scripts do not measure all of them.
 void remove_nulls(Json& json) {
   if (json.is_object()) {
     for (auto field = json.begin(); field != json.end();) {
@@ -80,7 +85,7 @@ void remove_nulls(Json& json) {
   for (Json& part : json) remove_nulls(part);
 }
 
-/// Of a script nobody knows the samples: each rank has one share.
+/// The samples of a script are not measured: each rank has one share.
 void fill_in(MeasuredPoint& point, bool has_layers) {
   if (!has_layers) {
     point.forward_s = {0};

@@ -17,7 +17,7 @@ struct MeasuredLayer {
   double gradient_bytes = 0;
 };
 
-/// An all-reduce of a step, in the order of their starts.
+/// An all-reduce of a step; they are in the order in which they start.
 struct MeasuredBucket {
   double bytes = 0, ready_s = 0;  ///< ready: from the start of the step
 };
@@ -37,23 +37,32 @@ struct MeasuredPoint {
   std::vector<MeasuredBucket> buckets;
 };
 
-/// An all-reduce of so many bytes.
+/// The time of an all-reduce.
 struct NetworkTime {
   int ranks = 2, nodes = 1;
   std::string algorithm;
   double bytes = 0, seconds = 0;
 };
 
+/// The message of a method of compression for `bytes` of gradients, and its cost.
+struct CompressorCost {
+  std::string method;
+  double bytes = 1, message_bytes = 1;
+  double encode_s = 0, decode_s = 0;  ///< decode: of one message
+};
+
 struct Measurement {
   std::string model, compute;
   double parameters_bytes = 0;
-  double samples = 0;  ///< of an epoch; 0: not known
+  double samples = 0;                        ///< of an epoch; 0: not known
+  double core_share = 1, core_period_s = 0;  ///< of a rank's cores, by the quota of its cgroup
   std::vector<MeasuredLayer> layers;
   std::vector<MeasuredPoint> points;
   std::vector<NetworkTime> network;
+  std::vector<CompressorCost> compressors;
 };
 
-/// Throws Error{Corrupt} that begins with `what`, the name of the file.
+/// Throws Error{Corrupt}, which begins with `what`, the name of the file.
 Measurement measurement_from_json(Json json, const std::string& what);
 
 /// The measurements CACHE/measurements/STEP-*.json, the newest file first.

@@ -16,36 +16,39 @@ namespace dlflow::planner {
 /// Perf. Comp. Appl. 19 (2005), 49-66.
 AlphaBeta allreduce_terms(std::string_view algorithm, int ranks, double bytes);
 
-/// All-reduces on a cluster: as measured, and beyond that by alpha and beta of each level.
+/// All-reduces on a cluster: measured times, and beyond them alpha and beta of each level.
 class Network {
  public:
-  explicit Network(const std::vector<NetworkTime>& times);
+  /// \param bandwidth  of the slowest level, over the one that was measured
+  explicit Network(const std::vector<NetworkTime>& times, double bandwidth = 1);
 
-  /// Whether something was measured on the level that these ranks use: one node, or several.
-  bool knows(int ranks, int nodes) const;
+  /// Whether the level that these ranks use was measured: one node, or several.
+  bool knows(int ranks, int nodes) const { return ranks == 1 || has_level_[nodes > 1]; }
 
-  /// Seconds of an all-reduce. Ranks that were measured: between two sizes by a line. Others: the
-  /// time of the nearest group, times the ratio that the formulas give. knows() must hold.
+  /// Seconds of an all-reduce. Ranks that were measured: by a line between two sizes. Others: the
+  /// time of the nearest group, times the ratio that the formulas give for the algorithm that each
+  /// group takes. knows() must hold.
   double allreduce(int ranks, int nodes, double bytes) const;
 
-  /// Alpha and beta of the slowest level that these ranks use, with the bandwidth now assumed.
-  AlphaBeta link(int nodes) const;
+  /// The messages of an all-reduce that follow each other, beyond those of the nearest group.
+  double further_rounds(int ranks, int nodes, double bytes) const;
 
-  /// The same network with that factor of bandwidth on its slowest level.
-  Network with_bandwidth(double factor) const;
+  /// Alpha and beta of the slowest level that these ranks use.
+  AlphaBeta link(int nodes) const;
 
  private:
   using Group = std::pair<int, int>;  ///< ranks, nodes
 
-  AlphaBeta fit_level(bool several_nodes) const;
-  double cost(std::string_view algorithm, Group group, double bytes, double factor) const;
+  AlphaBeta fit_level(const std::vector<NetworkTime>& times, bool several_nodes) const;
+  AlphaBeta terms(std::string_view way, Group group, double bytes) const;
+  double cost(std::string_view way, Group group, double bytes, AlphaBeta outer) const;
+  int ranks_that_share(Group group) const;
   const Group& nearest(Group group) const;
 
-  std::vector<NetworkTime> times_;
   std::map<Group, std::map<double, NetworkTime>> groups_;  ///< the fastest by size
   bool has_level_[2] = {};                                 ///< one node, several
   AlphaBeta levels_[2];
-  double bandwidth_ = 1;
+  double bandwidth_;
 };
 
 }  // namespace dlflow::planner

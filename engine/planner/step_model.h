@@ -1,12 +1,10 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "engine/planner/measurement.h"
 #include "engine/planner/network.h"
-#include "engine/planner/replay.h"
 
 namespace dlflow::planner {
 
@@ -23,13 +21,15 @@ struct Training {
 
 struct Layout {
   int ranks = 1, nodes = 1;
-  bool operator==(const Layout&) const = default;
+  bool fits = true;  ///< within the limits of the profile, and laid out as it does
 };
 
 struct StepTime {
   double step_s = 0, exposed_s = 0;  ///< exposed: communication that nothing hides
   double compute_s = 0;
   double memory_bytes = 0;  ///< of a rank
+  double wire_bytes = 0;    ///< that a rank makes of its gradients: message or all of them
+  double coding_s = 0;      ///< encoding and decoding, part of exposed_s unless hidden
 };
 
 /// Predicts the time of a step: a line t0 + t1 * samples for each layer, buckets in reverse layer
@@ -37,9 +37,11 @@ struct StepTime {
 /// measured group is to its own prediction, so that a measured group is predicted as it was.
 class StepModel {
  public:
-  /// Both must outlive this. `training.batch` of 0 becomes the largest that was measured.
-  StepModel(const Measurement& measurement, const Network& network, Training training);
+  /// `measurement` must outlive this. `training.batch` of 0 becomes the largest that was measured.
+  /// \param bandwidth  as Network's
+  StepModel(const Measurement& measurement, Training training, double bandwidth = 1);
 
+  const Measurement& measurement() const { return measurement_; }
   const Training& training() const { return training_; }
   const Network& network() const { return network_; }
 
@@ -52,35 +54,30 @@ class StepModel {
   /// The layouts' level of the network must have been measured (Network::knows).
   StepTime predict(Layout layout, double batch, const std::string& compression) const;
 
-  /// The measured noise scale of the gradient in samples; 0: not measured.
+  /// The newest noise scale of the gradient that was measured, in samples; 0: none.
   double noise_scale() const;
-
-  /// The measured group that is nearest to these ranks and this batch.
-  const MeasuredPoint& nearest(Layout layout, double batch) const;
-
-  double gradient_bytes() const;
 
  private:
   /// Leaves of a rank, and the seconds of each by layer.
   struct Work {
     double leaves = 1, leaf_samples = 1;
     std::vector<double> forward_s, backward_s;
-    double total_s() const;
   };
 
+  const MeasuredPoint& nearest(Layout layout, double batch) const;
   Work work(Layout layout, double batch) const;
   double seconds_of_leaf(Layout layout, double leaf_samples,
                          const std::vector<double> MeasuredPoint::*times, size_t layer) const;
+  CompressorCost cost_of(const std::string& compression, double bytes) const;
   double bucket_seconds(Layout layout, double bytes, const std::string& compression) const;
-  double end_of_layers(Layout layout, const Work& work, const std::string& compression) const;
-  double end_of_buckets(Layout layout, const MeasuredPoint& point, double scale,
-                        const std::string& compression) const;
+  double exposed_of_layers(Layout layout, const Work& work, const std::string& compression) const;
+  double exposed_of_buckets(Layout layout, const MeasuredPoint& point, double scale,
+                            const std::string& compression) const;
   double addition_s() const;
   StepTime modelled(Layout layout, double batch, const std::string& compression) const;
-  double memory_of(const MeasuredPoint& near, double leaf_samples) const;
 
   const Measurement& measurement_;
-  const Network& network_;
+  Network network_;
   Training training_;
   std::vector<MeasuredPoint> points_;  ///< in the training's mode, if it was measured
 };

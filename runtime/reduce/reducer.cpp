@@ -243,12 +243,6 @@ void Reducer::start_next_bucket() {
   started_.push_back(std::move(departure));
 }
 
-std::vector<size_t> Reducer::bucket_bytes() const {
-  std::vector<size_t> bytes;
-  for (const Bucket& bucket : buckets_) bytes.push_back(bucket.num_elements * sizeof(float));
-  return bytes;
-}
-
 bool Reducer::done(const Departure& departure) const {
   const auto is_done = [this](Allreduce::Ticket piece) { return allreduce_.done(piece); };
   return std::ranges::all_of(departure.pieces, is_done);

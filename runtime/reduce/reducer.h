@@ -141,11 +141,8 @@ class Reducer {
   /// nothing else could be done.
   double take_wait_s() { return std::chrono::duration<double>(std::exchange(waited_, {})).count(); }
 
-  /// The sizes of the buckets, in the order in which they start.
-  std::vector<size_t> bucket_bytes() const;
-
-  /// True if the ranks share the elements among themselves, and so must share the memory of their
-  /// results; otherwise every rank consumes all of them. See Allreduce.
+  /// Whether the ranks share the elements out among themselves, and so must share the memory of
+  /// what they make of them; else every rank consumes all of them. See Allreduce.
   bool consumes_shares() const { return allreduce_.consumes_shares(); }
 
   /// The compression with its state between steps, or null.

@@ -39,7 +39,6 @@ class CpuWorker : public Worker {
 
   const Division& division() const { return division_; }
   IndexRange leaves() const { return computation_.leaves(); }
-  std::vector<size_t> bucket_bytes() const { return computation_.bucket_bytes(); }
 
  protected:
   /// The ranks that take each step with this one.

@@ -7,7 +7,10 @@
 #include <cmath>
 #include <map>
 
+#include "runtime/collectives/allreduce.h"
+#include "runtime/collectives/timing.h"
 #include "runtime/collectives/topology.h"
+#include "runtime/settings/parts.h"
 #include "runtime/timeline/step_times.h"
 #include "runtime/train/cpu_worker.h"
 #include "runtime/train/preparation.h"
@@ -15,7 +18,10 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr int kLoadsMeasured = 5;
+constexpr size_t kSmallestSum = size_t{1} << 10, kLargestSum = size_t{16} << 20;
+constexpr double kSecondsEachSum = 0.1;
+constexpr size_t kCompressedNumbers = size_t{1} << 20;
+constexpr int kCompressions = 7;
 
 void require_steps_of_all(const TrainSettings& settings) {
   if (settings.device == Device::Cuda) {
@@ -30,79 +36,46 @@ void require_steps_of_all(const TrainSettings& settings) {
   }
 }
 
-/// Returns "conv1" for "conv1.weight".
-std::string layer_of(const Parameter& parameter) {
-  return parameter.name.substr(0, parameter.name.rfind('.'));
-}
-
-/// Returns the gradient bytes of each layer, in the order of the model.
+/// The exchanged bytes of each layer, in the order of the model.
 Json layers_of(const Model& model, const WeightLayout& layout) {
   std::map<std::string, size_t> bytes;
   for (const Parameter& parameter : std::span(layout.parameters()).first(layout.num_exchanged())) {
-    bytes[layer_of(parameter)] += parameter.size * sizeof(float);
+    const std::string layer = parameter.name.substr(0, parameter.name.rfind('.'));
+    bytes[layer] += parameter.size * sizeof(float);
   }
   Json layers = Json::array();
   for (const Layer& layer : model.layers) {
-    layers.push_back({{"name", layer.name},
-                      {"gradient_bytes", bytes[layer.name]},
-                      {"dense_bytes_after_compression", nullptr}});
+    layers.push_back({{"name", layer.name}, {"gradient_bytes", bytes[layer.name]}});
   }
   return layers;
 }
 
-/// Parts of a step, scaled so that they add up to the median step.
-class Parts {
- public:
-  explicit Parts(StepTimes times) : times_(std::move(times)) {
-    double sum = 0;
-    for (const double step : times_.steps) sum += step;
-    scale_ = quantile(times_.steps, 0.5) / sum;
-  }
-
-  double waiting() const { return times_.waiting * scale_; }
-  double other() const { return times_.other * scale_; }
-  double step(double part) const { return quantile(times_.steps, part); }
-  const std::vector<double>& ready() const { return times_.ready; }
-
-  /// Can be called once per span; rest_is_other() adds the spans left to other().
-  double take(const std::string& span) {
-    const auto found = times_.computation.extract(span);
-    return found ? found.mapped() * scale_ : 0;
-  }
-  void rest_is_other() {
-    for (const auto& [span, time] : times_.computation) times_.other += time;
-    times_.computation.clear();
-  }
-
- private:
-  StepTimes times_;
-  double scale_ = 0;
-};
-
-void add_times(Json& point, const Model& model, Parts parts) {
-  point["step_s"] = parts.step(0.5);
-  point["step_low_s"] = parts.step(0.25);
-  point["step_high_s"] = parts.step(0.75);
+/// The parts of a step: their shares of all steps, times the median step, so that they add up to
+/// it.
+Json parts_of(const Model& model, StepTimes times) {
+  double sum = 0;
+  for (const double step : times.steps) sum += step;
+  const double scale = quantile(times.steps, 0.5) / sum;
+  const auto take = [&](const std::string& span) {
+    const auto found = times.computation.extract(span);
+    return found ? found.mapped() * scale : 0;
+  };
   Json forward = Json::array(), backward = Json::array();
   for (const Layer& layer : model.layers) {
-    forward.push_back(parts.take(layer.name));
-    backward.push_back(parts.take(layer.name + " backward") + parts.take(layer.name + " again"));
+    forward.push_back(take(layer.name));
+    backward.push_back(take(layer.name + " backward") + take(layer.name + " again"));
   }
-  point["forward_s"] = forward;
-  point["backward_s"] = backward;
-  point["update_s"] = parts.take(std::string(kUpdateSpan));
-  point["data_wait_s"] = parts.take(std::string(kLoadSpan));
-  point["communication_wait_s"] = parts.waiting() + parts.take(std::string(kSumSpan));
-  parts.rest_is_other();
-  point["other_s"] = parts.other();
-}
-
-Json buckets_of(const std::vector<size_t>& bytes, const std::vector<double>& ready) {
-  Json buckets = Json::array();
-  for (size_t i = 0; i < std::min(bytes.size(), ready.size()); ++i) {
-    buckets.push_back({{"bytes", bytes[i]}, {"ready_s", ready[i]}});
-  }
-  return buckets;
+  Json parts = {{"step_s", quantile(times.steps, 0.5)},
+                {"step_low_s", quantile(times.steps, 0.25)},
+                {"step_high_s", quantile(times.steps, 0.75)},
+                {"forward_s", forward},
+                {"backward_s", backward},
+                {"update_s", take(std::string(kUpdateSpan))},
+                {"data_wait_s", take(std::string(kLoadSpan))},
+                {"communication_wait_s", times.waiting * scale + take(std::string(kSumSpan))}};
+  for (const auto& [span, time] : times.computation) times.other += time;
+  parts["other_s"] = times.other * scale;
+  return parts;
 }
 
 uint64_t peak_memory_bytes() {
@@ -111,11 +84,75 @@ uint64_t peak_memory_bytes() {
   return uint64_t(usage.ru_maxrss) << 10;
 }
 
-size_t samples_of(const IndexRange& leaves, const Division& division) {
-  const auto first_of = [&](size_t leaf) {
-    return division.first_of_leaf(division.global_batch, leaf);
-  };
-  return first_of(leaves.first + leaves.count) - first_of(leaves.first);
+/// As in a step of `job`, without compression: exact sums have fewer ways.
+AllreduceOptions sums_of(const TrainingJob& job, int ranks) {
+  if (!job.settings.precision.exact) return {.rules = job.rules};
+  const size_t leaves = std::max(num_leaves(job.settings, ranks), size_t(ranks));
+  return {.order = sum_in_leaf_order(leaves, ranks), .rules = job.rules};
+}
+
+/// The all-reduces of these ranks, from 1 KiB to 16 MiB; none for one rank.
+Json network_of(Communicator& comm, const TrainingJob& job) {
+  Json measured = Json::array();
+  if (comm.size() == 1) return measured;
+  const AllreduceOptions options = sums_of(job, comm.size());
+  const AllreducePlan plan(comm, options);
+  Allreduce allreduce(comm, kLargestSum / sizeof(float), options);
+  for (size_t bytes = kSmallestSum; bytes <= kLargestSum; bytes *= 4) {
+    const size_t count = bytes / sizeof(float);
+    Contender sum{"the all-reduce of a training", allreduce.values().first(count), [&] {
+                    allreduce.start(0, count);
+                    allreduce.finish();
+                  }};
+    take_turns(comm, {&sum, 1}, kSecondsEachSum);
+    measured.push_back({{"ranks", comm.size()},
+                        {"nodes", plan.topology().nodes.size()},
+                        {"algorithm", name(plan.over_all(bytes))},
+                        {"bytes", bytes},
+                        {"seconds", sum.median()}});
+  }
+  return measured;
+}
+
+template <class Work>
+double median_seconds(const Work& work) {
+  std::vector<double> seconds;
+  for (int i = 0; i < kCompressions; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    work();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    seconds.push_back(took.count());
+  }
+  return quantile(seconds, 0.5);
+}
+
+/// The cost of each method that makes messages; PowerSgd makes factors of matrices instead.
+/// Encoding includes a pass that adds the gradients to what was not sent, as in a step.
+Json compressors_of(const Compression& usual) {
+  std::vector<float> values(kCompressedNumbers), error, sum(kCompressedNumbers);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(float(i * i % 9973));
+  Json measured = Json::array();
+  for (int number = 0; number < int(CompressionMethod::PowerSgd); ++number) {
+    const auto method = CompressionMethod(number);
+    const std::string text = to_text({.method = method});
+    const Occasion occasion{.density = usual.density};
+    const auto compressor = make_compressor(method);
+    const size_t size = compressor->message_bytes(values.size(), occasion);
+    std::vector<float> memory(size / sizeof(float) + 1);
+    const auto message = std::as_writable_bytes(std::span(memory)).first(size);
+    const double encode_s = median_seconds([&] {
+      error = values;
+      compress(*compressor, occasion, {error, {}}, message);
+    });
+    const double decode_s =
+        median_seconds([&] { compressor->add(message, occasion, 1, std::span(sum)); });
+    measured.push_back({{"method", text.substr(0, text.find(','))},
+                        {"bytes", values.size() * sizeof(float)},
+                        {"message_bytes", size},
+                        {"encode_s", encode_s},
+                        {"decode_s", decode_s}});
+  }
+  return measured;
 }
 
 class Profile {
@@ -125,24 +162,28 @@ class Profile {
         job_(prepared(comm, std::move(job))),
         data_(held_out(comm, std::move(job_.data), job_.settings)),
         normalization_(input_normalization(comm, job_, data_.train)) {
-    // Measures whole steps only, if there are any.
+    // Measures whole steps only, unless the data has none.
     if (data_.train.size() >= global_batch(job_.settings, comm.size())) {
       job_.settings.last_batch = LastBatch::Drop;
     }
   }
 
   Json measure(uint64_t steps) {
-    Json points = Json::array();
-    measure_point(steps, points);
-    const bool is_rough = job_.settings.precision.compute == Compute::BFloat16 && has_fast_bf16();
+    const TrainSettings& settings = job_.settings;
+    measure_point(steps);
+    const bool is_rough = settings.precision.compute == Compute::BFloat16 && has_fast_bf16();
     result_["compute"] = is_rough ? "bf16" : "fp32";
-    if (points.front().at("leaf_samples") > 1) {
-      halve_leaves();
-      measure_point(steps, points);
+    result_["optimizer"] = name(settings.update.optimizer.kind);
+    result_["samples"] = data_.train.size();
+    if (!settings.precision.exact) {
+      result_["compressors"] =
+          compressors_of(settings.gradients.compression.value_or(Compression()));
     }
-    result_["points"] = points;
-    result_["network"] = profile_network(comm_, job_);
-    result_["optimizer"] = name(job_.settings.update.optimizer.kind);
+    if (result_["points"][0].at("leaf_samples") > 1) {
+      halve_leaves();
+      measure_point(steps);
+    }
+    result_["network"] = network_of(comm_, job_);
     return result_;
   }
 
@@ -154,33 +195,31 @@ class Profile {
     (settings.batch_per_rank ? *settings.batch_per_rank : settings.batch) /= 2;
   }
 
-  void measure_point(uint64_t steps, Json& points) {
+  void measure_point(uint64_t steps) {
     Recording recording(comm_, steps, {});
     CpuWorker worker(comm_, job_, data_, normalization_, recording,
                      {.wishes = [] { return StepReport{}; }, .stepped = [](const StepMetrics&) {}});
     comm_.barrier();  // until the state is filled
     worker.seek(0, 0);
-    for (uint64_t step = 0; step < Recording::kStepsBefore + steps; ++step) step_of(worker, step);
+    for (uint64_t step = 0; step < Recording::kStepsBefore + steps; ++step) {
+      const double loss = worker.step().report.loss;
+      if (!std::isfinite(loss)) fail_loss(comm_, loss, worker.divergence(), step + 1);
+    }
     worker.finish_update(Recording::kStepsBefore + steps);
+    result_["layers"] = layers_of(job_.model, worker.layout());
+    result_["parameters_bytes"] = worker.layout().exchanged_size() * sizeof(float);
     Json point = about(worker);
     point["steps"] = steps;
-    const StepTimes times = step_times(recording.timeline().spans());
-    add_times(point, job_.model, Parts(times));
-    point["buckets"] = buckets_of(worker.bucket_bytes(), times.ready);
-    points.push_back(std::move(point));
+    point.update(parts_of(job_.model, step_times(recording.timeline().spans())));
+    result_["points"].push_back(std::move(point));
   }
 
-  void step_of(CpuWorker& worker, uint64_t step) {
-    const StepReport report = worker.step().report;
-    if (!std::isfinite(report.loss)) fail_loss(comm_, report.loss, worker.divergence(), step + 1);
-  }
-
-  Json about(CpuWorker& worker) {
-    if (!result_.contains("layers")) {
-      result_["layers"] = layers_of(job_.model, worker.layout());
-      result_["parameters_bytes"] = worker.layout().exchanged_size() * sizeof(float);
-      load_s_ = load_time(worker);
-    }
+  Json about(CpuWorker& worker) const {
+    const auto [first, count] = worker.leaves();
+    const Division& division = worker.division();
+    const auto first_sample = [&](size_t leaf) {
+      return division.first_of_leaf(division.global_batch, leaf);
+    };
     const auto noise = worker.take_noise_scale();
     const auto at = std::chrono::system_clock::now().time_since_epoch();
     return {{"ranks", comm_.size()},
@@ -188,30 +227,11 @@ class Profile {
             {"mode", job_.settings.precision.exact ? "exact" : "fast"},
             {"at", std::chrono::duration_cast<std::chrono::seconds>(at).count()},
             {"batch", worker.global_batch()},
-            {"samples_per_rank", samples_of(worker.leaves(), worker.division())},
-            {"leaf_samples", worker.division().usual_leaf()},
-            {"leaves_per_rank", worker.leaves().count},
-            {"load_s_per_sample", load_s_},
+            {"samples_per_rank", first_sample(first + count) - first_sample(first)},
+            {"leaf_samples", division.usual_leaf()},
+            {"leaves_per_rank", count},
             {"noise_scale", noise ? Json(*noise) : Json(nullptr)},
             {"memory_bytes", peak_memory_bytes()}};
-  }
-
-  /// Returns the time to load a sample with one thread and without prefetching.
-  double load_time(const CpuWorker& worker) {
-    TrainingJob alone = job_;
-    alone.prefetch = 0;
-    alone.loader_threads = 1;
-    Timeline silent;
-    Batches batches(comm_, alone, data_, normalization_, {worker.division(), worker.leaves()},
-                    silent);
-    batches.seek(0, 0);
-    std::vector<double> seconds;
-    for (int i = 0; i < kLoadsMeasured; ++i) {
-      batches.load();
-      seconds.push_back(batches.last_wait_s());
-    }
-    const size_t samples = std::max(samples_of(worker.leaves(), worker.division()), size_t{1});
-    return quantile(seconds, 0.5) / double(samples);
   }
 
   Communicator& comm_;
@@ -219,7 +239,6 @@ class Profile {
   TrainingData data_;
   Normalization normalization_;
   Json result_;
-  double load_s_ = 0;
 };
 
 }  // namespace

@@ -68,7 +68,6 @@ class StepComputation {
   Compute compute_type() const;
   std::string arithmetic() const;
   Inference inference();
-  std::vector<size_t> bucket_bytes() const { return reducer_.bucket_bytes(); }
   CompressedSum* compressed() { return reducer_.compressed(); }
   std::optional<double> take_noise_scale() { return noise_.take(); }
   std::optional<double> gradient_norm() const { return noise_.gradient_norm(); }

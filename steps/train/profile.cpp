@@ -1,9 +1,8 @@
 #include "steps/train/profile.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <cstring>
+#include <iterator>
 #include <string>
 
 #include "base/error.h"
@@ -21,74 +20,75 @@ namespace dlflow::steps {
 namespace {
 
 constexpr uint64_t kMostSteps = 1000;
-constexpr const char* kFormat = "dlflow measurement 1";
 
-/// The value behind `name`, which is taken out with it.
-std::optional<std::string> take_argument(int& argc, char** argv, const char* name) {
-  char** const end = argv + argc;
-  char** const found = std::find_if(
-      argv, end, [&](const char* argument) { return std::strcmp(argument, name) == 0; });
-  if (found == end) return std::nullopt;
-  if (found + 1 == end) throw Error(Errc::InvalidInput, std::string(name) + " lacks its value");
+/// The value behind `name`; removes both.
+std::optional<std::string> take_argument(int& argc, char** argv, const std::string& name) {
+  char** const found = std::find(argv, argv + argc, name);
+  if (found == argv + argc) return std::nullopt;
+  if (found + 1 == argv + argc) throw Error(Errc::InvalidInput, name + " lacks its value");
   const std::string value = found[1];
-  std::copy(found + 2, end, found);
-  argc -= 2;
-  argv[argc] = nullptr;
+  std::copy(found + 2, argv + argc, found);
+  argv[argc -= 2] = nullptr;
   return value;
 }
 
 /// "model name : ..." of /proc/cpuinfo.
 std::string processor() {
   for (const std::string& line : split(read_file_if_exists("/proc/cpuinfo").value_or(""), '\n')) {
-    const size_t colon = line.find(':');
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      return std::string(trim(line.substr(colon + 1)));
-    }
+    if (line.starts_with("model name")) return std::string(trim(line.substr(line.find(':') + 1)));
   }
   return "unknown";
 }
 
-std::filesystem::path file_of(const Json& about) {
-  const std::string key = sha256_hex(about.dump()).substr(0, 16);
-  const std::string step = environment_variable("DLFLOW_STEP");
-  return std::filesystem::path(environment_variable("DLFLOW_CACHE")) / "measurements" /
-         ((step.empty() ? "train" : step) + "-" + key + ".json");
+/// Adds the share of a core that the quota of this process's cgroup leaves to each of its threads.
+void add_quota(Json& result, int threads) {
+  std::string text;
+  for (const std::string& line :
+       split(read_file_if_exists("/proc/self/cgroup").value_or(""), '\n')) {
+    const std::vector<std::string> parts = split(line, ':');
+    if (parts.size() != 3) continue;
+    const auto value = [&](const std::string& name) {
+      return read_file_if_exists("/sys/fs/cgroup" + name).value_or("");
+    };
+    const std::string folder = "/cpu" + parts[2] + "/cpu.cfs_";
+    if (parts[1].empty()) text += value(parts[2] + "/cpu.max");
+    if (parts[1].starts_with("cpu,") || parts[1] == "cpu") {
+      text += value(folder + "quota_us") + " " + value(folder + "period_us");
+    }
+  }
+  double quota = 0, period = 0;
+  const bool is_limited = std::sscanf(text.c_str(), "%lf %lf", &quota, &period) == 2;
+  if (!is_limited || quota <= 0 || quota >= period * threads) return;
+  result["core_share"] = quota / period / threads;
+  result["core_period_s"] = period * 1e-6;
 }
 
-/// Whether both were measured in the same way.
 bool is_same(const Json& one, const Json& other, std::initializer_list<const char*> keys) {
   return std::ranges::all_of(
       keys, [&](const char* key) { return one.value(key, Json()) == other.value(key, Json()); });
 }
 
-/// `list`, and those of `old` that were measured in another way.
-void keep(Json& list, const Json& old, std::initializer_list<const char*> keys) {
-  Json all = Json::array();
-  for (const Json& entry : old) {
-    const bool again =
-        std::ranges::any_of(list, [&](const Json& newer) { return is_same(entry, newer, keys); });
-    if (!again) all.push_back(entry);
-  }
-  all.insert(all.end(), list.begin(), list.end());
-  list = all;
-}
-
 /// Throws if the file is not of the same model, measured on the same kind of processor.
 void add_to(const std::filesystem::path& file, Json measurement) {
   if (const auto text = read_file_if_exists(file)) {
-    const Json old = parse_json(*text, kForeignJson);
-    const bool fits = old.is_object() && is_same(old, measurement,
-                                                 {"format", "model", "compute", "processor",
-                                                  "cpus_per_rank", "source"});
-    if (!fits) {
+    Json old = parse_json(*text, kForeignJson);
+    const auto about = {"format", "model", "compute", "processor", "cpus_per_rank", "source"};
+    if (!old.is_object() || !is_same(old, measurement, about)) {
       throw Error(Errc::InvalidInput,
                   file.string() +
                       " is no measurement of this model on this kind of processor; "
                       "remove it, or give another --measurement FILE");
     }
-    keep(measurement["points"], old.value("points", Json::array()),
-         {"ranks", "nodes", "mode", "batch", "leaf_samples"});
-    keep(measurement["network"], old.value("network", Json::array()), {"ranks", "nodes"});
+    for (const char* name : {"points", "network"}) {
+      Json &newer = measurement[name], kept = Json::array();
+      std::ranges::copy_if(old[name], std::back_inserter(kept), [&](const Json& entry) {
+        return std::ranges::none_of(newer, [&](const Json& one) {
+          return is_same(entry, one, {"ranks", "nodes", "mode"});
+        });
+      });
+      kept.insert(kept.end(), newer.begin(), newer.end());
+      newer = kept;
+    }
   }
   if (file.has_parent_path()) make_output_folder(file.parent_path());
   write_output(file, measurement.dump(1) + "\n");
@@ -116,17 +116,22 @@ std::optional<ProfileOptions> take_profile_options(int& argc, char** argv) {
 
 int profile_training(runtime::Communicator& comm, const runtime::TrainingJob& job,
                      const ProfileOptions& options) {
-  const std::string model = sha256_hex(job.model.text);
   Json measurement = runtime::profile(comm, job, options.steps);
   if (comm.rank() != 0) return 0;
-  const Json about = {{"model", model},
+  const Json about = {{"model", sha256_hex(job.model.text)},
                       {"compute", measurement.at("compute")},
                       {"processor", processor()},
                       {"cpus_per_rank", threads_per_rank()}};
   measurement.update(about);
-  measurement["format"] = kFormat;
-  measurement["source"] = "dlflow-train";
-  const std::filesystem::path file = options.file.empty() ? file_of(about) : options.file;
+  add_quota(measurement, threads_per_rank());
+  measurement.update({{"format", "dlflow measurement 1"}, {"source", "dlflow-train"}});
+  std::filesystem::path file = options.file;
+  if (file.empty()) {
+    const std::string step = environment_variable("DLFLOW_STEP");
+    const std::string key = sha256_hex(about.dump()).substr(0, 16);
+    file = std::filesystem::path(environment_variable("DLFLOW_CACHE")) / "measurements" /
+           ((step.empty() ? "train" : step) + "-" + key + ".json");
+  }
   const double step_s = measurement.at("points").at(0).at("step_s");
   add_to(file, std::move(measurement));
   std::printf("%s: a step takes %.3g ms on %d rank%s\n", file.c_str(), step_s * 1e3, comm.size(),

@@ -15,12 +15,13 @@ struct ProfileOptions {
   std::filesystem::path file;  ///< empty: the model's file below $DLFLOW_CACHE/measurements
 };
 
-/// Removes `--profile-steps N` and `--measurement FILE` from the arguments; returns nothing without
-/// the former. Throws Error{InvalidInput} if they are wrong, or there is no place for the file.
+/// Removes `--profile-steps N` and `--measurement FILE` from the arguments; nothing without the
+/// former. Throws Error{InvalidInput} if they are wrong, or there is no place for the file.
 std::optional<ProfileOptions> take_profile_options(int& argc, char** argv);
 
-/// Measures and adds the result to the file, replacing an earlier one from the same setup; prints
-/// the file and the time of a step. Collective; returns an exit status.
+/// Measures and adds the result to the file, where it replaces earlier measurements of as many
+/// ranks, nodes and the same mode; prints the file and the time of a step. Collective; returns an
+/// exit status.
 int profile_training(runtime::Communicator& comm, const runtime::TrainingJob& job,
                      const ProfileOptions& options);
 

@@ -91,6 +91,30 @@ class PlanTest(Case):
         self.assertEqual({p["batch"] for p in self.plan_json()["predictions"]}, {256, 512})
         self.assertIn("Noise scale of the gradient: 600 samples", self.plan()[0])
 
+    def test_an_earlier_run_has_the_epochs_to_the_aim(self):
+        self.measured()
+        aimed = STEPS.replace("RANKS", "1").replace("batch: 256", "batch: 256, validation: 256, stop_early: {metric: accuracy, reach: 0.9}")
+        self.write_steps(aimed)
+        self.assertIn("No earlier run reached accuracy 0.9, so TIME is for all epochs.", " ".join(self.plan()[0].split()))
+        self.write_steps("""
+            train: {run: 'echo "{\\"reached_epoch\\": 1}" >$DLFLOW_SUMMARY'}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        self.write_steps(aimed)
+        self.assertIn(f"TIME is until accuracy 0.9, which run {run} reached after 1 epoch.", " ".join(self.plan()[0].split()))
+        self.assertAlmostEqual(self.plan_json()["predictions"][0]["time_s"], 100 * 0.082)
+
+    def test_each_compression_is_predicted_and_the_fastest_is_shown(self):
+        self.write_steps(STEPS.replace("RANKS", "1").replace("batch: 256", "batch: 256, precision: {reduction: fast}"))
+        costs = [{"method": method, "bytes": 1 << 20, "message_bytes": sent, "encode_s": 1e-4, "decode_s": 1e-5}
+                 for method, sent in (("int8", 1 << 18), ("topk", 1 << 14))]
+        self.measured(points=[point(1, 1, mode="fast"), point(2, 1, mode="fast", communication_wait_s=0.002)], compressors=costs, parameters_bytes=1 << 20)
+        found = [p for p in self.plan_json()["predictions"] if p["ranks"] == 2]
+        self.assertEqual([(p["compression"], p["wire_bytes"]) for p in found], [("none", 1 << 20), ("int8", 1 << 18), ("topk", 1 << 14)])
+        self.assertAlmostEqual(found[2]["coding_s"], 1e-4 + 2 * 1e-5)
+        rows = [line.split()[:4] for line in self.plan()[0].split("\n\n")[0].splitlines()]
+        self.assertEqual([row[3] for row in rows if row[0] == "2"], ["-", "topk"])
+
     def test_a_missing_measurement_is_reported_with_the_command(self):
         for words in (["plan", "w.yaml"], ["plan", "w.yaml", "train", "--json"]):
             err = self.dlflow(*words, status=2)[1]

@@ -1,7 +1,7 @@
-"""DLFLOW_PROFILE_STEPS: measures the steps of a script, as `dlflow-train --profile-steps` does those of a training.
+"""DLFLOW_PROFILE_STEPS: measures the steps of a script, as `dlflow-train --profile-steps` measures a training.
 
-A step is what repeats: the all-reduces of the gradients, from the end of the last one of a step to that of the next. docs/contributor/runtime.md
-has the fields of the file.
+A step is a sequence of all-reduces that repeats, from the end of the last one of a step to the end of the last one of the next step.
+docs/contributor/runtime.md has the fields of the file.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dlflow import runtime
 from dlflow.torch.timeline import Collective
 
 MOST_STEPS, WARM_UP = 1000, 2
-_LONGEST, _MOST_SUMS = 256, 100_000  # all-reduces of a step; and of all that is looked at
+_LONGEST, _MOST_SUMS = 256, 100_000  # all-reduces of a step, and of all steps
 _SIZES = [1024 * 4**i for i in range(8)]
 _COMPUTE = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
 _taken = False  # the first group of a process is that of all ranks
 
 
 class _Repetition(NamedTuple):
-    """So many steps, after the first, repeat the `period` sums of the one before; sum number `end` comes after them."""
+    """`steps` steps after the first repeat the `period` sums of the step before them; sum number `end` comes after them."""
 
     steps: int
     period: int
@@ -58,7 +58,7 @@ class Profile:
         self._nodes = len(set(group.all_gather_bytes(f"{socket.gethostname()} {os.environ.get('DLFLOW_MEMORY')}".encode())))
         self._network = [self._network_time(group, size) for size in _SIZES] if group.size > 1 else []
         self._sums: List[Collective] = []
-        self._repeated = [0] * (_LONGEST + 1)  # of each period: so many of the last sums are as large as those a period before
+        self._repeated = [0] * (_LONGEST + 1)  # by period: the number of last sums that are as large as the sums a period before
         self._best = _Repetition(0, 1, 0)
         self._compute, self._ended = "fp32", False
         atexit.register(self._write)
@@ -70,7 +70,7 @@ class Profile:
             group.barrier().wait()
             begin = time.perf_counter()
             group.all_reduce(data.data_ptr(), data.numel(), runtime.Type.F32, runtime.Op.AVG).wait()
-            # Of all ranks: none goes on earlier than the others.
+            # The time of the slowest rank.
             slowest = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
             group.all_reduce(slowest.data_ptr(), 1, runtime.Type.F64, runtime.Op.MAX).wait()
             times.append(slowest.item())
@@ -113,38 +113,32 @@ class Profile:
         low, _, high = statistics.quantiles(times, n=4) if len(times) > 1 else times * 3
         buckets = [{"bytes": steps[0][i].bytes, "ready_s": statistics.median(step[i].begin - start for step, start in zip(steps, starts))}
                    for i in range(len(steps[0]))]
-        point = {"ranks": self._size, "nodes": self._nodes, "mode": "fast", "steps": len(times), "at": int(time.time()), "batch": None,
-                 "samples_per_rank": None, "leaf_samples": None, "leaves_per_rank": 1, "step_s": step_s, "step_low_s": low, "step_high_s": high,
-                 "forward_s": [], "backward_s": [], "update_s": 0.0, "other_s": step_s - waiting, "data_wait_s": 0.0, "load_s_per_sample": None,
-                 "communication_wait_s": waiting, "noise_scale": None,
+        point = {"ranks": self._size, "nodes": self._nodes, "mode": "fast", "steps": len(times), "at": int(time.time()), "batch": None, "step_s": step_s,
+                 "step_low_s": low, "step_high_s": high, "other_s": step_s - waiting, "communication_wait_s": waiting,
                  "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, "buckets": buckets}
         script = pathlib.Path(sys.argv[0])
         about = {"model": hashlib.sha256(script.read_bytes() if script.is_file() else b"").hexdigest(), "compute": self._compute,
                  "processor": _processor(), "cpus_per_rank": torch.get_num_threads()}
-        measurement = {**about, "format": "dlflow measurement 1", "source": "dlflow.torch", "optimizer": None, "layers": [],
+        measurement = {**about, "format": "dlflow measurement 1", "source": "dlflow.torch",
                        "parameters_bytes": sum(one.bytes for one in steps[0]), "points": [point], "network": self._network}
         print(f"{_add_to_file(about, measurement)}: a step takes {step_s * 1e3:.3g} ms on {self._size} rank{'s' * (self._size > 1)}", flush=True)
 
 
 def _processor() -> str:
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
+    file = pathlib.Path("/proc/cpuinfo")
+    lines = file.read_text().splitlines() if file.is_file() else []
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def _add_to_file(about: Dict[str, Any], measurement: Dict[str, Any]) -> pathlib.Path:
-    """What was measured in the same way before is replaced."""
+    """Replaces what was measured with as many ranks and nodes before."""
     key = hashlib.sha256(json.dumps(about, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()[:16]
     file = pathlib.Path(os.environ["DLFLOW_CACHE"]) / "measurements" / f"{os.environ.get('DLFLOW_STEP') or 'train'}-{key}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    if file.exists():
-        old = json.loads(file.read_text())
-        for name in ("points", "network"):
-            group = measurement[name][0] if measurement[name] else measurement["points"][0]
-            kept = [entry for entry in old[name] if (entry["ranks"], entry["nodes"]) != (group["ranks"], group["nodes"])]
-            measurement[name] = kept + measurement[name]
+    [point] = measurement["points"]
+    old = json.loads(file.read_text()) if file.exists() else {}
+    for name in ("points", "network"):
+        measurement[name] = [entry for entry in old.get(name, []) if (entry["ranks"], entry["nodes"]) != (point["ranks"], point["nodes"])] + measurement[name]
     new = file.with_name(f".{file.name}.{os.getpid()}")
     new.write_text(json.dumps(measurement, indent=1) + "\n")
     new.replace(file)

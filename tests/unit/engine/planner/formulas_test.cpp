@@ -30,9 +30,8 @@ TEST_CASE("one sample goes through the origin", "[planner]") {
 }
 
 TEST_CASE("80 % on 4 ranks needs an overhead of one eleventh", "[planner]") {
-  CHECK(lemma1_efficiency(1.0 / 11, 4) == Approx(0.8));  // (12/11) / (15/11)
-  CHECK(lemma1_ranks(1.0 / 11, 0.8) == Approx(4));
-  CHECK(lemma1_efficiency(0.25, 1) == 1);
+  CHECK(lemma1_ranks(1.0 / 11, 0.8) == Approx(4));  // 0.8 = (12/11) / (15/11)
+  CHECK(lemma1_ranks(0.25, 1) == Approx(1));
   CHECK(std::isinf(lemma1_ranks(0, 0.5)));
 }
 
@@ -47,10 +46,16 @@ TEST_CASE("at the noise scale twice the batch needs three quarters of the steps"
   CHECK(step_ratio(100, 100, 1e9) == 1);
 }
 
+TEST_CASE("a message meets the pauses of two ranks with half a core each", "[planner]") {
+  // 1 ms of each 2: one of them is off half of the time, for 0.5 ms more; both a quarter, for 2/3.
+  CHECK(pause_seconds(0.5, 0.002) == Approx(0.5 * 0.5e-3 + 0.25 * 2e-3 / 3));
+  CHECK(pause_seconds(1, 0.002) == 0);
+}
+
 TEST_CASE("without latency top-k pays below one element in P", "[planner]") {
   const AlphaBeta link{0, 1e-9};
   const double ring = 2 * 3.0 / 4 * 1e6 * 1e-9;  // dense, 4 ranks, 1 MB
   CHECK(sparse_crossover(link, 4, 1e6, ring) == Approx(0.25));
-  CHECK(sparse_seconds(link, 4, 1e6, 0.25) == Approx(ring));
+  CHECK(all_gather_seconds(link, 4, 2 * 0.25 * 1e6) == Approx(ring));
   CHECK(sparse_crossover({1, 1e-9}, 4, 1e6, ring) == 0);
 }

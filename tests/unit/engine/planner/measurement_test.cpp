@@ -68,6 +68,12 @@ TEST_CASE("an invalid measurement is refused with the reason", "[planner]") {
         std::string::npos);
   CHECK(refusal("/points/0/forward_s", Json::array({-1})).find("no time") != std::string::npos);
   CHECK(refusal("/network/0/seconds", 0).find("network") != std::string::npos);
+  CHECK(refusal("/compressors", {{{"method", "topk"},
+                                  {"bytes", 0},
+                                  {"message_bytes", 1},
+                                  {"encode_s", 1},
+                                  {"decode_s", 1}}})
+            .find("a compression has no bytes") != std::string::npos);
   CHECK(refusal("/network/0/bytes", "x").find("m.json") == 0);
   CHECK(refusal("/points/0/ranks", "two").find("m.json") == 0);
   CHECK(test::error_of([] { measurement_from_json(Json::array(), "m.json"); }).find("m.json") == 0);

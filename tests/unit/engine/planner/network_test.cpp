@@ -47,6 +47,19 @@ TEST_CASE("ranks that were not measured have the cost of the formula", "[planner
   CHECK(network.link(2).beta == Approx(kBeta));
 }
 
+TEST_CASE("more than two ranks send large sums by halves, as the runtime does", "[planner]") {
+  std::vector<NetworkTime> times;
+  for (double bytes = 1024; bytes <= 16777216; bytes *= 4) {
+    times.push_back({2, 2, "recursive_doubling", bytes, kAlpha + bytes * kBeta});
+  }
+  const Network network(times);
+  CHECK(network.allreduce(4, 4, 16384) == Approx(2 * (kAlpha + 16384 * kBeta)));
+  CHECK(network.allreduce(4, 4, 1 << 20) == Approx(4 * kAlpha + 1.5 * (1 << 20) * kBeta));
+  CHECK(network.allreduce(3, 3, 1 << 20) == Approx(ring(3, 1 << 20)));
+  CHECK(network.further_rounds(4, 4, 1 << 20) == 3);  // 2 lg 4 instead of 1
+  CHECK(network.further_rounds(2, 2, 1 << 20) == 0);
+}
+
 TEST_CASE("a level that was not measured is not predicted", "[planner]") {
   const Network network(rings(2, 2));
   CHECK(network.knows(1, 1));
@@ -66,7 +79,7 @@ TEST_CASE("two ranks on each of two nodes send a half of the sum between nodes",
 }
 
 TEST_CASE("half the bandwidth doubles the time of large sums", "[planner]") {
-  const Network half = Network(rings(2, 2)).with_bandwidth(0.5);
+  const Network half = Network(rings(2, 2), 0.5);
   const double bytes = 1 << 24;
   CHECK(half.allreduce(2, 2, bytes) == Approx(ring(2, bytes) + bytes * kBeta));
   CHECK(half.link(2).beta == Approx(2 * kBeta));

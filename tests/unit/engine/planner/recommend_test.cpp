@@ -9,10 +9,8 @@ using dlflow::test::measured;
 namespace {
 
 Advice advice(const Measurement& measurement, Training training = {}, Bounds bounds = {}) {
-  const Network network(measurement.network);
-  const std::vector<PlannedLayout> candidates = {
-      {{1, 1}, true}, {{2, 2}, true}, {{4, 4}, true}, {{8, 8}, false}};
-  return advise(StepModel(measurement, network, training), candidates, bounds);
+  const std::vector<Layout> candidates = {{1, 1}, {2, 2}, {4, 4}, {8, 8, false}};
+  return advise(StepModel(measurement, training), candidates, bounds);
 }
 
 }  // namespace
@@ -20,8 +18,8 @@ Advice advice(const Measurement& measurement, Training training = {}, Bounds bou
 TEST_CASE("the fastest that fits is recommended, and the next one is the runner-up", "[planner]") {
   const Advice found = advice(measured(1000));
   REQUIRE(found.predictions.size() == 4);
-  CHECK(found.recommended == 2);
-  CHECK(found.runner_up == 1);
+  CHECK(found.recommended == found.predictions[2]);
+  CHECK(found.runner_up == found.predictions[1]);
   // 73 ms on one rank, 18 + 1 ms on four and two messages of 1.5 us in a row
   CHECK(found.predictions[2].efficiency == Approx(0.073 / (4 * 0.019)).epsilon(0.001));
 }
@@ -29,7 +27,7 @@ TEST_CASE("the fastest that fits is recommended, and the next one is the runner-
 TEST_CASE("rank counts that would leave half of the ranks idle are not recommended", "[planner]") {
   const Advice found = advice(measured(64e6));  // 64 ms for each of two sums
   CHECK(found.predictions[1].efficiency < kLeastEfficiency);
-  CHECK(found.recommended == 0);
+  CHECK(found.recommended == found.predictions[0]);
 }
 
 TEST_CASE("time and core hours follow from epochs and samples", "[planner]") {
@@ -41,7 +39,10 @@ TEST_CASE("time and core hours follow from epochs and samples", "[planner]") {
   const Prediction one = advice(measured(1000), training, bounds).predictions[0];
   CHECK(one.time_s == Approx(73));
   CHECK(one.core_hours == Approx(73 * 2 / 3600.0));
+  CHECK_FALSE(one.energy_j);
   CHECK_FALSE(advice(measured(1000)).predictions[0].time_s);
+  bounds.joules_per_core_s = 10;
+  CHECK(advice(measured(1000), training, bounds).predictions[0].energy_j == Approx(1460));
 }
 
 TEST_CASE("larger batches are predicted up to the noise scale", "[planner]") {
@@ -73,5 +74,26 @@ TEST_CASE("a compression that the workflow does not have is predicted, not recom
   REQUIRE(found.predictions.size() == 7);  // one rank has nothing to send
   CHECK(found.predictions[2].compression == "topk");
   CHECK(found.predictions[2].step_s < found.predictions[1].step_s);
-  CHECK(found.recommended == 0);
+  CHECK(found.recommended == found.predictions[0]);
+}
+
+TEST_CASE("each measured compression is predicted, with its bytes and the time of its coding",
+          "[planner]") {
+  Training fast;
+  fast.exact = false;
+  Measurement measurement = measured(64e6);
+  measurement.parameters_bytes = 128e6;
+  measurement.compressors = {{"int8", 1e6, 0.25e6, 1e-4, 2e-4}, {"topk", 1e6, 2e4, 1e-3, 1e-5}};
+  const Advice found = advice(measurement, fast);
+  REQUIRE(found.predictions.size() == 10);
+  const Prediction &dense = found.predictions[1], &int8 = found.predictions[2],
+                   &top_k = found.predictions[3];
+  CHECK(dense.coding_s == 0);
+  CHECK(dense.wire_bytes == 128e6);
+  CHECK(int8.wire_bytes == 32e6);
+  CHECK(int8.coding_s == Approx(128 * (1.5 * 1e-4 + 2e-4)));  // own and half of the sum; two halves
+  CHECK(top_k.wire_bytes == 128 * 2e4);
+  CHECK(top_k.coding_s == Approx(128 * (1e-3 + 2 * 1e-5)));  // the messages of two ranks
+  CHECK(int8.step_s > top_k.step_s - top_k.coding_s);
+  CHECK(int8.step_s < dense.step_s);
 }

@@ -10,8 +10,7 @@ namespace {
 
 StepTime predicted(const Measurement& measurement, const Training& training, Layout layout,
                    double batch = 128) {
-  const Network network(measurement.network);
-  return StepModel(measurement, network, training).predict(layout, batch, training.compression);
+  return StepModel(measurement, training).predict(layout, batch, training.compression);
 }
 
 }  // namespace
@@ -61,6 +60,13 @@ TEST_CASE("a sum hides behind the backward pass and the next forward pass", "[pl
   Training in_turn;
   in_turn.priority = false;  // 34-38, 38-42: the next pass 42-45
   CHECK(predicted(measured(4e6), in_turn, {2, 2}).exposed_s == Approx(0.006));
+}
+
+TEST_CASE("a group whose network was not measured predicts others without sums", "[planner]") {
+  Measurement measurement = measured(1000);
+  for (auto& time : measurement.network) time.nodes = 1;
+  measurement.points.push_back(dlflow::test::measured_point(2, 2));
+  CHECK(predicted(measurement, {}, {2, 1}).step_s > 0.037);
 }
 
 TEST_CASE("on one node nothing hides a sum", "[planner]") {
@@ -125,4 +131,40 @@ TEST_CASE("a script waits for its buckets at the end of its backward pass", "[pl
   const StepTime two = predicted(measurement, script, {2, 2});
   CHECK(two.exposed_s == Approx(0.004));
   CHECK(two.step_s == Approx(0.104));
+}
+
+TEST_CASE("ranks with a quota wait for each other's pauses", "[planner]") {
+  Measurement measurement = measured(1 << 17);
+  for (auto& time : measurement.network) time.algorithm = "recursive_doubling";
+  const double without = predicted(measurement, {}, {4, 4}).exposed_s;
+  measurement.core_share = 0.5;
+  measurement.core_period_s = 0.0002;
+  // A piece, with three rounds more than two ranks have.
+  const double pauses = 3 * pause_seconds(0.5, 0.0002);
+  CHECK(predicted(measurement, {}, {4, 4}).exposed_s == Approx(without + pauses));
+  CHECK(predicted(measurement, {}, {2, 2}).exposed_s < without);
+  measurement.core_period_s = 1;  // not more than twice
+  CHECK(predicted(measurement, {}, {4, 4}).exposed_s == Approx(2 * without));
+}
+
+// resnet20, 32 samples in 4 leaves, at 50 Mbit/s (docs/contributor/benchmarks.md): 165 ms for one
+// rank, 238 for two, 285 for four; two ranks send 1.09 MB by recursive doubling.
+TEST_CASE("four ranks on a slow link are predicted as they were measured", "[planner]") {
+  Measurement measurement = measured(0.545e6);
+  measurement.network.clear();
+  for (double bytes = 1024; bytes <= 1 << 24; bytes *= 4) {
+    measurement.network.push_back({2, 2, "recursive_doubling", bytes, 3e-4 + bytes / 6.25e6});
+  }
+  measurement.points.push_back(dlflow::test::measured_point(2, 2));
+  for (MeasuredPoint& point : measurement.points) {
+    point.batch = 32;
+    point.samples_per_rank = point.batch / point.ranks;
+    point.leaf_samples = 8;
+    point.leaves_per_rank /= 2;
+    point.forward_s = {0.007 * point.leaves_per_rank, 0.007 * point.leaves_per_rank};
+    point.backward_s = {0.0135 * point.leaves_per_rank, 0.0135 * point.leaves_per_rank};
+  }
+  measurement.points[1].communication_wait_s = 0.238 - 0.083;
+  const StepTime four = predicted(measurement, {}, {4, 4}, 32);
+  CHECK(four.step_s == Approx(0.285).epsilon(0.1));
 }

@@ -47,22 +47,6 @@ TEST_CASE("a span counts without its inner spans, and all sum to the steps' time
   CHECK(times.other == Approx(0.002 + 0.006));
 }
 
-TEST_CASE("the time of each sum is the median over steps with all sums", "[timeline]") {
-  std::vector<Timeline::Span> spans;
-  for (const auto& [begin, first, second] :
-       {std::tuple(0, 5, 8), std::tuple(20, 6, 9), std::tuple(40, 7, 19)}) {
-    spans.push_back(span(Row::Step, "step", begin, begin + 20));
-    spans.push_back(span(Row::Communication, "late", begin + second, begin + 30));
-    spans.push_back(span(Row::Communication, "early", begin + first, begin + 10));
-  }
-  spans.push_back(span(Row::Step, "step", 60, 80));
-  const StepTimes times = step_times(spans);
-  REQUIRE(times.ready.size() == 2);
-  CHECK(times.ready[0] == Approx(0.006));
-  CHECK(times.ready[1] == Approx(0.009));
-  CHECK(step_times({}).ready.empty());
-}
-
 TEST_CASE("a quantile is one of the values", "[timeline]") {
   const std::vector<double> values = {5, 1, 3, 2, 4};
   CHECK(quantile(values, 0) == 1);
