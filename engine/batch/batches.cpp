@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/batch/batch_job.h"
-#include "engine/plan/needed_inputs.h"
+#include "engine/decide/needed_inputs.h"
 
 namespace dlflow {
 namespace {

@@ -7,22 +7,11 @@
 #include <vector>
 
 #include "engine/batch/batch_system.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/plan.h"
 
 /// Which jobs of a plan travel together, one submission each, and what each waits for. Pure.
 namespace dlflow {
-
-/// Where a job stands when a chain is made.
-struct Standing {
-  enum class Kind {
-    Done,      ///< nothing has to wait for it
-    ToSubmit,  ///< now
-    Waiting,   ///< the batch system has it already, as `id`
-    LeftOut,   ///< neither it nor what waits for it can run
-  };
-  Kind kind = Kind::Done;
-  std::string id = {};  ///< also of a job that is left out, if the batch system has it
-};
 
 /// One thing that a batch waits for.
 struct PlannedDependency {

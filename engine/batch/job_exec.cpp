@@ -14,7 +14,7 @@
 #include "engine/batch/batch_file.h"
 #include "engine/batch/next_pass.h"
 #include "engine/batch/pass.h"
-#include "engine/plan/needed_inputs.h"
+#include "engine/decide/needed_inputs.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -138,9 +138,8 @@ int exit_status(const Attempt& attempt, const Allocation& allocation) {
   if (attempt.was_stopped()) return stopped_status(allocation);
   const auto state = attempt.state();
   if (!state) return kNotRecorded;
-  if (satisfies_dependents(*state) || *state == JobState::Skipped) return 0;
-  // Else those that wait for the task of an array would never start. They look themselves.
-  if (attempt.spec().allow_failure && is_failure(*state)) return 0;
+  // Otherwise jobs that wait for the task of an array would never start. They look themselves.
+  if (lets_run(*state, attempt.spec().allow_failure, false)) return 0;
   return allocation.reserves_statuses ? 1 : std::max(1, attempt.exit().value_or(1));
 }
 

@@ -8,8 +8,8 @@
 
 #include "base/exit_status.h"
 #include "base/remove_tree.h"
-#include "engine/plan/needed_inputs.h"
-#include "engine/plan/retry.h"
+#include "engine/decide/needed_inputs.h"
+#include "engine/decide/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/supervisor/claim.h"
@@ -54,8 +54,7 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
   const bool again = should_retry(retry, lost, tries);
   if (again) {
     lost.state = JobState::Queued;
-    lost.reason = "try " + std::to_string(tries + 1) + " of " + std::to_string(retry.attempts) +
-                  " follows; the last one: " + lost.reason;
+    lost.reason = next_try_in_words(retry, tries, lost.reason);
     lost.failed_tries = tries;
     lost.preempted = false;
   }

@@ -52,6 +52,14 @@ std::string_view element_of(std::string_view job);
 /// outputs.)
 bool satisfies_dependents(JobState state);
 
+/// Failed in the sense of `allow_failure`: neither cancelled, nor blocked by its own parents.
+bool is_failure(JobState state);
+
+/// The walltime of the next try of a job whose last try had `walltime` and timed out: longer by
+/// `retry`, but not above `limit` (0: none).
+std::chrono::seconds next_walltime(const Retry& retry, std::chrono::seconds walltime,
+                                   std::chrono::seconds limit);
+
 /// A parent as the supervisor needs it: where to look for its record (P3) and its outputs.
 struct ParentRef {
   std::string step;

@@ -7,8 +7,8 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "engine/decide/jobs.h"
 #include "engine/plan/plan.h"
-#include "engine/run/jobs.h"
 #include "engine/store/store.h"
 
 /// Which jobs of a run get another attempt.

@@ -5,9 +5,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "engine/decide/decide.h"
+#include "engine/decide/jobs.h"
 #include "engine/plan/plan.h"
 #include "engine/report/observer.h"
-#include "engine/run/jobs.h"
 #include "engine/store/store.h"
 
 /// How the state of a run changes.
@@ -27,9 +28,9 @@
 ///   batch system. They may come late, twice, or from an attempt that was given up. Such a one
 ///   moves nothing, and is not written.
 ///
-/// What follows from a new state is done elsewhere, by one idempotent function for each kind of
-/// engine (Engine::act, Chain's rounds): after a kill it is called again for states that were read
-/// back from the files, and does what is left. So no effect hangs on an event's being seen once.
+/// What follows from a new state is decided elsewhere, by one pure function (engine/decide): after
+/// a kill it is called again for states that were read back from the files. So no effect requires
+/// that an event is seen exactly once.
 namespace dlflow {
 
 /// Adds a run that has a folder now, and nothing else yet, to the store. If that fails the folder
@@ -60,14 +61,8 @@ class RunRecord {
   /// The job takes the result that plan.reused has for it.
   void reuse(uint32_t job);
 
-  /// Blocks `job` if it waits for one that ended badly. Of what is Submitting it is not known
-  /// whether somebody has it; that stays unless `submitting_too`. Whether `job` is blocked for good
-  /// reason now.
-  bool block_if_hopeless(uint32_t job, bool submitting_too = false);
-
-  /// The same for all that waits for `job`, directly or not. Which of them are blocked now and were
-  /// not before.
-  std::vector<uint32_t> block_descendants(uint32_t job);
+  /// The same for a decision that changes a state by itself: Skip, Block, TryAgain or Reuse.
+  void decide(const Decision& decision);
 
   /// Something was seen that is on no record yet. Whether it moves the job.
   bool observe(uint32_t job, JobEvent event);

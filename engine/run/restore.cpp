@@ -62,4 +62,14 @@ std::vector<JobProgress> progress_of(const Plan& plan, Store& store, const RunSt
   return known;
 }
 
+RunState state_of_run(const Jobs& jobs) {
+  using enum JobState;
+  size_t failed = jobs.count({Failed, TimedOut, Lost, Blocked});
+  for (uint32_t job = 0; job < jobs.size() && failed > 0; ++job) {
+    failed -= jobs.is_allowed_failure(job);
+  }
+  if (failed > 0) return RunState::Failed;
+  return jobs.count({Cancelled}) > 0 ? RunState::Cancelled : RunState::Succeeded;
+}
+
 }  // namespace dlflow

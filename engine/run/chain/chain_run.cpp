@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/sha256.h"
+#include "engine/decide/decide.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/restore.h"
@@ -115,8 +117,23 @@ std::string ChainRun::batch_name(uint32_t number, uint32_t step) const {
   return dlflow::batch_name(plan_, number, step);
 }
 
+bool ChainRun::block_if_hopeless(uint32_t job) {
+  const auto block = dlflow::block_if_hopeless(plan_, jobs(), job, looked_up_);
+  if (block) record_.decide(*block);
+  return block || (jobs()[job].state == JobState::Blocked && jobs().obstacle(job));
+}
+
 void ChainRun::block_hopeless() {
-  for (uint32_t job = 0; job < jobs().size(); ++job) block_if_hopeless(job);
+  const std::set<uint32_t> none;  // the batch system starts jobs
+  const Capabilities blocks{.resumes = true, .submitting_is_known = looked_up_, .starts = &none};
+  Changes changed;
+  for (uint32_t job = 0; job < jobs().size(); ++job) changed[job];
+  while (!changed.empty()) {
+    for (const Decision& decision : decide(plan_, jobs(), std::exchange(changed, {}), blocks)) {
+      record_.decide(decision);
+      changed[decision.job];
+    }
+  }
 }
 
 bool ChainRun::has_moved_on(uint32_t job) {

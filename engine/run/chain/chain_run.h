@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/batch/batch_job.h"
-#include "engine/plan/needed_inputs.h"
+#include "engine/decide/needed_inputs.h"
 #include "engine/plan/plan.h"
 #include "engine/run/chain/chain.h"
 #include "engine/run/record.h"
@@ -43,6 +43,7 @@ class ChainRun {
 
   /// The batch system's id of the job's latest attempt; empty: it has none.
   const std::string& id(uint32_t job) const { return ids_[job]; }
+  const std::vector<std::string>& ids() const { return ids_; }
   void set_id(uint32_t job, const std::string& id) { ids_[job] = id; }
   /// Identifies that job, also beside a stranger's with the same number.
   JobIdentity identity(uint32_t job) const;
@@ -84,8 +85,9 @@ class ChainRun {
   void note_looked_up() { looked_up_ = true; }
 
   /// Blocks the job if it waits for one that ended badly: it never starts, whatever the batch
-  /// system shows of it. Whether it is blocked for good reason now.
-  bool block_if_hopeless(uint32_t job) { return record_.block_if_hopeless(job, looked_up_); }
+  /// system shows of it. Returns whether it is blocked for good reason now.
+  bool block_if_hopeless(uint32_t job);
+  /// Blocks all such jobs.
   void block_hopeless();
 
   /// Takes what the job has recorded of itself meanwhile. Whether that moves it on: what the batch

@@ -16,10 +16,6 @@ namespace dlflow {
 /// Whether a step takes the values of an axis from another.
 bool fans_out(const Plan& plan);
 
-/// Whether the job is an element of a list that may be another one by the time it could run: its
-/// source has yet to end.
-bool waits_for_list(const ChainRun& run, uint32_t job);
-
 struct FoundLists {
   bool any = false;                                 ///< the run has jobs that it had not before
   std::map<std::string, std::string> refused = {};  ///< step -> why its list makes no jobs

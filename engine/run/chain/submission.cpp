@@ -10,8 +10,7 @@
 #include "base/fault.h"
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
-#include "engine/plan/extension.h"
-#include "engine/plan/places.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/run/again.h"
@@ -69,29 +68,6 @@ size_t leave_out_beyond(size_t most, const Plan& plan, std::vector<Standing>& st
   return left_out;
 }
 
-std::vector<Standing> standing(const ChainRun& run, const ChainRepair& repair) {
-  using Kind = Standing::Kind;
-  std::vector<Standing> result(run.jobs().size());
-  for (uint32_t job = 0; job < result.size(); ++job) {
-    const JobState state = run.jobs()[job].state;
-    Standing& mine = result[job];
-    if (satisfies_dependents(state) || state == JobState::Skipped) continue;
-    mine = {Kind::LeftOut, run.id(job)};
-    if (is_open(run.plan(), job)) continue;  // with it goes what waits for it
-    if (is_on_login_node(run.plan(), run.plan().jobs[job])) continue;
-    if (state == JobState::Queued || state == JobState::Running || repair.contains(job)) {
-      mine.kind = Kind::Waiting;
-    } else if (state == JobState::Planned || state == JobState::Submitting) {
-      mine.kind = waits_for_list(run, job) ? Kind::LeftOut : Kind::ToSubmit;
-    }
-    run.plan().graph.each_parent(job, [&](uint32_t parent) {
-      const bool is_over = run.lets_run(job, parent);
-      if (result[parent].kind == Kind::LeftOut && !is_over) mine.kind = Kind::LeftOut;
-    });
-  }
-  return result;
-}
-
 /// What finds no room below the limit on this user's jobs is left out: the last ones. How many.
 size_t leave_out_beyond_limit(const ChainRun& run, std::vector<Standing>& standings) {
   const int limit = run.plan().profile.limits.jobs;
@@ -109,11 +85,13 @@ void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
   const ArrayRules rules = array_rules(run.batch(), run.plan().profile);
   size_t most = run.jobs().size();  // of a round
   for (bool complete = false; !complete;) {
-    std::vector<Standing> standings = standing(run, repair);
-    result.held_back = leave_out_beyond_limit(run, standings);
-    complete = leave_out_beyond(most, run.plan(), standings) == 0;
+    std::vector<Standing> standing =
+        standings(run.plan(), run.jobs(), run.ids(),
+                  [&repair](uint32_t job) { return repair.contains(job); });
+    result.held_back = leave_out_beyond_limit(run, standing);
+    complete = leave_out_beyond(most, run.plan(), standing) == 0;
     try {
-      SubmissionRound(run, plan_batches(run.plan(), standings, rules), result.excluded_nodes)
+      SubmissionRound(run, plan_batches(run.plan(), standing, rules), result.excluded_nodes)
           .submit(result.submitted);
       complete = repair.repoint(result.repointed) && complete;
     } catch (const TooManyJobs& refused) {

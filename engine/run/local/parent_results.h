@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <map>
 
+#include "engine/decide/jobs.h"
 #include "engine/plan/plan.h"
-#include "engine/run/jobs.h"
 
 namespace dlflow {
 

@@ -6,9 +6,10 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/text.h"
+#include "engine/decide/jobs.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/run_directory.h"
-#include "engine/run/jobs.h"
+#include "engine/run/restore.h"
 
 namespace dlflow {
 namespace {
@@ -132,7 +133,7 @@ std::optional<News> end_on_record(const Plan& plan) {
       news.reason = records[job].reason;
     }
   }
-  const RunState state = Jobs(plan, std::move(known)).run_state();
+  const RunState state = state_of_run(Jobs(plan, std::move(known)));
   if (state != RunState::Succeeded && state != RunState::Failed) return std::nullopt;
   if (state == RunState::Failed && news.job.empty()) news.state = JobState::Failed;
   return news;

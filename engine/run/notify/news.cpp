@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
-#include "engine/plan/needed_inputs.h"
+#include "engine/decide/needed_inputs.h"
 
 namespace dlflow {
 

@@ -55,7 +55,7 @@ TEST_CASE("a run has done well once a job that was taken for lost has", "[resume
   RunFolder run("  a: {run: ./a}\n");
   const Plan plan = run.plan();
   Jobs jobs(plan, {{.state = Lost, .attempt = 1}});
-  CHECK(jobs.run_state() == RunState::Failed);
+  CHECK(state_of_run(jobs) == RunState::Failed);
   jobs.rewind(0);
   for (const JobState state : {Running, Succeeded}) {
     JobEvent event;
@@ -64,7 +64,7 @@ TEST_CASE("a run has done well once a job that was taken for lost has", "[resume
     event.state = state;
     CHECK(jobs.update(0, event));
   }
-  CHECK(jobs.run_state() == RunState::Succeeded);
+  CHECK(state_of_run(jobs) == RunState::Succeeded);
 }
 
 TEST_CASE("that a lost job was preempted is kept, as retries may be for that alone", "[resume]") {

@@ -1,11 +1,11 @@
-#include "engine/plan/retry.h"
+#include "engine/decide/retry.h"
 
 #include <algorithm>
 
 namespace dlflow {
 namespace {
 
-/// 128 + SIGKILL, which nobody sends without a word but the kernel when memory runs out.
+/// 128 + SIGKILL, which only the kernel sends without a message, when memory runs out.
 constexpr int kKilled = 137;
 
 bool is_cause(RetryCause cause, const JobEvent& ended) {
@@ -39,18 +39,17 @@ bool wants_more_memory(const Retry& retry, const JobEvent& ended) {
          std::find(retry.on.begin(), retry.on.end(), RetryCause::OutOfMemory) != retry.on.end();
 }
 
-std::chrono::seconds next_walltime(const Retry& retry, std::chrono::seconds walltime,
-                                   std::chrono::seconds limit) {
-  const auto grown =
-      std::chrono::seconds(int64_t(double(walltime.count()) * retry.walltime_factor));
-  return limit.count() > 0 ? std::max(walltime, std::min(grown, limit)) : grown;
-}
-
 std::chrono::milliseconds retry_delay(int tries) {
   using namespace std::chrono_literals;
   std::chrono::milliseconds delay = 500ms;
   for (int i = 1; i < tries && delay < 30s; ++i) delay *= 2;
   return std::min<std::chrono::milliseconds>(delay, 30s);
+}
+
+std::string next_try_in_words(const Retry& retry, int tries, const std::string& reason,
+                              const std::string& with) {
+  return "try " + std::to_string(tries + 1) + " of " + std::to_string(retry.attempts) + " follows" +
+         with + "; the last one: " + reason;
 }
 
 }  // namespace dlflow
