@@ -1,5 +1,6 @@
 #include "engine/decide/decide.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/decide/retry.h"
@@ -139,6 +140,11 @@ std::vector<Decision> refuse_list(const Plan& plan, const Jobs& states, const st
     decisions.push_back({Decision::Kind::Block, job, "the list of " + step + ": " + reason});
   }
   return decisions;
+}
+
+bool has_a_try_left(const Plan& plan, const Jobs& states, uint32_t job) {
+  const JobProgress& progress = states[job];
+  return should_retry(step_of(plan, job).retry, ending_of(progress), std::max(progress.tries, 1));
 }
 
 bool may_start(const Plan& plan, uint32_t job, const Capabilities& capabilities) {

@@ -79,6 +79,10 @@ std::optional<Decision> block_if_hopeless(const Plan& plan, const Jobs& states, 
 std::vector<Decision> refuse_list(const Plan& plan, const Jobs& states, const std::string& step,
                                   const std::string& reason);
 
+/// Whether a retry is due that an earlier executor could not start. The job has ended, so there was
+/// at least one try, even where none are counted.
+bool has_a_try_left(const Plan& plan, const Jobs& states, uint32_t job);
+
 /// Whether `job` may start, or be tried again.
 bool may_start(const Plan& plan, uint32_t job, const Capabilities& capabilities);
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "engine/decide/retry.h"
+#include "engine/decide/decide.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/job.h"
 #include "engine/plan/published.h"
@@ -55,13 +55,6 @@ void check_names(const Plan& plan, const Jobs& jobs, const PlanAgain& what) {
   }
 }
 
-/// Whether a retry was due that an engine could not start any more. It has ended, so there was a
-/// try at least, also where nobody counts them (see progress_of()).
-bool has_a_try_left(const Plan& plan, uint32_t job, const JobProgress& progress) {
-  const Retry& retry = plan.workflow.steps[plan.jobs[job].step].retry;
-  return should_retry(retry, ending_of(progress), std::max(progress.tries, 1));
-}
-
 bool ended_badly(JobState state) {
   return state == JobState::Failed || state == JobState::TimedOut;
 }
@@ -88,8 +81,8 @@ bool is_chosen(const Plan& plan, const Jobs& jobs, uint32_t job, const PlanAgain
   if (!is_broken(progress.state) || progress.state == JobState::Blocked) return false;
   if (!is_meant(plan, job, what.names)) return false;
   const bool is_fine = jobs.is_allowed_failure(job) && !blocks;
-  if (is_fine && what.names.empty() && !has_a_try_left(plan, job, progress)) return false;
-  return what.failed || !ended_badly(progress.state) || has_a_try_left(plan, job, progress);
+  if (is_fine && what.names.empty() && !has_a_try_left(plan, jobs, job)) return false;
+  return what.failed || !ended_badly(progress.state) || has_a_try_left(plan, jobs, job);
 }
 
 fs::path result_directory(const Plan& plan, uint32_t job) {

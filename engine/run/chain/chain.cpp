@@ -15,6 +15,7 @@
 #include "engine/batch/batches.h"
 #include "engine/batch/cluster.h"
 #include "engine/batch/limits.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/places.h"
 #include "engine/plan/plan.h"
@@ -92,18 +93,16 @@ std::vector<uint32_t> parents_of(const PlannedBatch& planned) {
   return {places.begin(), places.end()};
 }
 
+/// Of a new run, once its jobs on the login node have succeeded.
 std::vector<Standing> standings_of(const Plan& plan) {
-  std::vector<Standing> standings(plan.jobs.size());
-  std::vector<bool> waits_for_list(plan.jobs.size(), false);
-  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+  std::vector<JobProgress> known(plan.jobs.size());
+  for (uint32_t job = 0; job < known.size(); ++job) {
     const PlannedJob& planned = plan.jobs[job];
-    bool waits = is_open(plan, job);
-    plan.graph.each_parent(job, [&](uint32_t parent) { waits |= waits_for_list[parent]; });
-    waits_for_list[job] = waits;
-    if (planned.action != Action::Reuse && !is_on_login_node(plan, planned) && !waits)
-      standings[job].kind = Standing::Kind::ToSubmit;
+    const bool is_done = planned.action == Action::Reuse || is_on_login_node(plan, planned);
+    if (is_done && !is_open(plan, job)) known[job].state = JobState::Cached;
   }
-  return standings;
+  return standings(plan, Jobs(plan, known), std::vector<std::string>(known.size()),
+                   [](uint32_t) { return false; });
 }
 
 /// Adds what a further round of the same call did.

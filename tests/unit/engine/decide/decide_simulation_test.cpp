@@ -2,7 +2,6 @@
 #include <sstream>
 
 #include "engine/decide/decide.h"
-#include "engine/decide/retry.h"
 #include "tests/support/catch.h"
 #include "tests/support/dice.h"
 #include "tests/support/parsed.h"
@@ -152,6 +151,7 @@ class History {
                                     JobState::Queued,    JobState::Cancelled};
       move(job, kEnds[dice_.below(std::size(kEnds))]);
       changed_[job] = "by chance";
+      failed_ |= is_broken(states_[job].state);
     } else if (may_start_one()) {
       uint32_t job = dice_.one_of(waiting_);
       while (!may_start(plan_, job, now_)) job = dice_.one_of(waiting_);
@@ -186,33 +186,26 @@ class History {
   /// Another executor begins, as `dlflow run --resume` after a kill.
   void resume() {
     changed_.clear();
-    now_.failed = false;
+    now_.failed = failed_ = false;
     for (uint32_t job = 0; job < states_.size(); ++job) {
-      const JobProgress& progress = states_[job];
-      if (!is_broken(progress.state) || progress.state == JobState::Blocked) continue;
-      if (should_retry(step_of(plan_, job).retry, ending_of(progress), progress.tries))
-        move(job, JobState::Planned);
+      const JobState state = states_[job].state;
+      if (!is_broken(state) || state == JobState::Blocked) continue;
+      if (has_a_try_left(plan_, states_, job)) move(job, JobState::Planned);
     }
     begin();
   }
 
+  /// A cancelled job blocks nothing when a run is resumed: its descendants may be left.
   void check_end() {
-    for (uint32_t job = 0; job < states_.size(); ++job) {
-      const JobState state = states_[job].state;
-      const bool is_stuck = !is_final(state) && may_start(plan_, job, now_) &&
-                            (states_.unfinished_parents(job) == 0 || !has_open_parent(job));
-      if (is_stuck) say(job, "is left over");
+    if (now_.failed && !failed_) say(0, "is not the reason for which the run has failed");
+    std::vector<bool> excused(states_.size(), false);
+    for (uint32_t job = 0; job < states_.size(); ++job) {  // parents before children
+      plan_.graph.each_parent(job, [&](uint32_t parent) {
+        if (excused[parent] || states_[parent].state == JobState::Cancelled) excused[job] = true;
+      });
+      const bool is_over = is_final(states_[job].state) || !may_start(plan_, job, now_);
+      if (!is_over && !excused[job]) say(job, "is left over");
     }
-  }
-
-  /// Whether a parent has not ended, or was cancelled, which blocks nothing when a run is resumed.
-  bool has_open_parent(uint32_t job) const {
-    bool open = false;
-    plan_.graph.each_parent(job, [&](uint32_t parent) {
-      const JobState state = states_[parent].state;
-      open |= !is_final(state) || state == JobState::Cancelled;
-    });
-    return open;
   }
 
   void say(uint32_t job, const std::string& what) {
@@ -226,6 +219,7 @@ class History {
   Changes changed_;
   std::set<uint32_t> waiting_, active_;
   std::vector<int> started_;
+  bool failed_ = false;  // a job ended badly under this executor
   std::string problem_;
 };
 
