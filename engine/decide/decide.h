@@ -24,7 +24,7 @@
 /// decide(): needed_inputs.h for the job's parents (P3), retry.h for its end.
 namespace dlflow {
 
-/// What the executor can do at this moment, and what the state of the run allows.
+/// The abilities of the executor at this moment, and the permissions of the run.
 struct Capabilities {
   /// An earlier executor has dealt with the ends of jobs: none is retried or announced.
   bool resumes = false;
@@ -38,7 +38,7 @@ struct Capabilities {
   const std::set<uint32_t>* starts = nullptr;
 };
 
-/// What the executor does with one job.
+/// One action of the executor.
 struct Decision {
   enum class Kind {
     Start,     ///< hand it over; again for a job that waits for its next pass
