@@ -9,7 +9,7 @@ namespace dlflow {
 void take_reused(Plan& plan, const RunStatus& status) {
   for (uint32_t job = 0; job < status.jobs.size(); ++job) {
     const JobRow& row = status.jobs[job];
-    if (row.attempt > 0 && plan.reused.erase(job) > 0) {  // what it was to reuse was gone
+    if (row.attempt > 0 && plan.reused.erase(job) > 0) {  // the result to be reused was gone
       plan.jobs[job].action = Action::Run;
     }
     if (row.state != JobState::Cached || plan.reused.contains(job)) continue;

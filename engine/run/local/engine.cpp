@@ -25,11 +25,11 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kTick = 200ms;
 
-/// How old what others read in the store may be. A transaction costs as much as some ten events in
+/// The maximum age of the store that others read. A transaction costs as much as some ten events in
 /// it.
 constexpr std::chrono::milliseconds kSave = 50ms;
 
-/// By job of `next`: its number in `before`; nothing for one that is new.
+/// By job of `next`: its number in `before`; nothing for a new job.
 std::vector<std::optional<uint32_t>> numbers_before(const Plan& before, const Plan& next) {
   std::map<std::string_view, uint32_t> number_of;
   for (uint32_t job = 0; job < before.jobs.size(); ++job) number_of[before.jobs[job].name] = job;
@@ -41,7 +41,7 @@ std::vector<std::optional<uint32_t>> numbers_before(const Plan& before, const Pl
   return numbers;
 }
 
-/// `values`, by job, under the jobs' numbers of now.
+/// `values`, by job, under the jobs' present numbers.
 template <typename T>
 std::map<uint32_t, T> renumbered(const std::map<uint32_t, T>& values,
                                  std::span<const std::optional<uint32_t>> before) {
@@ -53,8 +53,8 @@ std::map<uint32_t, T> renumbered(const std::map<uint32_t, T>& values,
   return now;
 }
 
-/// Whether every job of `active` has the same number in `next`, and none has what an earlier list
-/// of `source` gave it.
+/// Whether every job of `active` has the same number in `next`, and none depends on the earlier
+/// list of `source`.
 bool keeps(const std::set<uint32_t>& active, uint32_t source, const Plan& plan, const Plan& next) {
   if (active.empty()) return true;
   const std::vector<uint32_t> after = descendants_of(plan, source);
@@ -64,7 +64,7 @@ bool keeps(const std::set<uint32_t>& active, uint32_t source, const Plan& plan, 
   });
 }
 
-/// The run on disk and in the store has the jobs of `next` from now on.
+/// Records the jobs of `next` on disk and in the store.
 void keep_extension(const Plan& next, RunRecord& record, const Services& services) {
   record.save();
   crash_point("list");
@@ -157,8 +157,8 @@ RunResult Engine::end() {
   record_.save();
   crash_point("end");
   const RunState state = state_of_run(jobs());
-  // With the address of a webhook, which is a secret. Who was asked to stop leaves the end to
-  // others.
+  // The news needs the webhook's address, which is a secret. An engine that was asked to stop
+  // leaves the end to the next one.
   if (stops_ == 0) news_.ended(state);
   if (state == RunState::Succeeded) remove_secrets(plan_.directory);
   const Time now = services_.clock.now();
@@ -284,7 +284,7 @@ bool Engine::take_lists() {
         if (take_list(job)) return false;
       } catch (const Error& error) {
         if (error.retryable()) throw;
-        const std::string& name = plan_.workflow.steps[step].name;  // whose job did well
+        const std::string& name = plan_.workflow.steps[step].name;  // the job itself succeeded
         for (const Decision& decision : refuse_list(plan_, jobs(), name, error.what())) {
           carry_out(decision);
         }
@@ -295,8 +295,8 @@ bool Engine::take_lists() {
   return true;
 }
 
-/// Lays out the list that `job` has left, if that is not done. Whether it has to wait, since a job
-/// that runs would get another number.
+/// Lays out the list that `job` has left, unless that is done. Returns whether it has to wait,
+/// since a running job would get another number.
 bool Engine::take_list(uint32_t job) {
   auto extension = extension_for(plan_, results_.of(job));
   if (!extension) return false;
@@ -319,8 +319,8 @@ bool Engine::take_list(uint32_t job) {
   return false;
 }
 
-/// Goes on with the jobs of `next`. What an engine that is killed here has not done, the next one
-/// does: it loads the run with the extension, or finds the list again.
+/// Continues with the jobs of `next`. If the engine is killed here, the next one does the rest: it
+/// loads the run with the extension, or finds the list again.
 void Engine::extend(Plan next) {
   keep_extension(next, record_, services_);
   const RunStatus status = services_.store.status(plan_.directory.string());
@@ -330,7 +330,8 @@ void Engine::extend(Plan next) {
   for (uint32_t job = 0; job < known.size(); ++job) {
     if (before[job]) known[job] = jobs()[*before[job]];
   }
-  events_read_ = renumbered(events_read_, before);  // also of what waits for its next pass
+  events_read_ = renumbered(events_read_, before);  // also those of jobs that wait for their next
+                                                    // pass
   not_before_ = renumbered(not_before_, before);
   go_on_with(std::move(next), std::move(known));
   services_.observer.extended(plan_, status);
@@ -373,7 +374,7 @@ void Engine::start(uint32_t job) {
   if (state == JobState::Submitting) record_.decide(job, JobState::Submitting);
   if (state != JobState::Queued) crash_point("intent");  // else another pass of the same attempt
   plan_.graph.each_parent(job, [this](uint32_t parent) {
-    // Of a job that never ran, or was lost, only the engine knows how it ended.
+    // Only the engine knows the end of a job that never ran, or was lost.
     const JobState left = jobs()[parent].state;
     if (left == JobState::Skipped) plan_.skipped.insert(parent);
     if (is_broken(left)) plan_.failed.insert(parent);
@@ -389,7 +390,7 @@ void Engine::start(uint32_t job) {
 void Engine::take(const Update& update) {
   crash_point("ingest");
   const uint32_t job = update.job;
-  // Of an element that a later list left out.
+  // It may be an element that a later list left out.
   if (job >= jobs().size() || update.event.job != plan_.jobs[job].name) return;
   const bool moved =
       update.recorded ? record_.take(job, update.event) : record_.observe(job, update.event);
