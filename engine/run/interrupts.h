@@ -6,7 +6,7 @@
 
 namespace dlflow {
 
-/// As long as one exists, SIGINT and SIGTERM are counted instead of ending this process. In a
+/// Counts SIGINT and SIGTERM, as long as it exists; they do not end this process then. In a
 /// process with several threads it must be made before the others start.
 class Interrupts {
  public:
