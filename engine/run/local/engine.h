@@ -19,16 +19,17 @@
 
 namespace dlflow {
 
-/// The news of a run on this machine, for those whom `notify:` names: each failure as it comes, and
-/// the end. Both of what is given must outlive it.
+/// The news of a run on this machine for the recipients of `notify:`: each failure as it comes, and
+/// the end. Both arguments must outlive it.
 class RunNews {
  public:
   RunNews(const Plan& plan, const Jobs& jobs) : plan_(plan), jobs_(jobs) {}
 
-  /// `job` has failed, and is not tried again. The first one is also why the run has failed.
+  /// Tells that `job` has failed and is not tried again. The first such job is also the reason why
+  /// the run has failed.
   void failed(uint32_t job, const std::string& reason);
 
-  /// The run has ended, and nobody goes on with it.
+  /// Tells that the run has ended and no process continues it.
   void ended(RunState state) const;
 
  private:
@@ -37,17 +38,16 @@ class RunNews {
   std::optional<JobEvent> failure_;  // the first
 };
 
-/// One engine at work on one run, from any state of its jobs to where nothing is left to do. The
+/// One engine at work on one run, from any state of its jobs until nothing is left to do. The
 /// functions of local_run.h make one while they hold the run's lock.
 ///
 /// Its loop takes the updates of the back end, moves jobs accordingly (RunRecord), and carries out
-/// what decide() makes of the new states. All that it keeps beside the record can be made from the
-/// record: an engine that is killed at any point is replaced by another one, which begins with
-/// every job.
+/// the decisions of decide() on the new states. All its other state can be rebuilt from the record:
+/// an engine that is killed at any point is replaced by another one, which begins with every job.
 class Engine {
  public:
   /// Nothing is announced to the observer before run() or stop(); until then jobs may be planned
-  /// again. \param known  by job: where each stands by its record.
+  /// again. \param known  by job: its progress on record.
   Engine(Plan plan, std::vector<JobProgress> known, const Services& services,
          const RunOptions& options);
 
@@ -58,10 +58,10 @@ class Engine {
   /// over again, or finds that it is lost. Throws as Backend::recover.
   void recover(uint32_t job);
 
-  /// Does all that is left to do.
+  /// Runs until nothing is left to do.
   RunResult run();
 
-  /// Asks what runs for a checkpoint and an end, and waits for it; starts nothing.
+  /// Asks running jobs for a checkpoint and an end, and waits for them; starts nothing.
   RunResult stop();
 
  private:
@@ -112,7 +112,7 @@ class Engine {
   std::map<uint32_t, uint64_t> events_read_;  // of recovered attempts, see Submission
   Time last_tick_{};
   Time last_save_{};
-  int stops_ = 0;             // how often we were asked to stop
+  int stops_ = 0;             // the number of requests to stop
   bool interrupted_ = false;  // by a signal
   bool failed_ = false;       // a job failed for good since this engine began
 };
