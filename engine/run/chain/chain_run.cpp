@@ -30,13 +30,13 @@ ChainRun::ChainRun(Loaded&& loaded, const ChainServices& services)
               services.clock) {
   for (uint32_t job = 0; job < jobs().size(); ++job) {
     number_of_[plan_.jobs[job].name] = job;
-    // That of a job on the login node is a process.
+    // The id of a job on the login node is that of a process.
     const bool is_here = is_on_login_node(plan_, plan_.jobs[job]);
     ids_.push_back(is_here ? "" : loaded.status.jobs[job].backend_id);
   }
 }
 
-/// Shows `look` each job with the same id, this one among them, until it says yes.
+/// Calls `look` for each job with the same id, this one among them, until it returns true.
 bool ChainRun::any_sharer(uint32_t job, const std::function<bool(uint32_t other)>& look) const {
   if (!is_packed(job) || id(job).empty()) return look(job);
   const auto pack = uint32_t(step_of(job).matrix.pack);
@@ -104,7 +104,7 @@ std::string batch_name(const Plan& plan, uint32_t number, uint32_t step) {
          end_of_names(plan);
 }
 
-/// A task has the number of its element, so that step and task say which job it is.
+/// A task has the number of its element, so that step and task identify the job.
 JobIdentity ChainRun::identity(uint32_t job) const {
   constexpr std::chrono::hours kClocksDiffer(1);
   return {.id = id(job),
@@ -141,7 +141,7 @@ bool ChainRun::has_moved_on(uint32_t job) {
   if (before == JobState::Planned) return false;
   for (JobEvent& event :
        attempt_events(job_directory(plan_, job), name(job), jobs()[job].attempt)) {
-    // That it ran once was known when it was given up.
+    // When it was given up, it was known that it had run.
     if (before == JobState::Lost && event.state && !is_final(*event.state)) continue;
     record_.take(job, std::move(event));
   }

@@ -16,7 +16,7 @@
 namespace dlflow {
 namespace {
 
-/// What the batch system may have was made for the earlier list.
+/// Jobs that the batch system may have were made for the earlier list.
 void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
   for (const uint32_t job : descendants_of(plan, source)) {
     if (!is_under_way(jobs[job].state)) continue;
@@ -28,7 +28,7 @@ void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
   }
 }
 
-/// Whether a job that takes the list of this step is still to run.
+/// Whether a job that takes the list of this step has yet to run.
 bool is_waited_for(const Plan& plan, const Jobs& jobs, const std::string& source) {
   for (uint32_t job = 0; job < jobs.size(); ++job) {
     const Step& step = plan.workflow.steps[plan.jobs[job].step];

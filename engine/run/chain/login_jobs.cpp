@@ -32,7 +32,7 @@ std::vector<uint32_t> login_jobs_of(const Plan& plan) {
   return jobs;
 }
 
-/// What a chain's services say, or this machine.
+/// The back end that a chain's services name, or this machine.
 class LoginNode {
  public:
   LoginNode(const ChainServices& services, const Profile& profile)
@@ -67,7 +67,7 @@ class LoginJobs {
     backend_.begin(run.plan().directory);
   }
 
-  /// What an earlier dlflow handed over, or was about to.
+  /// Takes over the jobs that an earlier dlflow handed over, or was about to.
   void recover() {
     for (const uint32_t job : mine_) {
       const JobState state = jobs()[job].state;
@@ -86,7 +86,7 @@ class LoginJobs {
     }
   }
 
-  /// Whether it was stopped.
+  /// Returns whether it was stopped.
   bool run() {
     recover();
     work();
@@ -227,7 +227,7 @@ class LoginJobs {
     if (!moved || state == JobState::Running) return;
     active_.erase(job);
     changed_[job] = update.event.reason;
-    if (!is_final(state)) return;  // it saved, and goes on in another pass
+    if (!is_final(state)) return;  // it saved, and continues in another pass
     tell(run_.name(job) + " " + std::string(name(state)) + " after " + time_of(job) +
          (update.event.reason.empty() ? "" : ": " + update.event.reason));
   }
