@@ -27,8 +27,8 @@ bool is_reusable(const Plan& plan, const PlannedJob& job) {
   return job.action != Action::Reuse && !runs_anyway;
 }
 
-/// The number of jobs in `shared` whose parents are shared, too. `shared` has the jobs that a run
-/// makes from the same inputs. Parents come before their children.
+/// The number of jobs in `shared`, jobs with the same inputs in two runs, whose parents are in it
+/// or reused, too. Parents come before their children.
 size_t count_same(const Plan& plan, const std::set<uint32_t>& shared) {
   std::vector<bool> same(plan.jobs.size());
   size_t count = 0;
