@@ -168,3 +168,17 @@ TEST_CASE("a job waits for the end of one more parent", "[decide]") {
     CHECK(decide(plan, states, {{job, ""}}, {}).size() == (job == 2 ? 1 : 0));
   }
 }
+
+TEST_CASE("a failure keeps jobs from starting that another end frees at the same time",
+          "[decide]") {
+  const Plan plan = plan_of(
+      parsed("name: w\nsteps:\n  a: {run: ./a}\n  b: {run: ./b}\n  c: {run: ./c, needs: [b]}\n"));
+  const Jobs states(plan, {{.state = JobState::Failed, .attempt = 1, .tries = 1},
+                           {.state = JobState::Succeeded, .attempt = 1, .tries = 1},
+                           {}});
+  const Changes changed = {{0, "exit 1"}, {1, ""}};
+  const auto decisions = decide(plan, states, changed, {});
+  REQUIRE(decisions.size() == 1);
+  CHECK(decisions[0].kind == Decision::Kind::GiveUp);
+  CHECK(decide(plan, states, changed, {.keep_going = true}).size() == 2);
+}
