@@ -6,16 +6,16 @@
 
 #include "base/text.h"
 
-/// How a message about a word that is not known ends.
+/// Endings of messages about an unknown word.
 namespace dlflow {
 
-/// "; known: a, b", or nothing if there are none or many.
+/// "; known: a, b", or an empty text if there are none or many.
 inline std::string known_words(std::span<const std::string> words) {
   constexpr size_t kMostListed = 24;
   return words.empty() || words.size() > kMostListed ? "" : "; known: " + join(words, ", ");
 }
 
-/// As did_you_mean; if no candidate is near, known_words.
+/// did_you_mean() if a candidate is near, else known_words().
 inline std::string did_you_mean_or_list(std::string_view word,
                                         std::span<const std::string> candidates) {
   const std::string text = did_you_mean(word, candidates);

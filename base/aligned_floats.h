@@ -9,7 +9,7 @@ namespace dlflow {
 constexpr size_t kCacheLineBytes = 64;
 constexpr size_t kLineElements = kCacheLineBytes / sizeof(float);
 
-/// `num_elements` rounded up to whole cache lines, so that data after them also starts at one.
+/// `num_elements` rounded up to whole cache lines, so that data after them starts at one, too.
 constexpr size_t whole_lines(size_t num_elements) {
   return (num_elements + kLineElements - 1) / kLineElements * kLineElements;
 }
@@ -20,7 +20,7 @@ struct AlignedFree {
   }
 };
 
-/// Floats that start at a cache line, so that vectors of any width load them in one piece.
+/// Floats that start at a cache line, so that vectors of any width are loaded in one piece.
 using AlignedFloats = std::unique_ptr<float[], AlignedFree>;
 
 /// `count` zeros.

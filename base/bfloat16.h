@@ -16,7 +16,7 @@ DLFLOW_INLINE float widen(BFloat16 value) {
   return std::bit_cast<float>(uint32_t(value.bits) << 16);
 }
 
-/// To the nearest, ties to even; NaN stays NaN.
+/// Rounds to nearest, ties to even; NaN stays NaN.
 DLFLOW_INLINE BFloat16 narrow(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-/// Time as a value that tests can turn.
+/// Time as a value that tests can control.
 namespace dlflow {
 
 /// Wall-clock time, to the millisecond.
@@ -24,7 +24,7 @@ class SystemClock : public Clock {
   void sleep_for(std::chrono::milliseconds time) const override;
 };
 
-/// Since 1970.
+/// Milliseconds since 1970.
 inline int64_t to_ms(Time time) { return time.time_since_epoch().count(); }
 inline Time from_ms(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
 

@@ -9,10 +9,10 @@ namespace dlflow {
 
 bool is_digest(std::string_view text);
 
-/// `digest`. Throws Error{Corrupt} with the name of `source` if it is not a digest.
+/// Returns `digest`. Throws Error{Corrupt} naming `source` if it is not a digest.
 std::string checked_digest(std::string digest, const std::string& source);
 
-/// The 64 digits of a digest; checked again, since a path is made of them.
+/// The 64 digits of a digest. Validates it again, since the digits become a path.
 std::string digest_hex(const std::string& digest);
 
 }  // namespace dlflow

@@ -21,19 +21,19 @@ struct Endpoint {
   bool operator==(const Endpoint&) const = default;
 };
 
-/// The time in which a connected process must show the token, and the number of connections that
-/// may be waiting for that: strangers get no more of a process's descriptors.
+/// A connected process must show the token within this time, and at most this many connections may
+/// be waiting to do so: strangers get no more of a process's descriptors.
 constexpr std::chrono::seconds kTimeForToken{2};
 constexpr size_t kMaxStrangers = 64;
 
-/// Whether `shown` is the token, in a time that does not depend on how much of it is right.
+/// Whether `shown` is the token. Takes constant time, so as not to reveal how much is right.
 bool knows_token(const Endpoint& endpoint, std::string_view shown);
 
-/// Of this machine, with a new token. Throws Error.
+/// The endpoint of `listener` on this machine, with a new token. Throws Error.
 Endpoint endpoint_of(const Listener& listener);
 
 /// The addresses to try, in turn. Bridges and containers of other machines may have the same
-/// addresses, so only a process that has the token, too, is the right one.
+/// addresses, so a connection counts only if the process has the token, too.
 std::vector<std::string> addresses_to_try(const Endpoint& endpoint);
 
 std::string to_string(const Endpoint& endpoint);

@@ -8,7 +8,7 @@ namespace dlflow {
 
 /// The kind of an error; decides the exit status and whether a retry may help.
 enum class Errc {
-  InvalidInput,  ///< input of the user that cannot be used
+  InvalidInput,  ///< unusable input of the user
   NotFound,      ///< a file, a run or a program does not exist
   Unavailable,   ///< the same call may succeed later: a busy database, a scheduler that restarts
   Corrupt,       ///< data on disk differs from the data that was written

@@ -2,8 +2,8 @@
 
 namespace dlflow {
 
-/// The exit status by which a step's program reports "saved, run me again" (EX_TEMPFAIL of
-/// sysexits.h).
+/// The exit status with which a step's program asks to be run again after it has saved its state
+/// (EX_TEMPFAIL of sysexits.h).
 constexpr int kExitAgain = 75;
 
 }  // namespace dlflow

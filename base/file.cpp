@@ -63,8 +63,8 @@ std::string read_all(int descriptor, const struct stat& info, const fs::path& pa
   return content;
 }
 
-/// Opening does not wait for the writer of a pipe: a reader of a record that others may write must
-/// not hang.
+/// O_NONBLOCK: a reader of a file that others may write must not hang if it is a pipe without
+/// writer.
 constexpr int kReadAtOnce = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
 
 std::string read_plain(int descriptor, const fs::path& path, uint64_t max_bytes) {
@@ -77,7 +77,7 @@ std::string read_plain(int descriptor, const fs::path& path, uint64_t max_bytes)
   return read_all(descriptor, info, path, max_bytes);
 }
 
-/// `info` is of `directory`. Throws if any other user may enter or change it.
+/// `info` describes `directory`. Throws if any other user may enter or change it.
 void check_private(const fs::path& directory, const struct stat& info) {
   std::string reason;
   if (!S_ISDIR(info.st_mode)) {
@@ -202,7 +202,7 @@ void write_file(const fs::path& path, std::string_view content) {
 void sync_directory(const fs::path& directory) {
   const fs::path path = directory.empty() ? fs::path(".") : directory;
   const FileDescriptor file = open_or_throw(path, O_RDONLY | O_DIRECTORY);
-  // Some network file systems cannot sync a directory; they say so with EINVAL and need no sync.
+  // Some network file systems cannot sync a directory: they return EINVAL and need no sync.
   if (::fsync(file.get()) != 0 && errno != EINVAL) {
     throw_errno("cannot write " + path.string(), errno);
   }
@@ -225,7 +225,7 @@ bool sync_tree(const fs::path& folder) {
   paths.push_back(folder);
   for (const fs::path& path : paths) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file && (errno == EACCES || errno == ENOENT)) continue;  // ENOENT: removed meanwhile
+    if (!file && (errno == EACCES || errno == ENOENT)) continue;  // ENOENT: just removed
     if (!file) throw_errno("cannot open " + path.string(), errno);
     if ((all ? ::syncfs(file.get()) : ::fsync(file.get())) != 0 && errno != EINVAL) {
       throw_errno("cannot write " + path.string(), errno);

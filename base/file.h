@@ -8,8 +8,8 @@
 
 #include "base/handle.h"
 
-/// Files: whole reads, writes that are there completely or not at all, and durable appends.
-/// Every function throws Error with the path and the system's reason.
+/// Files: whole reads, atomic writes, and durable appends. Every function throws Error with the
+/// path and the system's reason.
 namespace dlflow {
 
 /// The whole file. Throws Error{InvalidInput} if it is larger than `max_bytes`.
@@ -18,8 +18,8 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UI
 /// As read_file, or nothing if there is no such file.
 std::optional<std::string> read_file_if_exists(const std::filesystem::path& path);
 
-/// As read_file_if_exists, of a file that only its owner, the caller, may read or write. Throws
-/// Error{InvalidInput} with the command to type if others may.
+/// As read_file_if_exists, for a file that only its owner, the caller, may read or write. If others
+/// may, throws Error{InvalidInput} with the command that corrects it.
 std::optional<std::string> read_private_file(const std::filesystem::path& path);
 
 enum class Durability { Fast, Synced };
@@ -30,20 +30,20 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view conte
                        Durability durability = Durability::Fast);
 
 /// As write_file_atomic, without a rename and at less cost: for a file that nobody reads before
-/// another file refers to it. An existing file is removed first: a link is not followed, and a
-/// process that has it open keeps it.
+/// another file refers to it. Removes an existing file first, so that a link is not followed, and a
+/// process that has it open keeps its content.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// Closes a written file: network file systems report a full disk only at this point. Throws Error
-/// naming `path`.
+/// Closes a written file; network file systems report a full disk only then. Throws Error naming
+/// `path`.
 void close_or_throw(FileDescriptor file, const std::filesystem::path& path);
 
 /// Makes a rename or a new file in `directory` survive a power cut.
 void sync_directory(const std::filesystem::path& directory);
 
 /// Makes `folder` and its content survive a power cut, except targets of links and files that the
-/// caller may not read. An empty or missing folder costs nothing, a large one at most the unwritten
-/// data of its file system. False if nothing is in it.
+/// caller may not read. An empty or missing folder costs nothing, a large one at most a sync of its
+/// file system. Returns false if it is empty or missing.
 bool sync_tree(const std::filesystem::path& folder);
 
 /// Creates `directory` and its parents, mode 0700. An existing directory is fine.
@@ -51,34 +51,34 @@ void make_directories(const std::filesystem::path& directory);
 
 /// The part of a shared folder that only this user may change: user-UID below it; the folder itself
 /// if it is not shared or does not exist. Creates nothing. Throws Error{InvalidInput} if another
-/// user made user-UID, or may enter it.
+/// user created user-UID, or may enter it.
 std::filesystem::path private_part(const std::filesystem::path& folder);
 
-/// Throws Error{InvalidInput} unless `directory` is a folder (not a link) of this user that nobody
-/// else may enter.
+/// Throws Error{InvalidInput} unless `directory` is a real folder (not a link) of this user that
+/// nobody else may enter.
 void require_private(const std::filesystem::path& directory);
 
-/// Creates `directory`, mode 0700, unless it is there. Throws as require_private.
+/// Creates `directory`, mode 0700, unless it exists. Throws as require_private.
 void make_private_directory(const std::filesystem::path& directory);
 
-/// Copies the content and the mode of `from` to `to`, which is replaced if it is there; both share
-/// their blocks until one is changed, where the file system can. (std's copy reports a full disk as
-/// an input/output error.)
+/// Copies the content and the mode of `from` to `to`, replacing it. If the file system can, both
+/// share their blocks until one is changed. (std's copy reports a full disk as an input/output
+/// error.)
 void copy_content(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Writes all of `bytes` to a descriptor; `path` is for the error message only.
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);
 
-/// A file that only grows, a line at a time. Each append is one write(), so that a reader sees
-/// whole lines, except perhaps the last one after a crash. A line without its newline was never
+/// A file that only grows, line by line. Each append is one write(), so that a reader sees whole
+/// lines, except perhaps the last one after a crash. A line without its newline counts as not
 /// written: the next append marks it, so that it is not JSON even if only the newline was missing.
-/// One writer at a time.
+/// There must be only one writer at a time.
 class AppendFile {
  public:
   explicit AppendFile(const std::filesystem::path& path);
 
-  /// Appends `line` and a newline. A torn line that a crash or a full disk left before it is marked
-  /// and ended first.
+  /// Appends `line` and a newline. First marks and ends a torn line that a crash or a full disk
+  /// left.
   void append(std::string_view line);
 
   /// Returns once everything appended would survive a power cut.
@@ -87,7 +87,7 @@ class AppendFile {
  private:
   std::filesystem::path path_;
   FileDescriptor file_;
-  bool torn_ = false;  // the last line has no end
+  bool torn_ = false;  // the last line has no newline
 };
 
 }  // namespace dlflow

@@ -28,7 +28,7 @@ nanoseconds now() {
       std::chrono::system_clock::now().time_since_epoch());
 }
 
-/// \param look  stat() or lstat()
+/// \param look  stat or lstat
 FileIdentity looked_at(const std::filesystem::path& path, int (*look)(const char*, struct stat*)) {
   struct stat info {};
   if (look(path.c_str(), &info) != 0) throw_errno("cannot read " + path.string(), errno);

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// Whether `file` is still the one at `path`: cleaning of the cache may have removed it meanwhile.
+/// Whether `file` is still the one at `path`: a cleanup of the cache may have removed it.
 bool is_at(int file, const fs::path& path) {
   struct stat opened {};
   struct stat named {};
@@ -33,8 +33,8 @@ bool is_at(int file, const fs::path& path) {
 /// Separates the owner's name from the purpose of the lock.
 constexpr std::string_view kWhich = ", which ";
 
-/// Throws unless `file` is empty or a lock file, so that no wrong path turns another file into a
-/// lock.
+/// Throws unless `file` is empty or a lock file, so that a wrong path never turns another file into
+/// a lock.
 void require_lock_file(int file, const fs::path& path) {
   struct stat info {};
   if (::fstat(file, &info) != 0) throw_errno("cannot read " + path.string(), errno);
@@ -46,7 +46,7 @@ void require_lock_file(int file, const fs::path& path) {
   throw Error(Errc::InvalidInput, path.string() + " is no lock file; it is left as it is");
 }
 
-/// Opens the lock file, made if there is none. A link at its place is not followed.
+/// Opens the lock file, creating it if needed. Does not follow a link.
 FileDescriptor open_lock(const fs::path& path, int access) {
   FileDescriptor file(
       ::open(path.c_str(), access | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));

@@ -7,11 +7,11 @@
 
 #include "base/vector_clones.h"
 
-/// Whether all of many floats are finite: computed as a maximum over their bits, since CPUs have
-/// vectors of that operation.
+/// Whether all of many floats are finite. Computed as a maximum over their bits, which CPUs can
+/// vectorize.
 namespace dlflow {
 
-/// The greater of `greatest` and the bits of `x` without its sign.
+/// The maximum of `greatest` and the bits of `x` without its sign.
 DLFLOW_INLINE uint32_t greatest_bits(uint32_t greatest, float x) {
   return std::max(greatest, std::bit_cast<uint32_t>(x) & 0x7FFFFFFF);
 }

@@ -16,7 +16,7 @@ struct Float16 {
 
 DLFLOW_INLINE float widen(Float16 value) {
   const uint32_t sign = uint32_t(value.bits & 0x8000) << 16, magnitude = value.bits & 0x7fff;
-  // Exponents count from -15, and from -127 in fp32. A subnormal gets a leading 1, and loses it.
+  // The exponent bias is 15, and 127 in fp32. A subnormal gets a leading 1, subtracted below.
   const bool is_subnormal = magnitude < 0x400, is_infinite = magnitude >= 0x7c00;
   const uint32_t exponent = is_subnormal ? 113u << 23 : is_infinite ? 224u << 23 : 112u << 23;
   const uint32_t leading = is_subnormal ? 113u << 23 : 0;
@@ -25,7 +25,7 @@ DLFLOW_INLINE float widen(Float16 value) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(number));
 }
 
-/// To the nearest, ties to even; a number that is too large becomes infinite; NaN stays NaN.
+/// Rounds to nearest, ties to even; overflow gives infinity; NaN stays NaN.
 DLFLOW_INLINE Float16 narrow_to_float16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;

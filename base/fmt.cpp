@@ -1,5 +1,5 @@
-// The compiled part of fmt: Debian has it as a shared library only, and dlflow is one static
-// executable. With FMT_HEADER_ONLY every source that formats would compile it again.
+// The compiled part of fmt: Debian has it as a shared library only, but dlflow is a static
+// executable. With FMT_HEADER_ONLY, every source that formats would compile it again.
 #include <fmt/format-inl.h>
 
 namespace fmt::detail {

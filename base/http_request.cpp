@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kLocalhost = "localhost";
 
-/// Quotes a value as curl's settings require it.
+/// Quotes a value for curl's settings.
 std::string quoted(const std::string& text) {
   if (text.find_first_of(std::string("\r\n\0", 3)) != text.npos) {
     throw Error(Errc::InvalidInput, "there is a line break in an address or header");
@@ -42,8 +42,8 @@ HostAndPort split_host(const std::string& text) {
 
 HttpCall http_call(const HttpRequest& request) {
   const char* const protocols = request.needs_encryption ? "=https" : "=http,https";
-  // --disable must come first: settings for people in ~/.curlrc would change the meaning of the
-  // others. Proxies are taken from http_proxy and the like.
+  // --disable must come first: the user's settings in ~/.curlrc would change the meaning of the
+  // others. Proxies come from http_proxy and the like.
   HttpCall call{{"curl", "--disable", "--silent", "--show-error", "--globoff", "--proto", protocols,
                  "--proto-redir", protocols, "--connect-timeout", "30", "--speed-limit", "1",
                  "--speed-time", "60", "--config", request.config},

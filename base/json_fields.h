@@ -10,11 +10,11 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-/// Structs as JSON objects, with one list of fields for both directions. For a struct T,
-/// `template <class Archive> void list_fields(Archive& archive, T& value)` calls
-/// archive("key", value.member) for each field, or DLFLOW_FIELDS for those whose key is the
-/// member's name; it changes nothing by itself, since `value` may be const when it is written.
-/// DLFLOW_DEFINE_FIELDS defines it for a T all of whose fields are such.
+/// Structs as JSON objects, with one list of fields for both directions. For a struct T, `template
+/// <class Archive> void list_fields(Archive& archive, T& value)` calls archive("key", value.member)
+/// for each field, or DLFLOW_FIELDS for fields whose key is the member's name. It must not change
+/// `value`, which may be const during writing. DLFLOW_DEFINE_FIELDS defines it for a T that has
+/// only such fields.
 #define DLFLOW_FIELD(member) archive(#member, value.member);
 #define DLFLOW_FIELD_IF_THERE(member) archive.if_there(#member, value.member);
 #define DLFLOW_FIELD_UNLESS_DEFAULT(member) archive.unless_default(#member, value.member);
@@ -51,8 +51,8 @@ constexpr bool kIsDuration = false;
 template <class Rep, class Period>
 constexpr bool kIsDuration<std::chrono::duration<Rep, Period>> = true;
 
-/// A path as its text, a duration as its number of ticks, a time as RFC 3339 has it, an optional as
-/// null or its value.
+/// A path becomes its text, a duration its number of ticks, a time its RFC 3339 text, and an
+/// optional null or its value.
 template <class T>
 Json json_of(const T& value);
 
@@ -80,7 +80,7 @@ class FieldWriter {
   void if_there(const char* key, const T& value, const T&) {
     (*this)(key, value);
   }
-  /// A field that is not written if it equals `normal`.
+  /// A field that is left out if it equals `normal`.
   template <class T>
   void unless_default(const char* key, const T& value, const T& normal = {}) {
     if (value != normal) (*this)(key, value);
@@ -98,7 +98,7 @@ class FieldReader {
   void operator()(const char* key, T& value) {
     read_from(json_.at(key), value);
   }
-  /// A field that older versions did not write: if it is missing, `value` stays as it is.
+  /// A field that older versions did not write: if it is missing, `value` is unchanged.
   template <class T>
   void if_there(const char* key, T& value) {
     if (has(key)) (*this)(key, value);
@@ -108,7 +108,7 @@ class FieldReader {
     value = normal;
     if_there(key, value);
   }
-  /// The same with the meaning of its absence, for structs whose default is another.
+  /// The same for structs whose default is not `absent`, the value that a missing field stands for.
   template <class T>
   void if_there(const char* key, T& value, const T& absent) {
     if (!has(key)) value = absent;

@@ -32,7 +32,7 @@ std::string counted(size_t number, const std::string& one, const std::string& mo
   return std::to_string(number) + " " + (number == 1 ? one : more);
 }
 
-/// The resource that is too scarce.
+/// The limiting resource: leaves or samples.
 std::string size_of_step(const LeafSettings& settings, size_t ranks) {
   const size_t leaves = num_leaves(settings);
   std::string all_leaves = counted(leaves, "leaf", "leaves");
@@ -41,7 +41,7 @@ std::string size_of_step(const LeafSettings& settings, size_t ranks) {
 }
 
 std::string enough_work(const LeafSettings& settings, size_t ranks) {
-  const size_t enough = (ranks + settings.accumulate - 1) / settings.accumulate;  // of a batch
+  const size_t enough = (ranks + settings.accumulate - 1) / settings.accumulate;  // per batch
   const std::string leaves = "'precision: {leaves: " + std::to_string(enough) + "}'";
   const bool has_samples = settings.batch >= enough;
   if (settings.leaves > 0 || enough > kMostLeaves) {

@@ -51,8 +51,8 @@ bool is_dead(const std::string& owner) {
   }
 }
 
-/// Removes the file that `owner` left behind. If another process did so meanwhile and owns the lock
-/// now, its file is restored.
+/// Removes the file that `owner` left behind. Restores the file if it belongs to another process,
+/// which has taken the lock meanwhile.
 void take_away(const fs::path& path, const std::string& owner) {
   const fs::path aside = beside(path, "stale");
   if (::rename(path.c_str(), aside.c_str()) != 0) return;
@@ -60,7 +60,7 @@ void take_away(const fs::path& path, const std::string& owner) {
   ::unlink(aside.c_str());
 }
 
-/// \param draft  a file that this process has just written: its time is the file system's clock.
+/// \param draft  a file just written by this process: its time is that of the file system's clock.
 void take_away_if_left_behind(const fs::path& path, const fs::path& draft) {
   const auto owner = read_file_if_exists(path);
   const auto touched = changed(path);
@@ -71,7 +71,7 @@ void take_away_if_left_behind(const fs::path& path, const fs::path& draft) {
 
 }  // namespace
 
-/// Touches the file while it lives, and removes it.
+/// Touches the file while this object lives; the destructor removes it.
 class LinkLock::Hold {
  public:
   explicit Hold(fs::path path) : path_(std::move(path)) {
@@ -141,7 +141,7 @@ bool keeps_locks_local(std::string_view mount_options) {
 
 bool has_local_flock(const fs::path& path) {
   static std::mutex mutex;
-  static std::map<dev_t, bool> known;  // mountinfo is long where many images are mounted
+  static std::map<dev_t, bool> known;  // mountinfo is long if many images are mounted
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return false;
   const std::lock_guard guard(mutex);

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "; Debian's package dataset-fashion-mnist has it", for files in the place of such a package.
+/// "; Debian's package dataset-fashion-mnist has it", for files where such a package installs them.
 std::string package_with(const fs::path& file) {
   const fs::path name = file.lexically_relative("/usr/share/datasets");
   if (name.empty() || *name.begin() == "..") return "";
@@ -76,7 +76,7 @@ class Walk {
 
   Identity left_out_;
   OfTools of_tools_;
-  std::vector<Identity> entered_;  // the folders above the current one
+  std::vector<Identity> entered_;  // the current folder's ancestors
 };
 
 std::vector<LocalFile> files_below(const fs::path& folder) {

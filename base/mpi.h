@@ -2,7 +2,7 @@
 
 #include <span>
 
-/// MPI as both halves use it: its launchers, and the binary interfaces of its libraries.
+/// MPI as engine and runtime use it: its launchers, and the binary interfaces of its libraries.
 namespace dlflow {
 
 /// The variables in which a launcher gives each process its rank and the number of ranks.
@@ -15,7 +15,7 @@ struct MpiLauncher {
 };
 
 /// The launchers of MPI libraries. srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS) comes after them,
-/// since a program that mpirun starts in a SLURM job has variables of the job's script besides.
+/// since a program that mpirun starts in a SLURM job also has the variables of the job's script.
 constexpr MpiLauncher kMpiLaunchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -26,7 +26,7 @@ constexpr MpiLauncher kMpiLaunchers[] = {
 /// MPI libraries with one binary interface; one plug-in serves them (runtime/comm/mpi_library.h).
 struct MpiInterface {
   const char* plugin;
-  std::span<const char* const> libraries;  ///< the names that their files have
+  std::span<const char* const> libraries;  ///< the names of their files
 };
 
 constexpr const char* kOpenMpiLibraries[] = {"libmpi.so.40"};

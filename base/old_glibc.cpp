@@ -1,5 +1,5 @@
-/// Functions that the compiler's static libraries take from a newer glibc than a release is linked
-/// with (cmake/old_system.cmake). They are hidden outside of the program or library.
+/// Functions that the compiler's static libraries need from a newer glibc than the one a release is
+/// linked with (cmake/old_system.cmake). They are hidden outside of the program or library.
 #include <pthread.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -11,11 +11,11 @@
 #include <cstdlib>
 #include <ctime>
 
-// Since glibc 2.28 these differ from the newer ones only in errors, which no caller here checks.
+// Versions since glibc 2.28 differ from these only in errors, which no caller here checks.
 __asm__(".symver dlflow_exp, exp@GLIBC_2.2.5");
 __asm__(".symver dlflow_log, log@GLIBC_2.2.5");
 __asm__(".symver dlflow_pow, pow@GLIBC_2.2.5");
-__asm__(".hidden exp, log, pow");  // -fvisibility does not count for builtins
+__asm__(".hidden exp, log, pow");  // -fvisibility has no effect on builtins
 extern "C" double dlflow_exp(double);
 extern "C" double dlflow_log(double);
 extern "C" double dlflow_pow(double, double);
@@ -36,7 +36,7 @@ int64_t now(clockid_t clock) {
 
 extern "C" {
 
-/// Answers as if there were always several threads.
+/// Always reports several threads.
 char __libc_single_threaded = 0;
 
 /// For std::random_device.
@@ -48,8 +48,8 @@ uint32_t arc4random() noexcept {
 
 pid_t gettid() noexcept { return pid_t(::syscall(SYS_gettid)); }
 
-/// Waits by the wall clock, which may be set meanwhile: it wakes up at least once a second, so that
-/// the caller looks at its own clock.
+/// Waits by the wall clock, which may be set meanwhile: wakes up at least once a second, so that
+/// the caller checks its own clock.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const timespec* until) {
   const int64_t left = nanoseconds(*until) - now(clock);

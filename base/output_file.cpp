@@ -30,7 +30,7 @@ void write_output(const fs::path& path, std::string_view content, Durability dur
 
 void make_output_folder(const fs::path& directory) {
   std::error_code error;
-  fs::create_directories(directory, error);  // 0777, as the umask lets it
+  fs::create_directories(directory, error);  // 0777 minus the umask
   if (error) throw_errno("cannot create folder " + directory.string(), error.value());
 }
 

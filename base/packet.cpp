@@ -13,7 +13,7 @@
 namespace dlflow {
 namespace {
 
-/// The maximum that the kernel sends at a time.
+/// The kernel's maximum per message.
 constexpr size_t kMostDescriptors = 253;
 
 struct alignas(cmsghdr) Control {

@@ -15,7 +15,7 @@ namespace dlflow {
 ssize_t send_packet(int socket, std::string_view bytes, std::span<const int> descriptors,
                     int flags);
 
-/// As recv(2); descriptors of the packet are added to `descriptors`.
+/// As recv(2). Adds the packet's descriptors to `descriptors`.
 ssize_t receive_packet(int socket, std::span<char> bytes, std::vector<FileDescriptor>& descriptors,
                        int flags);
 

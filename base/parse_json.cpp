@@ -9,7 +9,7 @@
 namespace dlflow {
 namespace {
 
-/// The deepest nesting of brackets outside of strings; also defined for text that is not JSON.
+/// The deepest nesting of brackets outside of strings. Accepts any text, not only JSON.
 size_t depth_of(std::string_view text) {
   size_t depth = 0;
   size_t deepest = 0;
@@ -65,7 +65,7 @@ Json read_json_file(const std::filesystem::path& file, const JsonLimits& limits)
 
 namespace {
 
-/// The part of a path for which a line has room: it may have thousands of folders.
+/// The start and end of a path: one with thousands of folders does not fit on a line.
 std::string short_path(const std::string& path) {
   constexpr size_t kEnd = 150;
   return path.size() <= 2 * kEnd ? path

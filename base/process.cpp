@@ -50,7 +50,7 @@ std::string variable(const std::vector<std::string>& environment, const std::str
   return "";
 }
 
-/// Data for the child, made before vfork(): afterwards only system calls are allowed.
+/// Data for the child, prepared before vfork(): afterwards only system calls are allowed.
 struct Prepared {
   std::string program;
   std::vector<char*> argv;
@@ -64,7 +64,7 @@ FileDescriptor open_for_child(const fs::path& path, int flags) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0600));
   if (!file) throw_errno("cannot open " + path.string(), errno);
   if (file.get() > 2) return file;
-  // A caller without standard streams: dup2() onto the same number would keep it closed on exec.
+  // The caller has no standard streams: dup2() onto the same number would keep FD_CLOEXEC.
   FileDescriptor higher(::fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
   if (!higher) throw_errno("cannot open " + path.string(), errno);
   return higher;
@@ -107,7 +107,7 @@ void reset_signals(const Command& command) {
   ::sigprocmask(SIG_SETMASK, &set, nullptr);
 }
 
-/// Marks them to be closed by exec, as `errors` of spawn() is.
+/// Marks descriptors for closing by exec, like `errors` of spawn().
 void close_descriptors(int kept) {
   const auto mark = [](unsigned first, unsigned last) {
     if (first > last) return;
@@ -123,8 +123,8 @@ void close_descriptors(int kept) {
   mark(unsigned(kept) + 1, ~0U);
 }
 
-/// Restores limits: values that a shell or a batch system lowered must not change the behaviour of
-/// a program.
+/// Sets fixed limits: values that a shell or a batch system lowered must not change a program's
+/// behaviour.
 void fix_limits() {
   struct Limit {
     int resource;
@@ -147,14 +147,13 @@ void fix_limits() {
   ::setpriority(PRIO_PROCESS, 0, 0);
 }
 
-/// Becomes the program, or returns the errno of the call that failed. Runs between vfork() and
-/// exec().
+/// Becomes the program, or returns the errno of the failed call. Runs between vfork() and exec().
 int become(const Command& command, const Prepared& prepared, pid_t parent) {
   reset_signals(command);
   if (command.own_group) ::setpgid(0, 0);
   if (command.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::raise(SIGKILL);  // it died before the line above
+    if (::getppid() != parent) ::raise(SIGKILL);  // the parent died before prctl()
   }
   if (command.has_fixed_limits) fix_limits();
   if (command.max_file_bytes > 0) {
@@ -170,7 +169,7 @@ int become(const Command& command, const Prepared& prepared, pid_t parent) {
   return errno;
 }
 
-/// Whether the first line of a script has a line end of Windows, which would become part of its
+/// Whether the first line of a script ends with CR LF, which would make the CR part of its
 /// interpreter's name.
 bool has_crlf(const fs::path& script) {
   std::string line;
@@ -211,7 +210,7 @@ bool has_crlf(const fs::path& script) {
   throw_errno("cannot start " + program, error_number);
 }
 
-/// A file without a name on disk. Its path opens it again, with a separate position.
+/// A file without a name on disk. Opening its path again gives a separate position.
 class MemoryFile {
  public:
   MemoryFile() : file_(::memfd_create("dlflow", MFD_CLOEXEC)) {
@@ -229,8 +228,8 @@ ExitStatus decode(int status) {
   return {WEXITSTATUS(status), 0};
 }
 
-/// The child of vfork() uses its parent's memory until exec(): no handler of the parent may run in
-/// it.
+/// The child of vfork() shares its parent's memory until exec(), so no handler of the parent may
+/// run in it.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -265,7 +264,7 @@ pid_t spawn(const Command& command, const Prepared& prepared, int errors) {
 
 pid_t start(const Command& command) {
   const Prepared prepared = prepare(command);
-  // exec closes the pipe; if it fails, its errno comes through.
+  // exec closes the pipe; if it fails, the pipe carries its errno.
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno("cannot start a process", errno);
   const FileDescriptor reader(ends[0]);
@@ -318,8 +317,8 @@ std::optional<ExitStatus> wait_for(pid_t pid, std::chrono::milliseconds limit) {
 }
 
 Output run(Command command, const OutputOptions& options) {
-  // Files collect the output, not pipes, so input and output cannot deadlock. They are in memory,
-  // so that a full disk does not matter.
+  // Files, not pipes, collect the output, so input and output cannot deadlock. They are in memory,
+  // so a full disk does not matter.
   DLFLOW_CHECK(command.standard_output.empty() && command.standard_input.empty());
   const MemoryFile input;
   const MemoryFile output;

@@ -23,12 +23,12 @@ namespace fs = std::filesystem;
 std::optional<std::string> read_of(pid_t pid, const char* file, const fs::path& proc) {
   try {
     return read_file_if_exists(proc / std::to_string(pid) / file);
-  } catch (const std::exception&) {  // it ended while it was read, or belongs to another user
+  } catch (const std::exception&) {  // it just ended, or belongs to another user
     return std::nullopt;
   }
 }
 
-/// Whether the line "SigCgt:\t0000000000000200" of a status names the signal.
+/// Whether the line "SigCgt:\t0000000000000200" of a status includes the signal.
 bool has_signal(const std::string& status, const char* line, int signal) {
   const size_t found = status.find(line);
   if (found == std::string::npos) return false;
@@ -37,7 +37,7 @@ bool has_signal(const std::string& status, const char* line, int signal) {
   return ((set >> (signal - 1)) & 1) != 0;
 }
 
-/// The words of a file in which each ends with a zero byte.
+/// The words of a file, each ended by a zero byte.
 std::vector<std::string> words_of(pid_t pid, const char* file, const fs::path& proc) {
   const std::string text = read_of(pid, file, proc).value_or("");
   if (text.empty()) return {};
@@ -80,7 +80,7 @@ std::vector<ProcessStat> processes_below(pid_t root, const fs::path& proc) {
   const auto add_children_of = [&](pid_t parent) {
     const auto [begin, end] = children.equal_range(parent);
     for (auto child = begin; child != end; ++child) below.push_back(child->second);
-    children.erase(begin, end);  // entries that changed while they were read may form a circle
+    children.erase(begin, end);  // entries that changed during the read may form a circle
   };
   add_children_of(root);
   for (size_t i = 0; i < below.size(); ++i) add_children_of(below[i].pid);

@@ -19,12 +19,12 @@ struct ProcessStat {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
-  uint64_t start_ticks = 0;  ///< when it began; no other process has both number and time
+  uint64_t start_ticks = 0;  ///< start time; unique together with the pid
 
   bool has_ended() const { return state == 'Z' || state == 'X'; }
 };
 
-/// Nothing if there is no such process, or `proc` does not show it.
+/// Reads one process; returns nothing if it does not exist, or `proc` does not show it.
 std::optional<ProcessStat> process_stat(pid_t pid, const std::filesystem::path& proc = "/proc");
 
 /// All processes that `proc` shows.
@@ -33,7 +33,7 @@ std::vector<ProcessStat> all_processes(const std::filesystem::path& proc = "/pro
 /// The descendants of `root`, each after its parent.
 std::vector<ProcessStat> processes_below(pid_t root, const std::filesystem::path& proc = "/proc");
 
-/// The treatment of one signal by a process.
+/// How a process treats a signal.
 struct SignalUse {
   bool is_caught = false;   ///< by a handler
   bool is_blocked = false;  ///< by its first thread, as before sigwait()
@@ -47,11 +47,11 @@ std::vector<std::string> command_line(pid_t pid, const std::filesystem::path& pr
 /// The environment with which a process was started, "NAME=value"; empty if it cannot be read.
 std::vector<std::string> environment_of(pid_t pid);
 
-/// Sends `signal` to that process, not to another one that has its number by now.
+/// Sends `signal` to that process, never to a later one with the same pid.
 void send_signal(const ProcessStat& process, int signal);
 
-/// Kills all processes below this one, which is a subreaper without other children, and waits for
-/// their ends, at most for about a second.
+/// Kills all processes below this one, which must be a subreaper without other children, and waits
+/// for them to end, for about a second at most.
 void kill_all_below();
 
 }  // namespace dlflow

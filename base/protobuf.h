@@ -8,8 +8,8 @@
 
 namespace dlflow {
 
-/// A message in the wire format of Protocol Buffers, field by field in the order they are added:
-/// the few types that the files of trackers and of ONNX need.
+/// A message in the wire format of Protocol Buffers, field by field in the order of the calls; only
+/// the types that files of trackers and ONNX need.
 /// Source: https://protobuf.dev/programming-guides/encoding
 class Message {
  public:

@@ -22,8 +22,8 @@ struct MessageField {
   float single() const { return std::bit_cast<float>(uint32_t(value)); }
 };
 
-/// Reads the fields of a message, one after the other, within its bytes. Throws Error{Corrupt} for
-/// bytes that are no message.
+/// Reads the fields of a message in order, never beyond its bytes. Throws Error{Corrupt} for bytes
+/// that are not a message.
 /// Source: https://protobuf.dev/programming-guides/encoding
 class MessageReader {
  public:
@@ -55,14 +55,14 @@ class MessageReader {
     return field;
   }
 
-  /// Adds the integers of a repeated field, packed or one, to `all`.
+  /// Adds the integers of a repeated field, packed or single, to `all`.
   static void add_integers(const MessageField& field, std::vector<int64_t>& all) {
     if (!field.has_bytes) return all.push_back(field.integer());
     MessageReader packed(field.bytes);
     while (!packed.rest_.empty()) all.push_back(int64_t(packed.varint()));
   }
 
-  /// The same of floating-point numbers of 32 bits.
+  /// The same for 32-bit floating-point numbers.
   static void add_floats(const MessageField& field, std::vector<float>& all) {
     if (!field.has_bytes) return all.push_back(field.single());
     MessageReader packed(field.bytes);

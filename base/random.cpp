@@ -26,7 +26,7 @@ uint32_t RandomStream::next() {
 uint32_t RandomStream::below(uint32_t bound) {
   uint64_t product = uint64_t(next()) * bound;
   if (uint32_t(product) < bound) {
-    const uint32_t threshold = -bound % bound;  // 2^32 mod bound numbers would be too many
+    const uint32_t threshold = -bound % bound;  // rejects 2^32 mod bound products to avoid bias
     while (uint32_t(product) < threshold) product = uint64_t(next()) * bound;
   }
   return uint32_t(product >> 32);

@@ -3,29 +3,29 @@
 #include <array>
 #include <cstdint>
 
-/// Random numbers that depend on their use, not on the thread or the time of the draw: any number
-/// of ranks and threads agrees on them, and a resumed run draws the same numbers.
+/// Random numbers that depend on their use, not on the thread or the time of the draw: they are the
+/// same for any number of ranks and threads, and in a resumed run.
 namespace dlflow {
 
 /// Philox4x32-10: 128 random bits for each (counter, key).
 /// Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-/// The use of a stream of random numbers. The values are part of what a seed means: never
-/// renumbered.
+/// The use of a stream of random numbers. The values are part of the meaning of a seed, so they are
+/// never renumbered.
 enum class RandomUse : uint32_t {
   Initialization = 1,
   Permutation = 2,
   Augmentation = 3,
   Compression = 4,
-  Dropout = 5,  // 6 was for generated text
+  Dropout = 5,  // 6 was used for generated text
   Mixing = 7,
   Sampling = 8,
   Grouping = 9,
 };
 
-/// The stream of numbers of one (seed, use, a, b), for example of (seed, Augmentation, epoch,
-/// sample); every stream is independent of the others and has 2^34 numbers.
+/// The stream of numbers for one (seed, use, a, b), for example (seed, Augmentation, epoch,
+/// sample). Streams are independent of each other; each has 2^34 numbers.
 class RandomStream {
  public:
   RandomStream(uint64_t seed, RandomUse use, uint32_t a, uint32_t b = 0)

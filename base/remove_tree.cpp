@@ -25,7 +25,7 @@ using Folder = Handle<DIR, ::closedir>;
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-/// The folder `name` in `above`, which is made writable; none if it does not exist.
+/// The folder `name` in `above`, made writable; none if it does not exist.
 Folder open_folder(int above, const std::string& name) {
   constexpr int kFlags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   FileDescriptor file(::openat(above, name.c_str(), O_RDONLY | kFlags));
@@ -58,8 +58,8 @@ std::vector<std::string> names_in(DIR* folder) {
   }
 }
 
-/// Empties a folder level by level: folders in its folders are moved up into it before those are
-/// removed.
+/// Empties a folder without recursion: moves nested folders up into it before it removes their
+/// parents.
 class Emptying {
  public:
   explicit Emptying(int root) : root_(root) {}
@@ -96,7 +96,7 @@ class Emptying {
   }
 
   void move_up(int from, const std::string& name) {
-    open_folder(from, name);  // only a folder that may be written to can be moved
+    open_folder(from, name);  // a folder must be writable to be moved
     while (true) {
       const std::string new_name = ".removed." + std::to_string(number_++);
       if (::renameat(from, name.c_str(), root_, new_name.c_str()) == 0) {
@@ -110,7 +110,7 @@ class Emptying {
 
   int root_;
   size_t number_ = 0;
-  std::vector<std::string> folders_;  // in root_, to be emptied
+  std::vector<std::string> folders_;  // in root_, still to be emptied
 };
 
 void remove_it(const fs::path& root) {

@@ -5,12 +5,12 @@
 
 namespace dlflow {
 
-/// Removes `root` and everything below it, read-only folders too, with three descriptors whatever
-/// the depth (std's takes one for each level). Links are removed and not followed. A missing `root`
-/// is fine. Throws Error naming the path that stays.
+/// Removes `root` and everything below it, including read-only folders, with three descriptors at
+/// any depth (std's takes one for each level). Removes links without following them. A missing
+/// `root` is fine. Throws Error naming a path that cannot be removed.
 void remove_tree(const std::filesystem::path& root);
 
-/// The same for callers that can do nothing about a failure.
+/// The same for callers that cannot handle a failure.
 void remove_tree(const std::filesystem::path& root, std::error_code& error) noexcept;
 
 }  // namespace dlflow

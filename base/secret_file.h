@@ -13,8 +13,7 @@ namespace dlflow {
 /// Name -> value.
 using Secrets = std::map<std::string, std::string>;
 
-/// The minimum length. Logs are kept free of secrets; a shorter one would remove half of the words
-/// with it.
+/// The minimum length: secrets are removed from logs, and a shorter one would occur in many words.
 inline constexpr size_t kShortestSecret = 4;
 
 /// Throws Error{InvalidInput} if `value` cannot be kept secret: it is too short, or has more than
@@ -22,15 +21,15 @@ inline constexpr size_t kShortestSecret = 4;
 /// \param origin  its source, for the message, which does not contain the value.
 void check_secret(const std::string& name, std::string_view value, const std::string& origin);
 
-/// The content of a file. Throws Error{InvalidInput} with `file` and the number of a wrong line,
-/// and as check_secret.
+/// Parses the content of a file. Throws Error{InvalidInput} with `file` and the number of a wrong
+/// line, and as check_secret.
 Secrets parse_secrets(std::string_view text, const std::filesystem::path& file);
 
-/// The secrets with these `names`; for none, no file is read. Throws Error{NotFound} for a missing
-/// one.
+/// The secrets with these `names`; reads no file if there are none. Throws Error{NotFound} for a
+/// missing one.
 Secrets read_secrets(const std::filesystem::path& file, const std::set<std::string>& names);
 
-/// Replaces `file`, with mode 0600 from the beginning; it is on disk on return.
+/// Replaces `file`, which has mode 0600 from the beginning, and syncs it.
 void write_secrets(const std::filesystem::path& file, const Secrets& secrets);
 
 }  // namespace dlflow

@@ -1,4 +1,4 @@
-// The low-level functions of libcrypto: EVP would add several MiB of providers to the static
+// Uses the low-level functions of libcrypto: EVP would add several MiB of providers to the static
 // binary.
 #define OPENSSL_API_COMPAT 0x10101000L
 #include "base/sha256.h"

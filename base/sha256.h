@@ -24,8 +24,8 @@ class Sha256 {
 
 std::string sha256_hex(std::string_view bytes);
 
-/// Of the file's content. `progress`, if given, is called with the number of bytes hashed so far.
-/// Throws Error.
+/// The hash of the file's content. Calls `progress`, if given, with the number of bytes hashed so
+/// far. Throws Error.
 std::string sha256_file(const std::filesystem::path& path,
                         const std::function<void(uint64_t)>& progress = {});
 

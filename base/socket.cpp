@@ -23,7 +23,7 @@ constexpr int kKind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 using Addresses = Handle<addrinfo, freeaddrinfo>;
 using Interfaces = Handle<ifaddrs, freeifaddrs>;
 
-/// Messages are short, or a receiver waits for them; they should not wait for more data.
+/// Disables Nagle's algorithm: messages are short, or a receiver waits for them.
 void send_at_once(const FileDescriptor& socket) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -67,7 +67,7 @@ bool is_connected(const FileDescriptor& socket, std::chrono::milliseconds limit)
   return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
-/// Also for nodes that have only one of the two internet protocols.
+/// Also works on nodes with only one of IPv4 and IPv6.
 FileDescriptor bind_anywhere() {
   FileDescriptor both = opened(::socket(AF_INET6, kKind, 0));
   const int off = 0;

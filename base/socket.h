@@ -17,27 +17,27 @@ struct Listener {
   uint16_t port = 0;
 };
 
-/// On every address of this machine, at a port that the kernel chooses. Throws Error.
+/// Listens on every address of this machine, at a port that the kernel chooses. Throws Error.
 Listener listen_anywhere();
 
-/// The next connection that waits, or none. Throws Error if too many files are open.
+/// The next waiting connection, or none. Throws Error if too many files are open.
 FileDescriptor accept_from(const Listener& listener);
 
-/// Addresses at which other machines may reach this one, as numbers: those of all interfaces that
-/// are up, except loopback and addresses that are valid on one link only.
+/// Numeric addresses at which other machines may reach this one: those of all interfaces that are
+/// up, except loopback and link-local addresses.
 std::vector<std::string> own_addresses();
 
-/// A connection to a numeric address, or none within `limit`. Throws Error if too many files are
-/// open.
+/// A connection to a numeric address, or none if it fails within `limit`. Throws Error if too many
+/// files are open.
 FileDescriptor connect_to(const std::string& address, uint16_t port,
                           std::chrono::milliseconds limit);
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// Sends all of `bytes`. False if the other side closed the connection, or the time is over.
+/// Sends all of `bytes`. False if the other side closed the connection, or after the deadline.
 bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes, Deadline until);
 
-/// Fills `bytes`. False as of send_all.
+/// Fills `bytes`. False in the same cases as send_all.
 bool receive_all(const FileDescriptor& socket, std::span<std::byte> bytes, Deadline until);
 
 }  // namespace dlflow

@@ -4,7 +4,7 @@
 
 namespace dlflow {
 
-/// A new folder that only this user can enter, removed with its content by the destructor.
+/// A new folder that only this user can enter. The destructor removes it with its content.
 class TemporaryFolder {
  public:
   /// Its path is `beginning`, a dot and six further characters. Throws Error.

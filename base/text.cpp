@@ -28,7 +28,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 struct Decoded {
   uint32_t code_point;
-  size_t length;  // 0: not well-formed
+  size_t length;  // 0: invalid
 };
 
 Decoded decode_utf8(std::string_view text) {
@@ -66,10 +66,10 @@ bool is_same_letter(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
-/// The shortest of the `candidates` that begin with `word` and are longer: "conv2d" for "conv", not
-/// "conv_transpose2d".
+/// The shortest of the `candidates` that begin with `word` and are longer: "conv2d" rather than
+/// "conv_transpose2d" for "conv".
 std::string completed(std::string_view word, std::span<const std::string> candidates) {
-  constexpr size_t kLeast = 3;  // letters that mean something
+  constexpr size_t kLeast = 3;  // fewer letters are too vague
   if (word.size() < kLeast) return "";
   std::string found;
   bool is_clear = false;

@@ -72,8 +72,8 @@ std::optional<int64_t> value_of(std::string_view word) {
   return word.find_first_of(":-") == word.npos ? parse_units(word) : parse_clock(word);
 }
 
-/// The number of bytes of a unit; 0 if it is not a unit. Letters may be small. SLURM's units (16g,
-/// 16G) count in 1024, as GiB does; GB counts in 1000.
+/// The number of bytes of a unit, in either case; 0 for other text. SLURM's units (16g, 16G) count
+/// in 1024, like GiB; GB counts in 1000.
 double bytes_of_unit(std::string unit) {
   std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return std::tolower(c); });
   if (unit.empty() || unit == "b") return 1;

@@ -1,14 +1,14 @@
 #pragma once
 
-/// Before a function: compile it once per generation of x86-64 CPUs (SSE2, AVX2, AVX-512) and pick
-/// the right one when the program starts. One binary then runs everywhere and is fast everywhere.
-/// By feature level, not by CPU model: GCC takes "arch=haswell" for that very model, and unknown or
-/// virtual CPUs would get the slowest version.
-/// Sanitizers watch the plain version: their run time is not up yet when the choice is made.
+/// Placed before a function: compiles it once per generation of x86-64 CPUs (SSE2, AVX2, AVX-512);
+/// the right version is chosen when the program starts. One binary then runs everywhere and is fast
+/// everywhere. The choice is by feature level, not by CPU model: GCC would use "arch=haswell" for
+/// that very model only, and unknown or virtual CPUs would get the slowest version. Sanitizers get
+/// the plain version, since their run time is not ready when the choice is made.
 ///
 /// Sources in dlflow_same_bits (cmake/) are compiled with -ffp-contract=off, so that all versions
-/// compute the same bits. In others (runtime/nn, for speed) those of AVX2 and AVX-512 have FMA and
-/// agree with each other, but not with the plain one: arithmetic() in runtime/nn tells that apart.
+/// compute the same bits. In others (runtime/nn, for speed) the AVX2 and AVX-512 versions use FMA
+/// and agree with each other, but not with the plain one (see arithmetic() in runtime/nn).
 ///
 /// With DLFLOW_NO_AVX512 the program is as fast as on CPUs without it (bench/training.sh --avx2).
 #if defined(DLFLOW_NO_AVX512)
@@ -20,7 +20,7 @@
 #define DLFLOW_VECTOR_CLONES
 #endif
 
-/// Before a function that is only for such CPUs.
+/// Placed before a function that is only for such CPUs.
 #if defined(__x86_64__)
 #define DLFLOW_FOR_AVX2 __attribute__((target("arch=x86-64-v3")))
 #define DLFLOW_FOR_AVX512 __attribute__((target("arch=x86-64-v4")))
@@ -29,8 +29,8 @@
 #define DLFLOW_FOR_AVX512
 #endif
 
-/// Before functions that such functions call: only inlined code is compiled once per generation,
-/// too.
+/// Placed before functions that such functions call: only inlined code is compiled once per
+/// generation, too.
 #define DLFLOW_INLINE __attribute__((always_inline)) inline
 
 namespace dlflow {

@@ -9,8 +9,8 @@
 #include "base/units.h"
 #include "runtime/nn/network.h"
 
-/// activation_memory MODEL.yaml BATCH: how long a step of one rank takes if its results of layers
-/// have less memory, and are computed again.
+/// activation_memory MODEL.yaml BATCH: the time of a step of one rank if the results of layers have
+/// less memory and are recomputed.
 namespace dlflow::runtime {
 namespace {
 
@@ -18,7 +18,7 @@ using std::chrono::steady_clock;
 
 constexpr int kSteps = 5;
 
-/// Seconds of the fastest of kSteps forward and backward passes.
+/// The fastest of kSteps forward and backward passes, in seconds.
 double seconds_per_step(Network& network, const Model& model, int64_t batch) {
   int64_t per_sample = 1;
   for (const int64_t size : model.input) per_sample *= size;
@@ -52,7 +52,7 @@ void measure(const std::string& file, int64_t batch) {
     std::optional<Network> network;
     try {
       network.emplace(built(usual * percent / 100));
-    } catch (const Error&) {  // no choice of segments fits
+    } catch (const Error&) {  // no segmentation fits
       std::printf("%9zu%%  does not fit\n", percent);
       return;
     }

@@ -17,8 +17,8 @@
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/network_set.h"
 
-/// What a checkpoint costs training: written by the rank itself, and by a thread while it computes.
-/// Usage: checkpoint FOLDER [SIZE], of weights and momenta together; 1GiB if not given.
+/// The cost of a checkpoint for training, written by the rank itself or by a concurrent thread.
+/// Usage: checkpoint FOLDER [SIZE], of weights and momenta together; 1GiB by default.
 using namespace dlflow;
 using namespace dlflow::runtime;
 
@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int kRounds = 5, kTrainingRounds = 3;
-constexpr uint64_t kLayerBytes = 2 * 4 * 4096 * 4096;  // its weights and their momenta
+constexpr uint64_t kLayerBytes = 2 * 4 * 4096 * 4096;  // weights and momenta
 
 /// Linear layers of 4096 x 4096.
 Model model_of(uint64_t bytes) {
@@ -55,7 +55,7 @@ double seconds_of(const auto& work) {
   return Seconds(Clock::now() - begin).count();
 }
 
-/// A step of training on one core: products that fit into its cache.
+/// A training step on one core: multiplications that fit into its cache.
 void compute() {
   constexpr size_t kSize = 1 << 13;
   thread_local std::vector<float> values(kSize, 1.0f);
@@ -64,8 +64,8 @@ void compute() {
   }
 }
 
-/// `steps` of them by `ranks` threads that wait for each other after each, as synchronous training
-/// does; the first calls `before_first`, and none computes meanwhile.
+/// Runs `steps` such steps on `ranks` threads with a barrier before each step, like synchronous
+/// training. The first thread calls `before_first` while the others wait.
 void train(int ranks, int steps, const std::function<void()>& before_first) {
   std::barrier together(ranks);
   std::vector<std::jthread> threads;
@@ -95,7 +95,7 @@ class Bench {
 
   uint64_t bytes() const { return 4 * (weights_.size() + momenta_.size()); }
 
-  /// The whole of it by the calling thread, copy included, as before there was another thread.
+  /// The calling thread does everything, including the copy, as before there was a writer thread.
   double in_foreground() {
     return seconds_of([&] {
       StateSnapshot copy(*networks_.layout());
@@ -104,7 +104,7 @@ class Bench {
     });
   }
 
-  /// For how long the caller of save() stands still, if the one before is written.
+  /// The time for which save() blocks its caller if the previous checkpoint is written.
   double begin() {
     return seconds_of(
         [&] { checkpoints_.save({}, info(), weights_.floats(), optimizer(), unsent(), false); });
@@ -143,7 +143,7 @@ void print(const char* what, const std::vector<double>& seconds, double foregrou
   std::fflush(stdout);
 }
 
-/// Of this process.
+/// CPU time of this process.
 double processor_seconds() {
   rusage used{};
   ::getrusage(RUSAGE_SELF, &used);
@@ -153,7 +153,7 @@ double processor_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-/// By how much a checkpoint makes training longer that goes on for twice as long as writing takes.
+/// The time that a checkpoint adds to a training that runs for twice as long as the writing takes.
 std::vector<double> longer_by(Bench& bench, int ranks, double foreground) {
   const double step = seconds_of([&] { train(ranks, 20, [] {}); }) / 20;
   const int steps = int(2 * foreground / step) + 1;
@@ -181,7 +181,7 @@ int main(int argc, char** argv) {
              format_size(bench.bytes()));
   std::vector<double> foreground, begin, rest, processor;
   for (int round = 0; round < kRounds; ++round) foreground.push_back(bench.in_foreground());
-  bench.begin();  // takes the memory for the copy, which stays
+  bench.begin();  // allocates the copy, which is kept
   bench.finish();
   for (int round = 0; round < kRounds; ++round) {
     begin.push_back(bench.begin());

@@ -1,7 +1,7 @@
-// dlflow-bench: all-reduce on the ranks that mpirun or srun started, beside MPI_Allreduce and gloo
-// in the same run, of the type that --type says; "-" where one of them cannot add it. Columns as
-// nccl-tests prints them: algbw is bytes / time, busbw is algbw * 2(P-1)/P, what each rank's link
-// carries.
+// dlflow-bench: all-reduce on the ranks that mpirun or srun started, compared with MPI_Allreduce
+// and gloo in the same run, with numbers of the type in --type; "-" if one of them cannot add it.
+// Columns as in nccl-tests: algbw is bytes / time, busbw is algbw * 2(P-1)/P, the traffic of each
+// rank's link.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -26,8 +26,8 @@ using namespace runtime;
 struct Options {
   std::string smallest = "4", largest = "64MiB";
   std::string type = "fp32";
-  std::string rules;       // empty: those of the file, if any
-  std::string rules_file;  // what `dlflow-train --tune` wrote
+  std::string rules;       // empty: rules_file, if any
+  std::string rules_file;  // from `dlflow-train --tune`
   double seconds = 0.3;    // per size and contender
   bool gloo = true;
   std::filesystem::path gloo_python = "/usr/bin/python3";
@@ -51,13 +51,13 @@ DataType type_of(const Options& options) {
                                       join(names, ", ") + did_you_mean(options.type, names));
 }
 
-/// Only of what can_sum().
+/// Only for types that can_sum().
 MPI_Datatype mpi_type(DataType type) {
   if (type == DataType::Float32) return MPI_FLOAT;
   return type == DataType::Int32 ? MPI_INT32_T : MPI_INT64_T;
 }
 
-/// "-" for what was not measured.
+/// Prints "-" if there is no measurement.
 void print_number(int width, int digits, double number) {
   if (std::isnan(number)) {
     std::printf("%*s", width, "-");

@@ -17,7 +17,7 @@ std::filesystem::path new_folder() {
   return path;
 }
 
-/// Reading and writing at once: opening one end of a pipe alone would wait for the other.
+/// Opens the pipe for reading and writing; opening a single end would wait for the other.
 std::fstream new_pipe(const std::filesystem::path& path) {
   if (::mkfifo(path.c_str(), 0600) != 0) throw_errno(path, errno);
   return std::fstream(path, std::ios::in | std::ios::out);

@@ -8,30 +8,29 @@
 
 #include "runtime/comm/communicator.h"
 
-/// Gloo beside us in one run: each rank has a Python process that is one rank of gloo
+/// Gloo measured beside dlflow in one run: each rank has a Python process that is one rank of gloo
 /// (gloo_peer.py) and sleeps while others are measured.
 namespace dlflow::bench {
 
 class GlooPeer {
  public:
-  /// Collective. `python`: one that has PyTorch. `program`: gloo_peer.py. `type`: of what is
-  /// summed.
+  /// Collective. `python`: one with PyTorch. `program`: gloo_peer.py. `type`: of the summands.
   GlooPeer(runtime::Communicator& comm, const std::filesystem::path& python,
            const std::filesystem::path& program, runtime::DataType type);
   ~GlooPeer();
   GlooPeer(const GlooPeer&) = delete;
   GlooPeer& operator=(const GlooPeer&) = delete;
 
-  /// Why gloo is not measured; empty if it is. The same on every rank.
+  /// The reason why gloo is not measured; empty if it is. The same on every rank.
   const std::string& missing() const { return missing_; }
 
-  /// Median seconds of so many sums of `num_elements` numbers. Collective.
+  /// The median time of `calls` sums of `num_elements` numbers, in seconds. Collective.
   double seconds(size_t num_elements, int calls);
 
  private:
   std::string answer();
 
-  std::filesystem::path folder_;  // of the two pipes
+  std::filesystem::path folder_;  // with the two pipes
   pid_t pid_ = 0;
   std::fstream requests_, answers_;
   std::string missing_;

@@ -1,4 +1,4 @@
-// What LARS and LAMB need of whole layers, computed by every rank or shared out. See
+// The layer norms that LARS and LAMB need, computed by every rank or shared among ranks. See
 // layer_norms.sh.
 #include "runtime/train/layer_norms.h"
 
@@ -50,7 +50,7 @@ std::vector<LayerSlot> resnet50() {
   return layers;
 }
 
-/// Milliseconds of the slowest rank, at best of some tries.
+/// The time of the slowest rank in milliseconds, the best of several tries.
 template <typename Work>
 double time_of(Communicator& comm, Work work) {
   double best = 1e9;

@@ -25,7 +25,7 @@ int main(int argc, char** argv) try {
   options.augmentation.flip = true;
   options.threads = size_t(std::atoi(argv[2]));
   Loader loader(dataset, options);
-  loader.next();  // the first takes memory
+  loader.next();  // the first call allocates memory
   const auto begin = Clock::now();
   const double limit = std::atof(argv[3]);
   double seconds = 0, sum = 0;

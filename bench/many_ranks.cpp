@@ -28,9 +28,9 @@
 #include "runtime/comm/socket_communicator.h"
 #include "runtime/watch/watch.h"
 
-/// Starts P processes on this machine as one group: how long that takes, how much memory a rank
-/// has, how long a sum of 1 MiB takes, and after how long the ranks name one that is killed.
-/// Ends with 1 if a sum is wrong, or if a rank does not name the one that was killed.
+/// Starts P processes on this machine as one group. Measures the start, the memory of a rank, a sum
+/// of 1 MiB, and the time until the ranks name one that is killed. Ends with 1 if a sum is wrong,
+/// or if a rank does not name the killed one.
 using namespace dlflow::runtime;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;  // the same for all processes
@@ -39,20 +39,20 @@ namespace {
 
 constexpr size_t kElements = (1 << 20) / sizeof(float);
 constexpr int kSums = 5;
-constexpr auto kTimeToWait = 2s;  // of the others for the rank that is killed then
-constexpr int kKilled = 1;        // others are behind it in the tree of the watch, from 34 ranks on
+constexpr auto kTimeToWait = 2s;  // how long the others wait for kKilled
+constexpr int kKilled = 1;        // an inner node in the watch's tree, with 34 ranks or more
 
-/// A rank's results, in memory that it shares with the process that started it.
+/// A rank's results, in memory shared with the process that started it.
 struct Report {
   std::atomic<bool> ready{false};
   bool right = false;
   Clock::time_point started, named;
-  double sum_seconds = 0;  // the median
+  double sum_seconds = 0;  // median
   size_t memory_kb = 0, descriptors = 0, threads = 0;
   std::array<char, 256> error{};
 };
 
-/// Sums the memory of this process alone: "Private_Dirty:  1234 kB" and others.
+/// The private memory of this process: the sum of "Private_Dirty:  1234 kB" and others.
 size_t own_memory_kb() {
   std::ifstream file("/proc/self/smaps_rollup");
   size_t sum = 0, number = 0;
@@ -120,7 +120,7 @@ std::span<Report> shared_reports(size_t count) {
   return {reports, count};
 }
 
-/// Whether all have come before one ended.
+/// Waits until all are ready; false if one ends before.
 bool wait_until_ready(std::span<const Report> reports) {
   for (const Report& report : reports) {
     for (; !report.ready; std::this_thread::sleep_for(10ms)) {
@@ -137,7 +137,7 @@ auto most(std::span<const Report> reports, Get get) {
   return get(*std::ranges::max_element(reports, {}, get));
 }
 
-/// Prints the line, and returns whether all is as it should be.
+/// Prints the line, and returns whether all results are right.
 bool judge(std::span<const Report> reports, int of_node, Clock::time_point begin,
            Clock::time_point killed) {
   const std::string expected = "rank " + std::to_string(kKilled) + " (node ";

@@ -1,5 +1,5 @@
-// Who moves messages while a rank computes: nobody, the rank itself between layers, or a thread.
-// See overlap.sh.
+// Three ways to move messages while a rank computes: not at all, by the rank itself between layers,
+// or by a thread. See overlap.sh.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -29,7 +29,7 @@ void compute_layer(size_t repeats) {
   }
 }
 
-/// How often that is done in kLayerTime, at best of some tries.
+/// The number of repeats that take kLayerTime, the best of several tries.
 size_t repeats_of_layer() {
   constexpr size_t kTries = 50, kRepeats = 1000;
   Clock::duration best = Clock::duration::max();
@@ -42,7 +42,7 @@ size_t repeats_of_layer() {
                 double(best.count()));
 }
 
-/// A step in which each layer's gradients are added while the layers before it are computed.
+/// A step that adds each layer's gradients while it computes the layers before.
 class Step {
  public:
   explicit Step(Communicator& comm)

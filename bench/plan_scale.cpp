@@ -1,5 +1,5 @@
-// plan_scale JOBS: parses and plans two steps with a matrix of JOBS / 2 elements each, element-wise
-// dependent, and prints seconds and peak memory. See plan_scale.sh.
+// plan_scale JOBS: parses and plans two steps, each with a matrix of JOBS / 2 elements, the second
+// dependent on the first element by element; prints seconds and peak memory. See plan_scale.sh.
 #include <sys/resource.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// GFLOP/s of oneDNN's product of fp32 matrices on one thread (OMP_NUM_THREADS=1), the measure of a
-// peer's BLAS; bench/torch_sgemm.py is the peer's side. The best of many tries counts, so that
-// other work on the machine does not decide.
+// GFLOP/s of oneDNN's product of fp32 matrices on one thread (OMP_NUM_THREADS=1), for comparison
+// with a peer's BLAS (bench/torch_sgemm.py). The best of many tries counts, so that other work on
+// the machine does not matter.
 #include <dnnl.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// store_events JOBS: what it costs to keep a run of JOBS jobs in the store, each with its four
+// store_events JOBS: the cost of keeping a run of JOBS jobs in the store, each with its four
 // events, recorded in batches as the scheduler does. See store_events.sh.
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace dlflow;
 
-constexpr int kBatch = 50;  // jobs whose events meet in one transaction
+constexpr int kBatch = 50;  // jobs with events in one transaction
 
 double cpu_seconds() {
   rusage usage{};
@@ -37,7 +37,7 @@ Plan plan_of(int num_jobs) {
   return plan;
 }
 
-/// One state of `count` jobs from `first` on.
+/// A change to `state` for each of `count` jobs from `first` on.
 std::vector<JobEvent> batch(const Plan& plan, int first, int count, JobState state, int64_t ms) {
   std::vector<JobEvent> events;
   for (int job = first; job < first + count; ++job) {

@@ -12,7 +12,7 @@ class ArchiveEntries {
  public:
   virtual ~ArchiveEntries() = default;
 
-  /// Begins a file called `name`; write() is its content, until the next call of another function.
+  /// Begins a file called `name`; write() adds to its content until another function is called.
   virtual void begin_file(const std::string& name, mode_t mode) = 0;
   virtual void write(std::string_view bytes) = 0;
 

@@ -76,7 +76,7 @@ class GzipSource : public ByteSource {
     }
   }
 
-  /// Another member, or the zeros that fill the last block of a tape or a disk image.
+  /// Begins another member, or skips the zeros that fill the last block of a tape or a disk image.
   void begin_member() {
     while (num_members_ > 0 && stream_.avail_in > 0 && *stream_.next_in == 0) {
       ++stream_.next_in;

@@ -33,7 +33,7 @@ std::string_view field(const Block& block, size_t offset, size_t length) {
   return whole.substr(0, whole.find('\0'));
 }
 
-/// A number: octal digits, or, if the first bit is set, GNU's big-endian binary.
+/// Parses a number: octal digits, or, if the first bit is set, GNU's big-endian binary.
 uint64_t number(const Block& block, size_t offset, size_t length) {
   uint64_t value = 0;
   if ((block[offset] & '\x80') != 0) {
@@ -54,8 +54,8 @@ uint64_t number(const Block& block, size_t offset, size_t length) {
   return value;
 }
 
-/// The sum of all bytes, those of the checksum itself counted as spaces. Some old programs added
-/// signed bytes.
+/// Compares the sum of all bytes, with spaces in place of the checksum itself. Some old programs
+/// added signed bytes.
 void verify_checksum(const Block& block) {
   constexpr size_t kChecksum = 148;
   uint64_t sum = 0;
@@ -69,7 +69,7 @@ void verify_checksum(const Block& block) {
   if (stored != sum && stored != uint64_t(signed_sum)) throw corrupt("a header's sum is wrong");
 }
 
-/// "LENGTH KEY=VALUE\n" records; LENGTH counts the whole record.
+/// Parses "LENGTH KEY=VALUE\n" records; LENGTH counts the whole record.
 std::map<std::string, std::string> parse_pax(std::string_view text) {
   std::map<std::string, std::string> records;
   while (!text.empty()) {
@@ -110,7 +110,7 @@ class TarReader {
         case 'x':
           pax_ = parse_pax(read_text(entry.bytes));
           break;
-        case 'g':  // a header for all later entries; holds comments and nothing that is used here
+        case 'g':  // a header for all later entries, with comments but nothing that is needed here
           read_text(entry.bytes);
           break;
         case 'L':
@@ -138,7 +138,7 @@ class TarReader {
                                         "made to fill disks");
   }
 
-  /// False at the end of the archive: two zero blocks, or one, or (from some programs) none.
+  /// False at the end of the archive: two zero blocks, or (from some programs) one or none.
   bool next_header(Block& block) {
     const size_t got = archive_.read(block);
     if (got == 0) {
@@ -155,7 +155,7 @@ class TarReader {
     return true;
   }
 
-  /// Reads the rest, so that a damaged end of a compressed archive is noticed.
+  /// Reads the rest, to detect a damaged end of a compressed archive.
   void drain() {
     while (archive_.read(buffer_) > 0) {
     }
@@ -256,7 +256,7 @@ class TarReader {
   uint64_t num_entries_ = 0;
   std::vector<char> buffer_;
   bool any_header_ = false;
-  std::map<std::string, std::string> pax_;  // of the next entry only, like the long names
+  std::map<std::string, std::string> pax_;  // for the next entry only, like the long names
   std::optional<std::string> long_name_;
   std::optional<std::string> long_link_;
 };

@@ -82,7 +82,7 @@ std::string ZipArchive::bytes_at(uint64_t offset, size_t count) const {
   return bytes;
 }
 
-/// Finds the last record: "PK\5\6", 18 bytes that end with the length of a comment, the comment.
+/// Finds the last record: "PK\5\6", 18 bytes that end with a comment's length, then the comment.
 uint64_t ZipArchive::end_record() const {
   constexpr size_t kMaxCommentBytes = 65535;
   const auto count = size_t(std::min<uint64_t>(file_bytes_, kEndBytes + kMaxCommentBytes));
@@ -101,13 +101,13 @@ void ZipArchive::each_entry(const std::function<void(ZipEntry)>& use) const {
   uint64_t place = directory_begin_;
   uint64_t count = 0;
   for (; place < directory_end_; ++count) use(read_line(place));
-  // Some programs write the last 16 bits of a larger number.
+  // Some programs store only the lower 16 bits of a larger number.
   if (place != directory_end_ || uint16_t(count) != uint16_t(num_entries_)) {
     throw corrupt("its directory has another number of entries than it says");
   }
 }
 
-/// The entry at `place` of the directory; `place` moves to the next line.
+/// The entry at `place` of the directory. Moves `place` to the next record.
 ZipEntry ZipArchive::read_line(uint64_t& place) const {
   const std::string line = bytes_at(place, kLineBytes);
   if (!line.starts_with(kLine)) throw corrupt("its directory");

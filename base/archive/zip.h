@@ -19,19 +19,19 @@ namespace dlflow {
 /// An entry as the archive's directory describes it.
 struct ZipEntry {
   std::string name;
-  std::string line;   ///< the record in the directory, up to the name
+  std::string line;   ///< its record in the directory, up to the name
   std::string extra;  ///< its extra field
   bool stored = false;
   mode_t mode = 0;  ///< with the file type; 0 if the archive was not made on Unix
   unsigned crc = 0;
   uint64_t packed_bytes = 0;
   uint64_t bytes = 0;
-  uint64_t place = 0;  ///< of its local header
+  uint64_t place = 0;  ///< offset of its local header
 };
 
 class ZipArchive {
  public:
-  /// Opens `file`; errors about damage begin with `damaged`. Finds the directory behind any other
+  /// Opens `file`; messages about damage begin with `damaged`. Finds the directory even after other
   /// bytes and before a comment. Throws Error{Corrupt} if there is none.
   ZipArchive(const std::filesystem::path& file, std::string damaged);
 
@@ -39,16 +39,16 @@ class ZipArchive {
   uint64_t directory_begin() const { return directory_begin_; }
   uint64_t directory_end() const { return directory_end_; }
 
-  /// Calls `use` for every line of the directory. Throws Error{InvalidInput} for an entry that is
-  /// encrypted or packed by a method other than deflate, Error{Corrupt} where the directory is
+  /// Calls `use` for every record of the directory. Throws Error{InvalidInput} for an entry that is
+  /// encrypted or packed by a method other than deflate, Error{Corrupt} if the directory is
   /// damaged.
   void each_entry(const std::function<void(ZipEntry)>& use) const;
 
-  /// The offset of the content of `entry`, after a local header for the same entry.
+  /// The offset of the content of `entry`. Checks the local header before it.
   uint64_t content_of(const ZipEntry& entry) const;
 
-  /// Hands the content of `entry` to `use`, piece by piece. Throws Error{Corrupt} unless it has the
-  /// length and the checksum that the directory says.
+  /// Passes the content of `entry` to `use`, piece by piece. Throws Error{Corrupt} unless its
+  /// length and checksum agree with the directory.
   void read(const ZipEntry& entry, const std::function<void(std::string_view)>& use) const;
 
   std::string bytes_at(uint64_t offset, size_t count) const;
@@ -65,10 +65,10 @@ class ZipArchive {
   uint64_t directory_begin_ = 0;
   uint64_t directory_end_ = 0;
   uint64_t num_entries_ = 0;
-  uint64_t shift_ = 0;  ///< number of bytes before the archive; offsets in it are smaller by that
+  uint64_t shift_ = 0;  ///< bytes before the archive; its offsets do not count them
 };
 
-/// Hands every entry of the archive `file` to `entries`. Throws as ZipArchive, and
+/// Passes every entry of the archive `file` to `entries`. Throws as ZipArchive, and
 /// Error{InvalidInput} for an entry that is neither a file, a folder nor a link.
 void read_zip(const std::filesystem::path& file, ArchiveEntries& entries);
 

@@ -9,33 +9,33 @@
 #include "engine/plan/job.h"
 #include "engine/plan/plan.h"
 
-/// Where jobs run: all that the engine knows of a machine or a cluster.
+/// The interface through which the engine runs jobs on a machine or a cluster.
 namespace dlflow {
 
-/// One pass of one attempt of a job. A pair (attempt, pass) is executed at most once, however often
-/// it is handed over.
+/// One pass of one attempt of a job. Each pair (attempt, pass) runs at most once, even if it is
+/// submitted repeatedly.
 struct Submission {
-  uint32_t job = 0;  ///< its number in the plan; what updates and stop() call it
+  uint32_t job = 0;  ///< its number in the plan, used by updates and stop()
   std::string name;
   int attempt = 1;
   int pass = 1;
   std::filesystem::path job_directory;
   Resources resources;
-  uint64_t events_read = 0;  ///< bytes of the attempt's events.jsonl that the engine knows already
+  uint64_t events_read = 0;  ///< bytes of the attempt's events.jsonl that the engine has read
 };
 
 /// News of a submitted job.
 struct Update {
   uint32_t job = 0;
-  JobEvent event;         ///< with job and attempt filled in
-  bool recorded = false;  ///< it is in the attempt's events.jsonl; else the engine has to record it
+  JobEvent event;         ///< including job and attempt
+  bool recorded = false;  ///< in the attempt's events.jsonl; otherwise the engine records it
 };
 
-/// The fate of a job that an earlier engine handed over, or was about to.
+/// The fate of a job that an earlier engine submitted, or was about to submit.
 enum class Recovery {
   NotStarted,  ///< submit it, as the same attempt and pass
-  Watched,     ///< it runs, and its updates will come
-  Vanished,    ///< it ran and left no record of its end; what was left of it is gone now
+  Watched,     ///< it runs, and wait() will return its updates
+  Vanished,    ///< it ran, left no record of its end, and has no process left
 };
 
 enum class Stop {
@@ -43,41 +43,40 @@ enum class Stop {
   AtOnce,   ///< killed
 };
 
-/// One thread calls a Backend, and no call but wait() takes long. Implementations: LocalBackend,
-/// tests/support/FakeBackend.
+/// A Backend is called by a single thread, and all calls except wait() return quickly.
+/// Implementations: LocalBackend, tests/support/FakeBackend.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Throws Error{InvalidInput} naming the step, what it asks for and what there is, if a job of
-  /// `plan` could never run here. Called before anything of the run exists.
+  /// Throws Error{InvalidInput} naming the step, its request and the resources that exist, if a job
+  /// of `plan` could never run here. Called before anything of the run is created.
   virtual void check(const Plan& plan) const = 0;
 
-  /// The run whose jobs follow; its folder is there.
+  /// Sets the run for the following jobs. Its folder must exist.
   virtual void begin(const std::filesystem::path& run_directory) = 0;
 
   /// Whether a job that asks for `resources` would start at once.
   virtual bool has_room(const Resources& resources) const = 0;
 
-  /// Hands over a job whose attempt folder is complete. Throws Error: Unavailable if it cannot be
-  /// taken now.
+  /// Submits a job whose attempt folder is complete. Throws Error: Unavailable if it cannot be
+  /// accepted now.
   virtual void submit(const Submission& submission) = 0;
 
-  /// Looks for a job that an earlier engine handed over, and takes charge of it if it runs. Throws
-  /// Error{Unavailable} if that cannot be known from here (it runs on another host).
+  /// Looks for a job that an earlier engine submitted, and takes charge of it if it runs. Throws
+  /// Error{Unavailable} if that cannot be determined from here (it runs on another host).
   virtual Recovery recover(const Submission& submission) = 0;
 
-  /// A pass that waits, and that an earlier engine may have handed over, shall never begin. False
-  /// if it has begun: recover() finds it.
+  /// Prevents a waiting pass, which an earlier engine may have submitted, from ever starting.
+  /// Returns false if it has started: recover() finds it.
   virtual bool withdraw(const Submission& submission) = 0;
 
-  /// What is new, in the order it happened for each job. Waits for it up to `timeout`, until there
-  /// is room again, or until the descriptor `interrupt` becomes readable. A job's final state frees
-  /// its place; after Queued the next pass is for the engine to submit.
+  /// Returns new updates, in order for each job. Blocks until there are some, until there is room
+  /// again, until the descriptor `interrupt` is readable, or for at most `timeout`. A job's final
+  /// state frees its resources; after Queued the engine must submit the next pass.
   virtual std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt) = 0;
 
-  /// Asks for the end of a submitted job; how it ended comes as an update. A job that has ended
-  /// stays as it is.
+  /// Stops a submitted job; an update follows with its end. A job that has ended is unaffected.
   virtual void stop(uint32_t job, Stop how) = 0;
 };
 

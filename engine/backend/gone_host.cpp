@@ -10,7 +10,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A name becomes that of a file, and a record may hold anything.
+/// The name becomes a file name, and a record may hold any text.
 bool is_host_name(const std::string& name) {
   return !name.empty() && !name.starts_with('.') && name.find('/') == std::string::npos;
 }
@@ -30,7 +30,7 @@ void declare_gone(const fs::path& run_directory, const std::string& host) {
   }
   const fs::path file = file_of(run_directory, host);
   make_directories(file.parent_path());
-  write_file_atomic(file, "");  // its time says what it is about
+  write_file_atomic(file, "");  // its time decides which claims it covers
 }
 
 bool is_on_gone_host(const fs::path& run_directory, const fs::path& attempt_directory,

@@ -17,7 +17,7 @@ std::optional<GpuLock> GpuLock::try_acquire(const std::string& gpu) {
   address.sun_family = AF_UNIX;
   std::string name = "dlflow-gpu-" + gpu;
   if (name.size() >= sizeof address.sun_path) name = "dlflow-gpu-" + sha256_hex(gpu);
-  std::memcpy(address.sun_path + 1, name.data(), name.size());  // the first byte is 0: no file
+  std::memcpy(address.sun_path + 1, name.data(), name.size());  // after a 0 byte: not a file
   const auto length = socklen_t(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   FileDescriptor socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket) throw_errno("cannot reserve GPU " + gpu, errno);

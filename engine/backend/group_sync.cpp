@@ -11,8 +11,8 @@
 namespace dlflow {
 namespace {
 
-/// How long the first of a group waits for others. Each sync of a file system with a journal writes
-/// all that has changed there, so that few of them cost less.
+/// How long the first of a group waits for others. A sync of a journaling file system writes all
+/// its changes, so that fewer syncs cost less.
 constexpr std::chrono::milliseconds kPatience(8);
 
 }  // namespace
@@ -58,7 +58,7 @@ void GroupSync::work() {
     lock.unlock();
     try {
       log_.sync();
-    } catch (const std::exception& error) {  // a disk that fails: their records are as good
+    } catch (const std::exception& error) {  // a failing disk: their records still count
       std::fprintf(stderr, "warning: %s\n", error.what());
     }
     lock.lock();

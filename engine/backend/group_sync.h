@@ -14,23 +14,23 @@
 
 namespace dlflow {
 
-/// A thread that brings an EndsLog to the disk for all who wait for that: the first of them waits a
-/// moment for others, and who comes while one sync is under way waits for the next.
+/// A thread that syncs an EndsLog for all passes that wait for it (group commit). The first one
+/// waits briefly for others; those that come during a sync wait for the next.
 class GroupSync {
  public:
-  /// Of the log that children of this process write. Throws as EndsLog.
+  /// Opens the log that children of this process write. Throws like EndsLog.
   explicit GroupSync(const std::filesystem::path& run_directory);
 
-  /// Returns once nobody waits.
+  /// Returns once no pass is waiting.
   ~GroupSync();
 
-  /// The line of the pass `token` is in the log. \param at_once  no others are to be expected.
+  /// The line of the pass `token` has been appended. \param at_once  no others are expected.
   void add(uint64_t token, bool at_once);
 
-  /// Readable when take() has something.
+  /// Readable when take() has results.
   int descriptor() const { return done_event_.get(); }
 
-  /// Whose lines have got to the disk since.
+  /// The tokens whose lines have been synced since the last call.
   std::vector<uint64_t> take();
 
  private:

@@ -25,7 +25,7 @@ void LauncherClient::start_launcher() {
   }
   FileDescriptor ours(ends[0]);
   const FileDescriptor theirs(ends[1]);
-  ::fcntl(theirs.get(), F_SETFD, 0);  // stays open in the launcher, and in nothing else we start
+  ::fcntl(theirs.get(), F_SETFD, 0);  // inherited only by the launcher
   Command command;
   command.argv = {program_.string(), "local-launcher", std::to_string(theirs.get())};
   command.environment = current_environment();
@@ -61,7 +61,7 @@ void LauncherClient::send_pending() {
     std::vector<int> locks;
     for (const FileDescriptor& lock : packet.locks) locks.push_back(lock.get());
     if (send_packet(socket_.get(), packet.bytes, locks, MSG_DONTWAIT) < 0) {
-      return;  // full, or the launcher is gone: has_died() tells
+      return;  // full, or the launcher is gone: see has_died()
     }
     unsent_.pop_front();
   }

@@ -13,28 +13,28 @@
 
 namespace dlflow {
 
-/// The engine's end of a launcher, which is started with the first request. Sending never waits
-/// for it, since it may be waiting for us.
+/// The engine's end of a launcher, which is started with the first request. Sending never blocks,
+/// since the launcher may be blocked on us.
 class LauncherClient {
  public:
   ~LauncherClient() { stop(); }
 
-  /// What to start, and where what it prints goes (nothing but messages of crashes).
+  /// Sets the program to start, and the file for its output (only messages of crashes).
   void set_program(std::filesystem::path program, std::filesystem::path log);
 
-  /// Asks for a supervisor. It gets copies of `locks`, which hold its GPUs, and keeps them until
-  /// its program has ended. Throws Error if the launcher cannot be started.
+  /// Requests a supervisor. It gets copies of `locks`, which hold its GPUs, until its program has
+  /// ended. Throws Error if the launcher cannot be started.
   void launch(uint64_t token, int pass, const std::filesystem::path& attempt_directory,
               const std::optional<std::string>& gpus, const std::vector<int>& locks);
 
-  /// All news that has come. Also sends what the socket had no room for.
+  /// Returns all news received. Also sends packets for which the socket had no room.
   std::vector<LauncherNews> receive();
 
-  /// To be polled for reading; -1 if nothing was asked for yet.
+  /// For poll(), to read; -1 before the first request.
   int descriptor() const { return socket_.get(); }
   bool has_unsent() const { return !unsent_.empty(); }
 
-  /// Whether the launcher was killed. It is then forgotten, and the next launch() starts another.
+  /// Whether the launcher was killed. If so, forgets it, and the next launch() starts another.
   bool has_died();
 
  private:

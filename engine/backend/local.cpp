@@ -32,28 +32,28 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-/// How often files are read without a hint: of our supervisors, whose hints may get lost when the
-/// socket is full; and of those that an earlier engine started, which send us none.
+/// Intervals for reading files without a hint: for our supervisors, whose hints are lost if the
+/// socket is full, and for those of an earlier engine, which send none.
 constexpr auto kSweep = 1s;
 constexpr auto kAdoptedSweep = 200ms;
 
-/// How many jobs whose program has ended may still be recording that, besides those that run. While
-/// they wait for the disk, their cores work for others.
+/// The number of jobs, besides running ones, that may be recording the end of their program. While
+/// they wait for the disk, other jobs use their cores.
 constexpr size_t kMaxFinishing = 64;
 
-/// A pass that was handed over, and what it takes of the machine.
+/// A submitted pass, and the resources that it takes.
 struct Task {
   Submission submission;
   fs::path directory;  ///< of the attempt
   EventTail tail;
   uint64_t token = 0;
-  bool active = false;  ///< else it waits for its next pass
-  bool placed = false;  ///< takes its part of the machine: active, and its program has not ended
+  bool active = false;  ///< otherwise it waits for its next pass
+  bool placed = false;  ///< holds its resources: active, and its program has not ended
   bool adopted = false;
-  bool launched_again = false;  ///< because the first supervisor died before it claimed the pass
-  FileDescriptor process;       ///< pidfd of an adopted supervisor, if the kernel has them
+  bool launched_again = false;  ///< after the first supervisor died before it claimed the pass
+  FileDescriptor process;       ///< pidfd of an adopted supervisor, if the kernel supports it
   std::vector<std::string> gpus;
-  size_t stops_asked = 0;  ///< the first: save and end; the second: the program is killed
+  size_t stops_asked = 0;  ///< first: save and end; second: kill the program
   size_t stops_sent = 0;
 
   explicit Task(const Submission& of)
@@ -62,7 +62,7 @@ struct Task {
         tail(directory / "events.jsonl", of.events_read) {}
 };
 
-/// Which GPUs a job was given is remembered beside it for an engine that adopts it.
+/// The file that lists a job's GPUs, for an engine that adopts the job.
 fs::path gpus_file(const Task& task) { return task.directory / "gpus"; }
 
 int open_process(pid_t pid) { return int(::syscall(SYS_pidfd_open, pid, 0)); }
@@ -122,7 +122,7 @@ class LocalBackend::Impl {
   std::vector<uint32_t> woken_;          // adopted jobs whose supervisor has ended
   std::vector<uint32_t> ended_;          // jobs that wait() may forget
   bool room_freed_ = false;              // since wait() was called
-  size_t num_finishing_ = 0;             // active, but without a place
+  size_t num_finishing_ = 0;             // active, but holding no resources
   size_t num_adopted_ = 0;
   size_t num_stopping_ = 0;
   steady_clock::time_point last_sweep_ = steady_clock::now();
@@ -158,7 +158,7 @@ void LocalBackend::Impl::submit(const Submission& submission) {
   const bool is_same =
       task.submission.attempt == submission.attempt && task.submission.name == submission.name;
   if (!is_same) task = Task(submission);
-  task.submission = submission;  // of another pass of the attempt, its record is read on
+  task.submission = submission;  // for another pass of the attempt, continues reading its record
   task.stops_asked = task.stops_sent = 0;
   task.launched_again = false;
   task.active = task.placed = true;
@@ -171,7 +171,7 @@ void LocalBackend::Impl::launch(Task& task) {
   job_of_.erase(task.token);
   task.token = ++last_token_;
   job_of_[task.token] = task.submission.job;
-  // A machine's GPUs belong to those who asked for them.
+  // Jobs see only the GPUs that they asked for.
   std::optional<std::string> gpus;
   if (!machine().gpus.empty()) gpus = join(task.gpus, ",");
   launcher_.launch(task.token, task.submission.pass, task.directory, gpus,
@@ -187,7 +187,7 @@ Recovery LocalBackend::Impl::recover(const Submission& submission) {
       break;
     case Liveness::Dead:
       end_left_programs(claim->supervisor, task.directory);
-      // It may have recorded its end since the engine looked: then that is news for wait().
+      // If it recorded its end after the engine looked, wait() reports that.
       if (EventTail(task.tail).read().empty()) return Recovery::Vanished;
       break;
     case Liveness::Unknown:
@@ -211,13 +211,13 @@ void LocalBackend::Impl::adopt(Task& task, const ProcessIdentity& supervisor) {
   task.adopted = true;
   ++num_adopted_;
   task.process.reset(open_process(supervisor.pid));
-  if (liveness(supervisor) != Liveness::Alive) task.process.reset();  // maybe another's number
+  if (liveness(supervisor) != Liveness::Alive) task.process.reset();  // the pid may be reused
 }
 
 void LocalBackend::Impl::take_news(Updates& updates) {
   for (const LauncherNews& news : launcher_.receive()) {
     const auto job = job_of_.find(news.token);
-    if (job == job_of_.end()) continue;  // its last event has come already
+    if (job == job_of_.end()) continue;  // its last event has been reported
     Task& task = tasks_.at(job->second);
     if (news.kind == NewsKind::NotStarted) {
       lost(task, std::string("cannot start its supervisor: ") + std::strerror(news.status),
@@ -250,7 +250,7 @@ void LocalBackend::Impl::read(Task& task, Updates& updates) {
   }
 }
 
-/// References to tasks stay valid until the next call of wait().
+/// References to tasks are valid until the next call of wait().
 void LocalBackend::Impl::forget_ended() {
   for (const uint32_t job : std::exchange(ended_, {})) {
     const auto task = tasks_.find(job);
@@ -258,8 +258,8 @@ void LocalBackend::Impl::forget_ended() {
   }
 }
 
-/// Who has the pass, now that our supervisor ended without an end on record (because another was
-/// faster, or because it was killed), or an adopted one may have died.
+/// Finds the owner of the pass, after our supervisor ended without a recorded end (another was
+/// faster, or it was killed), or an adopted one may have died.
 void LocalBackend::Impl::look_for(Task& task, const std::string& if_dead, Updates& updates) {
   const auto claim = newest_claim(task.directory);
   const bool claimed = claim && claim->pass == task.submission.pass;
@@ -268,7 +268,7 @@ void LocalBackend::Impl::look_for(Task& task, const std::string& if_dead, Update
     return;
   }
   if (!claimed && !task.adopted && !std::exchange(task.launched_again, true)) {
-    launch(task);  // nothing has begun: a free supervisor may be killed just as it is chosen
+    launch(task);  // nothing has run: a free supervisor may be killed just as it is chosen
     return;
   }
   read(task, updates);  // what it wrote before it died
@@ -302,8 +302,8 @@ void LocalBackend::Impl::sweep(Updates& updates) {
   }
 }
 
-/// Its supervisors go on without it, but nobody tells us how they end; and what it had not started
-/// yet needs another one.
+/// The launcher's supervisors continue without it, but nobody reports how they end. Requests that
+/// it had not started need another launcher.
 void LocalBackend::Impl::replace_launcher(Updates& updates) {
   for (auto& [job, task] : tasks_) {
     if (!task.active || task.adopted) continue;
@@ -323,7 +323,7 @@ void LocalBackend::Impl::stop(uint32_t job, Stop how) {
   send_stops(found->second);
 }
 
-/// One that has not claimed its pass yet is told later, by sweep().
+/// If the pass is not claimed yet, sweep() sends them later.
 void LocalBackend::Impl::send_stops(Task& task) {
   if (task.stops_sent == task.stops_asked) return;
   const auto claim = newest_claim(task.directory);
@@ -347,7 +347,7 @@ steady_clock::time_point LocalBackend::Impl::next_sweep() const {
          (often ? steady_clock::duration(kAdoptedSweep) : steady_clock::duration(kSweep));
 }
 
-/// False if `interrupt` became readable.
+/// Returns false if `interrupt` became readable.
 bool LocalBackend::Impl::sleep_until(steady_clock::time_point time, int interrupt) {
   std::vector<pollfd> files = {{interrupt, POLLIN, 0}, {launcher_.descriptor(), POLLIN, 0}};
   if (launcher_.has_unsent()) files[1].events |= POLLOUT;

@@ -9,11 +9,11 @@
 
 namespace dlflow {
 
-/// Jobs as processes of this machine, as many at once as its cores, memory and GPUs allow. They
-/// are started by a launcher (local_launcher.h) and outlive this object.
+/// Runs jobs as processes of this machine, as many at a time as its cores, memory and GPUs allow.
+/// They are started by a launcher (local_launcher.h) and outlive this object.
 class LocalBackend : public Backend {
  public:
-  /// \param launcher  the dlflow executable; empty: the frozen one of the run.
+  /// \param launcher  the dlflow executable; empty: the copy frozen in the run.
   explicit LocalBackend(Machine machine, std::filesystem::path launcher = {});
   ~LocalBackend() override;
 

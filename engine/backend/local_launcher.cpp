@@ -28,8 +28,8 @@
 namespace dlflow {
 namespace {
 
-/// How many workers may be without work. One that was just forked costs a step of milliseconds a
-/// tenth of its time: its memory is copied as it is touched.
+/// The number of workers that may be idle. A newly forked worker makes a step of milliseconds a
+/// tenth slower, since its memory is copied on first write.
 constexpr size_t kMaxIdle = 64;
 
 class LocalLauncher {
@@ -41,7 +41,7 @@ class LocalLauncher {
  private:
   struct Worker {
     FileDescriptor requests;
-    uint64_t token = 0;  ///< of the pass that it has; 0: none
+    uint64_t token = 0;  ///< of its pass; 0: none
   };
   using Workers = std::map<pid_t, Worker>;
 
@@ -61,17 +61,17 @@ class LocalLauncher {
   void tell(const LauncherNews& news) const;
 
   FileDescriptor socket_;
-  FileDescriptor children_;  // readable when one has ended
-  FileDescriptor finished_;  // where workers say that they are free
+  FileDescriptor children_;  // signalfd, readable when a child has ended
+  FileDescriptor finished_;  // receives a Finished from workers that become free
   FileDescriptor finished_writer_;
   sigset_t mask_before_{};
-  std::vector<FileDescriptor> locks_;  // of the request that is being handed on
-  std::unique_ptr<GroupSync> sync_;    // since the first end that was kept
+  std::vector<FileDescriptor> locks_;  // of the request being handed over
+  std::unique_ptr<GroupSync> sync_;    // created with the first kept end
   Workers workers_;
-  std::vector<pid_t> idle_;  // the one that was busy last at the end: its memory is warm
+  std::vector<pid_t> idle_;  // most recently busy last: its memory is warm
 };
 
-/// A session of its own, so that Ctrl-C in the terminal reaches the engine only.
+/// Starts a session of its own, so that Ctrl-C in the terminal reaches only the engine.
 bool LocalLauncher::open() {
   ::setsid();
   ::fcntl(socket_.get(), F_SETFD, FD_CLOEXEC);
@@ -103,20 +103,20 @@ int LocalLauncher::run() {
   return 0;
 }
 
-/// Workers that have not told of an end yet cannot any more, and sync it themselves.
+/// Workers that have not reported an end by now cannot do so, and sync it themselves.
 void LocalLauncher::end() {
   ::shutdown(finished_.get(), SHUT_RD);
   take_finished();
   sync_.reset();
 }
 
-/// False when the engine's end is closed.
+/// Returns false when the engine has closed its end.
 bool LocalLauncher::take_request() {
   std::array<char, kMaxPacket> packet;
   const ssize_t got = receive_packet(socket_.get(), packet, locks_, MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   LaunchHeader header;
-  if (size_t(got) < sizeof header) return false;  // 0: the end
+  if (size_t(got) < sizeof header) return false;  // 0: closed
   std::memcpy(&header, packet.data(), sizeof header);
   launch(header.token, {packet.data(), size_t(got)});
   locks_.clear();
@@ -131,14 +131,14 @@ void LocalLauncher::launch(uint64_t token, std::string_view packet) {
     return;
   }
   worker->second.token = token;
-  hand_to(worker->second, packet);  // if it is dead already, tell_ended() says so
+  hand_to(worker->second, packet);  // if it has died, tell_ended() reports it
 }
 
 bool LocalLauncher::hand_to_idle(uint64_t token, std::string_view packet) {
   while (!idle_.empty()) {
     Worker& worker = workers_.at(idle_.back());
     idle_.pop_back();
-    if (!hand_to(worker, packet)) continue;  // it was killed a moment ago
+    if (!hand_to(worker, packet)) continue;  // it was just killed
     worker.token = token;
     crash_point("hand-over");
     return true;
@@ -152,7 +152,7 @@ bool LocalLauncher::hand_to(const Worker& worker, std::string_view packet) const
   return send_packet(worker.requests.get(), packet, locks, 0) >= 0;
 }
 
-/// The end if there can be no more processes or files; errno says why.
+/// Returns end() if no more processes or descriptors are available; errno has the reason.
 LocalLauncher::Workers::iterator LocalLauncher::start_worker() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
@@ -169,8 +169,8 @@ LocalLauncher::Workers::iterator LocalLauncher::start_worker() {
   return workers_.insert_or_assign(child, Worker{std::move(ours)}).first;
 }
 
-/// In the child. It keeps nothing of the launcher's: a socket to another worker, held open here,
-/// would hide from that one that the launcher is gone, and a lock would hold another job's GPU.
+/// Runs in the child. Closes the launcher's descriptors: another worker's socket, kept open here,
+/// would hide the launcher's end from that worker, and a lock would hold another job's GPU.
 void LocalLauncher::become_worker(FileDescriptor requests) {
   const pid_t launcher = ::getppid();
   ::setsid();
@@ -210,7 +210,7 @@ void LocalLauncher::end_pass(const Finished& finished, std::string_view run_dire
   if (idle_.size() < kMaxIdle) {
     idle_.push_back(finished.worker);
   } else {
-    workers_.erase(worker);  // closes its socket, and so it ends
+    workers_.erase(worker);  // closes its socket, so that it ends
   }
 }
 
@@ -235,7 +235,7 @@ void LocalLauncher::tell_ended() {
   }
 }
 
-/// An engine that is gone needs no news.
+/// If the engine is gone, the news is dropped.
 void LocalLauncher::tell(const LauncherNews& news) const {
   while (::send(socket_.get(), &news, sizeof news, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }

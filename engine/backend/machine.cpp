@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folders of this process's cgroup and of those around it, whose limits all hold.
+/// The folders of this process's cgroup and of its ancestors, all of whose limits apply.
 std::vector<fs::path> cgroup_folders() {
   const fs::path root = "/sys/fs/cgroup";
   std::vector<fs::path> folders = {root};
@@ -68,7 +68,7 @@ bool is_gpu(std::string_view name) {
   return numbered || name.starts_with("GPU-") || name.starts_with("MIG-");
 }
 
-/// As CUDA reads the list: it ends before the first name that is no GPU, such as -1 or NoDevFiles.
+/// Reads the list like CUDA, up to the first name that is not a GPU, such as -1 or NoDevFiles.
 std::vector<std::string> gpus_here() {
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
     std::vector<std::string> names;

@@ -14,25 +14,25 @@ namespace dlflow {
 struct Machine {
   int cores = 1;
   uint64_t memory_bytes = 0;
-  std::vector<std::string> gpus = {};  ///< as CUDA_VISIBLE_DEVICES names them
+  std::vector<std::string> gpus = {};  ///< their names in CUDA_VISIBLE_DEVICES
   bool operator==(const Machine&) const = default;
 };
 
-/// What `profile` says; where it says 0, what this process may use: its CPU affinity, the limits of
-/// its cgroup (version 2), the machine's memory, CUDA_VISIBLE_DEVICES or all GPUs in /dev.
+/// The values in `profile`; instead of 0, what this process may use: its CPU affinity, the limits
+/// of its cgroup (version 2), the machine's memory, CUDA_VISIBLE_DEVICES or all GPUs in /dev.
 Machine local_machine(const Profile& profile);
 
-/// How many GPUs have a device in this folder: nvidia0, nvidia4. CUDA numbers them from 0.
+/// The number of GPUs with a device in this folder: nvidia0, nvidia4. CUDA numbers them from 0.
 int gpus_in(const std::filesystem::path& devices);
 
-/// How many of the machine's cores a job takes. One with several ranks may ask for more than there
-/// are: it takes all of them, and its ranks share. One that is exclusive runs alone.
+/// The number of the machine's cores that a job takes. A job with several ranks that asks for more
+/// takes all of them, and its ranks share them. An exclusive job runs alone.
 int cores_taken(const Resources& resources, const Machine& machine);
-/// How many GPUs.
+/// The number of GPUs that a job takes.
 size_t gpus_taken(const Resources& resources);
 
-/// Throws Error{InvalidInput} with the place in the workflow, what the step asks for and what there
-/// is, if a job of `plan` could never run on `machine`.
+/// Throws Error{InvalidInput} with the place in the workflow, the step's request and the resources
+/// of `machine`, if a job of `plan` could never run there.
 void check_fits(const Plan& plan, const Machine& machine);
 
 }  // namespace dlflow

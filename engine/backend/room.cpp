@@ -16,7 +16,7 @@ bool Room::fits(const Resources& resources) {
          int64_t(resources.memory_bytes) <= free_memory_ && reserve(gpus_taken(resources));
 }
 
-/// All of them or none: two runs that each kept a half would wait for each other.
+/// Locks all or none: two runs that each held half would wait for each other.
 bool Room::reserve(size_t count) {
   size_t kept = 0;
   std::vector<std::string> added;
@@ -36,14 +36,14 @@ bool Room::reserve(size_t count) {
 
 std::vector<std::string> Room::take(const Resources& resources) {
   const size_t count = gpus_taken(resources);
-  reserve(count);  // is done already, after fits()
+  reserve(count);  // already done after fits()
   std::vector<std::string> gpus;
   for (auto gpu = free_gpus_.rbegin(); gpu != free_gpus_.rend(); ++gpu) {
     if (!locks_.contains(*gpu)) continue;
     if (gpus.size() < count) {
       gpus.push_back(*gpu);
     } else {
-      locks_.erase(*gpu);  // kept for a larger job that was looked at before this one
+      locks_.erase(*gpu);  // reserved for a larger job that fits() was asked about before
     }
   }
   std::reverse(gpus.begin(), gpus.end());

@@ -11,8 +11,8 @@
 namespace dlflow {
 namespace {
 
-/// A program with a session of its own is known by this variable, which all programs of the attempt
-/// have.
+/// All programs of the attempt have this variable, which identifies those with a session of their
+/// own.
 bool is_of(pid_t pid, const std::string& outputs) {
   const auto variables = environment_of(pid);
   return std::any_of(variables.begin(), variables.end(), [&](const std::string& variable) {
@@ -26,10 +26,10 @@ void end_left_programs(const ProcessIdentity& leader, const std::filesystem::pat
   if (leader.host != host_name()) return;
   const auto self = identify(::getpid());
   if (!self || self->boot_id != leader.boot_id) return;
-  // A number is not given away while a session has it: if a process has it, the session is gone.
+  // A pid is not reused while a session has it: if a process has this pid, the session is gone.
   const bool has_session = !identify(leader.pid);
   const std::string outputs = attempt / "pass-";
-  constexpr int kRounds = 10;  // what is killed may have just started another
+  constexpr int kRounds = 10;  // a process may fork just before it is killed
   bool is_any_left = true;
   for (int i = 0; i < kRounds && is_any_left; ++i) {
     is_any_left = false;

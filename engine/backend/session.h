@@ -6,9 +6,9 @@
 
 namespace dlflow {
 
-/// Kills what is left of an attempt whose supervisor is dead: its programs in the supervisor's
-/// session, and those that made sessions of their own. `leader` is the supervisor. Does nothing to
-/// others, though one may have its number by now.
+/// Kills the remaining processes of an attempt whose supervisor, `leader`, is dead: programs in its
+/// session, and those with sessions of their own. Spares other processes, even if one has reused
+/// the supervisor's pid.
 void end_left_programs(const ProcessIdentity& leader, const std::filesystem::path& attempt);
 
 }  // namespace dlflow

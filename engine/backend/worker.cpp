@@ -40,10 +40,10 @@ struct Request {
   int pass = 1;
   std::optional<std::string> gpus;
   std::filesystem::path attempt;
-  std::vector<FileDescriptor> locks;  ///< hold its GPUs
+  std::vector<FileDescriptor> locks;  ///< of its GPUs
 };
 
-/// Nothing when the other end is closed.
+/// Returns nothing when the other end is closed.
 std::optional<Request> receive(int socket) {
   std::array<char, kMaxPacket> packet;
   std::vector<FileDescriptor> locks;
@@ -65,10 +65,10 @@ class Worker {
 
   Supervision supervise(Request& request);
 
-  /// The launcher may give this worker another pass; if it is gone, who waits for it is, too.
+  /// Tells the launcher that this worker is free; if the launcher is gone, syncs instead.
   void finish(uint64_t token, Supervision how);
 
-  /// The end of a pass that was kept is on disk.
+  /// Syncs the ends of passes that were kept.
   void sync() {
     if (ends_) ends_->sync();
   }
@@ -99,7 +99,7 @@ Supervision Worker::supervise(Request& request) {
     const auto kind = notice == Notice::Recorded ? NewsKind::Recorded : NewsKind::ProgramEnded;
     const LauncherNews news{request.token, kind, 0};
     ::send(channels_.news, &news, sizeof news,
-           MSG_DONTWAIT | MSG_NOSIGNAL);  // the engine looks anyway
+           MSG_DONTWAIT | MSG_NOSIGNAL);  // optional: the engine also polls
   };
   return dlflow::supervise(request.attempt, request.pass, options);
 }
@@ -113,7 +113,7 @@ void Worker::finish(uint64_t token, Supervision how) {
   if (sent < 0) sync();
 }
 
-/// Whether something is left that a program of ours started: it would come to us as a child.
+/// Whether processes started by our programs remain: orphans become our children.
 bool has_children() {
   pid_t ended = 0;
   do {
@@ -134,7 +134,7 @@ int worker_main(const WorkerChannels& channels) {
       worker.sync();
       return exit_status(how);
     }
-    worker.finish(request->token, how);  // if that fails, receive() ends
+    worker.finish(request->token, how);  // if it fails, receive() ends
     crash_point("finished");
   }
   return kExitRecorded;

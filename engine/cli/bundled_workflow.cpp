@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `json` as the stage step would read it, from the bundle's copy; nothing if it is not packed.
+/// Reads `json` like the stage step, but from the bundle's copy; nothing if it is not packed.
 std::optional<steps::Source> packed_source(const Json& json, const fs::path& folder,
                                            const std::set<std::string>& packed) {
   if (!packed.contains(json.value("url", ""))) return std::nullopt;
@@ -38,7 +38,7 @@ BundledWorkflow open_bundled_workflow(const fs::path& file) {
     try {
       bundle.unpack(folder);
     } catch (const Error&) {
-      if (!fs::exists(folder, ignored)) throw;  // else another dlflow was faster
+      if (!fs::exists(folder, ignored)) throw;  // otherwise another dlflow has unpacked it
     }
   }
   return {folder / manifest.workflow, settings(manifest)};

@@ -35,7 +35,7 @@ std::filesystem::path cache_of(const CacheArguments& arguments) {
   return cache_directory(load_profile(arguments.profile));
 }
 
-/// What the cache holds and may lose: jobs make it again.
+/// An item of the cache that may be removed, since jobs can make it again.
 struct CacheItem {
   std::string kind;    ///< "image" or "result"
   std::string digest;  ///< in hexadecimal
@@ -43,9 +43,9 @@ struct CacheItem {
   uint64_t bytes;
   milliseconds unused;
   std::filesystem::path folder;
-  std::function<bool()> remove;  ///< false if it is in use, or another user's
+  std::function<bool()> remove;  ///< returns false if it is in use, or another user's
 
-  /// As much of the digest as tells it apart by eye.
+  /// A prefix of the digest, long enough for people.
   std::string name() const { return digest.substr(0, 12); }
 };
 
@@ -54,7 +54,7 @@ milliseconds since(std::filesystem::file_time_type time) {
   return std::max(milliseconds(0), std::chrono::duration_cast<milliseconds>(age));
 }
 
-/// Images and shared results, the longest unused first.
+/// Images and shared results, least recently used first.
 std::vector<CacheItem> items_of(const CacheArguments& arguments) {
   const std::filesystem::path cache = cache_of(arguments);
   std::vector<CacheItem> items;

@@ -4,8 +4,8 @@
 
 #include "engine/cli/session.h"
 
-/// The subcommands, one per file. Each adds itself to `app`; what it does happens in its callback,
-/// which throws Error or sets `session.status`.
+/// The subcommands, one per file. Each adds itself to `app`; its callback does the work, and throws
+/// Error or sets `session.status`.
 namespace dlflow {
 
 void add_plan(CLI::App& app, Session& session);

@@ -21,13 +21,13 @@ namespace fs = std::filesystem;
 
 using Candidates = std::vector<Candidate>;
 
-/// A command line before its last word.
+/// A parsed command line, with its incomplete last word.
 struct TypedLine {
   const CLI::App* command = nullptr;
-  std::vector<std::string> arguments = {};  ///< that are no options
-  const CLI::Option* asks = nullptr;        ///< the option whose value comes next
-  std::string typed = {};                   ///< of the last word
-  std::string before = {};                  ///< "--profile=" of "--profile=al": it stays
+  std::vector<std::string> arguments = {};  ///< words that are not options
+  const CLI::Option* asks = nullptr;        ///< the option whose value the last word is
+  std::string typed = {};                   ///< the part of the last word to complete
+  std::string before = {};                  ///< the part before it: "--profile=" of "--profile=al"
 };
 
 bool takes_value(const CLI::Option& option) { return !value_word(option).empty(); }
@@ -70,7 +70,7 @@ TypedLine read_line(const CLI::App& app, std::span<const std::string> words) {
   return line;
 }
 
-/// Entries of the folder that `typed` begins to name; of files those with one of `endings`, or all.
+/// Entries of the folder in `typed`; only files with one of `endings`, if there are any.
 Candidates files(const std::string& typed, const std::set<std::string>& endings) {
   const size_t slash = typed.rfind('/');
   const std::string folder = slash == std::string::npos ? "" : typed.substr(0, slash + 1);
@@ -89,7 +89,7 @@ Candidates files(const std::string& typed, const std::set<std::string>& endings)
   return found;
 }
 
-/// Offers what the words of one command line may stand for.
+/// Lists candidates for the words of one command line.
 class Offers {
  public:
   Offers(const TypedLine& line, Session& session) : line_(line), session_(session) {}
@@ -126,7 +126,7 @@ class Offers {
     return found;
   }
 
-  /// Of the run that the line names, or the newest; nothing if there is none.
+  /// The run that the line names, otherwise the newest; nothing if there is none.
   std::optional<RunStatus> run() const {
     try {
       const bool named = !line_.arguments.empty();
@@ -184,7 +184,7 @@ class Offers {
     return found;
   }
 
-  /// Parameters of the workflow; of a run that is submitted again, what can be changed of its jobs.
+  /// The parameters of the workflow; when resubmitting a run, the changeable settings of its jobs.
   Candidates settings() const {
     Candidates found;
     if (line_.command->get_name() == "resubmit") {
@@ -210,7 +210,7 @@ class Offers {
   Session& session_;
 };
 
-/// The argument that the typed word would be.
+/// The argument to which the typed word belongs.
 const CLI::Option* next_argument(const TypedLine& line) {
   size_t place = 0;
   const CLI::Option* last = nullptr;
@@ -239,17 +239,17 @@ Candidates option_candidates(const CLI::App& command) {
   return found;
 }
 
-/// Words of `all` that begin as the typed one, what the line keeps before them put back.
+/// The candidates that begin with the typed word, with the preceding part of the word restored.
 Candidates fitting(Candidates all, const TypedLine& line) {
   std::erase_if(all, [&](const Candidate& c) { return !c.word.starts_with(line.typed); });
   for (Candidate& candidate : all) candidate.word = line.before + candidate.word;
   return all;
 }
 
-/// The words of a line of bash, of which the last is still typed.
+/// The words of a bash command line, the last of which is incomplete.
 struct BashLine {
   std::vector<std::string> words = {""};
-  char quote = '\0';  ///< that is open at the end
+  char quote = '\0';  ///< open at the end of the line
 };
 
 BashLine read_bash(const std::string& line) {
@@ -276,8 +276,8 @@ BashLine read_bash(const std::string& line) {
   return read;
 }
 
-/// `word` as bash reads it back where `quote` is open. A bracket is only quoted in the name of a
-/// file: `fit[lr=1]` stands for itself.
+/// Quotes `word` for bash, where `quote` is open. Brackets are quoted only in file names:
+/// `fit[lr=1]` stands for itself.
 std::string quoted_for_bash(const std::string& word, char quote) {
   std::error_code none;
   std::string special = " !\"#$&'()*;<>?\\`{|}~";
@@ -340,14 +340,14 @@ int complete(const CLI::App& app, Session& session, std::span<const std::string>
   const bool bash = arguments.front() == "bash";
   std::vector<std::string> words(arguments.begin() + 1, arguments.end());
   char quote = '\0';
-  size_t kept = 0;  // bytes that bash has taken for words of their own
+  size_t kept = 0;  // bytes that bash treats as separate words
   if (bash && !words.empty()) {
     BashLine line = read_bash(words.front());
     words = std::move(line.words);
     quote = line.quote;
-    words.erase(words.begin());  // dlflow itself
+    words.erase(words.begin());  // the word `dlflow`
     if (words.empty()) words.emplace_back();
-    kept = words.back().find_last_of("=:") + 1;  // 0 without any
+    kept = words.back().find_last_of("=:") + 1;  // 0 if there is none
   }
   try {
     for (const Candidate& candidate : candidates(app, session, words)) {
@@ -355,7 +355,7 @@ int complete(const CLI::App& app, Session& session, std::span<const std::string>
       if (!bash) {
         const std::string text = candidate.text.empty() ? "" : "\t" + candidate.text;
         std::printf("%s%s\n", escaped(word).c_str(), text.c_str());
-      } else if (escaped(word) == word) {  // others are no text for a command line
+      } else if (escaped(word) == word) {  // others cannot be typed
         std::printf("%s\n", quoted_for_bash(word.substr(kept), quote).c_str());
       }
     }

@@ -8,27 +8,27 @@
 
 #include "engine/cli/session.h"
 
-/// The words that can stand next in a command line: verbs, options, and the names of what there is.
+/// Completion of command lines: verbs, options, and the names of runs, jobs and the like.
 namespace dlflow {
 
 struct Candidate {
   std::string word;
-  std::string text = {};  ///< of a verb or an option: what it is for
+  std::string text = {};  ///< for a verb or an option: its purpose
   bool operator==(const Candidate&) const = default;
 };
 
-/// The candidates for the last of `words`, which follow `dlflow` and of which the last is still
-/// typed. No cluster is asked, and no file is written.
+/// The candidates for the last of `words`, which is incomplete; `words` start after `dlflow`.
+/// Neither asks a cluster nor writes a file.
 std::vector<Candidate> candidates(const CLI::App& app, Session& session,
                                   std::span<const std::string> words);
 
-/// The place in `words`, which follow `dlflow`, of the first argument of the verb; nothing if it
+/// The index in `words`, which start after `dlflow`, of the verb's first argument; nothing if it
 /// has none.
 std::optional<size_t> place_of_argument(const CLI::App& app, std::span<const std::string> words);
 
-/// `dlflow complete bash LINE`, `dlflow complete zsh|fish WORD...`: what the completion scripts
-/// call. Prints a candidate a line: for bash quoted as its line needs it, for the others with its
-/// text behind a tab. A mistake offers nothing.
+/// `dlflow complete bash LINE`, `dlflow complete zsh|fish WORD...`, for the completion scripts.
+/// Prints one candidate per line: quoted for bash, for the others followed by a tab and its text.
+/// Prints nothing after an error.
 int complete(const CLI::App& app, Session& session, std::span<const std::string> arguments);
 
 }  // namespace dlflow

@@ -3,8 +3,8 @@
 
 #include "engine/cli/commands.h"
 
-/// The completion scripts. They ask `dlflow complete`, so that they know the runs, jobs, profiles
-/// and parameters that there are.
+/// The completion scripts. They call `dlflow complete`, which lists the existing runs, jobs,
+/// profiles and parameters.
 namespace dlflow {
 namespace {
 

@@ -30,11 +30,11 @@ std::vector<SplitFiles> splits_at(const fs::path& path) {
   for (const Split split : {Split::Train, Split::Validation, Split::Test}) {
     if (auto found = find_split(path, split)) splits.push_back(std::move(*found));
   }
-  if (splits.empty()) split_files(path, Split::Train);  // throws what was looked for
+  if (splits.empty()) split_files(path, Split::Train);  // throws and lists the expected files
   return splits;
 }
 
-/// Reads all of it; what is wrong, one line for each file.
+/// Reads the whole split. Returns its mistakes, one line for each file.
 std::vector<std::string> mistakes_in(const SplitFiles& split) {
   std::vector<std::string> mistakes;
   const auto note = [&](const auto& read) {
@@ -162,7 +162,7 @@ void print_targets(const Overview& split) {
   }
 }
 
-/// Of masks: the classes that have a name.
+/// The named classes of masks.
 void print_classes(const Overview& split) {
   std::printf("\n");
   for (size_t label = 0; label < split.names.size(); ++label) {
@@ -172,7 +172,7 @@ void print_classes(const Overview& split) {
   }
 }
 
-/// With the number of samples of each.
+/// Prints each class with its number of samples.
 void print_counted_classes(const Overview& split) {
   std::printf("\n\nCLASS  SAMPLES  NAME\n");
   for (size_t label = 0; label < split.histogram.size(); ++label) {
@@ -184,7 +184,7 @@ void print_counted_classes(const Overview& split) {
 
 constexpr size_t kShownBytes = 400;  // of a sample
 
-/// The beginning of the first sample.
+/// Prints the beginning of the first sample.
 void print_text(const Overview& split) {
   const std::string& text = split.text->first;
   size_t shown = std::min(text.size(), kShownBytes);

@@ -28,7 +28,7 @@ constexpr const char *kKeepBest = "keep_best", *kStopEarly = "stop_early", *kMet
 constexpr const char *kClassWeights = "class_weights", *kSampling = "sampling";
 constexpr const char *kLabelSmoothing = "label_smoothing", *kBatch = "batch";
 
-/// A value that is known before a run.
+/// A value that is known before the run.
 std::optional<std::string> known_text(const Json& with, const std::string& key) {
   const auto value = with.find(key);
   if (value == with.end() || !value->is_string()) return std::nullopt;
@@ -37,7 +37,7 @@ std::optional<std::string> known_text(const Json& with, const std::string& key) 
   return text;
 }
 
-/// Those of `freeze`, or of `groups`; nothing if only a run knows one.
+/// The patterns of `freeze` or of `groups`; nothing if one is known only in a run.
 std::optional<std::vector<std::string>> known_patterns(const Json& entries) {
   std::vector<std::string> patterns;
   for (const Json& entry : entries) {
@@ -49,7 +49,7 @@ std::optional<std::vector<std::string>> known_patterns(const Json& entries) {
   return patterns;
 }
 
-/// Whether a command runs before `step`: it may make the data, or change it.
+/// Whether a command runs before `step`, which may create or change the data.
 bool may_be_made_before(const Workflow& workflow, const Step& step) {
   std::vector<std::string> waiting = step.needs;
   std::set<std::string> seen;
@@ -64,7 +64,7 @@ bool may_be_made_before(const Workflow& workflow, const Step& step) {
   return false;
 }
 
-/// "; did you mean 'digits'?", of the folders beside the one that is missing.
+/// "; did you mean 'digits'?", from the folders beside the missing one.
 std::string advice_for(const fs::path& missing, const std::string& as_written) {
   std::vector<std::string> there;
   std::error_code none;
@@ -77,25 +77,25 @@ std::string advice_for(const fs::path& missing, const std::string& as_written) {
   return did_you_mean(as_written, there);
 }
 
-/// With the images of .dlset files unread, and those of other files unlooked at.
+/// Opens a data set without reading the images in .dlset files or checking those in other files.
 runtime::Dataset open(const fs::path& folder, runtime::Split split) {
   return runtime::open_dataset(folder, split, runtime::Proof::Structure);
 }
 
-/// Refuses `sampling` of samples without classes, or with shares for others.
+/// Throws if `sampling` needs classes that the samples lack, or has shares for other classes.
 void require_sampling(const runtime::Dataset& data, const Json& with) {
   const Json sampling = with.value(kSampling, Json());
   if (sampling.is_array()) runtime::require_shares(data, sampling.size());
   if (sampling == "balanced") runtime::require_shares(data, 0);
 }
 
-/// A metric that `key` names, which the network must have.
+/// Throws if `key` names a metric that the network does not have.
 void require_metric(const runtime::Model& model, const std::string& key, const Json& metric) {
   if (!metric.is_string() || !is_known(metric)) return;
   runtime::require_measured(model, key, metric.get<std::string>());
 }
 
-/// The key of the step that is to blame for what `check` throws.
+/// Runs `check` and returns its Error as a mistake in `key`.
 template <typename Check>
 std::optional<DataMistake> mistake_at(const std::string& key, const Check& check) {
   try {
@@ -106,7 +106,7 @@ std::optional<DataMistake> mistake_at(const std::string& key, const Check& check
   }
 }
 
-/// The key of `with` that is to blame.
+/// The same for a key of `with`.
 template <typename Check>
 std::optional<DataMistake> mistake_of(const std::string& key, const Check& check) {
   return mistake_at("with." + key, check);
@@ -119,8 +119,8 @@ void require_samples(const runtime::Dataset& data, const Json& with) {
   runtime::require_training_samples(data.size(), validation->get<size_t>());
 }
 
-/// "train" of "${{ steps.train.outputs.model }}", if that is all that `text` says. By hand, since
-/// std::regex takes stack for each character, and a bundle's text may have a million.
+/// Returns "train" for "${{ steps.train.outputs.model }}", if `text` has nothing else. Parsed by
+/// hand, since std::regex uses stack for each character, and a bundle's text may have a million.
 std::optional<std::string> step_named_in(const Json& text) {
   if (!text.is_string()) return std::nullopt;
   const std::string& all = text.get_ref<const std::string&>();
@@ -134,29 +134,29 @@ std::optional<std::string> step_named_in(const Json& text) {
   return is_output ? std::optional(path[1]) : std::nullopt;
 }
 
-/// The model in `file`; mistakes in it are told with the step that names it.
+/// The model in `file`. Mistakes in it are reported for the step that names it.
 std::optional<runtime::Model> model_in(const fs::path& file) {
   try {
-    if (!fs::is_regular_file(file)) return std::nullopt;  // the planner says so
+    if (!fs::is_regular_file(file)) return std::nullopt;  // the planner reports it
     return runtime::parse_model(read_file(file), file.string());
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
-/// Of a checkpoint that is there; what is wrong with it, its job tells.
+/// The model of an existing checkpoint. Its job reports mistakes in it.
 std::optional<runtime::Model> model_of_checkpoint(const fs::path& folder) {
   try {
     const std::string text = runtime::read_checkpoint_info(folder).model;
-    if (text.empty()) return std::nullopt;  // a Python script's
+    if (text.empty()) return std::nullopt;  // from a Python script
     return runtime::parse_model(text, folder.string());
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
-/// The network that a step trains, or reads from a checkpoint: through steps that choose one, as
-/// far as each names one step alone.
+/// The network that a step trains or reads from a checkpoint. Follows steps that select a
+/// checkpoint, if each refers to a single step.
 std::optional<runtime::Model> model_of(const Workflow& workflow, const StepKind& kind,
                                        const Json& with) {
   const fs::path folder = fs::path(workflow.file).parent_path();
@@ -182,7 +182,7 @@ std::optional<runtime::Model> model_of(const Workflow& workflow, const StepKind&
   return std::nullopt;
 }
 
-/// Of data that is there.
+/// Checks data that exists.
 std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& kind,
                                       const Json& with, const fs::path& folder) {
   const bool reads_test = kind.reads_test_split &&
@@ -202,8 +202,8 @@ std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& 
   return mistake_of(kDevice, runtime::refuse_shares_on_gpu);
 }
 
-/// `keep_best` and `stop_early` name metrics of the network; `class_weights` and `label_smoothing`
-/// are for its classes.
+/// Checks that `keep_best` and `stop_early` name metrics of the network, and that `class_weights`
+/// and `label_smoothing` fit its classes.
 std::optional<DataMistake> mistake_in_measures(const runtime::Model& model, const Json& with) {
   const Json stop = with.value(kStopEarly, Json()), weights = with.value(kClassWeights, Json());
   for (const char* const key : {kKeepBest, kStopEarly}) {
@@ -232,7 +232,7 @@ std::optional<DataMistake> mistake_in_measures(const runtime::Model& model, cons
                     [&] { runtime::require_class_weights_fit(model, weights.size()); });
 }
 
-/// "iou" of `select: max iou`, as far as it is known; empty of `latest`.
+/// "iou" for `select: max iou`, if it is known; empty for `latest`.
 std::string selected_metric(const Json& with) {
   const std::string text = known_text(with, kSelect).value_or("");
   const size_t space = text.find(' ');

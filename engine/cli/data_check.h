@@ -15,45 +15,45 @@ struct DataMistake {
   std::string text;
 };
 
-/// Whether no part of it is an expression whose value only a run knows.
+/// Whether `value` is free of expressions whose values are known only in a run.
 bool is_known(const Json& value);
 
-/// The values of `with` that mistake_for_model() looks at.
+/// The values of `with` that mistake_for_model() reads.
 Json what_is_for_model(const StepKind& kind, const Json& with);
 
-/// The reason for which layers, parameters, metrics or classes that a step names are not those of
-/// its network: the one that its job would give. Nothing if there is none, or if only a run can
-/// tell.
+/// Checks that the network has all layers, parameters, metrics and classes that a step names.
+/// Returns the mistake that its job would report; nothing if there is none or it is known only in a
+/// run.
 std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
                                              const Json& with);
 
-/// The reason for which the output that `with` names as a checkpoint is not one but several, in a
-/// folder or a list; nothing if it is one, or if only a run can tell.
+/// Checks that `with` names one checkpoint, rather than a folder or a list of several; nothing if
+/// it is one, or if that is known only in a run.
 std::optional<DataMistake> mistake_in_checkpoint(const Workflow& workflow, const Step& step,
                                                  const StepKind& kind, const Json& with);
 
-/// The values of `with` that mistake_in_metrics() looks at.
+/// The values of `with` that mistake_in_metrics() reads.
 Json what_is_measured(const StepKind& kind, const Json& with);
 
-/// The reason for which a metric of `require` or `select` is none that the step's network is
-/// measured by. The network is the one that mistake_in_data() takes.
+/// Checks that the step's network reports the metrics of `require` and `select`. Finds the network
+/// like mistake_in_data().
 std::optional<DataMistake> mistake_in_metrics(const Workflow& workflow, const Step& step,
                                               const StepKind& kind, const Json& with);
 
-/// The values of `with` that mistake_in_data() looks at.
+/// The values of `with` that mistake_in_data() reads.
 Json what_is_read(const StepKind& kind, const Json& with);
 
-/// The reason for which a step cannot read its data set, with its model and its `validation`: the
-/// one that its job would give. The model of a checkpoint is that of the step that trains it, as
-/// far as the workflow says which; a network that was trained already says it itself. Nothing if
-/// there is none, or if only a run can tell: a command before it may make the data, and an absolute
-/// path that is not here may be on a cluster. Reads no images. \param with  of one element, as far
-/// as it is known
+/// Checks that a step can read its data set, with its model and its `validation`. Returns the
+/// mistake that its job would report. The model of a checkpoint is in the checkpoint, or in the
+/// step that will train it, if the workflow determines which. Returns nothing if there is no
+/// mistake or it is known only in a run: a command before the step may make the data, and a missing
+/// absolute path may exist on a cluster. Reads no images. \param with  of one element, as far as it
+/// is known
 std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step& step,
                                            const StepKind& kind, const Json& with);
 
-/// Doubts whether a network and `batch` are meant for the data, if it is there: scores for classes
-/// that the data does not have, and batches of more samples.
+/// Doubts that a network and `batch` fit existing data: scores for classes that the data does not
+/// have, and batches larger than the data.
 std::vector<DataMistake> doubts_about_data(const Workflow& workflow, const StepKind& kind,
                                            const Json& with);
 

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace runtime;
 
-/// The targets of `dataset`, with the names that stand beside it.
+/// The ranges of the targets of `dataset`, with the names in the file beside it.
 std::vector<TargetRange> ranges_of(const Dataset& dataset, const fs::path& folder) {
   constexpr std::string_view kBegin = "target ";
   std::vector<TargetRange> ranges(dataset.num_targets);

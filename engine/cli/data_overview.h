@@ -15,7 +15,7 @@ namespace dlflow {
 
 /// The values of a target over all samples.
 struct TargetRange {
-  std::string name;  ///< of its column, if it has one
+  std::string name;  ///< of its column, if known
   double smallest = INFINITY, largest = -INFINITY, sum = 0, squares = 0;
 
   void add(double value) {
@@ -26,26 +26,26 @@ struct TargetRange {
   }
 };
 
-/// The text that tokens stand for.
+/// The text of tokens.
 struct TokenText {
   size_t vocabulary = 0;
   uint64_t bytes = 0;
-  std::string first;  ///< sample
+  std::string first;  ///< the first sample
 };
 
-/// A split, as `data show` tells of it.
+/// A split, for `data show`.
 struct Overview {
   std::filesystem::path file;
   runtime::Dataset dataset;
-  std::vector<uint64_t> histogram;  ///< samples of each class
-  std::vector<std::string> names;   ///< of classes, as far as they have any
+  std::vector<uint64_t> histogram;  ///< number of samples of each class
+  std::vector<std::string> names;   ///< of classes, if they have any
   std::vector<TargetRange> targets;
   uint64_t bytes = 0;
   runtime::ShardIndex shards;
-  std::optional<TokenText> text;  ///< of a set of tokens
+  std::optional<TokenText> text;  ///< if it holds tokens
 };
 
-/// Throws Error as read_split.
+/// Throws Error like read_split.
 Overview overview(const runtime::SplitFiles& split);
 
 double bytes_per_token(const Overview& split);

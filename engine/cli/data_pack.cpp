@@ -36,9 +36,9 @@ namespace {
 namespace fs = std::filesystem;
 using namespace runtime;
 
-/// Throws Error{InvalidInput} with `advice` if `file` of the other splits has other `names`: two
-/// splits whose labels mean different classes, or whose columns differ, would give a bad accuracy
-/// and no error. Throws for names that cannot be lines of a file, too.
+/// Throws Error{InvalidInput} with `advice` if `file`, from the other splits, has different
+/// `names`. Splits whose labels or columns have different meanings would give a bad accuracy and no
+/// error. Also throws for names that cannot be lines of a file.
 void require_same_names(const fs::path& file, const std::vector<std::string>& names,
                         const std::string& what, const std::string& advice) {
   if (names.empty()) return;
@@ -54,8 +54,8 @@ void require_same_names(const fs::path& file, const std::vector<std::string>& na
                                       ", the source has " + join(names, ", ") + "; " + advice);
 }
 
-/// Gives `split` the classes in `file`, those of the other splits, if its own are among them: a
-/// split may lack some.
+/// Gives `split` the classes in `file`, from the other splits, if they include its own: a split may
+/// lack some classes.
 void take_known_classes(const fs::path& file, ImportedSplit& split) {
   const std::vector<std::string> known = read_names(file);
   if (split.source.has_masks || split.classes.size() != split.source.num_classes) return;
@@ -63,7 +63,7 @@ void take_known_classes(const fs::path& file, ImportedSplit& split) {
   for (const std::string& name : known) label_of.emplace(name, uint32_t(label_of.size()));
   if (label_of.size() != known.size()) return;
   for (const std::string& name : split.classes) {
-    if (!label_of.contains(name)) return;  // require_same_names() tells it
+    if (!label_of.contains(name)) return;  // require_same_names() reports it
   }
   for (uint32_t& label : split.source.labels) label = label_of.at(split.classes[label]);
   split.source.num_classes = uint32_t(known.size());
@@ -75,14 +75,14 @@ void write_names(const fs::path& file, const std::vector<std::string>& names) {
   if (!names.empty()) write_output(file, join(names, "\n") + "\n");
 }
 
-/// On standard error, a warning each.
+/// Prints each note as a warning on standard error.
 void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
     std::fprintf(stderr, "warning: %s\n", escaped(note).c_str());
   }
 }
 
-/// Says why training on the samples of `file` is useless: there is one sample, or one class.
+/// Returns why training on `file` is useless: it has only one sample, or one class.
 std::vector<std::string> notes_on_learning(const fs::path& file, const ImportedSplit& split) {
   const SampleSource& source = split.source;
   if (source.size() == 1) {
@@ -101,7 +101,7 @@ std::vector<std::string> notes_on_learning(const fs::path& file, const ImportedS
 }
 
 struct DatasetArguments {
-  std::vector<fs::path> sources;  // one; of samples and labels two; of text any number
+  std::vector<fs::path> sources;  // one; two for samples and labels; any number for text
   fs::path output;
   Split split = Split::Train;
   uint64_t shards = 0;
@@ -120,10 +120,10 @@ uint64_t num_shards(const DatasetArguments& arguments, const SampleSource& sourc
   return shards_of_at_most(parse_size(arguments.shard_size), source);
 }
 
-/// A split that is written, and what it has.
+/// A split that has been written.
 struct WrittenSplit {
   fs::path file;
-  std::vector<fs::path> files;  ///< all of them
+  std::vector<fs::path> files;  ///< including shards
   uint64_t samples = 0, shards = 0;
 };
 
@@ -147,7 +147,7 @@ WrittenSplit write_split(const DatasetArguments& arguments, Split split,
 
 using NamedSources = std::vector<std::pair<Split, SampleSource>>;
 
-/// All of them; if one cannot be written, none stays.
+/// Writes all splits; if one fails, removes the others.
 std::vector<WrittenSplit> write_splits(const DatasetArguments& arguments,
                                        const NamedSources& sources) {
   std::vector<WrittenSplit> written;
@@ -167,7 +167,7 @@ std::vector<WrittenSplit> write_splits(const DatasetArguments& arguments,
 
 using NamedParts = std::map<Split, std::vector<size_t>>;
 
-/// One split, or those of `parts`.
+/// The whole source as `split`, or its `parts`.
 NamedSources sources_of(Split split, const NamedParts& parts, const SampleSource& source) {
   if (parts.empty()) return {{split, source}};
   NamedSources sources;
@@ -182,7 +182,7 @@ void require_no_split(const fs::path& folder, Split split) {
   }
 }
 
-/// The parts that `--test-share` and `--validation-share` ask for.
+/// The parts for `--test-share` and `--validation-share`.
 NamedParts parts_of(const DatasetArguments& arguments, const ImportedSplit& imported) {
   if (!arguments.has_shares()) return {};
   std::vector<std::string> names = imported.names;
@@ -214,7 +214,7 @@ void print(const WrittenSplit& written) {
               written.shards == 0 ? "" : (", " + plural(written.shards, "shard")).c_str());
 }
 
-/// Throws if there are options for other sources than text.
+/// Throws if there are options for sources other than text.
 void require_text_alone(const DatasetArguments& arguments) {
   const ImportOptions& import = arguments.import;
   const bool has_columns = !import.columns.targets.empty() || !import.columns.features.empty();
@@ -225,7 +225,7 @@ void require_text_alone(const DatasetArguments& arguments) {
   }
 }
 
-/// Of samples; 0: they have none.
+/// The number of classes of samples; 0 if they have none.
 uint32_t classes_of(const TextSplit& split) {
   return split.source.vocabulary > 0 ? split.source.num_classes : 0;
 }
@@ -252,7 +252,7 @@ Json to_json(const WrittenSplit& written, const TextSplit& split) {
           {"shards", written.shards}};
 }
 
-/// What a text of the source is called.
+/// The word for one text of the source.
 const char* unit_of(const TextOptions& options) {
   if (options.per == TextOptions::Per::Line) return "line";
   return options.column.empty() ? "document" : "row";
@@ -284,7 +284,7 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
   require_same_names(classes, text.classes, "classes", "give both splits the same classes");
   NamedSources sources;
   for (const TextSplit& split : text.splits) {
-    num_shards(arguments, split.source);  // throws for a size in which no sample fits
+    num_shards(arguments, split.source);  // throws if no sample fits in a shard
     sources.emplace_back(split.split, split.source);
   }
   make_output_folder(arguments.output);
@@ -302,7 +302,7 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
   if (session.json) print_json(arguments.has_shares() ? all : all[0]);
 }
 
-/// Throws if there are options for text, or files beyond samples and labels.
+/// Throws if there are options for text, or files other than samples and labels.
 void require_no_text(const DatasetArguments& arguments) {
   const bool has_text_column = !arguments.text.column.empty();
   if (arguments.text.length || arguments.text.pattern || arguments.text.labels || has_text_column ||
@@ -317,7 +317,7 @@ void require_no_text(const DatasetArguments& arguments) {
                   " sources: only text may have more than two; add --tokens if it is");
 }
 
-/// Of tokens that are packed anew, from beside them.
+/// Copies the tokenizer beside tokens that are packed again.
 void copy_tokenizer(const DatasetArguments& arguments, const Vocabulary& vocabulary) {
   if (vocabulary.has_bytes_alone()) return;
   write_output(arguments.output / kTokenizerFile, read_file(arguments.source() / kTokenizerFile));
@@ -335,7 +335,7 @@ void pack_samples(Session& session, const DatasetArguments& arguments) {
   require_same_names(columns, imported.columns, "columns",
                      "name the same --features and --target for both splits");
   const NamedParts parts = parts_of(arguments, imported);
-  num_shards(arguments, source);  // throws for a size in which no sample fits
+  num_shards(arguments, source);  // throws if no sample fits in a shard
   std::optional<Vocabulary> vocabulary;
   if (!source.tokenizer.empty()) {
     vocabulary = read_vocabulary(source.tokenizer, arguments.source());
@@ -375,7 +375,7 @@ void pack_dataset(Session& session, const DatasetArguments& arguments) {
   pack_samples(session, arguments);
 }
 
-/// What is used of a table.
+/// The columns of a table to use.
 void add_table_options(CLI::App& command, DatasetArguments& arguments) {
   add_value(command, "--target", "COLUMN", arguments.import.columns.targets,
             "column of a table with numbers to learn; may be given again")
@@ -390,7 +390,7 @@ void add_table_options(CLI::App& command, DatasetArguments& arguments) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-/// What becomes of pictures.
+/// The processing of pictures.
 void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
   command
       .add_option_function<std::string>(
@@ -420,7 +420,7 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
             "value of masks that is no class, as 255 is: such pixels count for nothing");
 }
 
-/// What becomes of text.
+/// The processing of text.
 void add_text_options(CLI::App& command, DatasetArguments& arguments) {
   CLI::Option* tokens = add_value(command, "--tokens", "bytes", arguments.text.tokens,
                                   "the sources are text, whose bytes are the tokens");
@@ -455,7 +455,7 @@ void add_text_options(CLI::App& command, DatasetArguments& arguments) {
             "which files of folders are text; *.txt unless given, *.npy of tokens");
 }
 
-/// Which splits are written.
+/// The splits to write.
 void add_split_options(CLI::App& command, DatasetArguments& arguments) {
   const auto add_share = [&command](const char* name, double& share, const char* help) {
     return add_value(command, name, "SHARE", share, help)->check(CLI::Range(0.0, 1.0));
@@ -506,7 +506,7 @@ void declare_data_pack(CLI::App& data, Session& session) {
                    "masks; "
                    "or files and folders of text")
       ->required();
-  add_table_options(*command, *arguments);  // which the callback below keeps
+  add_table_options(*command, *arguments);  // kept by the callback below
   add_value(*command, "-o,--output", "FOLDER", arguments->output, "the folder of the data set")
       ->required();
   add_picture_options(*command, *arguments);

@@ -22,10 +22,10 @@ std::string describe_samples(uint64_t samples, const runtime::ImageShape& shape,
 /// The samples of a set of tokens.
 struct TokenCounts {
   uint64_t samples = 0;
-  uint32_t length = 0;   ///< of each sample; of texts of unequal length, the longest there may be
-  bool unequal = false;  ///< samples are such texts
-  uint64_t tokens = 0;   ///< of all samples
-  uint32_t classes = 0;  ///< of samples; 0: they have none
+  uint32_t length = 0;   ///< tokens of each sample, at most if `unequal`
+  bool unequal = false;  ///< samples are texts of different lengths
+  uint64_t tokens = 0;   ///< over all samples
+  uint32_t classes = 0;  ///< 0: the samples have none
 };
 
 /// "1,204 samples of 256 tokens, vocabulary 4,096, 3.42 bytes per token", "1,204 samples of up to

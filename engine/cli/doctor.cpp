@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using Kind = Finding::Kind;
 
-/// The run directories in `folder`: itself, or those right below it. What begins with a dot is
-/// being made or removed.
+/// The run directories in `folder`: itself, or those directly below it. Names that begin with a dot
+/// are folders being created or removed.
 std::vector<fs::path> run_directories(const fs::path& folder) {
   if (fs::exists(folder / "plan.json")) return {folder};
   std::vector<fs::path> found;
@@ -36,10 +36,10 @@ std::vector<fs::path> run_directories(const fs::path& folder) {
   return found;
 }
 
-/// A damaged one does not keep the others from being read.
+/// Reads one run into the store. Errors do not stop the others.
 void read_again(Session& session, const fs::path& directory, Json& found) {
   try {
-    const RunLock lock(directory);  // an engine at work records what we would read half of
+    const RunLock lock(directory);  // an engine may be writing its records
     const std::string run = session.store().rebuild_run(directory);
     if (!session.json) std::printf("%s\n", run.c_str());
     found.push_back({{"run", run}, {"directory", directory.string()}, {"error", nullptr}});
@@ -50,8 +50,8 @@ void read_again(Session& session, const fs::path& directory, Json& found) {
   }
 }
 
-/// The tools in PATH that start a container, those that do not, with the reason, and those that
-/// only a job can try.
+/// Checks the container tools in PATH: those that start a container, those that do not, with the
+/// reason, and those that only a job can try.
 void check_container_tools(const FindingsPrinter& printer) {
   constexpr size_t kLongestReason = 60;
   std::vector<std::string> names, works, fails, untried;
@@ -86,7 +86,7 @@ void check_container_tools(const FindingsPrinter& printer) {
   }
 }
 
-/// Scripts may do without the package, but not with one of another version.
+/// Scripts may work without the package, but not with another version.
 void check_python_package(const FindingsPrinter& printer) {
   Command command;
   command.argv = {"python3", "-c", "import dlflow; print(dlflow.__version__)"};
@@ -108,7 +108,7 @@ void check_python_package(const FindingsPrinter& printer) {
   }
 }
 
-/// The probe of `profile check`, here, and what else steps may need.
+/// The probe of `profile check` on this machine, and other requirements of steps.
 void check_machine(Session& session) {
   const Profile profile = load_profile("local");
   Json findings = Json::array();

@@ -7,8 +7,7 @@
 namespace dlflow {
 namespace {
 
-/// The digits of `text` at `at`, which is moved behind them and the colon that follows; 0 if there
-/// is no such number.
+/// Parses the number at `at` and moves `at` past the colon behind it; 0 if there is none.
 int number_before_colon(const std::string& text, size_t& at) {
   int number = 0;
   const char* const begin = text.data() + at;
@@ -18,7 +17,7 @@ int number_before_colon(const std::string& text, size_t& at) {
   return number;
 }
 
-/// "w.yaml:3:5: error: no such key"; null if `line` is nothing of the kind.
+/// "w.yaml:3:5: error: no such key"; null if `line` has another form.
 Json diagnostic_of(const std::string& line) {
   for (const char* severity : {"error", "warning"}) {
     const std::string mark = std::string(": ") + severity + ": ";

@@ -17,7 +17,7 @@
 namespace dlflow {
 namespace {
 
-/// The plan that `what` means: a run's as it was frozen, or that of a workflow file if it ran now.
+/// The stored plan of a run, or the plan of a workflow file if it were run now.
 Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Session& session) {
   if (std::filesystem::is_regular_file(what.file)) {
     Workflow workflow = what.read();

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kWidth = 80;
 
-/// "  WORD   text", the text wrapped beside the words or, where these are long, below them.
+/// "  WORD   text", with the text wrapped beside the words or, if these are long, below them.
 std::string help_line(const std::string& words, const std::string& text, size_t column) {
   std::string lines = "  " + words;
   const bool beside = display_width(lines) + 2 <= column;
@@ -62,7 +62,7 @@ std::string usage(const CLI::App& app) {
   return "Usage: " + command_words(app) + " " + join(words, " ") + "\n";
 }
 
-/// The text of an option with its default: "the cluster to run on (local)".
+/// The text of an option and its default: "the cluster to run on (local)".
 std::string text_of(const CLI::Option& option) {
   const std::string& given = option.get_default_str();
   return option.get_description() + (given.empty() ? "" : " (" + given + ")");
@@ -79,7 +79,7 @@ std::string list_of(const Options& options) {
   return lines;
 }
 
-/// The verbs of dlflow under the headings of their groups; those of a verb under one.
+/// The verbs of dlflow under the headings of their groups; the verbs of a verb under one heading.
 std::string lists_of_verbs(const CLI::App& app) {
   size_t column = 0;
   for (const CLI::App* verb : shown_verbs(app)) {
@@ -113,7 +113,7 @@ class HelpFormat : public CLI::FormatterBase {
   }
 };
 
-/// The verb that `words` lead to from `app`. Throws UsageError.
+/// Finds the verb that `words` name, from `app` on. Throws UsageError.
 const CLI::App& verb_of(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   for (const std::string& word : words) {
@@ -180,7 +180,7 @@ void add_help(CLI::App& app, Session&) {
   const auto words = std::make_shared<std::vector<std::string>>();
   add_value(*command, "verb", "VERB", *words, "a verb, and one of its own verbs");
   command->callback([words, &app] {
-    // App::help() would take `help` itself, which was typed, for the verb.
+    // App::help() would take the typed word `help` for the verb.
     const CLI::App& verb = verb_of(app, *words);
     std::fputs(app.get_formatter()->make_help(&verb, "", CLI::AppFormatMode::Normal).c_str(),
                stdout);

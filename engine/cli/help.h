@@ -4,26 +4,26 @@
 #include <string>
 #include <vector>
 
-/// The help of verbs, within 80 columns, made from the command line itself.
+/// The help of verbs, within 80 columns, made from the definition of the command line.
 namespace dlflow {
 
-/// "dlflow profile check": what is typed to get to `command`.
+/// "dlflow profile check": the words that lead to `command`.
 std::string command_words(const CLI::App& command);
 
-/// The verbs of `command` for people, in their order; those for dlflow's own use are left out.
+/// The verbs of `command` in order, without those for dlflow's own use.
 std::vector<const CLI::App*> shown_verbs(const CLI::App& command);
 
-/// The words that an option or argument takes, if these are fixed; else empty.
+/// The words that an option or argument accepts, if they are fixed; otherwise empty.
 std::vector<std::string> choices_of(const CLI::Option& option);
 
-/// What stands for an option's value, or for an argument: "KEY=VALUE", "bash|zsh|fish"; empty for a
-/// flag.
+/// The placeholder of an option's value or of an argument: "KEY=VALUE", "bash|zsh|fish"; empty for
+/// a flag.
 std::string value_word(const CLI::Option& option);
 
-/// The longest name of an option with its dashes; of an argument its word in capitals.
+/// The longest name of an option with its dashes, or an argument's word in capitals.
 std::string option_word(const CLI::Option& option);
 
-/// Formats help for `app` and the verbs that are added later.
+/// Sets the format of the help of `app` and of verbs that are added later.
 void use_help_format(CLI::App& app);
 
 }  // namespace dlflow

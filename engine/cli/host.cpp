@@ -28,15 +28,15 @@ namespace fs = std::filesystem;
 constexpr std::array<std::string_view, 4> kRemoteVerbs = {"run", "status", "logs", "resubmit"};
 
 constexpr int kSshFailed = 255;
-constexpr int kNoProgram = 97;  // of our own script: the program is not there yet
-constexpr int kCutOff = 98;     // of our own script: less came than was sent
+constexpr int kNoProgram = 97;  // from our script: the program is missing there
+constexpr int kCutOff = 98;     // from our script: the transfer was incomplete
 
-/// Below the home folder of the other machine.
+/// Relative to the home folder of the remote machine.
 constexpr const char* kRemoteFolder = ".cache/dlflow/host";
 
-/// `script` as a command for any login shell. csh takes an exclamation mark for its history and
-/// ends a quoted text at a line break, and shells disagree about quotes and backslashes in one:
-/// these are octal, and the sh there reads them.
+/// Turns `script` into a command for any login shell. csh expands exclamation marks from its
+/// history and ends a quoted text at a line break, and shells treat quotes and backslashes in it
+/// differently. Such characters are written in octal, which the remote sh decodes.
 std::string for_any_shell(std::string_view script) {
   std::string text;
   for (const char letter : script) {
@@ -48,12 +48,12 @@ std::string for_any_shell(std::string_view script) {
   return "sh -c 'eval \"$(printf %b \"$0\")\"' '" + text + "'";
 }
 
-/// A login node, as ssh knows it.
+/// A login node, by its name for ssh.
 class Host {
  public:
   explicit Host(std::string name) : name_(std::move(name)) {}
 
-  /// Runs a POSIX shell script there. \param input  a file for its standard input; empty: none.
+  /// Runs a POSIX shell script there. \param input  its standard input; empty: none.
   int run(const std::string& script, const fs::path& input, bool terminal = false) const {
     Command ssh;
     ssh.argv = {"ssh"};
@@ -71,8 +71,8 @@ class Host {
     return status;
   }
 
-  /// Copies a file into our folder there, under `name`, unless it is there already: names hold the
-  /// hash of the content. It is there completely or not at all, also if the connection is cut.
+  /// Copies a file into our folder there, as `name`, unless it is there already: names contain a
+  /// hash of the content. The copy is atomic, even if the connection is lost.
   void send(const fs::path& file, const std::string& name, bool is_program = false) const {
     const std::string size = std::to_string(fs::file_size(file));
     const std::string script = std::string("set -e; cd; umask 077; mkdir -p ") + kRemoteFolder +
@@ -99,8 +99,8 @@ class Host {
 
 std::string short_hash(const fs::path& file) { return sha256_file(file).substr(0, 16); }
 
-/// The workflow as one file, with the name that it gets there.
-/// \param set  what `--set` gives its parameters: they may name files
+/// Sends the workflow as one file and returns its remote name.
+/// \param set  values of `--set` for its parameters, which may name files
 std::string send_workflow(Session& session, const Host& host, const fs::path& file,
                           const std::vector<std::string>& set) {
   const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-host");
@@ -124,8 +124,8 @@ std::string send_workflow(Session& session, const Host& host, const fs::path& fi
   return std::string(kRemoteFolder) + "/" + name;
 }
 
-/// The profile `name` if it is a file here, with its place there; else the name, which is known
-/// there. It is not read here: what it extends may be there alone.
+/// Sends the profile `name` if it is a local file and returns its remote path; otherwise returns
+/// the name, which is known there. The file is not parsed: its base may exist only there.
 std::string send_profile(const Host& host, const std::string& name) {
   const std::string file = profile_file(name);
   if (file.empty()) return name;
@@ -149,7 +149,7 @@ std::vector<std::string> settings_in(const std::vector<std::string>& words) {
   return settings;
 }
 
-/// Puts what is sent in the place of what `words` name here.
+/// Sends the files that `words` name, and replaces them by their remote paths.
 void send_what_is_named(const CLI::App& app, Session& session, const Host& host,
                         std::vector<std::string>& words) {
   const auto place = place_of_argument(app, words);
@@ -167,7 +167,7 @@ void send_what_is_named(const CLI::App& app, Session& session, const Host& host,
   }
 }
 
-/// A name of ssh's, and none of its options.
+/// Throws unless `host` can be a name for ssh and not one of its options.
 void check_host(const std::string& host) {
   const bool plain = std::ranges::all_of(host, [](unsigned char c) { return c > ' ' && c < 0x7F; });
   if (!host.empty() && host.front() != '-' && plain) return;
@@ -203,7 +203,7 @@ std::optional<HostRequest> host_request(std::span<const std::string> words) {
 
 int run_on_host(const CLI::App& app, Session& session, const HostRequest& request) {
   std::vector<std::string> words = request.words;
-  // The verb comes first; options before it are moved behind.
+  // The verb must come first; options before it are moved behind.
   const auto verb = std::ranges::find_if(words, [](const std::string& word) {
     return std::ranges::find(kRemoteVerbs, word) != kRemoteVerbs.end();
   });

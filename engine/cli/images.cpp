@@ -30,13 +30,13 @@ ImageSource source_of(const Workflow& workflow, const Image& image) {
   return image_source(image.from, fs::absolute(workflow.file).parent_path());
 }
 
-/// `message` about `image` as Error{InvalidInput} "file:line:column: error: image 'x': …".
+/// Throws `message` about `image` as Error{InvalidInput} "file:line:column: error: image 'x': …".
 [[noreturn]] void throw_at_image(const Workflow& workflow, const Image& image,
                                  const std::string& message) {
   throw_at(workflow, image.location, "image '" + image.name + "': " + message);
 }
 
-/// Where a job would fail only once it runs.
+/// Finds mistakes that would otherwise fail only in the job.
 void check_runtime(const Workflow& workflow, const Image& image, const Profile& profile) {
   const ContainerSettings& container = profile.container;
   const std::string where = profile.file.empty() ? "the built-in profile 'local'" : profile.file;
@@ -59,7 +59,7 @@ void check_runtime(const Workflow& workflow, const Image& image, const Profile& 
                      ") or choose another runtime");
 }
 
-/// Gives an image without a `digest:` the one that the bundle of its workflow recorded.
+/// Gives images without a `digest:` the digest that their workflow's bundle recorded.
 void use_recorded_digests(Workflow& workflow) {
   if (const auto folder = unpacked_bundle(workflow.file)) {
     const Manifest manifest = read_manifest(*folder);

@@ -5,16 +5,16 @@
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/plan.h"
 
-/// The images of a workflow before it runs.
+/// Prepares the images of a workflow before it runs.
 namespace dlflow {
 
-/// Gives each image that a step uses the digest that it has now. Throws Error{InvalidInput}, with
-/// the place in the file, if it is not there, is not what `digest:` or the bundle that the workflow
-/// came in says, or if the profile runs no containers.
+/// Sets the current digest of each image that a step uses. Throws Error{InvalidInput}, with the
+/// place in the file, if the image is missing, if it differs from `digest:` or from the workflow's
+/// bundle, or if the profile runs no containers.
 void pin_images(Workflow& workflow, const Profile& profile, FileHashes& hashes);
 
-/// Brings what registries have into the cache while we are where they can be reached: compute nodes
-/// often cannot.
+/// Downloads images from registries into the cache now, since compute nodes often cannot reach
+/// them.
 void fetch_images(const Plan& plan);
 
 }  // namespace dlflow

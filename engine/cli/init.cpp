@@ -27,7 +27,7 @@ struct InitArguments {
   std::string source, data, target, walltime, output;
 };
 
-/// A line of the terminal.
+/// Asks on the terminal and returns the line that is typed.
 std::string ask(const std::string& question) {
   std::fprintf(stderr, "%s ", question.c_str());
   std::string line;
@@ -52,7 +52,7 @@ void require(const std::string& path) {
 InitRequest request_of(const Session& session, const InitArguments& arguments) {
   require(arguments.source);
   if (!arguments.data.empty()) require(arguments.data);
-  if (!arguments.walltime.empty()) parse_duration(arguments.walltime);  // throws for a bad one
+  if (!arguments.walltime.empty()) parse_duration(arguments.walltime);  // throws if it is invalid
   InitRequest request{arguments.source, arguments.output, {},
                       arguments.data,   arguments.target, arguments.walltime};
   request.name = as_name(fs::absolute(arguments.source).lexically_normal().stem().string());
@@ -62,7 +62,7 @@ InitRequest request_of(const Session& session, const InitArguments& arguments) {
   return request;
 }
 
-/// If one of the files is not right, none of them stays.
+/// If one of the files is invalid, none is written.
 std::vector<std::string> write_files(const std::vector<InitFile>& files) {
   for (const InitFile& file : files) {
     if (!fs::exists(file.path)) continue;

@@ -26,7 +26,7 @@ struct LogsArguments {
   bool follow = false;
 };
 
-/// Prints what a file holds, and later what was added to it; each line after a prefix, if there is
+/// Prints a file's content, and later what was appended; with a prefix on each line, if there is
 /// one.
 class Tail {
  public:
@@ -44,7 +44,7 @@ class Tail {
     std::fflush(stdout);
   }
 
-  /// What a program has not ended with a newline.
+  /// Prints the last line if it has no newline.
   void print_rest() {
     if (!rest_.empty()) print_line();
   }
@@ -70,11 +70,11 @@ class Tail {
 
   std::filesystem::path file_;
   std::string prefix_;
-  std::string rest_;  // of a line that is not complete
+  std::string rest_;  // an incomplete line
   off_t offset_ = 0;
 };
 
-/// The job that is most worth reading: one that failed, one that runs, else the last that ran.
+/// The job to show by default: a failed one, otherwise a running one, otherwise the last that ran.
 const JobRow* most_interesting(const RunStatus& status) {
   const JobRow* best = nullptr;
   int best_rank = 0;
@@ -90,7 +90,7 @@ const JobRow* most_interesting(const RunStatus& status) {
   return best;
 }
 
-/// The jobs that `word` means, or the most interesting one if it is empty.
+/// The jobs that `word` names, or the most interesting one if it is empty.
 std::vector<JobRow> chosen_jobs(const RunStatus& status, const std::string& word) {
   if (word.empty()) {
     if (const JobRow* job = most_interesting(status)) return {*job};
@@ -114,7 +114,7 @@ std::string why_no_output(const JobRow& job) {
          (job.reason.empty() ? "" : ", " + job.reason);
 }
 
-/// Without those that have not started; throws if none has.
+/// The jobs that have started; throws if none has.
 std::vector<JobRow> with_output(std::vector<JobRow> jobs) {
   const JobRow first = jobs.front();
   const size_t all = jobs.size();
@@ -125,7 +125,7 @@ std::vector<JobRow> with_output(std::vector<JobRow> jobs) {
                                   first.step + "' has output; " + why_no_output(first));
 }
 
-/// "lr=0.1 | ", all of one width; none for a single job.
+/// "lr=0.1 | ", all of one width; empty for a single job.
 std::map<std::string, std::string> prefixes_of(const std::vector<JobRow>& jobs) {
   std::map<std::string, std::string> prefixes;
   if (jobs.size() == 1) return {{jobs.front().job, ""}};
@@ -144,7 +144,7 @@ class JobLog {
         output_(attempt_directory(job.directory, job.attempt) / "stdout", prefix),
         errors_(attempt_directory(job.directory, job.attempt) / "stderr", prefix) {}
 
-  /// Whether more may follow. `status` was read before.
+  /// Returns whether more may follow. `status` must have been read before.
   bool print_new(const RunStatus& status) {
     output_.print_new();
     errors_.print_new();
@@ -189,7 +189,7 @@ void print_logs(Session& session, const std::string& run, const LogsArguments& a
     }
     logs.emplace_back(job, prefixes.at(job.job));
   }
-  constexpr int kAskCluster = 30;  // every so many looks: a job may end without a word of its own
+  constexpr int kAskCluster = 30;  // in looks: a job may end without recording it
   for (int look = 1;; ++look) {
     const bool ask = look % kAskCluster == 0;
     const RunStatus status = ask ? refresh_run(session, run) : read_run(session, run);
@@ -201,7 +201,7 @@ void print_logs(Session& session, const std::string& run, const LogsArguments& a
   for (JobLog& log : logs) log.print_rest();
 }
 
-/// The end of a file, as much as fits in memory and in a reader's.
+/// The last part of a file, at most 1 MiB.
 std::string end_of(const std::filesystem::path& file) {
   constexpr std::streamoff kMost = 1 << 20;
   std::ifstream stream(file, std::ios::binary | std::ios::ate);

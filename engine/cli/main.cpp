@@ -38,8 +38,8 @@
 #include "steps/stage/stage.h"
 #include "steps/stage_out/stage_out.h"
 
-/// dlflow: the command line, and the programs it starts from its own file: the launcher of the
-/// local back end, and the steps `stage`, `stage-out` and `checkpoint`.
+/// dlflow: the command line, and the programs in the same file: the launcher of the local back end,
+/// and the steps `stage`, `stage-out` and `checkpoint`.
 namespace dlflow {
 namespace {
 
@@ -69,7 +69,7 @@ void add_verbs(CLI::App& app, Session& session) {
         add_man, add_help}},
   };
   for (const auto& [group, verbs] : groups) {
-    app.group(group);  // which its verbs inherit
+    app.group(group);  // inherited by its verbs
     for (const Add add : verbs) add(app, session);
   }
 }
@@ -96,7 +96,7 @@ void add_common_options(CLI::App& app, Session& session, bool as_json) {
   app.fallthrough();  // common options may follow the verb
 }
 
-/// Whether all that was printed has arrived, or nobody reads it.
+/// Whether all output was written, or its reader is gone.
 bool is_written(FILE* stream) {
   if (std::fflush(stream) == 0 && std::ferror(stream) == 0) return true;
   pollfd reader = {::fileno(stream), 0, 0};
@@ -106,7 +106,7 @@ bool is_written(FILE* stream) {
 }
 
 int run_cli(int argc, char** argv) {
-  std::signal(SIGPIPE, SIG_IGN);  // nobody reads any more (`| head`): a run goes on
+  std::signal(SIGPIPE, SIG_IGN);  // the reader may end (`| head`); the run continues
   CLI::App app(kAbout, "dlflow");
   use_help_format(app);
   app.footer(kFooter);
@@ -140,7 +140,7 @@ int run_cli(int argc, char** argv) {
     const bool is_no_verb = has_word && !shown_verbs(command).empty();
     if (error.get_exit_code() == 0 && !is_no_verb) return app.exit(error);  // --help, --version
     const std::string mistake = mistake_in(app, error);
-    if (mistake.empty()) {  // a verb, alone
+    if (mistake.empty()) {  // only its verb is missing
       std::fputs(command.help().c_str(), stdout);
       return is_written(stdout) ? kDone : kBadInput;
     }
@@ -155,12 +155,12 @@ int run_cli(int argc, char** argv) {
     return refuse(error.what(), "", exit_status(error));
   } catch (const Error& error) {
     return refuse(std::string("error: ") + error.what(), "", exit_status(error));
-  } catch (const std::exception& error) {  // of a library
+  } catch (const std::exception& error) {  // from a library
     return refuse("error: " + reason_of(error), "", kBadInput);
   }
 }
 
-/// On a compute node: standard error is the batch's log.
+/// Runs on a compute node, where standard error is the batch's log.
 int job_exec_main(const char* batch_file, const char* batch, const char* task) {
   const auto number = [](const char* text) { return uint32_t(std::strtoul(text, nullptr, 10)); };
   try {
@@ -174,15 +174,15 @@ int job_exec_main(const char* batch_file, const char* batch, const char* task) {
   }
 }
 
-/// The kinds of steps without a program of their own; tests/e2e/command_line_test.py
-/// compares them with the table of kinds.
+/// The kinds of steps whose program is dlflow itself; tests/e2e/command_line_test.py compares them
+/// with the table of kinds.
 constexpr std::pair<const char*, int (*)()> kStepPrograms[] = {
     {"stage", steps::stage_main},
     {"stage-out", steps::stage_out_main},
     {"checkpoint", steps::checkpoint_main},
 };
 
-/// What dlflow starts from its own file; not for people, so not on the command line's list.
+/// Programs that dlflow starts from its own file. They are not for users, and so not verbs.
 int run_internal(int argc, char** argv, bool& found) {
   const auto is = [&](int index, const char* word) {
     return argc > index && std::strcmp(argv[index], word) == 0;

@@ -6,7 +6,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/help.h"
 
-/// Man pages in roff (man(7)), made from the command line itself, so that they cannot disagree.
+/// Man pages in roff (man(7)), made from the definition of the command line itself.
 namespace dlflow {
 namespace {
 
@@ -65,7 +65,7 @@ std::string without_ticks(const std::string& cell) {
   return text;
 }
 
-/// The tables of environment.md as roff: those below its heading "Files", or all others.
+/// The tables of environment.md as roff: only those below its heading "Files", or all others.
 std::string tables_of(const std::string& page, bool files) {
   std::string items;
   bool is_wanted = false;
@@ -81,7 +81,7 @@ std::string tables_of(const std::string& page, bool files) {
   return items;
 }
 
-/// ", dlflow-train(1), ..." for the man page of dlflow: the programs that the build put beside it.
+/// ", dlflow-train(1), ..." for the man page of dlflow: the programs built beside it.
 std::string other_programs() {
   const std::filesystem::path folder = this_program().parent_path();
   std::string pages;
@@ -91,7 +91,7 @@ std::string other_programs() {
   return pages;
 }
 
-/// `surroundings` is what goes before the exit status.
+/// `surroundings` is placed before the exit status.
 std::string man_page(const CLI::App& command, const std::string& name,
                      const std::string& surroundings) {
   std::string verbs, see_also;
@@ -102,7 +102,7 @@ std::string man_page(const CLI::App& command, const std::string& name,
   }
   if (see_also.empty()) see_also = bold("dlflow") + "(1)";
   if (command.get_parent() == nullptr) see_also += other_programs();
-  const std::string footer = command.get_footer();  // "Examples:", then what every page has
+  const std::string footer = command.get_footer();  // "Examples:", then text common to all pages
   const std::string examples = footer.substr(0, footer.find("\n\n"));
   return roff::heading(page_name(name), command.get_description()) +
          roff::section("SYNOPSIS", synopsis(command, name) + "\n") + roff::section("VERBS", verbs) +
@@ -113,7 +113,7 @@ std::string man_page(const CLI::App& command, const std::string& name,
          roff::section("SEE ALSO", see_also + "\n");
 }
 
-/// The page of `command` and those of its verbs, as files of `folder`.
+/// Writes the pages of `command` and of its verbs as files in `folder`.
 void write_pages(const CLI::App& command, const std::string& name,
                  const std::filesystem::path& folder, const std::string& surroundings) {
   write_output(folder / (page_name(name) + ".1"), man_page(command, name, surroundings));

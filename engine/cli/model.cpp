@@ -19,11 +19,11 @@ using namespace runtime;
 
 struct ImportArguments {
   std::string file;
-  std::string model;           ///< to be written; empty: named after `file`, in this folder
-  std::vector<int64_t> input;  ///< of one sample; empty: as the file says
+  std::string model;           ///< output file; empty: named after `file`, in this folder
+  std::vector<int64_t> input;  ///< shape of one sample; empty: as in the file
 };
 
-/// Of numbers, as YAML lists them.
+/// Numbers as a YAML list.
 std::string list_of(const std::vector<float>& numbers) {
   std::string list;
   for (const float number : numbers) {
@@ -34,7 +34,7 @@ std::string list_of(const std::vector<float>& numbers) {
   return list + "]";
 }
 
-/// The mean and the deviation that the file takes from its input, as `normalize` has them.
+/// The mean and the deviation by which the file scales its input, for `normalize`.
 std::string normalization_note(const InputScale& input) {
   std::vector<float> mean, deviation;
   for (size_t i = 0; i < input.scale.size(); ++i) {
@@ -70,7 +70,7 @@ void import_model(const ImportArguments& arguments, Session& session) {
   std::optional<TensorShape> input;
   if (!arguments.input.empty()) input = arguments.input;
   ImportedNetwork network = import_onnx(read_onnx_file(file), model.stem(), input);
-  require_absent(model);  // now that `file` is known to be no model file itself
+  require_absent(model);  // only now, since `file` itself is not a model file
   require_absent(weights);
   if (network.normalization) network.notes.push_back(normalization_note(*network.normalization));
   size_t parameters = 0;

@@ -18,7 +18,7 @@ struct PackArguments {
   std::shared_ptr<WorkflowArgument> workflow;
   std::string run;
   std::string output;
-  std::vector<std::string> steps;  ///< whose results are packed; empty: all
+  std::vector<std::string> steps;  ///< steps whose results are packed; empty: all
   PackOptions options;
 };
 
@@ -29,7 +29,7 @@ Plan plan_of_file(Session& session, const WorkflowArgument& argument) {
   return make_plan(std::move(workflow), Profile{}, {}, nothing, session.store());
 }
 
-/// The run's plan, once it is sure that the run is meant and has ended.
+/// The run's plan. Throws unless the run has ended and has the given workflow.
 Plan plan_of_run(const PackArguments& arguments, const RunStatus& status) {
   if (status.state == RunState::Running) {
     throw Error(Errc::InvalidInput,
@@ -64,7 +64,7 @@ Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
   return bundle;
 }
 
-/// "2 local files (--with-data)" and the like: what the bundle could have besides.
+/// Prints what the bundle leaves out: "2 local files (--with-data)" and the like.
 void print_what_is_missing(const Manifest& manifest, const std::vector<std::string>& left_out) {
   for (const std::string& name : left_out) {
     const bool absolute = std::filesystem::path(name).is_absolute();

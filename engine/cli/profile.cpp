@@ -22,7 +22,7 @@ struct ListedProfile {
   std::string scheduler;
   std::string file;
   std::vector<std::string> extended_files;
-  std::string mistake;  ///< why it cannot be used; empty: it can
+  std::string mistake;  ///< why the profile cannot be used, or empty
 };
 
 std::string place_of(const std::string& file) { return file.empty() ? "built in" : file; }
@@ -39,7 +39,7 @@ ListedProfile listed(const std::string& name) {
   }
 }
 
-/// The profile's place: "mine/alpha.yaml, extends /site/alpha.yaml".
+/// The profile's origin: "mine/alpha.yaml, extends /site/alpha.yaml".
 std::string place_of(const ListedProfile& profile) {
   std::string place = profile.file;
   for (const std::string& file : profile.extended_files) place += ", extends " + file;

@@ -37,7 +37,7 @@ std::string unused_token() {
   return text;
 }
 
-/// A probe whose folder is there while this lives.
+/// A probe whose folder exists as long as this object.
 class Prepared {
  public:
   Prepared(const Profile& profile, int ranks, std::vector<ProbedEnvironment> environments,
@@ -64,7 +64,7 @@ class Prepared {
 
 using Environments = std::vector<ProbedEnvironment>;
 
-/// What the steps of `plan` that run in class `place` have to find loaded, each once.
+/// The distinct environments that steps of `plan` in class `place` load.
 Environments environments_of(const Plan* plan, std::optional<uint32_t> place) {
   Environments environments;
   if (plan == nullptr) return environments;
@@ -85,11 +85,11 @@ Environments environments_of(const Plan* plan, std::optional<uint32_t> place) {
   return environments;
 }
 
-/// The text of `file`, which another host has written: NFS may show it some seconds late.
+/// Reads `file`, written by another host. NFS may show it some seconds late.
 std::optional<std::string> read_when_there(const fs::path& file, seconds patience) {
   for (int tries = 0; tries <= patience.count(); ++tries) {
     std::error_code ignored;
-    const fs::directory_iterator look(file.parent_path(), ignored);  // makes NFS look again
+    const fs::directory_iterator look(file.parent_path(), ignored);  // refreshes NFS's view
     if (auto text = read_file_if_exists(file)) return text;
     std::this_thread::sleep_for(seconds(1));
   }
@@ -98,7 +98,7 @@ std::optional<std::string> read_when_there(const fs::path& file, seconds patienc
 
 class ClusterCheck {
  public:
-  /// \param node_class  "gpu" where it is one of several; else empty
+  /// \param node_class  "gpu" if there are several; otherwise empty
   ClusterCheck(Session& session, const Profile& profile, const std::string& node_class,
                Environments environments, Json& findings)
       : printer_(session, findings, node_class),
@@ -110,7 +110,7 @@ class ClusterCheck {
     since_ = SystemClock().now();
   }
 
-  /// Whether there was no Ctrl-C.
+  /// Returns false after Ctrl-C.
   bool run(seconds patience) {
     try_job(patience);
     return !interrupted_;
@@ -164,7 +164,7 @@ class ClusterCheck {
   std::optional<std::string> submit(const Probe& probe) {
     const SubmitAnswer answer = batch_->submit(probe_batch(probe, profile_), profile_);
     if (const auto* accepted = std::get_if<Accepted>(&answer)) return accepted->id;
-    if (is_interrupted()) {  // the submitter, too, and perhaps after it was heard
+    if (is_interrupted()) {  // the submitter got Ctrl-C, too, perhaps after submitting
       for (const BatchJob& job : batch_->queue()) {
         if (job.name == probe_batch(probe, profile_).name) return job.id;
       }
@@ -179,7 +179,7 @@ class ClusterCheck {
                                        probe.token + " was accepted, it ends by itself");
   }
 
-  /// The job once it is over, or as it was when patience ended (and it was cancelled).
+  /// Waits and returns the finished job, or cancels it after `patience` and returns its last state.
   BatchJob wait(const std::string& id, seconds patience) {
     BatchJob job;
     job.id = id;
@@ -208,7 +208,7 @@ class ClusterCheck {
     return job;
   }
 
-  /// Ctrl-C; from then on for good.
+  /// Whether Ctrl-C was ever pressed.
   bool is_interrupted() {
     interrupted_ = interrupted_ || interrupts_.take() > 0;
     return interrupted_;
@@ -232,20 +232,20 @@ class ClusterCheck {
     return std::nullopt;
   }
 
-  /// A job that is over, with its exit status if accounting has it already.
+  /// Returns a finished job, with its exit status if accounting has it.
   BatchJob ended(BatchJob job) {
     const std::vector<std::string> ids = {job.id};
     for (BatchJob& other : batch_->accounting(ids, since_).jobs) {
       if (other.id == job.id && is_over(other.state)) return std::move(other);
     }
-    if (!is_over(job.state)) job.state = BatchState::Completed;  // left the queue: its result tells
+    if (!is_over(job.state)) job.state = BatchState::Completed;  // its result decides
     return job;
   }
 
   static constexpr auto kLongestPause = std::chrono::milliseconds(4000);
 
-  Interrupts interrupts_;     // first: what is submitted is cancelled, whenever Ctrl-C comes
-  bool interrupted_ = false;  // it came
+  Interrupts interrupts_;     // first: Ctrl-C at any time must cancel the job
+  bool interrupted_ = false;  // Ctrl-C was pressed
   FindingsPrinter printer_;
   Environments environments_;
   const std::unique_ptr<BatchSystem> batch_;
@@ -255,7 +255,7 @@ class ClusterCheck {
   Time since_{};
 };
 
-/// Each class by a job of its own; one that runs on the login node, there.
+/// Checks each class with a job of its own, and a class of the login node directly.
 void check_classes(Session& session, const Profile& profile, seconds patience, const Plan* plan,
                    Json& findings) {
   for (uint32_t i = 0; i < profile.classes.size(); ++i) {
@@ -271,7 +271,7 @@ void check_classes(Session& session, const Profile& profile, seconds patience, c
   }
 }
 
-/// Whether the container runtime is to work: always, unless it is known that no step has an image.
+/// Whether the container runtime must work. False only if the plan shows no step with an image.
 bool wants_containers(const Plan* plan) {
   return plan == nullptr || std::ranges::any_of(plan->workflow.steps, [](const Step& step) {
            return !step.image.empty();

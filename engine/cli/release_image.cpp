@@ -29,12 +29,12 @@ bool has_image() {
   return fs::is_regular_file(image_file(), none);
 }
 
-/// pyxis and docker need an administrator's help.
+/// pyxis and docker must be set up by an administrator.
 bool is_rootless(const ContainerRuntime& runtime) {
   return runtime.name != "docker" && !runtime.starts_ranks;
 }
 
-/// The profile's; without one the first in PATH. Empty: none.
+/// The profile's runtime, otherwise the first in PATH. Empty: none.
 std::string runtime_for(const Profile& profile) {
   if (profile.container.runtime != "none") return profile.container.runtime;
   for (const ContainerRuntime& runtime : runtimes()) {
@@ -45,7 +45,7 @@ std::string runtime_for(const Profile& profile) {
   return "";
 }
 
-/// The advice where programs cannot run in the image: a file to fetch, a runtime to install.
+/// The requirements that are missing to run the image: a file to fetch, a runtime to install.
 std::string remedy(const Profile& profile) {
   std::vector<std::string> missing;
   if (!has_image()) {
@@ -62,14 +62,14 @@ std::string remedy(const Profile& profile) {
   return join(missing, " and ");
 }
 
-/// The image has no library of CUDA.
+/// The image does not contain CUDA libraries.
 bool needs_gpu(const Step& step, const StepKind& kind) {
   return std::ranges::any_of(kind.demands, [&](const Demand& demand) {
     return step.with.source().value(demand.key, Json()) == demand.value;
   });
 }
 
-/// The words of loading.h on the program of `step`; empty as for loading_problem_of.
+/// Why this machine cannot load the program of `step`; empty in the cases of loading_problem_of().
 std::string problem_outside(const Step& step, const Profile& profile) {
   const auto here = program_here(step, profile);
   if (!here) return "";
@@ -97,7 +97,7 @@ std::vector<std::string> use_release_image(Workflow& workflow, Profile& profile)
   const std::string runtime = release_runtime(profile);
   const bool has_images =
       std::ranges::any_of(workflow.steps, [](const Step& step) { return !step.image.empty(); });
-  // A profile without containers goes on to refuse the images of steps.
+  // A profile without containers must still refuse the images of steps.
   if (runtime.empty() || (has_images && profile.container.runtime == "none")) return {};
   std::vector<std::string> lines;
   for (Step& step : workflow.steps) {

@@ -20,7 +20,7 @@ struct ResultsArguments {
   bool csv = false;
 };
 
-/// The runs that `words` mean, oldest first: runs, or workflows with all of their runs.
+/// The runs that `words` name, oldest first: runs, or workflows with all of their runs.
 std::vector<std::string> find_runs(Session& session, const std::vector<std::string>& words) {
   if (words.empty()) return {find_run(session, "")};
   const std::vector<RunSummary> known = session.store().runs();
@@ -53,7 +53,7 @@ std::vector<Result> read_results(Session& session, const ResultsArguments& argum
   return results;
 }
 
-/// The run and job of the best result of each step.
+/// The run and job with the best result of each step.
 std::set<std::pair<std::string, std::string>> best_jobs(std::span<const Result> results) {
   std::map<std::string, std::vector<Result>> by_step;
   for (const Result& result : results) by_step[result.step].push_back(result);

@@ -28,12 +28,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The parts of a run to remove: its folder, or (if other runs use results of it) the results in it
-/// that nobody uses. Such a run stays known, and so its results are still found and reused.
+/// The parts of a run to remove: its whole folder, or, if other runs use some of its results, the
+/// unused ones. Such a run stays in the store, so that its results are still found and reused.
 struct Removal {
   std::string run;
   std::filesystem::path directory;
-  std::map<std::filesystem::path, std::set<std::string>> used;  ///< folders of jobs -> runs
+  std::map<std::filesystem::path, std::set<std::string>> used;  ///< folders of jobs -> their users
   uint64_t freed_bytes = 0;
   uint64_t kept_bytes = 0;
 };
@@ -44,7 +44,7 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return path.string().starts_with(folder.string() + "/");
 }
 
-/// The jobs of the run in `directory` whose results the links in the result of `job` lead to.
+/// The jobs of the run in `directory` to which the result of `job` has links.
 std::vector<fs::path> linked_jobs(const fs::path& job, const fs::path& directory) {
   const fs::path steps = fs::weakly_canonical(directory / "steps");
   std::vector<fs::path> jobs;
@@ -59,7 +59,7 @@ std::vector<fs::path> linked_jobs(const fs::path& job, const fs::path& directory
   return jobs;
 }
 
-/// Which job folders of the run in `directory` runs use that stay, and which their links lead to.
+/// The job folders of the run in `directory` that remaining runs use, directly or through links.
 std::map<fs::path, std::set<std::string>> used_results(const std::vector<Reuse>& reuses,
                                                        const fs::path& directory,
                                                        const std::set<std::string>& going) {
@@ -77,7 +77,7 @@ std::map<fs::path, std::set<std::string>> used_results(const std::vector<Reuse>&
   return used;
 }
 
-/// The folders right above what is used, up to steps/: what else is in them goes.
+/// The folders above used results, up to steps/; their other entries are removed.
 std::set<fs::path> opened_folders(const Removal& removal) {
   std::set<fs::path> opened = {removal.directory / "steps"};
   for (const auto& [folder, runs] : removal.used) {
@@ -89,7 +89,7 @@ std::set<fs::path> opened_folders(const Removal& removal) {
   return opened;
 }
 
-/// The paths that go, none inside another.
+/// The paths to remove, none inside another.
 std::vector<fs::path> going_paths(const Removal& removal) {
   if (removal.used.empty()) return {removal.directory};
   const std::set<fs::path> opened = opened_folders(removal);
@@ -104,7 +104,7 @@ std::vector<fs::path> going_paths(const Removal& removal) {
   return going;
 }
 
-/// Bytes on disk, by file; a file goes with its last name.
+/// Disk usage in bytes. A file counts only if all its hard links are included.
 class DiskUse {
  public:
   void add(const fs::path& path) {
@@ -112,8 +112,8 @@ class DiskUse {
     std::error_code ignored;
     constexpr auto kReadable = fs::directory_options::skip_permission_denied;
     if (!fs::is_directory(fs::symlink_status(path, ignored))) return;
-    // A folder deeper than there are descriptors is counted up to there; it is removed all the
-    // same.
+    // A folder deeper than the limit of descriptors is counted only in part, but removed
+    // completely.
     fs::recursive_directory_iterator at(path, kReadable, ignored);
     for (; at != fs::recursive_directory_iterator(); at.increment(ignored)) add_entry(at->path());
   }
@@ -127,7 +127,7 @@ class DiskUse {
  private:
   struct File {
     uint64_t bytes = 0;
-    uint64_t names = 0;  ///< that were not seen
+    uint64_t names = 0;  ///< hard links not seen yet
   };
 
   void add_entry(const fs::path& path) {
@@ -151,7 +151,7 @@ void measure(Removal& removal) {
   removal.kept_bytes = kept.bytes();
 }
 
-/// Out of sight in one step, so that a kill leaves no half of a run.
+/// Renames the folder first, so that a kill leaves no partial run.
 void remove_folder(const fs::path& folder) {
   const fs::path gone =
       folder.parent_path() / ("." + folder.filename().string() + std::string(kEnding));
@@ -174,9 +174,9 @@ void remove_leftovers(const fs::path& runs) {
   remove_unused_programs(runs);
 }
 
-/// Throws Error{InvalidInput} with what to type if the run is at work, or if jobs of it are in
-/// a queue, or if that cannot be known now.
-/// \param gone  a cluster that does not come back: nothing is at work there. Empty: none
+/// Throws Error{InvalidInput} with what to type if an engine works on the run, if jobs of it are
+/// queued, or if that cannot be determined now.
+/// \param gone  a cluster that is gone for good, so that nothing can run there. Empty: none
 void check_idle(Session& session, const std::string& run, const std::string& gone) {
   const fs::path directory = session.store().directory(run);
   const std::string advice = "; `dlflow cancel " + run + "` ends it first";
@@ -192,9 +192,9 @@ void check_idle(Session& session, const std::string& run, const std::string& gon
   session.verbs(run_profile(directory).scheduler)->check_idle(directory);
 }
 
-/// For runs that go together: what they use of each other goes, too, unless a part of them stays,
-/// which may have links to it. Sizes are what the disk gets
-/// back: what has a name outside (a program that runs share) is not counted.
+/// Plans the removal of several runs. Results that they use of each other are removed too, unless
+/// part of the using run stays, since it may link to them. Sizes are bytes actually freed: files
+/// with other hard links (a program that runs share) do not count.
 std::vector<Removal> plan_removals(Session& session, const std::vector<std::string>& runs) {
   std::set<std::string> going(runs.begin(), runs.end());
   const std::vector<Reuse> reuses = reuses_of_runs(session.store());
@@ -202,7 +202,7 @@ std::vector<Removal> plan_removals(Session& session, const std::vector<std::stri
   for (const std::string& run : going) {
     removals.push_back({.run = run, .directory = session.store().directory(run), .used = {}});
   }
-  // A run that stays in part keeps what it has reused: its results may have links to that.
+  // A run that stays in part keeps the results it reused, since its own may link to them.
   for (bool is_stable = false; !is_stable;) {
     is_stable = true;
     for (Removal& removal : removals) {
@@ -214,8 +214,8 @@ std::vector<Removal> plan_removals(Session& session, const std::vector<std::stri
   return removals;
 }
 
-/// Does it. After a kill in between the run is either there or gone; what is left of its folder
-/// goes with the next removal beside it.
+/// Removes the run. After a kill it is either complete or gone; the next removal in the same folder
+/// deletes leftovers.
 void remove_run(Session& session, const Removal& removal) {
   std::optional<RunLock> lock;
   if (fs::exists(removal.directory)) lock.emplace(removal.directory);
@@ -282,8 +282,8 @@ void remove_all(Session& session, const std::vector<std::string>& runs, bool dry
               dry_run ? " in all; nothing was removed." : " freed.");
 }
 
-/// What --keep and --older-than may take: of each workflow all but the newest `keep`, and of these
-/// what ended (or, interrupted, began) longer ago than `age`.
+/// The candidates of --keep and --older-than: all but the newest `keep` runs of each workflow that
+/// ended (or, if interrupted, began) at least `age` ago.
 std::vector<std::string> candidates(const std::vector<RunSummary>& newest_first, size_t keep,
                                     std::chrono::seconds age, Time now) {
   std::map<std::string, size_t> seen;
@@ -319,7 +319,7 @@ void remove_old(Session& session, const RmArguments& arguments) {
       check_idle(session, run, arguments.gone);
       idle.push_back(run);
     } catch (const Error& error) {
-      std::fprintf(stderr, "%s\n", error.what());  // it stays
+      std::fprintf(stderr, "%s\n", error.what());  // the run stays
     }
   }
   remove_all(session, idle, arguments.dry_run);

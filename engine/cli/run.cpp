@@ -48,7 +48,7 @@ bool has_secrets(const Plan& plan) {
                      [](const Step& step) { return !step.secrets.empty(); });
 }
 
-/// The values for a new run. Throws as find_secrets.
+/// The secrets of a new run. Throws like find_secrets.
 Secrets secrets_of_new_run(const Plan& plan) {
   const auto may_run = [&plan](uint32_t job) { return plan.jobs[job].action != Action::Reuse; };
   return find_secrets(plan, may_run, secret_sources());
@@ -59,8 +59,8 @@ void keep_secrets(const Plan& plan, const Secrets& secrets) {
   if (!secrets.empty()) write_secrets(secrets_file(plan.directory), secrets);
 }
 
-/// Before a run is gone on with: RUN/secrets has what the jobs need that may still run, new values
-/// where there are some. Throws as find_secrets.
+/// Before a run is resumed, writes the secrets of jobs that may still run to RUN/secrets, with new
+/// values if there are any. Throws like find_secrets.
 void renew_secrets(Session& session, const Plan& plan) {
   if (!has_secrets(plan)) return;
   const RunStatus status = read_run(session, plan.directory.string());
@@ -71,8 +71,8 @@ void renew_secrets(Session& session, const Plan& plan) {
   keep_secrets(plan, find_secrets(plan, may_run, secret_sources(plan.directory)));
 }
 
-/// Programs that dlflow starts from here on, the batch system among them, inherit no variable that
-/// `workflow` calls secret.
+/// Removes all secrets of `workflow` from the environment that child processes inherit, including
+/// the batch system.
 void hide_secrets(const Workflow& workflow) {
   for (const Step& step : workflow.steps) {
     for (const std::string& name : step.secrets) ::unsetenv(name.c_str());
@@ -80,7 +80,7 @@ void hide_secrets(const Workflow& workflow) {
   if (!workflow.notify.webhook.empty()) ::unsetenv(workflow.notify.webhook.c_str());
 }
 
-/// Says which jobs were submitted and changed in the scheduler's queue.
+/// Reports which jobs were submitted or changed in the scheduler's queue.
 void print_queued(const Plan& plan, const ChainResult& result, const Style& style) {
   if (!result.submitted.empty()) {
     std::fputs(chain_text(plan, result.submitted, style).c_str(), stdout);
@@ -102,7 +102,7 @@ void print_queued(const Plan& plan, const ChainResult& result, const Style& styl
   }
 }
 
-/// Tells people what they have to do, or may do, for the rest of the run.
+/// Prints what users must or may do for the rest of the run.
 void print_left_to_do(const Plan& plan, const ChainResult& result) {
   for (const std::string& job : result.too_early) {
     std::printf(
@@ -169,7 +169,7 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
                                                           : kStepFailed;
 }
 
-/// Reports a run that goes on in the background.
+/// Reports a run that continues in the background.
 void report_detached(Session& session, const Plan& plan, const Outcome& outcome) {
   if (outcome.chain) return report_outcome(session, plan, outcome);
   if (session.json) return print_run_json(plan.run, RunState::Running);
@@ -210,7 +210,7 @@ struct RunArguments {
   RunOptions options;
 };
 
-/// "train: 3 input files for each of 1,000 jobs, 3,000 copies\n" of each step with several jobs.
+/// "train: 3 input files for each of 1,000 jobs, 3,000 copies\n" for each step with several jobs.
 std::string copies_of_sweeps(const Plan& plan) {
   std::vector<size_t> jobs(plan.steps.size());
   for (const PlannedJob& job : plan.jobs) jobs[job.step] += job.action != Action::Reuse;
@@ -228,7 +228,7 @@ std::string copies_of_sweeps(const Plan& plan) {
   return text;
 }
 
-/// What each job would do, and why; for a cluster, what would be submitted.
+/// Shows what each job would do, and why; for a cluster, also what would be submitted.
 void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBatch>& batches) {
   if (session.json) {
     Json json = to_json(plan);
@@ -239,7 +239,7 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
   size_t reused = 0;
   for (const PlannedJob& job : plan.jobs) reused += job.action == Action::Reuse;
   if (!session.quiet) {
-    constexpr size_t kListed = 10'000;  // explaining more takes longer than anyone reads
+    constexpr size_t kListed = 10'000;  // nobody reads more
     if (jobs <= kListed) {
       std::fputs(explain_table(explain(plan, session.store()), session.style()).c_str(), stdout);
     }
@@ -265,13 +265,12 @@ void announce(const Session& session, const std::string& line) {
 bool is_at_work(Session& session, const std::string& run) {
   try {
     return refresh_run(session, run).state == RunState::Running;
-  } catch (
-      const Error&) {  // its scheduler does not answer, for example: no reason to stop this run
+  } catch (const Error&) {  // its scheduler may be down, for example, which must not stop this run
     return true;
   }
 }
 
-/// Says that results are made twice, and how to have them made once.
+/// Reports that another run is making the same results, and how to avoid that.
 void tell_of_twin(Session& session, const Plan& plan) {
   if (session.quiet) return;
   const auto twin = find_twin(plan, session.store());
@@ -282,8 +281,8 @@ void tell_of_twin(Session& session, const Plan& plan) {
                twin->run.c_str(), plural(twin->jobs, "job").c_str(), plan.run.c_str());
 }
 
-/// Asks whether the programs of the steps that may run can be loaded, before anything is started.
-/// Throws Error{NotFound} if this machine is to run them; else it warns: the nodes may differ.
+/// Checks before the start that the programs of the steps that may run can be loaded. Throws
+/// Error{NotFound} if they run on this machine. Otherwise warns, since the nodes may differ.
 void check_programs(const Session& session, const Plan& plan) {
   std::set<uint32_t> steps;
   for (const PlannedJob& job : plan.jobs) {
@@ -329,12 +328,12 @@ void start(Session& session, const RunArguments& arguments) {
   }
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
   check_programs(session, plan);
-  const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
+  const Secrets secrets = secrets_of_new_run(plan);  // reports missing ones early
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);
-  // A dlflow that goes on in the background takes the caller's values itself.
+  // A background dlflow reads the values from the caller's environment itself.
   if (!arguments.detach) hide_secrets(plan.workflow);
-  const auto verbs = session.verbs(profile.scheduler);  // which takes the environment as it is now
+  const auto verbs = session.verbs(profile.scheduler);  // captures the environment
   verbs->create(plan);
   keep_secrets(plan, secrets);
   announce(session, verbs->announcement(plan));
@@ -366,7 +365,7 @@ std::string some_of(const std::vector<std::string>& names) {
   return join(shown, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
 }
 
-/// The workflow's file, if its text is no longer that of the run; else empty.
+/// The workflow's file if its text differs from the run's; otherwise empty.
 std::string changed_workflow(const Plan& plan) {
   const std::filesystem::path file =
       plan.base / std::filesystem::path(plan.workflow.file).filename();
@@ -375,7 +374,7 @@ std::string changed_workflow(const Plan& plan) {
   return read_file(file) == plan.workflow.text ? "" : file.filename().string();
 }
 
-/// Says on standard error what changed since the run was made, and what becomes of it.
+/// Reports on standard error which sources changed since the run was made, and the consequences.
 void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again) {
   if (session.quiet) return;
   const std::vector<std::string> changed = changed_sources(plan, session.store());
@@ -424,7 +423,7 @@ void add_run(CLI::App& app, Session& session) {
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
   add_host_option(*command);
-  // A run keeps its plan: what would change it counts for new runs alone.
+  // A run keeps its plan; options that would change it are for new runs only.
   for (const char* const name :
        {"--set", "--profile", "--until", "--force", "--no-cache", "--dry-run"}) {
     command->get_option(name)->excludes(resume_option);

@@ -18,7 +18,7 @@ void add_schema(CLI::App& app, Session& session) {
   add_value(*command, "kind", "KIND", *kind, "workflow, profile or model")
       ->capture_default_str()
       ->check(CLI::IsMember({"workflow", "profile", "model"}));
-  add_json_option(*command, session);  // what it prints is JSON in any case
+  add_json_option(*command, session);  // the output is always JSON
   command->callback([kind] {
     const std::string schema = *kind == "profile" ? profile_schema()
                                : *kind == "model" ? runtime::model_schema()

@@ -23,7 +23,7 @@ Store& Session::store() {
 
 namespace {
 
-/// What accounting did not say: as the supervisors of the jobs saw it.
+/// Fills usage that accounting lacks from the records of the jobs' supervisors.
 void add_recorded_usage(Session& session, RunStatus& status) {
   for (JobRow& job : status.jobs) {
     if (job.usage || !is_final(job.state) || job.attempt == 0) continue;
@@ -38,7 +38,7 @@ RunStatus damaged(Session& session, const std::string& run, const Error& error) 
   return status;
 }
 
-/// Runs of one scheduler. One that is damaged does not hide the others.
+/// Refreshes runs of one scheduler. A damaged run does not hide the others.
 std::vector<RunStatus> refresh_together(Session& session, const std::string& scheduler,
                                         const std::vector<std::string>& runs, Detail detail) {
   std::vector<std::filesystem::path> directories;
@@ -49,17 +49,17 @@ std::vector<RunStatus> refresh_together(Session& session, const std::string& sch
     if (error.retryable()) throw;  // the store is busy
     if (runs.size() == 1) return {damaged(session, runs.front(), error)};
   }
-  std::vector<RunStatus> statuses;  // one of them is damaged: each alone
+  std::vector<RunStatus> statuses;  // one is damaged: refresh each alone
   for (const std::string& run : runs) {
     statuses.push_back(refresh_together(session, scheduler, {run}, detail).front());
   }
   return statuses;
 }
 
-/// What `run` and `resubmit` show while they work: on a terminal a live table, elsewhere a line per
-/// change; with --json nothing on standard output but the last line; with --quiet only the end.
+/// The display of `run` and `resubmit`: on a terminal a live table, elsewhere a line per change;
+/// with --json only the last line goes to standard output; with --quiet only the end is shown.
 std::unique_ptr<Observer> make_run_display(const Session& session) {
-  const int descriptor = session.json ? 2 : 1;  // standard output is for the last line alone
+  const int descriptor = session.json ? 2 : 1;  // standard output gets only the last line
   const Style style = detect_style(descriptor, session.color);
   if (is_terminal(descriptor) && !session.quiet && !session.verbose) {
     return std::make_unique<LiveDisplay>(descriptor, style);
@@ -68,7 +68,7 @@ std::unique_ptr<Observer> make_run_display(const Session& session) {
 }
 
 void add_plan_to(RunView& view, const Plan& plan) {
-  constexpr size_t kFewJobs = 2000;  // who waits for whom is shown job by job only up to here
+  constexpr size_t kFewJobs = 2000;  // up to here, each job shows which steps it waits for
   if (plan.jobs.size() <= kFewJobs) {
     for (const Step& step : plan.workflow.steps) view.needs[step.name] = step.needs;
   }
@@ -169,7 +169,7 @@ RunStatus read_run(Session& session, const std::string& run) {
 }
 
 RunView view_run(Session& session, const std::string& run, Detail detail) {
-  constexpr size_t kPlannedAtOnce = 20'000;  // a larger plan is not read to look at a run
+  constexpr size_t kPlannedAtOnce = 20'000;  // larger plans are too slow to read for a status
   RunView view;
   view.status = refresh_run(session, run, detail);
   view.progress = read_progress(view.status);
@@ -185,7 +185,7 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
     add_plan_to(view, load_run(directory));
   } catch (const Error& error) {
     if (error.retryable()) throw;
-    view.status.problem = error.what();  // its jobs are shown all the same
+    view.status.problem = error.what();  // its jobs are still shown
   }
   return view;
 }

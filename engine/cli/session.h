@@ -22,12 +22,12 @@ constexpr int kBadInput = 2;
 constexpr int kBackendRefused = 3;
 constexpr int kInterrupted = 130;
 
-/// The exit status for an Error that nothing could be done about.
+/// The exit status for an uncaught Error.
 inline int exit_status(const Error& error) {
   return error.retryable() ? kBackendRefused : kBadInput;
 }
 
-/// State that every subcommand shares: the common options, the store, and how it ends.
+/// The state that all subcommands share: common options, the store, and the exit status.
 struct Session {
   ColorChoice color = ColorChoice::Auto;
   bool quiet = false;
@@ -37,7 +37,7 @@ struct Session {
 
   Style style() const { return detect_style(1, color); }
 
-  /// Opened when first asked for: `validate` needs no folder to write to.
+  /// Opens the store on the first call: `validate` needs no writable folder.
   Store& store();
 
   /// The verbs on runs of a profile with this `scheduler:`.
@@ -48,51 +48,51 @@ struct Session {
   std::unique_ptr<Store> store_;
 };
 
-/// Adds a subcommand with its examples, a newline before each; `parse_complete_callback` of the
-/// result is what it does.
+/// Adds a subcommand with its examples, each after a newline. Its callback, set by the caller, does
+/// the work.
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& sentence,
                       const std::string& examples);
 
-/// An option, or an argument, with a value; help calls it `type`.
+/// Adds an option or an argument with a value; help shows `type`.
 template <class Value>
 CLI::Option* add_value(CLI::App& command, const std::string& name, const std::string& type,
                        Value& value, const std::string& text) {
   return command.add_option(name, value, text)->type_name(type);
 }
 
-/// The `--json` of a reading verb.
+/// Adds `--json` to a reading verb.
 void add_json_option(CLI::App& command, Session& session);
 
-/// The `RUN` of a verb: a run's name, or enough of it.
+/// Adds the argument `RUN`: a run's name, or a unique part of it.
 CLI::Option* add_run_argument(CLI::App& command, std::string& run);
 
-/// `-o,--output FILE`
+/// Adds `-o,--output FILE`.
 void add_output_option(CLI::App& command, std::string& file, const std::string& text);
 
-/// An option with one value, which may be given again for each of `values`.
+/// Adds an option with one value, which may be repeated for several `values`.
 void add_repeated_option(CLI::App& command, const std::string& option, const std::string& type,
                          std::vector<std::string>& values, const std::string& text);
 
-/// What is on record of a run: what a killed dlflow left unrecorded is recorded first.
+/// Reads a run's status from the store, after recording what a killed dlflow left unrecorded.
 RunStatus read_run(Session& session, const std::string& run);
 
-/// The same, after asking the cluster if the run is on one. Of a run that has succeeded the secrets
-/// are removed.
+/// Like read_run(), but first asks the cluster, if any. Removes the secrets of a run that has
+/// succeeded.
 RunStatus refresh_run(Session& session, const std::string& run, Detail detail = Detail::State);
 
-/// The same for several runs; a cluster is asked once, however many of them are on it. One whose
-/// folder is damaged is as it was known before.
+/// Like refresh_run() for several runs; each cluster is asked once. A run whose folder is damaged
+/// keeps its last known status.
 std::map<std::string, RunStatus> refresh_runs(Session& session,
                                               const std::vector<std::string>& runs,
                                               Detail detail = Detail::State);
 
-/// The same with what its running jobs report, and who waits for whom.
+/// Like refresh_run(), with the progress of running jobs and the dependencies of steps.
 RunView view_run(Session& session, const std::string& run, Detail detail = Detail::State);
 
-/// `word` as a run's name, see Store::resolve; the newest run if it is empty.
+/// Resolves `word` to a run's name, see Store::resolve; the newest run if it is empty.
 std::string find_run(Session& session, const std::string& word);
 
-/// Prints `json`, indented, and a newline.
+/// Prints `json`, indented, with a newline.
 void print_json(const Json& json);
 
 }  // namespace dlflow

@@ -16,7 +16,7 @@
 namespace dlflow {
 namespace {
 
-/// The job that `word` means, which has been started at least once.
+/// The job that `word` names; it must have started at least once.
 const JobRow& chosen_job(const RunStatus& status, const std::string& word) {
   std::vector<std::string> names;
   const JobRow* first = nullptr;

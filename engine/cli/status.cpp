@@ -60,7 +60,7 @@ void show_lost_nodes(Session& session) {
       columns(rows, std::vector(4, Align::Left)).c_str());
 }
 
-/// Forgets the jobs that were lost on it so far. Throws Error{NotFound} if none was.
+/// Forgets the jobs that the node lost so far. Throws Error{NotFound} if there are none.
 void forgive_node(Session& session, const std::string& name) {
   std::vector<std::string> known;
   bool any = false;
@@ -77,7 +77,7 @@ void forgive_node(Session& session, const std::string& name) {
   if (!session.quiet) std::printf("%s may be used again.\n", name.c_str());
 }
 
-/// Throws Error{NotFound} with a suggestion for a name that means no job of the run.
+/// Throws Error{NotFound} with a suggestion for a name that matches no job of the run.
 void check_names_exist(const RunStatus& status, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const StatusChoice only{.names = {name}};
@@ -93,10 +93,10 @@ void check_names_exist(const RunStatus& status, const std::vector<std::string>& 
   }
 }
 
-/// How many runs are listed unless `--last` says it: what fits on a screen.
+/// The default of `--last`: as many runs as fit on a screen.
 constexpr size_t kListed = 20;
 
-/// Those of this folder first, each part newest first. Beyond `last` only what still runs stays.
+/// Runs of this folder first, then the others, each newest first. Only running ones exceed `last`.
 std::vector<RunSummary> listed_runs(std::vector<RunSummary> runs, size_t last) {
   std::error_code none;
   const std::filesystem::path here = std::filesystem::current_path(none);
@@ -120,7 +120,7 @@ struct StatusArguments {
   std::string forgiven;
 };
 
-/// The newest runs, what is running first brought up to date, unless `quick`.
+/// The newest runs, with unfinished ones refreshed first unless `quick`.
 std::string show_all(Session& session, size_t last, const Style& style, bool quick) {
   std::vector<std::string> unfinished;
   for (const RunSummary& run : listed_runs(session.store().runs(), last)) {
@@ -141,7 +141,7 @@ std::string show_all(Session& session, size_t last, const Style& style, bool qui
   return text;
 }
 
-/// A run with what is chosen of it. Throws Error{NotFound} for a name that means no job of it.
+/// A run with the chosen jobs. Throws Error{NotFound} for a name that matches none.
 RunView look_at(Session& session, const std::string& run, const StatusChoice& choice) {
   RunView view = view_run(session, run, choice.usage ? Detail::Usage : Detail::State);
   check_names_exist(view.status, choice.names);
@@ -181,8 +181,8 @@ std::chrono::seconds look_interval(Session& session, const RunSummary& run) {
   }
 }
 
-/// Until the next look at `run`, or at all: a busy batch system is not to be asked every second.
-/// Nothing if none of them runs any more.
+/// The time until the next look at `run`, or at all runs: a busy batch system must not be asked
+/// every second. Nothing if none of them is running.
 std::optional<std::chrono::seconds> pause(Session& session, const std::string& run) {
   std::optional<std::chrono::seconds> pause;
   for (const RunSummary& known : session.store().runs()) {
@@ -192,7 +192,7 @@ std::optional<std::chrono::seconds> pause(Session& session, const std::string& r
   return pause;
 }
 
-/// A run on the whole terminal, but for the line on which the shell goes on.
+/// A run in the whole terminal, except for the line of the shell's prompt.
 std::string show_dashboard(Session& session, const std::string& run, size_t rows) {
   const size_t room = std::max<size_t>(rows, 10) - 1;
   const RunView view = view_run(session, run);
@@ -205,8 +205,8 @@ std::string show_dashboard(Session& session, const std::string& run, size_t rows
   return text;
 }
 
-/// Draws again and again until nothing runs any more; what stays on the screen then is what
-/// `status` says. A choice asks for its table, not for the dashboard.
+/// Redraws until nothing is running, and finally shows the output of `status`. With a choice of
+/// jobs, shows their table instead of the dashboard.
 void watch(Session& session, const std::string& run, const StatusChoice& choice, size_t last) {
   Redraw redraw(1);
   const bool whole = !run.empty() && is_terminal(1) && choice.names.empty() && !choice.usage;
@@ -243,7 +243,7 @@ void show_status(Session& session, const StatusArguments& arguments) {
   const std::string text = name.empty() ? show_all(session, listed, session.style(), quick)
                                         : show_one(session, name, choice, session.style());
   std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);  // a tracker may take its time
+  std::fflush(stdout);  // a tracker may be slow
   if (!name.empty()) keep_track(session, name);
 }
 

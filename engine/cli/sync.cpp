@@ -8,7 +8,7 @@
 namespace dlflow {
 namespace {
 
-/// The names of trackers, as a workflow has them.
+/// The names of trackers, as in a workflow.
 std::vector<std::string> names(const Trackers& trackers) {
   std::vector<std::string> names;
   if (trackers.tensorboard) names.emplace_back("tensorboard");
@@ -18,7 +18,7 @@ std::vector<std::string> names(const Trackers& trackers) {
   return names;
 }
 
-/// One run; what to look at now.
+/// Sends one run to its trackers, and prints where to look.
 void sync(Session& session, const std::string& run, Json& list) {
   const ReportedRun recorded = read_reported_run(session, run, Detail::State);
   const Trackers& trackers = recorded.plan.workflow.track;

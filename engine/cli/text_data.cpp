@@ -28,7 +28,7 @@ using namespace runtime;
 
 constexpr uint32_t kUsualLength = 256;
 
-/// Throws for another word than "bytes"; byte pairs were found here in earlier versions.
+/// Throws unless the word is "bytes"; earlier versions also found byte pairs.
 void require_bytes(const std::string& tokens) {
   if (tokens == "bytes") return;
   throw Error(Errc::InvalidInput,
@@ -55,7 +55,7 @@ Parts divide(const std::vector<Document>& documents, Split split, const SplitSha
   return parts;
 }
 
-/// The content of the tokenizer's file, empty for bytes.
+/// The content of the tokenizer's file; empty for bytes.
 std::string tokenizer_for(const TextOptions& options, const fs::path& output) {
   const fs::path place = output / kTokenizerFile;
   const std::string there = fs::exists(place) ? read_file(place) : "";
@@ -71,7 +71,7 @@ std::string tokenizer_for(const TextOptions& options, const fs::path& output) {
                         "; all splits have one: write --tokenizer " + place.string());
 }
 
-/// The documents of arrays of tokens, without the tokens that end them.
+/// Reads documents from arrays of tokens, without their end tokens.
 Documents read_arrays(const std::vector<fs::path>& sources, const std::string& pattern,
                       const Vocabulary& vocabulary) {
   Documents documents;
@@ -103,8 +103,8 @@ Documents read_arrays(const std::vector<fs::path>& sources, const std::string& p
   return documents;
 }
 
-/// The tokens of all documents, which read_arrays() has made unless they are texts, whose bytes
-/// are tokens; with one that ends a document behind each.
+/// The tokens of all documents, each followed by an end token. Documents hold tokens from
+/// read_arrays(), or text whose bytes are the tokens.
 std::vector<uint32_t> tokens_of(const std::vector<Document>& documents,
                                 const Vocabulary& vocabulary) {
   std::vector<uint32_t> tokens;
@@ -121,7 +121,7 @@ std::vector<uint32_t> tokens_of(const std::vector<Document>& documents,
   return tokens;
 }
 
-/// The lines of all documents, as documents of their own. Empty lines are none.
+/// The non-empty lines of all documents, each as a document.
 std::vector<Document> lines_of(const std::vector<Document>& documents) {
   std::vector<Document> lines;
   for (const Document& document : documents) {
@@ -139,7 +139,7 @@ std::vector<Document> lines_of(const std::vector<Document>& documents) {
   return lines;
 }
 
-/// Each row of the tables is a document, "reviews.csv:1" the first of a file.
+/// Reads each row of the tables as a document; the first of a file is "reviews.csv:1".
 Documents read_rows(const std::vector<fs::path>& sources, const TextColumns& columns,
                     std::vector<std::string>& notes) {
   Documents documents;
@@ -168,7 +168,7 @@ Documents read_rows(const std::vector<fs::path>& sources, const TextColumns& col
   throw Error(Errc::NotFound, sources[0].string() + ": there are no rows in it");
 }
 
-/// That of its row; or the folder of a document, directly in the source: "sports" of
+/// The class of a document's row, otherwise its top folder in the source: "sports" of
 /// "sports/1.txt:2".
 std::string class_of(const Document& document) {
   if (!document.label.empty()) return document.label;
@@ -180,7 +180,7 @@ std::string class_of(const Document& document) {
                   "that has a folder for each class, with the documents of the class in it");
 }
 
-/// In the order of their labels, that of names; `known` if all are among these.
+/// The classes in the order of their labels, by name; `known` if it includes them all.
 std::vector<std::string> classes_of(const std::vector<Document>& documents,
                                     std::vector<std::string> known) {
   std::set<std::string> names;
@@ -207,8 +207,8 @@ std::vector<std::string> classes_of(const std::vector<Document>& documents,
                                       "for each");
 }
 
-/// Each document is a sample of its class: its first `length` tokens, that which ends it among
-/// them if there is room.
+/// Makes each document a sample of its class: its first `length` tokens, including its end token if
+/// there is room.
 TextSplit split_of_classes(Split split, const std::vector<Document>& documents,
                            const std::vector<uint32_t>& tokens, uint32_t length,
                            const Vocabulary& vocabulary, const std::vector<std::string>& classes) {
@@ -237,8 +237,8 @@ TextSplit split_of_classes(Split split, const std::vector<Document>& documents,
   return result;
 }
 
-/// Each document with the token that ends it; what is longer than `length` is cut. A single token
-/// at the end of one foretells nothing, and is left out.
+/// Makes samples of each document and its end token, cut into pieces of `length`. A last piece of
+/// one token is left out, since it has no token to predict.
 TextSplit split_of_documents(Split split, const std::vector<Document>& documents,
                              const std::vector<uint32_t>& tokens, uint32_t length,
                              const Vocabulary& vocabulary) {
@@ -300,7 +300,7 @@ bool gives_classes(const TextOptions& options) {
   return options.labels || !options.label_column.empty();
 }
 
-/// Throws for options that do not go together.
+/// Throws for options that exclude each other.
 void require_fitting(const TextOptions& options) {
   const bool is_table = !options.column.empty();
   if (!options.tokenizer.empty() &&

@@ -13,13 +13,13 @@ namespace dlflow {
 
 namespace {
 
-/// Nobody asked for the trackers: the shell comes back soon, whatever a server does.
+/// The verb was not called for the trackers, so that slow servers must not delay it.
 constexpr std::chrono::seconds kPatience(10);
 
 }  // namespace
 
 void keep_track(Session& session, const std::string& run) {
-  // Most workflows do not: reading a plan of 10,000 jobs takes longer than the text.
+  // Most workflows have no trackers, and the text is faster to read than a plan of 10,000 jobs.
   const auto file = session.store().directory(run) / "workflow.yaml";
   const auto text = read_file_if_exists(file);
   if (!text || text->find("track") == text->npos) return;

@@ -7,13 +7,13 @@
 
 namespace dlflow {
 
-/// All that is on record of a run and of its jobs, brought up to date first. Throws Error as
-/// load_run() if its folder is gone or damaged.
+/// All records of a run and of its jobs, refreshed first. Throws Error like load_run() if its
+/// folder is gone or damaged.
 ReportedRun read_reported_run(Session& session, const std::string& run,
                               Detail detail = Detail::Usage);
 
-/// track() if the workflow of `run` asks for it, for a few seconds at most. For verbs that do
-/// something else, once they have shown it: what fails is a warning.
+/// Calls track(), for a few seconds at most, if the workflow of `run` asks for it. Called by other
+/// verbs after their own output; errors become warnings.
 void keep_track(Session& session, const std::string& run);
 
 }  // namespace dlflow

@@ -11,7 +11,7 @@
 namespace dlflow {
 namespace {
 
-/// The words of other tools and of earlier versions, each with the verb that it means here.
+/// Words of other tools and of earlier versions -> the corresponding verb.
 const std::map<std::string, std::string>& other_words() {
   static const std::map<std::string, std::string> words = {
       {"submit", "run"},
@@ -50,7 +50,7 @@ const std::map<std::string, std::string>& other_words() {
   return words;
 }
 
-/// Those of them that the version before this one had; they still work.
+/// Whether the previous version had this verb; such verbs still work.
 bool is_old_verb(const std::string& word) {
   static const std::set<std::string> words = {"inspect", "list",  "nodes",
                                               "prune",   "trace", "version"};
@@ -61,7 +61,7 @@ bool has_option(const CLI::App& command, const std::string& word) {
   return command.get_option_no_throw(word) != nullptr;
 }
 
-/// The words of `command` that begin with dashes, its parents' too.
+/// The options of `command` and of its parents, with their dashes.
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
@@ -72,7 +72,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-/// The verb that has an option that `command` lacks; empty if none has it.
+/// A verb that has this option, which `command` lacks; empty if there is none.
 std::string owner_of(const CLI::App& root, const std::string& word) {
   for (const CLI::App* verb : shown_verbs(root)) {
     if (has_option(*verb, word)) return command_words(*verb);
@@ -87,7 +87,7 @@ const CLI::App& root_of(const CLI::App& command) {
   return *app;
 }
 
-/// Whether `word` is the name of an option that `command` or a parent of it has.
+/// Whether `word` is an option of `command` or of a parent.
 bool is_option_of(const CLI::App& command, const std::string& word) {
   if (word.size() < 2 || word.front() != '-') return false;
   const CLI::App* app = &command;
@@ -95,7 +95,7 @@ bool is_option_of(const CLI::App& command, const std::string& word) {
   return app != nullptr;
 }
 
-/// "--set needs KEY=VALUE" if the name of another option stands in the value's place; else empty.
+/// "--set needs KEY=VALUE" if another option is in the place of its value; otherwise empty.
 std::string forgotten_value(const CLI::App& command) {
   for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
     for (const CLI::Option* option : app->get_options()) {
@@ -110,7 +110,7 @@ std::string forgotten_value(const CLI::App& command) {
   return "";
 }
 
-/// "; did you mean '--set'?" for an option of other tools; empty if it is none of those.
+/// "; did you mean '--set'?" for an option of other tools; otherwise empty.
 std::string option_elsewhere(const CLI::App& command, const std::string& word) {
   static const std::map<std::string, std::string> options = {
       {"-s", "--set"},     {"--params", "--set"},
@@ -143,7 +143,7 @@ std::string no_such_option(const CLI::App& command, const std::string& word) {
   return text + advice;
 }
 
-/// "RUN", "JOB": the words that a verb takes beside its options.
+/// "RUN", "JOB": the arguments of a verb.
 std::vector<std::string> positionals_of(const CLI::App& command) {
   std::vector<std::string> words;
   for (const CLI::Option* option : command.get_options()) {
@@ -158,7 +158,7 @@ std::string one_word_too_many(const CLI::App& command, const std::string& word) 
          (taken.empty() ? "none" : join(taken, " "));
 }
 
-/// The option or argument that a message of the library begins with.
+/// The option or argument at the beginning of a message from the library.
 const CLI::Option* named_in(const CLI::App& command, const std::string& text) {
   const CLI::Option* best = nullptr;
   size_t longest = 0;
@@ -240,7 +240,7 @@ std::vector<std::string> with_new_verb(std::vector<std::string> words) {
   const std::string& now = other_words().at(*verb);
   std::fprintf(stderr, "`dlflow %s` is now `dlflow %s`\n", verb->c_str(), now.c_str());
   std::vector<std::string> in_place = split(now, ' ');
-  if (*verb == "prune") in_place.pop_back();  // that option, or --keep, follows with its value
+  if (*verb == "prune") in_place.pop_back();  // --older-than or --keep follows
   words.insert(words.erase(verb), in_place.begin(), in_place.end());
   return words;
 }

@@ -4,8 +4,8 @@
 
 namespace dlflow {
 
-/// The text of `dlflow --version`; `as_json`: also the build, the libraries that are part of it and
-/// the binary interfaces between its programs. The fields are in docs/user/json.md.
+/// The text of `dlflow --version`. With `as_json` it also lists the build, the linked libraries and
+/// the binary interfaces between the programs. docs/user/json.md describes the fields.
 std::string version_text(bool as_json);
 
 }  // namespace dlflow

@@ -36,7 +36,7 @@ bool tells_rank(std::string_view name) {
   return std::ranges::find(of_rank, name) != of_rank.end();
 }
 
-/// Whether the step gives no number of ranks, so that its program is told of no rank.
+/// Whether the step gives no number of ranks, so that its program gets no rank.
 bool is_alone(const Step& step) {
   const Json& asked = step.resources.source();
   if (!asked.is_null() && !asked.is_object()) return false;  // an expression
@@ -44,7 +44,7 @@ bool is_alone(const Step& step) {
          !asked.contains("ranks_per_node");
 }
 
-/// Whether the step has a variable of that name, whatever the caller's environment is.
+/// Whether the step has this variable regardless of the caller's environment.
 bool is_given(const Step& step, const Profile& profile, const std::string& name) {
   const Json& own = step.environment.source();
   return name.starts_with("DLFLOW_") || (tells_rank(name) && !is_alone(step)) ||
@@ -52,8 +52,7 @@ bool is_given(const Step& step, const Profile& profile, const std::string& name)
          profile.environment.contains(name);
 }
 
-/// Variables that are set here and that a script reads, but that its step will not get: it would
-/// find them empty.
+/// Warns of variables that are set here and that a script reads, but that are unset in its step.
 void add_variables(const Workflow& workflow, const Profile& profile, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
     if (!step.run.source().is_string()) continue;
@@ -76,7 +75,7 @@ void add_variables(const Workflow& workflow, const Profile& profile, Diagnostics
   }
 }
 
-/// Ranks that would only wait.
+/// Warns of ranks that would be idle.
 void add_ranks(const Workflow& workflow, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
     for (const std::string& text : wasted_ranks(step, workflow.params)) {
@@ -86,7 +85,7 @@ void add_ranks(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
-/// GPUs that a step asks for and does not use.
+/// Warns of GPUs that a step asks for but does not use.
 void add_idle_gpus(const Workflow& workflow, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
     const Json& asked = step.resources.source();
@@ -100,7 +99,7 @@ void add_idle_gpus(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
-/// A result of which a part was taken away is none to reuse.
+/// Warns of pruned results, which cannot be reused.
 void add_pruned(const Workflow& workflow, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
     const StepKind* kind = find_step_kind(step.uses);
@@ -120,7 +119,7 @@ void add_pruned(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
-/// A partition's default is often minutes, or the longest that there is.
+/// Warns of missing walltimes: a partition's default is often minutes, or its maximum.
 void add_walltimes(const Workflow& workflow, const Profile& profile, Diagnostics& warnings) {
   if (!is_batch_system(profile.scheduler)) return;
   for (const Step& step : workflow.steps) {
@@ -133,13 +132,13 @@ void add_walltimes(const Workflow& workflow, const Profile& profile, Diagnostics
   }
 }
 
-/// Where data lies that a step reads in place; empty for what is no place on this machine.
+/// The path of data that a step reads in place; empty if it is not on this machine.
 fs::path local_place(const fs::path& base, const std::string& name) {
   if (parse_file_url(name) || name.find("://") != std::string::npos) return {};
   return (base / name).lexically_normal();
 }
 
-/// Data that a step reads where it lies, and that is not there (yet).
+/// Warns of data that a step reads in place and that does not exist (yet).
 void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
   const auto base = fs::absolute(workflow.file).parent_path();
   for (const Step& step : workflow.steps) {
@@ -166,7 +165,7 @@ void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
-/// Environments of packages, and local files to stage, that are not there (yet).
+/// Warns of environments of packages, and local files to stage, that do not exist (yet).
 void add_missing_files(const Workflow& workflow, Diagnostics& warnings) {
   const auto base = fs::absolute(workflow.file).parent_path();
   const auto look = [&](const Step& step, const std::string& key, const fs::path& place,
@@ -196,7 +195,7 @@ void add_missing_files(const Workflow& workflow, Diagnostics& warnings) {
   }
 }
 
-/// Scores for classes that the data does not have, and batches of more samples than it has.
+/// Warns of scores for classes that the data does not have, and of batches larger than the data.
 void add_doubts_about_data(const Workflow& workflow, Diagnostics& warnings) {
   for (const Step& step : workflow.steps) {
     const StepKind* kind = find_step_kind(step.uses);
@@ -222,7 +221,7 @@ void add_programs(const Workflow& workflow, const Profile& profile, Diagnostics&
   }
 }
 
-/// 0: it depends on another step.
+/// Returns 0 if the number depends on another step.
 int num_ranks(const Workflow& workflow, const Step& step) {
   Context known;
   known.params = &workflow.params;

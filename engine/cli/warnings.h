@@ -4,25 +4,24 @@
 #include "engine/model/profile.h"
 #include "engine/model/workflow.h"
 
-/// Warnings: no mistakes in a workflow, and yet probably not meant.
+/// Warnings about workflows that are valid but probably not as intended.
 namespace dlflow {
 
-/// Scripts that a step names without having them in its inputs: it would not find them.
+/// Scripts that a step names but does not list in its inputs, so that it would not find them.
 Diagnostics warnings_of_files(const Workflow& workflow);
 
-/// Words of commands that stay as they are or lead nowhere -- {{ x }}, $x in a list, a program that
-/// is not there --, and parameters that no step reads.
+/// Words of commands that are not replaced or name nothing -- {{ x }}, $x in a list, a missing
+/// program -- and parameters that no step reads.
 Diagnostics warnings_of_commands(const Workflow& workflow);
 
-/// How the ranks of `step` will meet, and why: "Open MPI 4 (libmpi.so.40), plug-in
+/// How the ranks of `step` will connect, and why: "Open MPI 4 (libmpi.so.40), plug-in
 /// libdlflow_mpi_40.so", or "TCP and shared memory: there is no mpirun in PATH". Empty for one
-/// rank, on a cluster, and where only the step's job can tell (program_here).
+/// rank, on a cluster, and if only the step's job can tell (program_here).
 std::string meeting_of(const Workflow& workflow, const Step& step, const Profile& profile);
 
-/// All that `validate` warns of, in the order of the file: the files and commands above; a
-/// network or a batch that does not suit the data; ranks that would only wait;
-/// variables that are set here and that a script would find empty; steps without a walltime where a
-/// batch system decides one; data that is not there.
+/// All warnings of `validate`, in the order of the file: those of files and commands above; a
+/// network or a batch that does not fit the data; idle ranks; variables that are set here but empty
+/// in a script; steps without a walltime on a batch system; missing data.
 Diagnostics warnings_of(const Workflow& workflow, const Profile& profile);
 
 /// "w.yaml:3:5: warning: …\n" for each.

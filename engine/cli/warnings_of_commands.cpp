@@ -16,7 +16,7 @@
 #include "engine/model/script_variables.h"
 #include "engine/plan/fingerprint.h"
 
-/// Words of commands that neither dlflow nor a shell will replace or find.
+/// Words of commands that neither dlflow nor a shell can replace or find.
 namespace dlflow {
 namespace {
 
@@ -29,7 +29,7 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
 }
 
-/// Calls `look` with each text in `value`.
+/// Calls `look` for each text in `value`.
 template <typename Look>
 void visit_texts(const Json& value, const Look& look) {
   if (value.is_string()) look(value.get_ref<const std::string&>());
@@ -37,8 +37,8 @@ void visit_texts(const Json& value, const Look& look) {
   for (const Json& part : value) visit_texts(part, look);
 }
 
-/// "params.lr" of the first "{{ params.lr }}" without a $ before it in `text`, from `at` on, which
-/// is moved behind it; nothing if there is none.
+/// Finds the first "{{ params.lr }}" without a $ before it in `text`, from `at` on, and moves `at`
+/// behind it. Returns "params.lr", or nothing if there is none.
 std::optional<std::string> next_braces(const std::string& text, size_t& at) {
   while ((at = text.find("{{", at)) != text.npos) {
     const size_t begin = std::exchange(at, at + 2);
@@ -50,7 +50,7 @@ std::optional<std::string> next_braces(const std::string& text, size_t& at) {
   return std::nullopt;
 }
 
-/// "lr" of "$lr" or "${lr}"; empty if `word` is anything else.
+/// "lr" for "$lr" or "${lr}"; empty if `word` is anything else.
 std::string variable_alone(const std::string& word) {
   if (!word.starts_with("$")) return "";
   const bool braced = word.starts_with("${") && word.ends_with("}");
@@ -60,8 +60,8 @@ std::string variable_alone(const std::string& word) {
   return is_name ? name : "";
 }
 
-/// The file that the list `command` runs, where that must be an input: "fit.py" of [python3,
-/// fit.py]. Empty for programs that PATH finds, for absolute paths and for expressions.
+/// The file that `command`, a list, runs and that must be an input: "fit.py" of [python3, fit.py].
+/// Empty for programs in PATH, for absolute paths and for expressions.
 std::string own_program(const Json& command) {
   constexpr std::array<std::string_view, 7> kInterpreters = {"python", "bash", "sh",  "Rscript",
                                                              "julia",  "perl", "node"};
@@ -107,7 +107,7 @@ class Looking {
     }
   }
 
-  /// A parameter that no expression names, and no command or input of one by its variable.
+  /// Warns of parameters that no expression names, and no command or input by their variable.
   void look_at_params() {
     std::set<std::string> read;
     for (const Step& step : workflow_.steps) {
@@ -123,7 +123,7 @@ class Looking {
   }
 
  private:
-  /// Elements of a kind of step that would all do the same.
+  /// Warns of a kind of step whose elements would all do the same.
   void look_at_axes(const Step& step) {
     if (step.uses.empty()) return;
     for (const std::string& axis : axis_names(step.matrix)) {
@@ -150,7 +150,7 @@ class Looking {
     return std::ranges::find(axes, name) != axes.end();
   }
 
-  /// "params.lr" for "lr" as well; empty if it is nothing that an expression could name.
+  /// The full reference: "params.lr", also for "lr"; empty if no expression could name it.
   std::string meant_by(const Step& step, const std::string& name) const {
     for (const std::string_view scope : {"params.", "matrix.", "steps.", "run."}) {
       if (name.starts_with(scope)) return name;
@@ -175,7 +175,7 @@ class Looking {
     }
   }
 
-  /// $DLFLOW_PARAM_… of no parameter, which a script would find empty.
+  /// Warns of $DLFLOW_PARAM_… without a parameter, which is unset in a script.
   void look_for_names(const Step& step, const std::string& script) {
     std::vector<std::string> known;
     for (const auto& [name, value] : workflow_.params.items()) {
@@ -189,7 +189,7 @@ class Looking {
     }
   }
 
-  /// Warns of lines that a batch system or a terminal follows, and a step does not.
+  /// Warns of lines that work in a batch system or a terminal, but not in a step.
   void look_at_script(const Step& step, const std::string& script) {
     if (script.find("#SBATCH") != script.npos) {
       warn(step, "run",
@@ -202,7 +202,7 @@ class Looking {
     for (const std::string& line : split(script, '\n')) look_for_launcher(step, line);
   }
 
-  /// A program that starts ranks, on each rank.
+  /// Warns of programs that start ranks, since each rank would run them.
   void look_for_launcher(const Step& step, const std::string& line) {
     const Json& asked = step.resources.source();
     const bool has_ranks = asked.is_object() && asked.value("ranks", Json(1)) != 1;
@@ -218,7 +218,7 @@ class Looking {
              program + " out, or write launch: node");
   }
 
-  /// Words that only a shell replaces, and a whole command line in the place of a program.
+  /// Warns of words that only a shell replaces, and of a whole command line in place of a program.
   void look_for_shell(const Step& step, const Json& command) {
     constexpr std::array<std::string_view, 7> kOperators = {"|",  "||", "&&",  ">",
                                                             ">>", "<",  "2>&1"};
@@ -266,9 +266,9 @@ class Looking {
              did_you_mean(program, there));
   }
 
-  /// The content of the inputs, of folders the files in them.
+  /// The content of the inputs, including the files in folders.
   std::vector<std::string> texts_of(const Step& step) const {
-    constexpr uintmax_t kMostBytes = uintmax_t{1} << 20;  // of a script
+    constexpr uintmax_t kMostBytes = uintmax_t{1} << 20;  // largest script to read
     std::vector<std::string> texts;
     std::error_code none;
     for (const std::string& input : step.inputs) {
@@ -294,7 +294,7 @@ class Looking {
     return false;
   }
 
-  /// Where its key stands below `params:`.
+  /// The location of the key below `params:`.
   Location place_of(const std::string& name) const {
     const std::string& text = workflow_.text;
     size_t at = text.find("params:");

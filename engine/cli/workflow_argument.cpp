@@ -30,14 +30,14 @@
 namespace dlflow {
 namespace {
 
-/// Paths go with every setting, whatever they are.
+/// Any path is compatible with all other settings.
 bool is_path(const StepKind& kind, const std::string& key) {
   return key == kind.model || key == kind.data || key == "start_from";
 }
 
-/// The first setting of a training that does not go with the others, or has a value that no schema
-/// can exclude: what its job would say. Nothing if there is none, or if a setting is known in a run
-/// alone. \param with  of one element, as far as it is known
+/// Checks the settings of a training that no schema can check. Returns the first mistake that its
+/// job would report; nothing if there is none, or if a setting is known only in a run. \param with
+/// of one element, as far as it is known
 std::optional<DataMistake> mistake_in_settings(const StepKind& kind, const Json& with) {
   if (!kind.divides_into_leaves) return std::nullopt;
   for (const auto& [key, value] : with.items()) {
@@ -59,18 +59,18 @@ Json known_with(const Workflow& workflow, const Step& step, const Json& element)
   return step.with.evaluate_known(context);
 }
 
-/// The file that `key` of `with` names; nothing if only a run can tell.
+/// The file that `key` of `with` names; nothing if it is known only in a run.
 std::optional<std::filesystem::path> model_file(const Workflow& workflow, const Json& with,
                                                 const std::string& key) {
   const auto model = with.find(key);
   if (model == with.end() || !model->is_string()) return std::nullopt;
   const std::filesystem::path folder = std::filesystem::path(workflow.file).parent_path();
   const std::filesystem::path file = folder / model->get<std::string>();
-  if (!std::filesystem::is_regular_file(file)) return std::nullopt;  // the planner says so
+  if (!std::filesystem::is_regular_file(file)) return std::nullopt;  // the planner reports it
   return file;
 }
 
-/// What is wrong with a model; empty if nothing is.
+/// The mistakes in a model; empty if there are none.
 std::string mistakes_of_model(const std::filesystem::path& file) {
   try {
     runtime::parse_model(read_file(file), file.string());
@@ -80,13 +80,13 @@ std::string mistakes_of_model(const std::filesystem::path& file) {
   }
 }
 
-/// "w.yaml:8:33: error: …", with the place of the key in the workflow.
+/// "w.yaml:8:33: error: …", with the location of the key in the workflow.
 std::string located(const Workflow& workflow, const Step& step, const DataMistake& mistake) {
   const Diagnostic diagnostic{workflow.file, step.location_of(mistake.key), mistake.text};
   return escaped_lines(to_string(diagnostic)) + "\n";
 }
 
-/// Why an element cannot copy its sources; nothing if it can, or if only a run can tell.
+/// Why an element cannot copy its sources; nothing if it can, or if that is known only in a run.
 std::optional<DataMistake> mistake_of_request(const std::string& key, const Json& with) {
   if (!is_known(with)) return std::nullopt;
   try {
@@ -97,10 +97,10 @@ std::optional<DataMistake> mistake_of_request(const std::string& key, const Json
   }
 }
 
-/// Something that is looked at in the elements of a step until one has a mistake.
+/// A check of the elements of a step, up to the first mistake.
 struct ElementCheck {
   std::function<std::optional<DataMistake>(const Json& with)> find;
-  std::function<Json(const Json& with)> what = {};  ///< it looks at; empty: all
+  std::function<Json(const Json& with)> what = {};  ///< the values it reads; empty: all
   std::set<std::string> seen = {};
   std::string mistake = {};
 
@@ -110,7 +110,7 @@ struct ElementCheck {
   }
 };
 
-/// Of each check the first element with a mistake.
+/// The first mistake that each check finds.
 std::string mistakes_of_elements(const Workflow& workflow, const Step& step,
                                  std::vector<ElementCheck> checks) {
   for (const Json& element : matrix_elements(step.matrix)) {
@@ -136,7 +136,7 @@ std::string mistakes_of_step(const Workflow& workflow, const Step& step, const S
   return mistakes_of_elements(workflow, step, std::move(checks));
 }
 
-/// What was `told` of another step, whose network and data are the same, is not told again.
+/// Omits mistakes already reported in `told`, for other steps with the same network and data.
 std::string mistakes_of_data(const Workflow& workflow, const Step& step, const StepKind& kind,
                              std::set<std::string>& told) {
   const auto find = [&](const Json& with) {
@@ -148,7 +148,7 @@ std::string mistakes_of_data(const Workflow& workflow, const Step& step, const S
   return mistakes_of_elements(workflow, step, {{find, what}});
 }
 
-/// Looks at each model once; `seen` are those that were looked at.
+/// Checks each model once; `seen` holds those already checked.
 std::string mistakes_of_models(const Workflow& workflow, const Step& step, const std::string& key,
                                std::set<std::filesystem::path>& seen) {
   std::string text;
@@ -164,7 +164,7 @@ std::string mistakes_of_models(const Workflow& workflow, const Step& step, const
   throw AlreadyReported{text};
 }
 
-/// The files in `folder`, empty for here, that may be workflows or bundles, in order.
+/// The files in `folder` (empty: here) that may be workflows or bundles, sorted.
 std::vector<std::string> workflows_in(const std::filesystem::path& folder) {
   std::vector<std::string> there;
   std::error_code none;
@@ -191,7 +191,7 @@ std::vector<std::string> workflows_in(const std::filesystem::path& folder) {
   throw Error(Errc::NotFound, "there is no file " + file.string() + advice);
 }
 
-/// The examples of an installation are found under the names that `dlflow --help` has.
+/// Finds the examples of an installation by their names in `dlflow --help`.
 std::filesystem::path of_installation(const std::filesystem::path& file) {
   std::error_code none;
   if (!file.string().starts_with("workflows/") || std::filesystem::exists(file, none)) return file;
@@ -205,7 +205,7 @@ bool starts_with_shebang(const std::filesystem::path& file) {
   return begin == "#!";
 }
 
-/// A program, or a folder, that was given for a workflow.
+/// Refuses a program or a folder given instead of a workflow.
 void refuse_programs(const std::filesystem::path& file) {
   if (std::filesystem::is_directory(file)) {
     throw Error(Errc::InvalidInput, file.string() + " is a folder; name the workflow in it" +

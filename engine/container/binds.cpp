@@ -13,14 +13,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folders through which ranks of a node communicate with each other and with their launcher, and
-/// the node's own disk. A folder that a node lacks is skipped.
+/// Folders that ranks of a node use to communicate with each other and with their launcher, and the
+/// node's own disk. Skips folders that the node lacks.
 std::vector<Bind> node_folders(const ContainerJob& job) {
   std::vector<Bind> binds;
   std::vector<fs::path> folders = {"/tmp", "/dev/shm", environment_variable("TMPDIR")};
   const auto scratch = job.environment.find("DLFLOW_SCRATCH");
   if (scratch != job.environment.end()) folders.emplace_back(scratch->second);
-  // Their names differ from job to job; an image gets one folder to mount them on.
+  // Binds their parents: their names differ between jobs, but an image has one mount point.
   for (const char* name : {"PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR"}) {
     const fs::path folder = environment_variable(name);
     folders.push_back(folder.parent_path() == "/" ? folder : folder.parent_path());
@@ -74,11 +74,11 @@ std::vector<Bind> container_binds(const ContainerJob& job) {
 
 void make_mount_points(const StoredImage& image, const std::vector<Bind>& binds,
                        ImageStore& store) {
-  std::optional<FileLock> lock;  // used only if something is missing
+  std::optional<FileLock> lock;  // taken only if a mount point is missing
   for (const Bind& bind : binds) {
     std::error_code ignored;
     if (fs::exists(resolve_in(image.rootfs, bind.target / "."), ignored)) continue;
-    if (bind.target.native().starts_with("/dev/")) continue;  // the host's
+    if (bind.target.native().starts_with("/dev/")) continue;  // from the host
     if (!lock && !image.folder.empty()) lock = store.lock(image.digest, "makes mount points");
     make_mount_point(image.rootfs, bind.target,
                      fs::is_directory(bind.source) ? MountPoint::Folder : MountPoint::File);

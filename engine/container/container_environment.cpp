@@ -39,7 +39,7 @@ std::map<std::string, std::string> container_environment(
     const std::vector<std::string>& callers, const std::string& user) {
   std::map<std::string, std::string> environment = job.environment;
   add_passed_on(environment, callers);
-  // User namespaces keep ranks from reading each other's memory, which Open MPI would try.
+  // Keeps Open MPI from reading other ranks' memory, which user namespaces do not allow.
   environment.emplace("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   environment.emplace("HOME", job.directory.string());
   environment.emplace("USER", user);

@@ -34,7 +34,7 @@ bool has_program(const std::string& name, const std::string& path) {
   return ::access(name.c_str(), X_OK) == 0;
 }
 
-/// The first command whose program is there.
+/// The first command whose program exists.
 const std::vector<std::string>& chosen(const ContainerRequest& request) {
   const auto found = request.environment.find("PATH");
   const std::string path = found == request.environment.end() ? "" : found->second;
@@ -63,11 +63,11 @@ Command command_of(const ContainerRequest& request) {
   return command;
 }
 
-/// Messages of the process outside, if there is one: a runtime that starts the ranks itself has
+/// Messages from the process outside, if there is one; a runtime that starts the ranks itself has
 /// none.
 class Control {
  public:
-  /// Throws Error if that process is gone already.
+  /// Throws Error if that process has ended.
   explicit Control(const fs::path& path) {
     pipe_.reset(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!pipe_ && errno == ENOENT) return;
@@ -79,7 +79,7 @@ class Control {
 
   int descriptor() const { return pipe_.get(); }
 
-  /// Whether signals come this way; those that this process itself receives are copies of them.
+  /// Whether signals arrive through the pipe; those sent to this process are then copies.
   bool is_open() const { return bool(pipe_); }
 
   /// The next signal for the program; SIGKILL if the sender no longer exists.
@@ -104,7 +104,7 @@ int run_program(const Command& command, const ContainerRequest& wanted, Control&
   std::optional<SaveRequest> request;
   const auto pass_on = [&](int number) {
     const bool asks = wanted.asks_by != 0 && number == wanted.asked_by;
-    if (!asks || (request && number == SIGTERM)) {  // the second SIGTERM requests the end
+    if (!asks || (request && number == SIGTERM)) {  // a second SIGTERM ends the program
       ::kill(-program, number);
       return;
     }
@@ -124,7 +124,7 @@ int run_program(const Command& command, const ContainerRequest& wanted, Control&
     if (sources[1].revents == 0) continue;
     if (const auto number = control.next()) pass_on(*number);
   }
-  ::kill(-program, SIGKILL);  // processes that it left behind
+  ::kill(-program, SIGKILL);  // processes left behind
   return exit->code;
 }
 

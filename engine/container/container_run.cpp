@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kNotStarted = 125;  // as in podman and docker
+constexpr int kNotStarted = 125;  // as for podman and docker
 
 const ContainerRuntime& runtime_of(const ContainerJob& job) {
   const ContainerRuntime* const runtime = find_runtime(job.runtime);
@@ -70,7 +70,7 @@ std::string join_quoted(const std::vector<std::string>& words) {
   return text;
 }
 
-/// The end of all ranks of this container: 0, or the worst status; nothing if one left no record.
+/// The worst exit status of this container's ranks, or 0; nothing if a rank left no record.
 std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
   int worst = 0;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -84,7 +84,7 @@ std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
 Container container_for(const ContainerJob& job, const std::string& user,
                         std::vector<std::string> command, std::vector<Bind> binds, fs::path image,
                         const fs::path& folder, const fs::path& scratch) {
-  // Not /proc/self/exe: inside, the program has the same path as here.
+  // Not /proc/self/exe: the program has the same path inside as outside.
   const fs::path self = this_program();
   Container container;
   container.command = std::move(command);
@@ -127,8 +127,8 @@ void write_request(const ContainerJob& job, const std::string& user,
   write_file_atomic(meeting.request(), to_json(request).dump() + "\n");
 }
 
-/// Waits, for a second at most, until the supervisor has emptied the pipe on standard error, and a
-/// little longer, until that is in the log.
+/// Waits for at most a second until the supervisor has emptied the pipe on standard error, and a
+/// little longer until that is in the log.
 void wait_for_log() {
   constexpr auto kPause = std::chrono::milliseconds(20);
   for (int left = 50, pauses = 0; left > 0 && pauses < 3; --left) {
@@ -151,7 +151,7 @@ std::string last_words(const fs::path& log) {
   return said.empty() ? "it said nothing" : std::string(said.substr(said.rfind('\n') + 1));
 }
 
-/// `dir:` images are used in their place; missing mount points are made if permitted.
+/// Uses `dir:` images in place; creates missing mount points if permitted.
 StoredImage provided(const ContainerJob& job, ImageStore& store) {
   const ImageSource source = image_source(job.from, "/");
   if (source.kind != ImageSource::Kind::Folder) return store.provide(source, job.digest);
@@ -165,7 +165,7 @@ StoredImage provided(const ContainerJob& job, ImageStore& store) {
   try {
     add_mount_points(image.rootfs);
   } catch (const Error&) {
-    return image;  // another user's: a runtime that needs a missing one reports it
+    return image;  // read-only for this user: a runtime that needs a missing one reports it
   }
   return image;
 }
@@ -174,15 +174,15 @@ Command runtime_command(const Invocation& call, bool starts_ranks) {
   Command command;
   command.argv = call.argv;
   command.environment = changed_environment(call.environment);
-  // Signals to this process group reach the program inside only through the pipe. SLURM signals all
-  // processes of a step, whatever their group: udocker would die of it, and proot print its state.
+  // Signals to this process group must reach the program inside only through the pipe. SLURM also
+  // signals processes in other groups, which would kill udocker and make proot print its state.
   command.own_group = true;
   if (!starts_ranks) command.blocked_signals = {kPassedIn.begin(), kPassedIn.end()};
   command.dies_with_parent = true;
   return command;
 }
 
-/// Waits for its turn in a container that is for one at a time.
+/// Waits for its turn if the container can run only one program at a time.
 std::optional<FileLock> wait_for_turn(const ContainerJob& job, const StoredImage& image) {
   if (job.runtime != "udocker" || !udocker_runs_alone(job.mode)) return std::nullopt;
   const auto ranks = job.environment.find("DLFLOW_RANKS");
@@ -193,7 +193,7 @@ std::optional<FileLock> wait_for_turn(const ContainerJob& job, const StoredImage
   return FileLock::acquire(image.folder / ("udocker-" + job.mode + ".lock"), "runs in it");
 }
 
-/// The start of a job's containers on this node.
+/// Starts a job's containers on this node.
 struct Starter {
   const ContainerRuntime& runtime;
   std::vector<std::string> command;
@@ -252,7 +252,7 @@ StoredImage built(const Starter& starter, const ContainerJob& job, const StoredI
                      });
 }
 
-/// The first rank does this, before any of them starts its program.
+/// Called by the first rank, before any rank starts its program.
 void warn_of_other_mpi(const ContainerJob& job, const StoredImage& image) {
   if (job.mpirun.empty() || !job.rank_plan) return;
   const auto variables = rank_variables(*job.rank_plan);
@@ -263,7 +263,7 @@ void warn_of_other_mpi(const ContainerJob& job, const StoredImage& image) {
     const std::string problem =
         mpi_mismatch(launcher, mpis_of_image(image.rootfs, image.environment), job.image);
     if (!problem.empty()) std::fprintf(stderr, "warning: %s\n", problem.c_str());
-  } catch (const Error&) {  // links of the image form a circle: the program may still run
+  } catch (const Error&) {  // the image has circular links: the program may still run
   }
 }
 

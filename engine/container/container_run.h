@@ -2,14 +2,14 @@
 
 #include <filesystem>
 
-/// The programs of a rank in a container: container-run, which a launcher starts outside, and
+/// The programs around a rank in a container: container-run, which a launcher starts outside, and
 /// container-exec inside, between the runtime and the step's program.
 namespace dlflow {
 
-/// `dlflow container-run FILE`, where FILE is a container.json. Makes sure that the image is there,
-/// starts the container and stays beside it: signals to this process reach the program inside, and
-/// if this process dies, the program dies. Returns the program's exit status, as recorded inside;
-/// 125, with a line on standard error, if there is none.
+/// `dlflow container-run FILE`, where FILE is a container.json. Provides the image, starts the
+/// container and stays beside it: signals to this process reach the program inside, and if this
+/// process dies, the program dies. Returns the program's exit status, as recorded inside; 125, with
+/// a line on standard error, if there is none.
 int container_run(const std::filesystem::path& file);
 
 /// `dlflow container-exec FOLDER`. Runs the program of FOLDER/request.json with exactly the

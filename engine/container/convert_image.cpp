@@ -25,7 +25,7 @@ std::vector<fs::path> roots_of_containers(const fs::path& repository) {
   return roots;
 }
 
-/// The driver's libraries are copied into the image, and do not work with another driver.
+/// The driver's libraries are copied into the image; they do not work with another driver.
 std::string driver_part(const ContainerJob& job) {
   if (!job.gpus) return "";
   const std::string driver = nvidia_driver();
@@ -35,7 +35,7 @@ std::string driver_part(const ContainerJob& job) {
                                      "choose nodes that have GPUs (`on:`, slurm.partition)");
 }
 
-/// A repository with one container, set up for its mode.
+/// Makes a repository with one container, set up for its mode.
 void make_udocker_container(const ContainerJob& job, const std::vector<std::string>& command,
                             const fs::path& rootfs, const fs::path& target) {
   if (job.gpus && !has_folder_for_driver(rootfs)) {
@@ -59,7 +59,7 @@ void make_udocker_container(const ContainerJob& job, const std::vector<std::stri
   fs::remove(archive);
   udocker({"setup", "--execmode=" + job.mode, "image"});
   if (!job.gpus) return;
-  udocker({"setup", "--nvidia", "image"});  // it also ends with 0 if it has found no driver
+  udocker({"setup", "--nvidia", "image"});  // exits with 0 even if it finds no driver
   for (const fs::path& root : roots_of_containers(target)) {
     if (has_cuda_library(root)) return;
   }
@@ -69,7 +69,7 @@ void make_udocker_container(const ContainerJob& job, const std::vector<std::stri
                   "profile to another runtime");
 }
 
-/// The file with the state of the container as make_udocker_container() made it.
+/// The file that records the container's initial state, as made by make_udocker_container().
 fs::path state_file(const fs::path& target) { return target / "as-it-was-made"; }
 
 /// The state of the one container in the repository.
@@ -78,8 +78,8 @@ std::string state_of_container(const fs::path& target) {
   return roots.empty() ? "" : tree_state(roots.front());
 }
 
-/// Programs can write to the container of an R mode, one after the other: each must find it as the
-/// first one did.
+/// In R modes, programs can write to the container, one after the other; each must find its
+/// original state.
 fs::path udocker_container(const ContainerJob& job, ImageStore& store, const StoredImage& image,
                            const std::vector<std::string>& command) {
   const std::string name = "udocker-" + job.mode + driver_part(job);

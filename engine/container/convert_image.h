@@ -8,7 +8,7 @@
 #include "engine/container/image_store.h"
 #include "engine/container/runtime.h"
 
-/// Images in the form that a runtime starts from.
+/// Images in the forms that runtimes start from.
 namespace dlflow {
 
 /// The image of `job` in the form that `runtime` starts from, made from the unpacked one once for

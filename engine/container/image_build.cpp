@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A script is for the image's bash, or its sh, and ends with its first command that fails.
+/// The image's bash, or else its sh, runs a script up to the first failing command.
 std::vector<std::vector<std::string>> commands_of(const Json& build) {
   const Json& run = build.at("run");
   if (run.is_array()) return {run.get<std::vector<std::string>>()};
@@ -43,7 +43,7 @@ ContainerJob job_of_build(const ContainerJob& job, const fs::path& directory) {
   return build;
 }
 
-/// A `dir:` image may change in its place: its present content counts.
+/// A `dir:` image may change in place, so its present content counts.
 std::string digest_of(const ContainerJob& job, const StoredImage& base) {
   if (!base.folder.empty()) return job.digest;
   return folder_digest(base.rootfs, [](const fs::path& file) { return sha256_file(file); });
@@ -62,7 +62,7 @@ StoredImage built_image(
     run_tool({"cp", "-a", base.rootfs.string() + "/.", rootfs});
     run_tool({"chmod", "-R", "u+w", rootfs});
     StoredImage copy = base;
-    copy.folder.clear();  // it is private, so no locks are needed
+    copy.folder.clear();  // not in the store, so no locks are needed
     copy.rootfs = rootfs;
     make_directories(directory);
     const int status = run(job_of_build(job, directory), copy);
@@ -71,7 +71,7 @@ StoredImage built_image(
                   "the `build:` of image '" + job.image + "' ends with " + std::to_string(status) +
                       "; its output is in the job's; correct it and start a new run");
     }
-    // The mount point of dlflow itself, in folders without other content.
+    // Removes the mount point of dlflow itself, and folders that are then empty.
     std::error_code rest;
     fs::path place = rootfs / this_program().relative_path();
     while (place != rootfs && fs::remove(place, rest)) place = place.parent_path();

@@ -11,14 +11,14 @@
 /// compiles software that must fit the cluster, such as its MPI.
 namespace dlflow {
 
-/// The identity of the image that `build` makes of the one with digest `base`. It is that of the
-/// recipe, since the result is unknown before it runs.
+/// The identity of the image that `build` makes from the one with digest `base`. It is derived from
+/// the recipe, since the result is unknown before the build.
 std::string built_digest(const std::string& base, const Json& build);
 
-/// The image of `job.build`, made of `base` unless the store has it. Of many callers at once one
-/// builds, in `directory` of the node, which a container sees. `run` executes a job in a writable
-/// root file system and returns the exit status. Throws Error{InvalidInput} if the command fails;
-/// then the store is as before.
+/// The image of `job.build`, built from `base` unless the store has it. Among concurrent callers
+/// one builds, in `directory` on the node, which a container can see. `run` executes a job in a
+/// writable root file system and returns the exit status. Throws Error{InvalidInput} if the command
+/// fails, leaving the store unchanged.
 StoredImage built_image(
     const ContainerJob& job, ImageStore& store, const StoredImage& base,
     const std::filesystem::path& directory,

@@ -28,7 +28,7 @@ Json parse(const std::string& text, const std::string& what) {
   return parse_json_or_throw(text, what, {.max_depth = 64, .max_bytes = kMaxTextBytes});
 }
 
-/// Runs `read` over JSON of foreign origin.
+/// Runs `read`, a reader of foreign JSON.
 template <typename Read>
 auto reading(const std::string& what, const Read& read) {
   try {
@@ -38,7 +38,7 @@ auto reading(const std::string& what, const Read& read) {
   }
 }
 
-/// An archive that holds an image: its files get numbers, so that no name reaches the disk.
+/// An archive that holds an image. Its files are numbered, so that no name in it reaches the disk.
 class PackedFiles : public ArchiveEntries {
  public:
   explicit PackedFiles(const fs::path& folder) : folder_(folder) {}
@@ -65,7 +65,7 @@ class PackedFiles : public ArchiveEntries {
     if (file_.is_open() && !file_.flush()) fail();
   }
 
-  /// Nothing if the archive has no such file.
+  /// Null if the archive has no such file.
   const fs::path* find(const std::string& name) const {
     const auto link = links_.find(normal(name));
     const auto file = files_.find(link == links_.end() ? normal(name) : link->second);
@@ -153,7 +153,7 @@ fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
   fs::rename(*index, layout / "index.json");
   const auto take_blob = [&](const std::string& digest) {
     const fs::path to = blob_path(layout, digest);
-    if (fs::exists(to)) return;  // a layer may be there twice
+    if (fs::exists(to)) return;  // a layer may occur twice
     fs::rename(files.at("blobs/sha256/" + to.filename().string(), archive), to);
   };
   const auto text_of = [](const fs::path& file) { return read_file(file, kMaxTextBytes); };
@@ -167,7 +167,7 @@ fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
   return layout;
 }
 
-/// The blob's path once its content is verified.
+/// The path of the blob, after verifying its content.
 fs::path checked_blob(const fs::path& layout, const std::string& digest) {
   fs::path path = blob_path(layout, digest);
   std::error_code ignored;

@@ -11,13 +11,13 @@
 namespace dlflow {
 
 struct ImageContents {
-  std::vector<std::filesystem::path> layers;       ///< from the lowest up; tars, perhaps gzipped
+  std::vector<std::filesystem::path> layers;       ///< bottom first; tars, perhaps gzipped
   std::map<std::string, std::string> environment;  ///< `ENV` of its Dockerfile
 };
 
-/// Reads an image from files. One in a single file is unpacked below `work`. Everything that has a
-/// digest is checked against it. Throws Error: Corrupt naming the damaged part, InvalidInput if it
-/// is no such image or none for this kind of machine.
+/// Reads an image from files. A single file is unpacked below `work`. Everything with a digest is
+/// verified. Throws Error: Corrupt naming the damaged part, InvalidInput if it is not such an image
+/// or not for this kind of machine.
 ImageContents image_contents(const ImageSource& source, const std::filesystem::path& work);
 
 /// The contents of an OCI layout (blobs/ and index.json) whose manifest, or list of
@@ -27,7 +27,7 @@ ImageContents oci_contents(const std::filesystem::path& layout, const std::strin
 /// The digest of the one manifest in an OCI layout that is for this kind of machine.
 std::string oci_manifest_digest(const std::filesystem::path& layout);
 
-/// Of an image index (a list of manifests): the digest of the one for this kind of machine.
+/// In an image index (a list of manifests): the digest of the manifest for this kind of machine.
 /// `what` is for messages.
 std::string manifest_for_this_machine(const std::string& index, const std::string& what);
 
@@ -37,10 +37,10 @@ bool is_image_index(const std::string& manifest);
 /// A part of an image.
 struct Blob {
   std::string digest;
-  uint64_t bytes = 0;  ///< as its manifest says
+  uint64_t bytes = 0;  ///< from the manifest
 };
 
-/// The parts in a manifest: configuration first, then the layers.
+/// The blobs of a manifest: the configuration first, then the layers.
 std::vector<Blob> blobs_of(const std::string& manifest);
 
 /// layout/blobs/sha256/HEX

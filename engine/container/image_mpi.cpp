@@ -17,7 +17,7 @@ int number_at(std::string_view text) {
   return number;
 }
 
-/// The MPI of a library's file: libmpi.so.40.30.4 is Open MPI 4.1, libmpi.so.12 the common
+/// The MPI of a library's file: libmpi.so.40.30.4 is Open MPI 4.1; libmpi.so.12 is the common
 /// interface of MPICH's relatives. Open MPI's second number grows by 10 with each series: 3.0, 3.1,
 /// 4.0, 4.1, 5.
 MpiName mpi_of_library(std::string_view file) {
@@ -57,7 +57,7 @@ std::set<MpiName> mpis_of_image(const fs::path& rootfs,
                                 const std::map<std::string, std::string>& environment) {
   std::set<fs::path> folders;
   for (const char* top : {"lib", "lib64", "usr/lib", "usr/lib64", "usr/local", "opt"}) {
-    const fs::path inside = resolve_in(rootfs, fs::path(top) / ".");  // a link may lead out of it
+    const fs::path inside = resolve_in(rootfs, fs::path(top) / ".");  // links may lead out of it
     folders.insert(inside);
     std::error_code none;
     for (const auto& entry : fs::directory_iterator(inside, none)) {

@@ -10,10 +10,10 @@ namespace dlflow {
 /// The parts of `images.NAME.from`.
 struct ImageSource {
   enum class Kind {
-    DockerArchive,  ///< docker-archive:FILE, what `docker save` and `podman save` write
-    Oci,            ///< oci:FOLDER, or a tar of one
+    DockerArchive,  ///< docker-archive:FILE, from `docker save` or `podman save`
+    Oci,            ///< oci:FOLDER, or a tar of such a folder
     Registry,       ///< docker://NAME
-    Folder,         ///< dir:FOLDER, a root file system that is used where it lies
+    Folder,         ///< dir:FOLDER, a root file system that is used in place
   };
   Kind kind = Kind::Folder;
   std::filesystem::path path;  ///< absolute; empty for a registry
@@ -23,14 +23,14 @@ struct ImageSource {
   bool operator==(const ImageSource&) const = default;
 };
 
-/// The parts of `from`, which has the form of the workflow; relative paths are relative to `base`.
+/// Parses `from`, in the form of the workflow; relative paths are relative to `base`.
 ImageSource image_source(const std::string& from, const std::filesystem::path& base);
 
-/// "sha256:…", the identity of an image: of an archive the hash of the file, of an OCI folder the
-/// digest of its manifest, of a root file system the hash of all names and contents.
-/// Throws Error: NotFound if there is no such file or folder, InvalidInput for a name in a registry
-/// without a digest, Corrupt if it is no image.
-/// \param sha256  of a file's content; may remember.
+/// "sha256:…", the identity of an image: the hash of an archive file, the digest of an OCI folder's
+/// manifest, or the hash of all names and contents of a root file system. Throws Error: NotFound if
+/// there is no such file or folder, InvalidInput for a registry name without a digest, Corrupt if
+/// it is not an image.
+/// \param sha256  hashes a file's content; may use remembered hashes.
 std::string image_digest(const ImageSource& source,
                          const std::function<std::string(const std::filesystem::path&)>& sha256);
 

@@ -48,8 +48,7 @@ std::string name_of(const ImageSource& source) {
 
 constexpr const char* kRemoved = "removed.";
 
-/// The contents of an image on this machine, whose digest must be `digest` before and after
-/// reading.
+/// The contents of an image on this machine. Its digest must be `digest` before and after reading.
 ImageContents checked_contents(const ImageSource& source, const std::string& digest,
                                const fs::path& work) {
   const bool is_file = fs::is_regular_file(source.path);
@@ -60,7 +59,7 @@ ImageContents checked_contents(const ImageSource& source, const std::string& dig
     throw Error(Errc::InvalidInput, name_of(source) + " is " + now + " now, and should be " +
                                         digest + "; restore it, or start a new run");
   }
-  if (!is_file) return oci_contents(source.path, digest);  // hashes identify all parts
+  if (!is_file) return oci_contents(source.path, digest);  // all parts are verified by hash
   ImageContents contents = image_contents(source, work);
   if (identity_of(source.path) != before) {
     throw Error(Errc::InvalidInput,
@@ -69,7 +68,7 @@ ImageContents checked_contents(const ImageSource& source, const std::string& dig
   return contents;
 }
 
-/// A folder for an image that is being made, removed afterwards. Its lock shows that its owner
+/// A folder for an image under construction, removed afterwards. Its lock shows that its owner
 /// lives.
 class WorkFolder {
  public:
@@ -78,7 +77,7 @@ class WorkFolder {
         lease_(path_.string() + ".lease") {
     make_directories(all);
     lock_ = FileLock::acquire(lease_,
-                              "unpacks an image");  // first, since a sweep leaves locked folders
+                              "unpacks an image");  // first, since a sweep spares locked folders
     make_directories(path_);
   }
   ~WorkFolder() { remove(path_); }
@@ -119,10 +118,10 @@ bool is_zstd(const fs::path& path) {
   return open_file(path)->read(magic) == 4 && std::string_view(magic, 4) == "\x28\xb5\x2f\xfd";
 }
 
-/// The limit of unpacked data of all layers together.
+/// The limit for the unpacked data of all layers together.
 struct Budget {
   ByteBudget bytes;
-  uint64_t entries = 0;  ///< left
+  uint64_t entries = 0;  ///< remaining
 };
 
 /// The number of entries to expect from the size of the image.
@@ -217,7 +216,7 @@ StoredImage ImageStore::unpack(const ImageSource& source, const std::string& dig
   return publish(std::move(image));
 }
 
-/// Gives `image`, in a work folder, its name.
+/// Moves `image` from its work folder to its final name.
 StoredImage ImageStore::publish(StoredImage image) {
   const TreeHash tree =
       hash_tree(image.rootfs, [](const fs::path& file) { return sha256_file(file); });
@@ -225,7 +224,7 @@ StoredImage ImageStore::publish(StoredImage image) {
   image.tree_sha256 = tree.sha256;
   make_read_only(image.rootfs);
   write_file_atomic(image.folder / "image.json", Json(image).dump(2) + "\n", Durability::Synced);
-  // On a file system without locks, another process may have been faster with the same result.
+  // Without locks, another process may have published the same image first.
   const fs::path target = folder(image.digest);
   if (::rename(image.folder.c_str(), target.c_str()) != 0 && errno != ENOTEMPTY &&
       errno != EEXIST) {
@@ -239,7 +238,7 @@ StoredImage ImageStore::derive(const StoredImage& base, const std::string& diges
                                const std::function<void(const fs::path&)>& change) {
   if (auto image = find(digest)) return *image;
   const FileLock making = lock(digest, "builds image '" + name + "'");
-  if (auto image = find(digest)) return *image;  // meanwhile
+  if (auto image = find(digest)) return *image;  // built meanwhile
   std::fprintf(messages_, "building image '%s'\n", name.c_str());
   std::fflush(messages_);
   WorkFolder::sweep(root_ / "work");
@@ -261,7 +260,7 @@ StoredImage ImageStore::derive(const StoredImage& base, const std::string& diges
 StoredImage ImageStore::provide(const ImageSource& source, const std::string& digest) {
   if (auto image = find(digest)) return *image;
   const FileLock making = lock(digest, "unpacks " + name_of(source));
-  if (auto image = find(digest)) return *image;  // meanwhile
+  if (auto image = find(digest)) return *image;  // unpacked meanwhile
   std::fprintf(messages_, "unpacking %s\n", name_of(source).c_str());
   std::fflush(messages_);
   StoredImage image = unpack(source, digest);
@@ -310,8 +309,8 @@ std::vector<StoredImage> ImageStore::list() const {
 bool ImageStore::remove(const StoredImage& image) {
   const FileLock removing = lock(image.digest, "removes " + image.from);
   const auto unused = FileLock::try_acquire(use_lock(image.digest), "removes it");
-  if (!unused || !unused->exclusive()) return false;  // no locks there: it may be in use
-  // First removes its name, so that a kill leaves no partial image.
+  if (!unused || !unused->exclusive()) return false;  // without locks, it may be in use
+  // Renames it first, so that a kill leaves no partial image under its name.
   make_directories(root_ / "work");
   const fs::path gone = root_ / "work" / (kRemoved + digest_hex(image.digest));
   remove_tree(gone);

@@ -73,7 +73,7 @@ class Layer : public ArchiveEntries {
     keep(path);
   }
 
-  void add_special_file(const std::string&) override {}  // runtimes bring devices of their own
+  void add_special_file(const std::string&) override {}  // runtimes provide devices
 
   void end_file() {
     if (!file_) return;
@@ -82,7 +82,7 @@ class Layer : public ArchiveEntries {
   }
 
  private:
-  /// The path of `name`, whose parent folders are made.
+  /// The path of `name`, after creating its parent folders.
   fs::path place(const std::string& name) {
     fs::path path = resolve_in(root_, name);
     const fs::path above = path.parent_path();
@@ -94,12 +94,12 @@ class Layer : public ArchiveEntries {
     return path;
   }
 
-  /// Notes that `path` and the folders above it belong to this layer.
+  /// Records that `path` and the folders above it belong to this layer.
   void keep(fs::path path) {
     while (path != root_ && made_.insert(path).second) path = path.parent_path();
   }
 
-  /// As place(); removes anything that was there.
+  /// As place(); also removes an existing entry.
   fs::path new_place(const std::string& name) {
     fs::path path = place(name);
     if (path == root_) throw Error(Errc::Corrupt, "a layer replaces the root of the image");
@@ -118,7 +118,7 @@ class Layer : public ArchiveEntries {
     remove_tree(folder / name);
   }
 
-  /// Removes the content that lower layers have in `folder`, but not that of this layer.
+  /// Removes the content of lower layers in `folder`, but not that of this layer.
   void hide(const fs::path& folder) {
     std::vector<fs::path> entries;
     for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
@@ -133,7 +133,7 @@ class Layer : public ArchiveEntries {
 
   fs::path root_;
   std::set<fs::path> made_;  // by this layer
-  FileDescriptor file_;      // being written, if any
+  FileDescriptor file_;      // the file being written, if any
   fs::path path_;
   mode_t mode_ = 0;
 };

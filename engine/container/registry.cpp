@@ -27,12 +27,12 @@ constexpr const char* kManifests =
     "application/vnd.docker.distribution.manifest.list.v2+json, "
     "application/vnd.docker.distribution.manifest.v2+json";
 
-/// The maximum size of a manifest, as in registries; a token has a few hundred bytes.
+/// The maximum size of a manifest, as in registries; a token takes a few hundred bytes.
 constexpr uint64_t kMaxManifestBytes = uint64_t{4} << 20;
 
 struct Answer {
   int status = 0;
-  std::string challenge;  ///< of WWW-Authenticate
+  std::string challenge;  ///< from WWW-Authenticate
 };
 
 /// "h:80" of "http://h:80/x".
@@ -46,8 +46,8 @@ class Registry {
   Registry(const std::string& name, const fs::path& scratch)
       : name_(registry_name(name)), shown_("docker://" + name), scratch_(scratch) {}
 
-  /// Writes the body at `path` of the repository ("manifests/latest") to `file`, unless it has more
-  /// than `max_bytes`.
+  /// Writes the response for `path` of the repository ("manifests/latest") to `file`, unless it has
+  /// more than `max_bytes`.
   void get(const std::string& path, const fs::path& file, uint64_t max_bytes) {
     const std::string url = name_.server + "/v2/" + name_.repository + "/" + path;
     Answer answer = request(url, file, max_bytes, authorization_);
@@ -73,7 +73,7 @@ class Registry {
   const RegistryName& name() const { return name_; }
 
  private:
-  /// \param authorization  "Bearer …", "Basic …" or empty; it goes to the host of `url` alone
+  /// \param authorization  "Bearer …", "Basic …" or empty; sent only to the host of `url`
   Answer request(const std::string& url, const fs::path& file, uint64_t max_bytes,
                  const std::string& authorization) const {
     const fs::path headers = scratch_ / "headers";
@@ -90,7 +90,7 @@ class Registry {
     Command command;
     command.argv = std::move(call.argv);
     command.environment = current_environment();
-    // Headers are written to a file, too, and a server may send any number of them.
+    // The limit covers the file of headers, too, since a server may send any number of them.
     command.max_file_bytes = std::max(max_bytes, kMaxManifestBytes);
     const Output output =
         run(command, OutputOptions{.input = call.settings, .collect_errors = true});
@@ -103,7 +103,7 @@ class Registry {
             challenge_in(fs::exists(headers) ? read_file(headers, kMaxManifestBytes) : "")};
   }
 
-  /// A token from the registry, for the user's login if there is one, or the login itself.
+  /// A token from the registry, requested with the user's login if any, or the login itself.
   std::string authorization_for(const std::string& challenge) const {
     const std::string basic = login_.empty() ? "" : "Basic " + login_;
     if (asks_for_password(challenge)) return basic;
@@ -120,7 +120,7 @@ class Registry {
     return token.empty() ? "" : "Bearer " + token;
   }
 
-  /// request() allows for headers, so a small part may still be too large.
+  /// request() leaves room for headers, so a small part may still be too large.
   void check_size(const std::string& url, const fs::path& file, uint64_t max_bytes) const {
     std::error_code none;
     if (fs::exists(file, none) && fs::file_size(file) > max_bytes) throw_too_much(url, max_bytes);
@@ -143,7 +143,7 @@ void check_content(const fs::path& file, const std::string& digest) {
   throw Error(Errc::Corrupt, "what the registry sent is not " + digest + "; try again");
 }
 
-/// A manifest may be wrong: its parts must fit before the first of them is transferred.
+/// Checks that all parts fit before the first transfer; the sizes in a manifest may be wrong.
 void check_room(const std::vector<Blob>& blobs, const std::string& name, const fs::path& layout,
                 uint64_t budget_bytes) {
   uint64_t bytes = 0;
@@ -174,7 +174,7 @@ RegistryName registry_name(const std::string& name) {
   const bool has_host =
       slash != name.npos && (host.find_first_of(".:") != host.npos || host == "localhost");
   if (has_host) {
-    // As in docker: a registry on this machine uses plain HTTP.
+    // As docker does, uses plain HTTP for a registry on this machine.
     result.server = (is_loopback(host) ? "http://" : "https://") +
                     (host == "docker.io" ? "registry-1.docker.io" : host);
     result.repository = name.substr(slash + 1);

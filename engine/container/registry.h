@@ -10,15 +10,15 @@ namespace dlflow {
 
 /// Downloads the image `name` ("python:3.12", "ghcr.io/owner/name:tag") with this digest into an
 /// OCI layout. Throws Error: NotFound if the registry has no such image, Unavailable if it cannot
-/// be reached, InvalidInput before the first part if all parts together exceed `budget_bytes` (0:
-/// no limit) or the room on the disk.
+/// be reached, InvalidInput before the first transfer if all parts together exceed `budget_bytes`
+/// (0: no limit) or the free disk space.
 void fetch_image(const std::string& name, const std::string& digest,
                  const std::filesystem::path& layout, uint64_t budget_bytes);
 
-/// The digest of `name` at present, for this kind of machine. Throws as fetch_image.
+/// The current digest of `name` for this kind of machine. Throws as fetch_image.
 std::string registry_digest(const std::string& name);
 
-/// "python:3.12" is "https://registry-1.docker.io", "library/python", "3.12".
+/// The parts of a name: "python:3.12" is "https://registry-1.docker.io", "library/python", "3.12".
 struct RegistryName {
   std::string server;
   std::string repository;

@@ -33,7 +33,7 @@ std::vector<fs::path> login_files() {
   return files;
 }
 
-/// The names of a registry in such a file, in the forms of all tools that write it.
+/// All names that tools may give a registry in such a file.
 std::vector<std::string> names_of(const std::string& server) {
   const std::string host = server.substr(server.find("://") + 3);
   std::vector<std::string> names = {host, "https://" + host, "https://" + host + "/v2/"};
@@ -43,7 +43,7 @@ std::vector<std::string> names_of(const std::string& server) {
   return names;
 }
 
-/// Refuses text that would be more than one value in curl's settings.
+/// Refuses other text, which could be more than one value in curl's settings.
 bool is_base64(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '+' || c == '/' || c == '=';
@@ -58,7 +58,7 @@ void require_own_file(const fs::path& file) {
                                       "read it; chmod 600 it");
 }
 
-/// key="value" of `Bearer realm="…",service="…"`.
+/// The value of `key` in `Bearer realm="…",service="…"`.
 std::string parameter(const std::string& challenge, const std::string& key) {
   const size_t begin = challenge.find(key + "=\"");
   if (begin == challenge.npos) return "";
@@ -66,7 +66,7 @@ std::string parameter(const std::string& challenge, const std::string& key) {
   return challenge.substr(value, challenge.find('"', value) - value);
 }
 
-/// RFC 6750, b64token: no character that ends a line or a quoted text of curl's settings.
+/// RFC 6750, b64token: no character that ends a line or a quoted text in curl's settings.
 bool is_token(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char c) {
     return std::isalnum(c) != 0 ||

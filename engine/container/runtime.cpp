@@ -7,7 +7,7 @@
 namespace dlflow {
 namespace {
 
-/// The name of the one container in the repository that convert_image.h makes.
+/// The name of the only container in the repository that convert_image.h makes.
 constexpr const char* kContainer = "image";
 
 ImageForm root_folder(const std::string&, bool) { return ImageForm::RootFolder; }
@@ -20,7 +20,7 @@ ImageForm udocker_form(const std::string& mode, bool gpus) {
   return as_it_is ? ImageForm::RootFolder : ImageForm::UdockerContainer;
 }
 
-/// `call` with the site's arguments, the words for the image, and the program that runs inside.
+/// Completes `call` with the site's arguments, the image, and the program that runs inside.
 Invocation complete(Invocation call, const Container& container,
                     const std::vector<std::string>& image) {
   for (const auto* words : {&container.arguments, &image, &container.program}) {
@@ -105,8 +105,8 @@ void append(std::vector<std::string>& argv, const std::vector<std::string>& word
 
 bool udocker_runs_alone(const std::string& mode) { return mode.starts_with('R'); }
 
-/// apptainer, and singularity before it had that name, on a root folder ("sandbox"): that needs
-/// neither FUSE nor a set-user-id helper.
+/// apptainer, formerly singularity, on a root folder ("sandbox"), which needs neither FUSE nor a
+/// set-user-id helper.
 Invocation invoke_apptainer(const Container& container) {
   Invocation call{container.command, {}};
   append(call.argv, {"--silent", "exec", "--cleanenv", "--no-home"});
@@ -117,11 +117,10 @@ Invocation invoke_apptainer(const Container& container) {
   return complete(call, container, {container.image});
 }
 
-/// Rootless podman straight on the root file system: its own store of images would copy it, and is
-/// not made for network file systems. What it keeps about containers is for this one alone, so that
-/// nothing is left of one that was killed: podman 5 starts no other container where the process
-/// that it leaves behind for all of them is gone. The caller's user id needs entries in
-/// /etc/subuid.
+/// Rootless podman directly on the root file system: its own image store would copy it, and is not
+/// suited to network file systems. Each container has its own podman state, so that a killed one
+/// leaves nothing behind: otherwise podman 5 would start no further container once the process that
+/// it keeps for all of them is gone. The caller's user id needs entries in /etc/subuid.
 Invocation invoke_podman(const Container& container) {
   Invocation call{container.command, {"XDG_RUNTIME_DIR=" + container.scratch.string()}};
   append(call.argv, {"--root=" + (container.scratch / "root").string(),
@@ -129,7 +128,7 @@ Invocation invoke_podman(const Container& container) {
                      "--tmpdir=" + (container.scratch / "tmp").string(), "--storage-driver=vfs"});
   append(call.argv, {"run", "--rm"});
   if (!container.building) append(call.argv, {"--read-only"});
-  const bool rootless = container.uid != 0;  // podman refuses the option to root, who needs none
+  const bool rootless = container.uid != 0;  // root does not need it, and podman refuses it
   if (rootless && !container.building) append(call.argv, {"--userns=keep-id"});
   append(call.argv,
          {"--network=host", "--pid=host", "--security-opt=label=disable", "--log-driver=none"});
@@ -139,8 +138,8 @@ Invocation invoke_podman(const Container& container) {
   return complete(call, container, {"--rootfs", container.image});
 }
 
-/// ch-run mounts the image read-only, and the host's /dev, /proc, /sys, hosts and resolv.conf. Its
-/// binds cannot be read-only. It refuses to start without $USER.
+/// ch-run mounts the image read-only, with the host's /dev, /proc, /sys, hosts and resolv.conf. Its
+/// binds cannot be read-only. It does not start without $USER.
 Invocation invoke_charliecloud(const Container& container) {
   Invocation call{container.command, {"USER=" + container.user}};
   append(call.argv, {"--unset-env=*"});
@@ -164,7 +163,7 @@ Invocation invoke_udocker(const Container& container) {
   } else if (!udocker_runs_alone(container.mode)) {
     append(call.argv, {"--user=" + container.user, "--hostauth"});
   }
-  append(call.argv, {"--volume=/etc/hosts:/etc/hosts"});  // names of nodes
+  append(call.argv, {"--volume=/etc/hosts:/etc/hosts"});  // for names of nodes
   for (const Bind& bind : container.binds) {
     append(call.argv, {"--volume=" + bind.source.string() + ":" + bind.target.string()});
   }
@@ -172,7 +171,7 @@ Invocation invoke_udocker(const Container& container) {
   append(call.argv, container.arguments);
   if (udocker_form(container.mode, container.gpus) == ImageForm::RootFolder) {
     call.environment.push_back("UDOCKER_DEFAULT_EXECUTION_MODE=" + container.mode);
-    append(call.argv, {"--location=" + container.image.string()});  // instead of the named one
+    append(call.argv, {"--location=" + container.image.string()});  // replaces the named container
   } else {
     call.environment.push_back("UDOCKER_DIR=" + container.image.string());
   }
@@ -181,8 +180,8 @@ Invocation invoke_udocker(const Container& container) {
   return call;
 }
 
-/// bwrap has no images: it uses a root file system, with further mounts over it. The host's /dev
-/// brings shared memory and the devices of GPUs and interconnects, not the drivers' libraries.
+/// bwrap has no images: it uses a root file system with further mounts over it. The host's /dev
+/// provides shared memory and the devices of GPUs and interconnects, not the drivers' libraries.
 Invocation invoke_bubblewrap(const Container& container) {
   Invocation call{container.command, {}};
   const bool building = container.building;
@@ -195,7 +194,7 @@ Invocation invoke_bubblewrap(const Container& container) {
   for (const char* file : {"/etc/hosts", "/etc/resolv.conf"}) {
     append(call.argv, {"--ro-bind-try", file, file});
   }
-  for (const char* file : {"/etc/passwd", "/etc/group"}) {  // packages add to them
+  for (const char* file : {"/etc/passwd", "/etc/group"}) {  // in a build, packages add entries
     if (!building) append(call.argv, {"--ro-bind-try", file, file});
   }
   for (const Bind& bind : container.binds) {
@@ -205,8 +204,8 @@ Invocation invoke_bubblewrap(const Container& container) {
   return complete(call, container, {"--"});
 }
 
-/// pyxis gives srun the flags that begin with --container; enroot unpacks the file on each node and
-/// brings the GPUs' libraries itself. `command` is srun with the launcher's arguments.
+/// pyxis adds flags that begin with --container to srun; enroot unpacks the file on each node and
+/// provides the GPUs' libraries itself. `command` is srun with the launcher's arguments.
 Invocation invoke_pyxis(const Container& container) {
   std::vector<std::string> mounts;
   for (const Bind& bind : container.binds) mounts.push_back(bind_text(bind));
@@ -219,7 +218,7 @@ Invocation invoke_pyxis(const Container& container) {
   return complete(call, container, {});
 }
 
-/// The docker daemon runs as root, the container as the caller.
+/// The docker daemon runs as root, but the container as the caller.
 Invocation invoke_docker(const Container& container) {
   Invocation call{container.command, {}};
   append(call.argv, {"run", "--rm", "--read-only", "--pull=never", "--network=host", "--pid=host",

@@ -20,19 +20,19 @@ struct Bind {
   bool operator==(const Bind&) const = default;
 };
 
-/// "/data", "/site/data:/data", each perhaps with ":ro" behind it.
+/// Parses "/data" or "/site/data:/data", optionally followed by ":ro".
 Bind parse_bind(const std::string& text);
 
 /// The form of an image that a runtime starts from.
 enum class ImageForm {
   RootFolder,        ///< the unpacked root file system itself
-  UdockerContainer,  ///< a container in a udocker repository of its own
-  Squashfs,          ///< one file
+  UdockerContainer,  ///< a container in a separate udocker repository
+  Squashfs,          ///< a single file
   DaemonImage,       ///< known to the docker daemon of the node by its digest
 };
 
-/// One container to run. The runtime gets nothing of the environment inside: container-exec makes
-/// that, in the same way under all of them.
+/// One container to run. The runtime does not get the environment for the program inside:
+/// container-exec sets it, in the same way under all runtimes.
 struct Container {
   std::vector<std::string> command;  ///< the runtime's program, with options of the site
   std::string mode;                  ///< udocker: P1, P2, R1, R2, R3
@@ -40,13 +40,13 @@ struct Container {
   std::vector<Bind> binds;
   std::filesystem::path scratch;    ///< a folder on the node for the files of the runtime
   std::filesystem::path directory;  ///< working directory inside
-  /// The image is writable, for a user who looks like root inside: RootFolder only.
+  /// Makes the image writable, for a user who looks like root inside; only for RootFolder.
   bool building = false;
-  bool gpus = false;                   ///< whether the caller's GPUs are visible inside
-  uid_t uid = 0;                       ///< the caller, as whom it runs
-  gid_t gid = 0;                       ///
+  bool gpus = false;  ///< whether the caller's GPUs are visible inside
+  uid_t uid = 0;      ///< the caller's ids, under which it runs
+  gid_t gid = 0;
   std::string user;                    ///< the caller's name
-  std::vector<std::string> arguments;  ///< further ones of the site, for the start of a container
+  std::vector<std::string> arguments;  ///< the site's further arguments for starting a container
   std::vector<std::string> program;    ///< the program inside, and its arguments
 };
 
@@ -56,29 +56,29 @@ struct Invocation {
 };
 
 struct ContainerRuntime {
-  std::string_view name;     ///< in profiles
-  std::string_view program;  ///< looked for in PATH
-  std::string_view package;  ///< source of the program
+  std::string_view name;     ///< as in profiles
+  std::string_view program;  ///< searched in PATH
+  std::string_view package;  ///< provides the program
   ImageForm (*form)(const std::string& mode, bool gpus);
   Invocation (*invoke)(const Container& container);
-  /// The runtime starts all ranks itself: its arguments belong to srun.
+  /// Whether the runtime starts all ranks itself; its arguments are then for srun.
   bool starts_ranks = false;
-  /// The folder of the driver's GPU libraries, if programs must be told; empty: they are found.
+  /// The folder of the driver's GPU libraries if programs need its path; empty: they find it.
   std::string_view gpu_libraries = {};
-  /// The program in PATH that shows that a cluster has the runtime; empty: `program`.
+  /// The program in PATH that indicates the runtime on a cluster; empty: `program`.
   std::string_view shown_by = {};
 
   std::string_view sign() const { return shown_by.empty() ? program : shown_by; }
 };
 
-/// All of them, in the order in which `dlflow profile detect` prefers them.
+/// All runtimes, in the order of preference of `dlflow profile detect`.
 std::span<const ContainerRuntime> runtimes();
 
-/// Nothing if there is no such runtime.
+/// Returns null if there is no such runtime.
 const ContainerRuntime* find_runtime(std::string_view name);
 
-/// In R modes udocker records inside the container what runs in it: one program runs at a time, as
-/// root, which is the caller outside.
+/// Whether udocker records the running program inside the container, as in R modes: one program
+/// runs at a time, as root inside and as the caller outside.
 bool udocker_runs_alone(const std::string& mode);
 
 Invocation invoke_apptainer(const Container& container);

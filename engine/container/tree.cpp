@@ -25,10 +25,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostLinks = 40;  // as in the kernel
+constexpr int kMostLinks = 40;  // the kernel's limit
 
-/// A folder that dlflow made to mount on is marked by the sticky bit, which has no other effect
-/// where only the owner may write.
+/// dlflow marks a folder that it made as a mount point with the sticky bit, which has no other
+/// effect if only the owner may write.
 constexpr mode_t kMountPointMode = 01755;
 
 bool is_mount_point(const fs::file_status& status) {
@@ -50,7 +50,7 @@ bool is_file_or_link(const fs::file_status& status) {
 
 bool is_anything(const fs::file_status&) { return true; }
 
-/// The entries below `root` in the order of names.
+/// The entries below `root`, sorted by name.
 std::vector<Entry> entries_of(const fs::path& root, IsMeant is_meant = is_file_or_link) {
   std::vector<Entry> entries;
   std::error_code error;
@@ -130,14 +130,14 @@ constexpr std::array kMountedFiles = {"/etc/hosts",  "/etc/resolv.conf", "/etc/h
 constexpr const char* kMtab = "/etc/mtab";
 constexpr const char* kMounts = "/proc/mounts";
 
-/// Whether programs cannot see what is there: add_mount_points() may have made it, or something is
-/// mounted above it.
+/// Whether programs cannot see the entry: add_mount_points() may have made it, or something is
+/// mounted over it.
 bool is_covered(const fs::path& root, const Entry& entry) {
   const std::string name = "/" + entry.name;
   if (fs::is_symlink(entry.status)) {
     return name == kMtab && fs::read_symlink(root / entry.name) == kMounts;
   }
-  if (!fs::is_regular_file(entry.status)) {  // folders; nodes of /dev, as debootstrap makes them
+  if (!fs::is_regular_file(entry.status)) {  // a folder, or a node of /dev from debootstrap
     return std::ranges::any_of(kMountedFolders,
                                [&](const char* folder) { return is_below(name, folder); });
   }
@@ -145,7 +145,7 @@ bool is_covered(const fs::path& root, const Entry& entry) {
          std::ranges::find(kMountedFiles, name) != kMountedFiles.end();
 }
 
-/// All entries except folders that are not empty, or that dlflow made to mount on.
+/// All entries except folders that are not empty, or that dlflow made as mount points.
 std::vector<Entry> without_needless_folders(std::vector<Entry> entries) {
   std::set<fs::path> holding;
   const auto hold = [&](const fs::path& name) {
@@ -300,7 +300,7 @@ void make_mount_point(const fs::path& root, const fs::path& target, MountPoint w
     for (auto part = name.begin(); part != name.end(); ++part) {
       if (part->empty()) continue;
       so_far /= *part;
-      const fs::path path = resolve_in(root, so_far / ".");  // its own link is followed too
+      const fs::path path = resolve_in(root, so_far / ".");  // follows a link at the end, too
       std::error_code error;
       if (fs::exists(path, error)) continue;
       const bool is_last = std::next(part) == name.end();

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr std::array kFoldersForDriver = {"usr/lib/x86_64-linux-gnu", "usr/lib64"};
 
-/// udocker tells proot to pretend to be the kernel that it runs on; Debian's proot 5.1 then starts
-/// no program that needs glibc 2.34 or newer. So a script removes that option.
+/// udocker makes proot report the present kernel's version; with that, Debian's proot 5.1 starts no
+/// program that needs glibc 2.34 or newer. So a script removes that option.
 fs::path write_proot_wrapper(const fs::path& folder, const fs::path& proot) {
   fs::path script = folder / "proot";
   write_file_atomic(script,
@@ -36,16 +36,16 @@ fs::path write_proot_wrapper(const fs::path& folder, const fs::path& proot) {
   return script;
 }
 
-/// Whether /proc/PID/fd/N can be opened again, which a socket cannot.
+/// Whether /proc/PID/fd/N can be opened; a socket cannot.
 bool can_be_opened(int descriptor) {
   struct stat info {};
   if (::fstat(descriptor, &info) != 0) return false;
   return S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode);
 }
 
-/// udocker 1.3 copies the output of runc, a byte at a time, and loses the rest once runc has ended.
-/// So a script redirects runc's output to that of this process. It keeps udocker's pipe open as
-/// descriptor 3, since udocker ends a runc that has closed it.
+/// udocker 1.3 copies runc's output byte by byte, and loses the rest when runc ends. So a script
+/// redirects runc's output to that of this process. It keeps udocker's pipe open as descriptor 3,
+/// since udocker ends a runc that closes it.
 fs::path write_runc_wrapper(const fs::path& folder, const fs::path& runc) {
   fs::path script = folder / "runc";
   const std::string outputs = "/proc/" + std::to_string(::getpid()) + "/fd/";
@@ -55,8 +55,8 @@ fs::path write_runc_wrapper(const fs::path& folder, const fs::path& runc) {
   return script;
 }
 
-/// `udocker install` puts proot and runc below the user's UDOCKER_DIR. If a container has another
-/// one, udocker needs their folder in a variable.
+/// `udocker install` puts proot and runc below the user's UDOCKER_DIR. For a container with another
+/// UDOCKER_DIR, udocker needs their folder in a variable.
 std::vector<std::string> installed_engine() {
   if (!environment_variable("UDOCKER_BIN").empty()) return {};
   const std::string own = environment_variable("UDOCKER_DIR");

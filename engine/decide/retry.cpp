@@ -5,7 +5,7 @@
 namespace dlflow {
 namespace {
 
-/// 128 + SIGKILL, which only the kernel sends without a message, when memory runs out.
+/// 128 + SIGKILL: without another explanation, the kernel sent it because memory ran out.
 constexpr int kKilled = 137;
 
 bool is_cause(RetryCause cause, const JobEvent& ended) {

@@ -6,11 +6,11 @@
 #include "engine/model/workflow.h"
 #include "engine/plan/job.h"
 
-/// The rules for trying a job again.
+/// The rules for retrying a job.
 namespace dlflow {
 
-/// Whether a job that ended with `ended` gets another attempt. `tries` is the number of its
-/// attempts, the one that ended included. Cancelled jobs never do.
+/// Whether a job that ended with `ended` gets another attempt. `tries` counts its attempts, the
+/// ended one included. Cancelled jobs never get one.
 bool should_retry(const Retry& retry, const JobEvent& ended, int tries);
 
 /// Whether the job ran out of memory, and `retry` lists that: the next try gets more.

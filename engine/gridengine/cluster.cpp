@@ -30,7 +30,7 @@ uint64_t memory_size(std::string_view text) {
              : uint64_t(value * double(uint64_t{1} << (10 * (power + 1))));
 }
 
-/// "24:00:00", "86400", "8:0:0,[node7=4:0:0]"; nothing of "INFINITY".
+/// "24:00:00", "86400", "8:0:0,[node7=4:0:0]"; nothing for "INFINITY".
 std::optional<seconds> walltime(std::string_view text) {
   int64_t total = 0;
   for (const std::string& part : split(text.substr(0, text.find(',')), ':')) {
@@ -55,7 +55,7 @@ PartitionInfo& queue(ClusterLimits& limits, std::string_view name) {
   return limits.partitions.back();
 }
 
-/// Key and value of "max_aj_tasks           75000".
+/// Calls `take` with key and value of lines like "max_aj_tasks           75000".
 template <typename Take>
 void for_each_setting(std::string_view text, const Take& take) {
   for (const std::string& line : split(text, '\n')) {

@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The number that `text` begins with: 59 of "59s", 25 of "25  : rescheduling"; 0 of none.
+/// The number at the beginning of `text`: 59 of "59s", 25 of "25  : rescheduling"; otherwise 0.
 double leading_number(std::string_view text) {
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
@@ -64,7 +64,7 @@ std::string task_id(std::string_view job, uint64_t task) {
   return std::string(job) + "_" + std::to_string(task - 1);
 }
 
-/// The ids in "2,3" or "1-9:2" of job 812; 812 itself if there are no tasks.
+/// The ids of tasks "2,3" or "1-9:2" of job 812; 812 itself if there are no tasks.
 std::vector<std::string> ids_of(const std::string& job, std::string_view tasks, size_t at_most) {
   if (tasks.empty()) return {job};
   std::vector<std::string> ids;
@@ -88,7 +88,7 @@ std::vector<std::string> ids_of(const std::string& job, std::string_view tasks, 
 
 using Fields = std::map<std::string, std::string, std::less<>>;
 
-/// "25  : rescheduling" and exit status 99 -> how it ended. See accounting(5), sge_status(5).
+/// Sets the end from "25  : rescheduling" and exit status 99. See accounting(5), sge_status(5).
 void take_end(BatchJob& job, std::string_view failed, int exit) {
   const int code = leading_int(failed);
   const size_t colon = failed.find(':');
@@ -104,7 +104,7 @@ void take_end(BatchJob& job, std::string_view failed, int exit) {
       job.state = BatchState::Requeued;
       return;
     case 19:  // no exit status was written
-    case 21:  // its node does not know it any more
+    case 21:  // unknown to its node
       job.state = BatchState::NodeFail;
       return;
     case 37:
@@ -147,7 +147,7 @@ std::vector<XmlTag> read_tags(std::string_view xml) {
     if (close == xml.npos) break;
     const std::string_view words = xml.substr(open + 1, close - open - 1);
     const size_t next = xml.find('<', close);
-    if (next == xml.npos && !words.starts_with('/')) break;  // cut off: the text may be a part
+    if (next == xml.npos && !words.starts_with('/')) break;  // truncated: incomplete text
     tags.push_back({words.substr(0, words.find_first_of(" \t\n")), words,
                     without_entities(trim(xml.substr(close + 1, next - close - 1)))});
   }
@@ -268,7 +268,7 @@ SubmitAnswer qsub_answer(const Output& output, milliseconds time_limit) {
                        kTooMany, time_limit);
 }
 
-/// Both print what went well and what did not to standard output.
+/// Both tools print successes and failures to standard output.
 JobAnswer qdel_answer(const Output& output) {
   constexpr std::array<std::string_view, 1> kGone = {"does not exist"};
   constexpr std::array<std::string_view, 2> kRefused = {"not permitted", "must be manager"};

@@ -27,7 +27,7 @@ void add_array(Words& argv, const Batch& batch, const Profile& profile) {
   if (batch.tasks.empty()) return;
   const uint32_t first = batch.tasks.front();
   const uint32_t last = batch.tasks.back();
-  DLFLOW_CHECK(last - first + 1 == batch.tasks.size());  // ArrayRules::gaps
+  DLFLOW_CHECK(last - first + 1 == batch.tasks.size());  // see ArrayRules::gaps
   add(argv, "-t", std::to_string(first + 1) + "-" + std::to_string(last + 1));
   const int throttle = array_throttle(batch, profile);
   if (throttle > 0) add(argv, "-tc", std::to_string(throttle));
@@ -44,7 +44,7 @@ void add_dependencies(Words& argv, const Batch& batch) {
   add(argv, "-hold_jid_ad", hold_list(paired));
 }
 
-/// A slot is a core; memory is asked for per slot.
+/// A slot is a core; memory is requested per slot.
 void add_size(Words& argv, const Batch& batch, const GridEngineOptions& options) {
   const Resources& resources = batch.resources;
   const int slots = resources.ranks * resources.cpus_per_rank;
@@ -79,7 +79,7 @@ void add_size(Words& argv, const Batch& batch, const GridEngineOptions& options)
   }
 }
 
-/// Licences are consumables there, as memory is.
+/// Licences are consumable resources, like memory.
 void add_licences(Words& argv, const Batch& batch) {
   for (const auto& [name, count] : batch.resources.licences) {
     add(argv, "-l", name + "=" + std::to_string(count));
@@ -107,9 +107,9 @@ std::string script(const Batch& batch) {
   const std::string log =
       (folder.empty() ? "" : shell_quote(folder + "/")) + with_task(batch.log.filename().string());
   std::string text = "#!" + batch_shell() + "\n";
-  // Mostly it is a login shell, and has read profiles that set a PATH.
+  // The shell is usually a login shell, whose profiles have changed PATH.
   text += "PATH=${SGE_O_PATH:-$PATH}; export PATH\n";
-  // The warning that the walltime is near would kill the shell; the command takes it over.
+  // SIGUSR1, sent before the walltime, would kill the shell; the command handles it.
   text += "trap '' USR1\n";
   text += batch.tasks.empty() ? "task=0\n" : "task=$((SGE_TASK_ID - 1))\n";
   text += "cd " + shell_quote(batch.run_directory.string()) + " && true >>" + log + " || exit " +
@@ -130,7 +130,7 @@ std::string hold_list(std::span<const Dependency> dependencies) {
 
 QsubCall qsub_call(const Batch& batch, const Profile& profile) {
   const GridEngineOptions& options = profile.gridengine;
-  // No line of the script is an option (-C), and all of the environment goes with the job (-V).
+  // -C "" disables options in the script, and -V exports the whole environment to the job.
   Words argv = {"qsub", "-terse", "-C", "", "-V", "-N", batch.name};
   add(argv, "-S", batch_shell());
   for (const char* const word : {"-wd", "/", "-o", "/dev/null", "-j", "y"}) argv.emplace_back(word);

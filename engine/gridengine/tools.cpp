@@ -20,15 +20,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Where qmaster is, and which one; the wrappers of Debian read SGE_ARCH.
+/// The variables that select the qmaster; SGE_ARCH is for Debian's wrappers.
 constexpr std::array<std::string_view, 6> kOwnVariables = {
     "SGE_ROOT=",       "SGE_CELL=",         "SGE_QMASTER_PORT=",
     "SGE_EXECD_PORT=", "SGE_CLUSTER_NAME=", "SGE_ARCH="};
 
-/// How long accounting may be behind: `flush_time` of its configuration is 15 s.
+/// The maximum delay of accounting: `flush_time` of its configuration is 15 s.
 constexpr std::chrono::milliseconds kAccountingDelay = 15s;
 
-/// Times in UTC.
+/// Sets times to UTC.
 std::vector<std::string> query_environment(std::vector<std::string> environment) {
   std::erase_if(environment, [](const std::string& entry) {
     return entry.starts_with("TZ=") || entry.starts_with("LC_ALL=");
@@ -37,23 +37,23 @@ std::vector<std::string> query_environment(std::vector<std::string> environment)
   return environment;
 }
 
-/// "812.4" of "812_3".
+/// "812.4" for "812_3".
 std::string qdel_word(const std::string& id) {
   const auto task = array_task(id);
   return task ? std::string(array_id(id)) + "." + std::to_string(*task + 1) : id;
 }
 
-/// "202611231738.52" of a time: how -b takes it.
+/// "202611231738.52", the format of -b.
 std::string qacct_time(Time time) {
   std::string text = to_rfc3339(time).substr(0, 16);
   std::erase_if(text, [](char c) { return c == '-' || c == 'T' || c == ':'; });
   return text;
 }
 
-/// A job that ends with it is run again under its id; 100 would hold it in an error state.
+/// Exit status of a job to be rerun under the same id; 100 would hold it in an error state.
 constexpr int kRescheduled = 99;
 
-/// Yes, if Grid Engine cannot be asked: nothing may run twice.
+/// Returns true if Grid Engine cannot be asked, since nothing may run twice.
 bool is_at_work(const JobIdentity& ours) {
   try {
     const std::vector<BatchJob> queue = GridEngineTools().queue();
@@ -87,7 +87,7 @@ ArrayRules GridEngineTools::array_rules() const {
   return {.max_size = 75'000, .gaps = false, .max_dependencies = 10'000, .same_tasks = true};
 }
 
-/// A static program cannot ask the directory of users itself.
+/// Asks `id`, since a static program cannot query NSS itself.
 std::string GridEngineTools::user_name() {
   return std::string(trim(runner_.answer({"id", "--name", "--user"}, name())));
 }
@@ -124,7 +124,7 @@ std::vector<BatchJob> GridEngineTools::find_by_name(std::span<const std::string>
 
 std::optional<std::vector<BatchJob>> GridEngineTools::show_job(const std::string& id) {
   const Output output = runner_.ask({"qstat", "-j", id});
-  // It lists no states.
+  // `qstat -j` shows no states.
   if (output.status.code == 0) {
     std::vector<BatchJob> jobs = queue();
     std::erase_if(jobs, [&id](const BatchJob& job) { return array_id(job.id) != id; });
@@ -136,7 +136,7 @@ std::optional<std::vector<BatchJob>> GridEngineTools::show_job(const std::string
   auto waited = has_waited_for_accounting_ ? kAccountingDelay : 0ms;
   for (auto pause = 1000ms;; pause *= 2) {
     Accounting accounting = qacct({"-j", id});
-    // Its file may not be there yet, either.
+    // Accounting's file may not exist yet.
     if (!accounting.jobs.empty() || waited >= kAccountingDelay) return std::move(accounting.jobs);
     wait(pause);
     waited += pause;
@@ -163,7 +163,7 @@ JobAnswer GridEngineTools::wait_for(std::span<const JobIdentity> jobs,
   for (const std::string& id : ids) {
     if (array_task(id)) return {JobAnswer::Kind::Refused, "tasks of an array wait together"};
     const std::string list = hold_list(dependencies);
-    // An empty list is refused; there is no job 0.
+    // qalter rejects an empty list; there is no job 0.
     answer = qdel_answer(runner_.request({"qalter", "-hold_jid", list.empty() ? "0" : list, id}));
     if (answer.kind != JobAnswer::Kind::Done) return answer;
   }
@@ -216,16 +216,16 @@ std::string GridEngineTools::detect_profile(const std::string&, const std::strin
 }
 
 std::optional<Allocation> gridengine_allocation() {
-  const std::string task = environment_variable("SGE_TASK_ID");  // "undefined" of a plain job
+  const std::string task = environment_variable("SGE_TASK_ID");  // "undefined" without an array
   Allocation allocation;
   allocation.id = environment_variable("JOB_ID");
   if (allocation.id.empty() || task.empty()) return std::nullopt;
   const long number = std::strtol(task.c_str(), nullptr, 10);
   if (number > 0) allocation.id += "_" + std::to_string(number - 1);
-  allocation.requeue = [](const std::string&) {};  // by its exit status
+  allocation.requeue = [](const std::string&) {};  // done by the exit status
   allocation.requeue_status = kRescheduled;
   allocation.reserves_statuses = true;
-  allocation.own_signals = {SIGUSR2};  // of qdel; the program is asked to save, which is SIGUSR1
+  allocation.own_signals = {SIGUSR2};  // sent by qdel; SIGUSR1 asks the program to save
   allocation.is_at_work = is_at_work;
   return allocation;
 }

@@ -10,56 +10,55 @@
 #include "engine/batch/batch_system.h"
 #include "engine/batch/tool_runner.h"
 
-/// Grid Engine's programs: qsub, qstat, qacct, qdel, qalter; to describe a cluster qconf and qhost.
+/// Runs Grid Engine's qsub, qstat, qacct, qdel, qalter; to describe a cluster also qconf and qhost.
 namespace dlflow {
 
-/// See BatchSystem. Where Grid Engine is not as SLURM:
+/// See BatchSystem. Grid Engine differs from SLURM:
 ///
-/// - A job that waits for another is let go when that one ends, however it ends: job-exec looks at
-///   the parents' records, as always, and records the job as blocked.
-/// - qmaster forgets a job as soon as it ends, and what accounting knows comes some seconds later.
-///   So what neither has is looked for again for a while before it counts as gone.
-/// - It waits for whole arrays, or for the same task of an array of the same tasks; the tasks of an
-///   array wait all for the same.
+/// - A job is released when its parents end, successful or not: job-exec reads the parents'
+///   records, as always, and records the job as blocked if one failed.
+/// - qmaster forgets a job as soon as it ends, and accounting has it some seconds later. So a job
+///   that neither has is looked up again for a while before it counts as gone.
+/// - All tasks of an array wait for the same jobs, or each for its counterpart in an array with the
+///   same tasks.
 class GridEngineTools : public BatchSystem {
  public:
   explicit GridEngineTools(ToolOptions options = {});
 
   std::string_view name() const override { return "Grid Engine"; }
 
-  /// One qsub.
+  /// Runs one qsub.
   SubmitAnswer submit(const Batch& batch, const Profile& profile) const override;
   std::string script(const Batch& batch, const Profile& profile) const override;
 
   ArrayRules array_rules() const override;
   bool has_exclusive_nodes() const override { return false; }
-  bool can_pack() const override { return false; }  // qdel is for a whole task
+  bool can_pack() const override { return false; }  // qdel kills whole tasks
 
-  /// One qstat.
+  /// Runs one qstat.
   std::vector<BatchJob> queue() override;
 
-  /// One qacct, of all that this user ran from an hour before `since` on: clocks differ.
+  /// Runs one qacct, for this user's jobs from an hour before `since` on, because clocks differ.
   Accounting accounting(std::span<const std::string> ids, Time since) override;
 
-  /// One qstat, and one qacct if a name is not in it.
+  /// Runs one qstat, and one qacct if a name is missing there.
   std::vector<BatchJob> find_by_name(std::span<const std::string> names, Time since) override;
 
-  /// One qstat; for a job that is not there also one qacct or, the first time, some.
+  /// Runs one qstat; for a missing job also one qacct or, the first time, several.
   std::optional<std::vector<BatchJob>> show_job(const std::string& id) override;
 
   JobAnswer cancel(std::span<const JobIdentity> jobs) override;
 
-  /// The same as cancel: jobs are told of it (`-notify`), and have the queue's `notify` time to
-  /// save.
+  /// Like cancel(): jobs are notified (`-notify`), and have the queue's `notify` time to save.
   JobAnswer ask_to_end(const JobIdentity& job) override;
 
-  /// Refused for tasks.
+  /// Refuses single tasks of an array.
   JobAnswer wait_for(std::span<const JobIdentity> jobs,
                      std::span<const Dependency> dependencies) override;
 
   std::string pending_in_words(const BatchJob& job, Time now) const override;
 
-  /// The file cluster_name of the cell; else the folder of the cell.
+  /// The content of the cell's file cluster_name, otherwise the cell's folder.
   std::string cluster_name() override;
   ClusterLimits cluster() override;
   std::string detect_profile(const std::string& path, const std::string& partition) override;
@@ -74,7 +73,7 @@ class GridEngineTools : public BatchSystem {
   bool has_waited_for_accounting_ = false;
 };
 
-/// The job of Grid Engine that this process runs in; nothing outside of one.
+/// The Grid Engine job that this process runs in; nothing outside of one.
 std::optional<Allocation> gridengine_allocation();
 
 }  // namespace dlflow

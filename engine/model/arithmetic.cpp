@@ -38,7 +38,7 @@ std::string quoted_symbol(Arithmetic operation) {
                                       right.dump() + " is too large a number");
 }
 
-/// Of an integer that has 64 bits with its sign.
+/// Returns the value if it is an integer that fits in int64_t.
 std::optional<int64_t> integer_of(const Json& value) {
   if (!value.is_number_integer()) return std::nullopt;
   if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX))
@@ -52,7 +52,7 @@ int64_t floor_of_quotient(int64_t left, int64_t right) {
   return quotient - (rounds_up ? 1 : 0);
 }
 
-/// Nothing if it is too large.
+/// Returns nothing on overflow.
 std::optional<int64_t> compute_integer(Arithmetic operation, int64_t left, int64_t right) {
   int64_t result = 0;
   bool overflows = false;

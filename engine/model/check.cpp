@@ -18,7 +18,7 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// Where the expression stands that `path` (below `node`), `index` and `offset` name.
+/// Returns the location of the expression that `path` (below `root`), `index` and `offset` name.
 Location locate(const YamlNode& root, const Mistakes& mistakes, std::span<const std::string> path,
                 size_t index, size_t offset) {
   const YamlNode* node = &root;
@@ -34,7 +34,7 @@ Location locate(const YamlNode& root, const Mistakes& mistakes, std::span<const 
   return mistakes.location_of(node->offset + begin + offset);
 }
 
-/// Which of an Either's shapes `node` is probably meant to be; null if none.
+/// Returns the alternative of an Either that `node` is probably meant to be, or null.
 const Shape* meant(const YamlNode& node, const Shape& either) {
   const Shape* best = nullptr;
   for (const Shape& part : either.parts) {
@@ -141,7 +141,7 @@ bool Checker::check_entry(const YamlEntry& entry, const Wanted& wanted, Json& va
     const Scope inner_scope = field->scope.value_or(scope);
     return check_node(*entry.value, {field->shape, inner_scope, inner}, value[entry.key]);
   }
-  // `max-parallel: 2` is no axis of a matrix.
+  // A number under a key like `max-parallel` is a typo of a field, not an axis of a matrix.
   const bool is_typo = entry.value->scalar.is_number() && !shape.parts.empty() &&
                        shape.parts[0].type == Shape::Type::List &&
                        !nearest(entry.key, field_names(shape)).empty();
@@ -194,7 +194,7 @@ bool Checker::check_scalar(const YamlNode& node, const Wanted& wanted) {
 
 namespace {
 
-/// The words that a value may be, also beside values of other kinds; null if it may be none.
+/// Returns the shape that lists the permitted words, perhaps one alternative of several, or null.
 const Shape* choice_in(const Shape& shape) {
   if (shape.type == Shape::Type::Choice) return &shape;
   if (shape.type != Shape::Type::Either) return nullptr;
@@ -297,8 +297,8 @@ bool Checker::check_expression(const YamlNode& node, const Wanted& wanted, Json&
   return true;
 }
 
-/// False if the reference has no value to go on with; about a wrong parameter or matrix the user
-/// knows already.
+/// Returns false if the reference has no value. References to a wrong parameter or matrix add no
+/// mistake, since the user has seen one already.
 bool Checker::check_reference(const Reference& reference, const Wanted& wanted) {
   const std::string& first = reference.path[0];
   const Scope needed = first == "params"   ? Scope::Params
@@ -362,7 +362,7 @@ bool Checker::check_axis(const Reference& reference) {
   return false;
 }
 
-/// The key of an axis whose values are mappings; they all have the same keys.
+/// Checks the key in `matrix.AXIS.KEY`. The values of such an axis are mappings with the same keys.
 bool Checker::check_key_of_axis(const Reference& reference) {
   if (reference.path.size() < 3) return true;
   const std::string& axis = reference.path[1];
@@ -389,7 +389,7 @@ bool Checker::check_result(const Template& text, const Json* element, const Yaml
     mistakes_.add(node.location, wanted.subject.name() + ": " + error.what());
     return false;
   }
-  // What an expression gives is data: it is compared with the shape, never evaluated again.
+  // The result of an expression is data: it is compared with the shape, never evaluated again.
   Mistakes found({}, {});
   Names data;
   data.base = names_.base;

@@ -11,7 +11,7 @@
 #include "engine/model/workflow.h"
 #include "engine/model/yaml.h"
 
-/// Compares a YAML tree with its Shape, looking through expressions as far as they are known.
+/// Compares a YAML tree with its Shape, and evaluates expressions as far as values are known.
 namespace dlflow {
 
 /// The name of a value in messages: "resources.ranks" of "step 'train'". Either may be empty.
@@ -24,15 +24,15 @@ struct Subject {
   std::string name() const;
 };
 
-/// The names that a value may refer to, and those whose values are known while the file is read.
+/// The names that a value may refer to, with the values that are known while the file is read.
 struct Names {
-  /// The parameters that are evaluated already; null: the values hold no expressions, text is text.
+  /// The parameters evaluated so far. If null, the values are plain data without expressions.
   const Json* params = nullptr;
-  std::vector<std::string> wrong_params = {};  ///< there, but with a mistake: no second message
+  std::vector<std::string> wrong_params = {};  ///< defined, but with a mistake: no second message
   std::vector<std::string> later_params = {};  ///< further down in the file
-  const Matrix* matrix = nullptr;              ///< of the step; null: it has none
+  const Matrix* matrix = nullptr;              ///< of the step; null if it has none
   bool matrix_is_wrong = false;                ///< no messages about references to it
-  std::filesystem::path base = {};  ///< where named files must be; empty: they are not looked up
+  std::filesystem::path base = {};             ///< the folder of named files; empty: not looked up
 
   /// Whether a step decides the values of this axis.
   bool is_open(const std::string& axis) const;
@@ -40,22 +40,22 @@ struct Names {
 
 class Checker {
  public:
-  /// Both arguments outlive the Checker.
+  /// Both arguments must outlive the Checker.
   Checker(Mistakes& mistakes, const Names& names) : mistakes_(mistakes), names_(names) {}
 
-  /// The value of `node`, with the fallbacks of missing keys. Adds a mistake for all that is not as
-  /// `shape` says, and then gives nothing. Expressions are evaluated if `scope` is Params; else
-  /// they stay, and what they give is checked as far as parameters and one axis decide it.
+  /// Returns the value of `node`, with the defaults of missing keys. Adds a mistake for everything
+  /// that does not fit `shape`, and then returns nothing. Expressions are evaluated if `scope` is
+  /// Params. Otherwise they stay; results that depend only on parameters and one axis are checked.
   std::optional<Json> check(const YamlNode& node, const Shape& shape, Scope scope,
                             const Subject& subject);
 
   /// Reports a key that `fields` does not have, with advice.
   void report_unknown_key(const YamlEntry& entry, const Shape& shape, const Subject& subject);
 
-  /// Reports a free key that is not of the form it must have.
+  /// Reports a free key that does not have the required form.
   void report_bad_name(const YamlEntry& entry, const Form& form, const Subject& subject);
 
-  /// Reports the second of two equal keys.
+  /// Reports the second of two identical keys.
   void report_repeated_key(const YamlEntry& entry, const Subject& subject);
 
  private:
@@ -86,8 +86,8 @@ class Checker {
   const Names& names_;
 };
 
-/// The Template of a value that was read from `node` (and may hold more: fallbacks), its references
-/// located. Malformed expressions count as text: Checker::check reports them.
+/// Returns the Template of a value read from `node` (`value` may add defaults), with located
+/// references. Malformed expressions count as text: Checker::check reports them.
 Template located_template(Json value, const YamlNode& node, const Mistakes& mistakes);
 
 }  // namespace dlflow

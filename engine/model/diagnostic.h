@@ -6,7 +6,7 @@
 /// A mistake in a file, with its place.
 namespace dlflow {
 
-/// 1-based; line 0 is "the file as a whole". Columns count bytes, as editors jump to them.
+/// 1-based; line 0 stands for the whole file. Columns count bytes, as editors do.
 struct Location {
   int line = 0;
   int column = 0;
@@ -16,7 +16,7 @@ struct Location {
 struct Diagnostic {
   std::string file;
   Location location;
-  std::string message;  ///< what is wrong, and a suggestion; no full stop, no "error:"
+  std::string message;  ///< the mistake and a suggestion, without a full stop or "error:"
   bool operator==(const Diagnostic&) const = default;
 };
 

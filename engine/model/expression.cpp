@@ -11,12 +11,12 @@
 namespace dlflow {
 namespace {
 
-/// A value of a Template in the form it is evaluated from.
+/// A value of a Template, compiled for evaluation.
 struct Node {
-  Json constant;                  ///< without expressions: the value itself
-  std::vector<TextPart> text;     ///< of a string with expressions
-  std::vector<Node> elements;     ///< of a list or an object that has some below
-  std::vector<std::string> keys;  ///< of an object: one for each element
+  Json constant;                  ///< the value itself, if it holds no expressions
+  std::vector<TextPart> text;     ///< a string with expressions
+  std::vector<Node> elements;     ///< a list or an object with expressions in it
+  std::vector<std::string> keys;  ///< an object's keys, one for each element
 };
 
 bool is_known(const Reference& reference, const Context& context) {
@@ -54,7 +54,7 @@ bool is_less(const Json& left, const Json& right) {
   return left < right;
 }
 
-/// `compute()`; an Error out of it names the expression.
+/// Returns compute(). Adds the expression to the message of an Error that it throws.
 template <typename Compute>
 auto naming(const TextPart& part, Compute compute) {
   try {
@@ -85,7 +85,7 @@ class Evaluator {
     return list;
   }
 
-  /// Adds the references of expressions that stay.
+  /// Adds the references of the expressions that remain unevaluated.
   void collect_left(const Node& node, std::vector<Reference>& left) const {
     for (const TextPart& part : node.text) {
       if (!part.is_expression || !stays(part)) continue;
@@ -209,7 +209,7 @@ struct Template::Compiled {
 
 namespace {
 
-/// Makes Nodes of a value and collects its references.
+/// Compiles a value into Nodes and collects its references.
 class Compiler {
  public:
   Compiler(const Template::Locate& locate, const Template::OnMistake& on_mistake,
@@ -249,7 +249,7 @@ class Compiler {
     return node;
   }
 
-  /// References are counted per text by the parser, per Template here.
+  /// The parser numbers references per text, a Template numbers them for all its texts.
   void renumber(ParsedText& parsed) const {
     for (TextPart& part : parsed.parts) {
       part.first_reference += references_.size();

@@ -18,40 +18,40 @@ namespace dlflow {
 /// steps.train.metrics.loss, steps.best.matrix.lr, run.id.
 struct Reference {
   std::vector<std::string> path;
-  Location location;  ///< of its first letter in the workflow file; {} when the text came from JSON
+  Location location;  ///< of its first letter in the workflow file; {} if the text came from JSON
 };
 
 /// "steps.data.outputs.path"
 std::string to_string(const Reference& reference);
 
-/// The value that the names of `reference` from `first` on lead to in `values`. Throws
-/// Error{InvalidInput} if there is none.
+/// Looks up the names of `reference` from number `first` on in `values`. Throws Error{InvalidInput}
+/// if there is no such value.
 Json value_in(const Json& values, const Reference& reference, size_t first);
 
-/// The values of references at some moment. A scope that is not known yet (steps, before they ran)
-/// is absent.
+/// The values of references at some moment. Scopes without values yet are absent, such as steps
+/// before they ran.
 struct Context {
   const Json* params = nullptr;  ///< object
   const Json* matrix = nullptr;  ///< object: this element's value of each axis
   const Json* run = nullptr;     ///< object: id, directory
-  /// The value of steps.NAME.outputs.KEY, steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS (a list
-  /// if NAME has a matrix whose elements are not matched one by one). May throw Error.
+  /// Returns the value of steps.NAME.outputs.KEY, steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS
+  /// (a list if NAME has a matrix whose elements are not matched one by one). May throw Error.
   std::function<Json(const Reference&)> steps;
 };
 
-/// A YAML value in which any string may hold expressions, compiled once and evaluated often (once
-/// per matrix element). A string that is one expression and nothing else keeps the expression's
-/// type; text around an expression makes it a string. `$${{` stands for a literal `${{`.
+/// A YAML value whose strings may hold expressions, compiled once and evaluated often (once per
+/// matrix element). A string that is a single expression takes the expression's type; any text
+/// around an expression makes it a string. `$${{` stands for a literal `${{`.
 class Template {
  public:
-  /// Where byte `offset` of the `index`-th expression (from 0) of the string at `path` (keys and
-  /// list indices from the outermost value on) stands in a file.
+  /// Returns the location in a file of byte `offset` of the `index`-th expression (from 0) of the
+  /// string at `path`, which holds keys and list indices from the outermost value on.
   using Locate =
       std::function<Location(std::span<const std::string> path, size_t index, size_t offset)>;
-  /// Takes what is wrong with an expression, and where.
+  /// Called for each mistake in an expression.
   using OnMistake = std::function<void(Location, const std::string& message)>;
 
-  Template() = default;  ///< null
+  Template() = default;  ///< holds null
 
   /// Compiles `value`. Throws Error{InvalidInput} for a malformed expression.
   explicit Template(Json value);
@@ -67,16 +67,16 @@ class Template {
   /// Whether an expression calls `function`.
   bool calls(std::string_view function) const;
 
-  /// The value with every expression replaced. Throws Error{InvalidInput} naming the expression if
-  /// a reference has no value in `context` or a function is given what it cannot take.
+  /// Returns the value with every expression replaced. Throws Error{InvalidInput} naming the
+  /// expression if a reference has no value in `context` or a function rejects an argument.
   Json evaluate(const Context& context) const;
 
-  /// As evaluate, but an expression that mentions a scope absent from `context` stays as it is.
-  /// The result is again the source of a Template, to be evaluated when more is known: a literal
-  /// `${{` in it, also one that came out of a parameter, is written `$${{`.
+  /// Like evaluate(), but leaves expressions that mention a scope absent from `context` as they
+  /// are. The result is the source of another Template, to be evaluated when more is known.
+  /// Therefore it holds `$${{` for each literal `${{`, also for one from the value of a parameter.
   Json evaluate_known(const Context& context) const;
 
-  /// What the expressions mention that evaluate_known(context) leaves as they are.
+  /// The references in expressions that evaluate_known(context) leaves as they are.
   std::vector<Reference> references_left(const Context& context) const;
 
  private:

@@ -23,7 +23,7 @@ Error wrong_argument(std::string_view function, std::string_view wanted, const J
                                        ", not " + describe(given));
 }
 
-/// What {…} at `text[begin]` is replaced by; `begin` then stands behind it.
+/// Returns the replacement of the {…} at `text[begin]`, and sets `begin` behind it.
 std::string placeholder(const std::string& text, size_t& begin, Arguments values) {
   const size_t end = text.find('}', begin);
   size_t index = 0;
@@ -79,7 +79,7 @@ Json apply_contains(Arguments arguments) {
   return text.find(what.get_ref<const std::string&>()) != std::string::npos;
 }
 
-/// The element of `list` at `place`; below 0 it counts from the end.
+/// Returns the element of `list` at `place`. Negative places count from the end.
 Json element_at(std::string_view function, const Json& list, int64_t place) {
   if (!list.is_array()) throw wrong_argument(function, "a list", list);
   const auto size = int64_t(list.size());
@@ -179,7 +179,7 @@ Json apply_max_by(Arguments arguments) {
   return best_by("max_by", arguments, [](const Json& a, const Json& b) { return b < a; });
 }
 
-/// More elements would be more than a workflow may have.
+/// A workflow may not have more elements.
 constexpr double kMostNumbers = 1'000'000;
 
 void check_numbers(std::string_view function, Arguments arguments) {

@@ -17,13 +17,12 @@
 ///   lookup(mapping, key, otherwise)  the value of a key; `otherwise` if there is no such key
 ///   min(number, …)           the smallest; also of one list of numbers
 ///   max(number, …)           the largest; also of one list of numbers
-///   max_by(list, numbers)    the element of the list where the number is largest, the first of
-///   equals min_by(list, numbers)    the same, where it is smallest range(first, last, step)
-///   numbers from the first to the last, which is among them if a step
-///                            leads to it
-///   geomspace(first, last, count)  so many numbers, each the same multiple of the one before
-///   always()                 true; `if:` with it: the step runs however those that it needs end
-///   basename(path)           what follows the last '/', trailing ones aside
+///   max_by(list, numbers)    the element with the largest number, the first one of a tie
+///   min_by(list, numbers)    the element with the smallest number, likewise
+///   range(first, last, step)  numbers from `first` to `last`, included if a step hits it
+///   geomspace(first, last, count)  `count` numbers with a constant ratio
+///   always()                 true; in `if:`, the step runs regardless of how its needs end
+///   basename(path)           the part after the last '/', ignoring trailing ones
 ///   toJSON(value)            the value as JSON text on one line
 namespace dlflow {
 
@@ -37,11 +36,11 @@ struct Function {
 
 std::span<const Function> expression_functions();
 
-/// A scalar as it appears inside text: a string as it is, null as nothing, else its JSON. Throws
+/// Returns a scalar as text: a string itself, nothing for null, otherwise its JSON. Throws
 /// Error{InvalidInput} for a list or an object.
 std::string text_of(const Json& value);
 
-/// Any value as a message shows it: a scalar as text_of(), a list or an object as its JSON.
+/// Returns any value for a message: a scalar like text_of(), a list or an object as JSON.
 std::string shown_value(const Json& value);
 
 }  // namespace dlflow

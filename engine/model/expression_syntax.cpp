@@ -26,10 +26,10 @@ struct Token {
   Kind kind = Kind::End;
   std::string_view source;
   size_t offset = 0;
-  Json value;  // of a Number or a Text
+  Json value;  // the value of a Number or a Text
 };
 
-/// Reads one expression, from its "${{" to its "}}". Throws SyntaxError; offsets count from "${{".
+/// Parses one expression, from its "${{" to its "}}". Throws SyntaxError; offsets count from "${{".
 class ExpressionParser {
  public:
   ExpressionParser(std::string_view text, size_t number, std::vector<ParsedReference>& references)
@@ -44,7 +44,7 @@ class ExpressionParser {
     return root;
   }
 
-  /// Of the whole expression, once it is parsed.
+  /// The length of the whole expression, once it is parsed.
   size_t length() const { return position_; }
 
  private:
@@ -102,7 +102,7 @@ class ExpressionParser {
     }
   }
 
-  /// Whether a `-` behind the token at hand subtracts.
+  /// Whether a `-` after the current token is a subtraction.
   bool ends_operand() const {
     return token_.kind == Token::Kind::Name || token_.kind == Token::Kind::Number ||
            token_.kind == Token::Kind::Text || is_symbol(")");
@@ -156,7 +156,7 @@ class ExpressionParser {
     if (std::find(kLong.begin(), kLong.end(), two) != kLong.end()) {
       take(Token::Kind::Symbol, 2);
     } else {
-      size_t length = 1;  // of a whole UTF-8 character, for the message
+      size_t length = 1;  // of the whole UTF-8 character, for the message
       while (position_ + length < text_.size() && (text_[position_ + length] & 0xC0) == 0x80)
         ++length;
       take(Token::Kind::Symbol, length);
@@ -230,7 +230,7 @@ class ExpressionParser {
     return parse_arithmetic(kProducts, &ExpressionParser::parse_unary);
   }
 
-  /// One node however many operands: a chain may be as long as the file.
+  /// Makes one node for any number of operands, since a chain may be as long as the file.
   Expression parse_arithmetic(Symbols symbols, Expression (ExpressionParser::*operand)()) {
     Expression first = (this->*operand)();
     Expression chain;
@@ -384,7 +384,7 @@ class ExpressionParser {
   int nesting_ = 0;
 };
 
-/// The next "${{" or "$${{" of `text` from `begin` on: its offset, and whether it is escaped.
+/// Finds the next "${{" or "$${{" of `text` from `begin` on: its offset, and whether it is escaped.
 std::pair<size_t, bool> next_opening(std::string_view text, size_t begin) {
   const size_t at = text.find(kBegin, begin);
   const bool escaped = at != text.npos && at > begin && text[at - 1] == '$';

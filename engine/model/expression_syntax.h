@@ -37,21 +37,21 @@ struct Expression {
   size_t reference = 0;                ///< index in ParsedText::references
   const Function* function = nullptr;  ///< of a Call
   Operator operation = Operator::Or;   ///< of an Operation; Or and And take two operands or more
-  /// Of Arithmetic, from left to right: one between each two operands.
+  /// The operators from left to right, one fewer than operands.
   std::vector<Arithmetic> arithmetic;
   std::vector<Expression> operands;  ///< also a Call's arguments
 };
 
-/// A reference, and where it stands: the expression's number in its text, the byte in that.
+/// A reference with its position: the expression's index in the text, the byte in the expression.
 struct ParsedReference {
   std::vector<std::string> path;
   size_t expression = 0;
   size_t offset = 0;
 };
 
-/// A stretch of text: an expression, or what stands between two of them.
+/// A part of a text: an expression, or the text between two of them.
 struct TextPart {
-  std::string text;  ///< the literal, unescaped; or the expression's source, "${{ … }}"
+  std::string text;  ///< the text, unescaped, or the source of the expression, "${{ … }}"
   bool is_expression = false;
   Expression expression;
   size_t first_reference = 0;  ///< its references are [first_reference, end_reference)
@@ -69,15 +69,15 @@ struct SyntaxError {
   std::string message;
 };
 
-/// Whether `text` means anything but itself: it holds an expression or an escaped one.
+/// Whether `text` holds an expression or an escaped one.
 bool holds_expression(std::string_view text);
 
 std::variant<ParsedText, SyntaxError> parse_text(std::string_view text);
 
-/// `text` written so that parse_text gives it back as one literal.
+/// Escapes `text` so that parse_text() returns it as one literal.
 std::string escape_expressions(std::string_view text);
 
-/// Where the `index`-th unescaped `${{` of `text` begins, or npos.
+/// The offset of the `index`-th unescaped `${{` of `text`, or npos.
 size_t find_expression(std::string_view text, size_t index);
 
 }  // namespace dlflow

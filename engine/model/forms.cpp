@@ -27,8 +27,8 @@ bool is_word(std::string_view text, std::string_view further) {
          std::all_of(text.begin(), text.end(), ordinary);
 }
 
-/// Names become folders, parts of the names of files and of SLURM's jobs, which have at most 255
-/// bytes, and columns of tables.
+/// Names become folders, columns of tables, and parts of file names and of SLURM's job names, which
+/// have at most 255 bytes.
 constexpr size_t kLongestName = 128;
 
 bool is_name(std::string_view text) { return text.size() <= kLongestName && is_word(text, "-_"); }
@@ -40,8 +40,8 @@ std::string advice_on_name(std::string_view text) {
          std::to_string(kLongestName);
 }
 
-/// The switches of the training programs and of the Python package are for users; all other names
-/// that begin so are what a step is told.
+/// Users may set the switches of the training programs and of the Python package. dlflow sets all
+/// other variables with this prefix.
 constexpr std::string_view kOwn = "DLFLOW_";
 constexpr std::array<std::string_view, 5> kSwitches = {"STALL_TIMEOUT", "COLLECTIVES", "MEMORY",
                                                        "REPLACE_GLOO", "RUNTIME_LIBRARY"};
@@ -51,7 +51,7 @@ bool is_env(std::string_view text) {
   return std::ranges::find(kSwitches, text.substr(kOwn.size())) != kSwitches.end();
 }
 
-/// The same as a regular expression. A Form refers to its text.
+/// The regular expression of is_env(). Static, because a Form refers to its text.
 const std::string& env_pattern() {
   static const std::string pattern = [] {
     std::string switches;
@@ -67,7 +67,7 @@ std::string advice_on_env(std::string_view text) {
   return text.starts_with(kOwn) ? "dlflow itself sets the names with DLFLOW_; use another" : "";
 }
 
-/// What dlflow itself sets, and what decides which programs run, is no secret.
+/// A secret must not be a variable that dlflow sets or that decides which programs run.
 bool is_secret(std::string_view text) {
   return is_variable(text) && text != "PATH" && !text.starts_with("DLFLOW_") &&
          !text.starts_with("LD_");

@@ -8,7 +8,7 @@
 namespace dlflow {
 namespace {
 
-/// "{kind: adam}" for 'Adam' where a mapping with `kind` belongs: what was probably meant.
+/// Guesses the intended mapping: "{kind: adam}" for 'Adam' where a mapping with `kind` is required.
 std::string example_of(const Json& value, const Shape& shape) {
   if (shape.type == Shape::Type::Map || shape.fields.empty()) return "{NAME: …}";
   const Field* first = &shape.fields.front();
@@ -37,13 +37,13 @@ bool is_call(std::string_view text) {
   return text.ends_with(')') && name != text.npos && name > 0 && text[name] == '(';
 }
 
-/// "[--exclusive]" for the one value that was given where a list belongs.
+/// Returns "[--exclusive]" if a single value was given where a list is required.
 std::string list_of_one(const Json& value) {
   if (!value.is_string()) return "[" + value.dump() + "]";
   return "[" + join(split(value.get<std::string>(), ' '), ", ") + "]";
 }
 
-/// The word of this format for one of other tools; else the word itself.
+/// Translates a key of another tool into ours; other words are returned unchanged.
 std::string our_word(const std::string& word) {
   constexpr std::string_view kWords =
       " shell=run script=run command=run depends_on=needs container=image strategy=matrix when=if"

@@ -13,10 +13,10 @@
 namespace dlflow {
 namespace {
 
-/// In the label of an element, for a value that a step has yet to decide.
+/// Stands in an element's label for a value that a step has not decided yet.
 constexpr char kNotKnown = '?';
 
-/// Moves to the next combination, the last of `sizes` fastest; false after the last one.
+/// Moves to the next combination, with the last position fastest; false after the last one.
 bool advance(const std::vector<size_t>& sizes, std::vector<size_t>& position) {
   for (size_t place = position.size(); place-- > 0;) {
     if (++position[place] < sizes[place]) return true;
@@ -29,8 +29,8 @@ bool is_zipped(const Matrix& matrix, const std::string& axis) {
   return std::find(matrix.zip.begin(), matrix.zip.end(), axis) != matrix.zip.end();
 }
 
-/// The places that a combination of values has: one for each axis, or one for those that go
-/// together, where the first of them stands.
+/// Maps axes to positions of a combination: one position for each axis, and one for all zipped
+/// axes, at the first of them.
 struct Places {
   std::vector<size_t> sizes;
   std::vector<size_t> of_axis;  // by axis
@@ -49,7 +49,7 @@ Places places_of(const Matrix& matrix) {
   return places;
 }
 
-/// "lr=0.1", or what stands for a mapping.
+/// Returns "lr=0.1", or the label of a mapping.
 std::string label_of(const std::string& axis, const Json& value) {
   if (value.is_null()) return axis + "=" + kNotKnown;
   if (!value.is_object()) return axis + "=" + shown_value(value);
@@ -94,7 +94,7 @@ bool is_excluded(const Matrix& matrix, const Json& element) {
 
 bool is_in_product(const Matrix& matrix, const Json& element) {
   if (matrix.axes.empty() || element.size() != matrix.axes.size()) return false;
-  std::optional<std::set<size_t>> zipped;  // where the values of all zipped axes so far stand
+  std::optional<std::set<size_t>> zipped;  // indices at which all zipped axes so far match
   for (const MatrixAxis& axis : matrix.axes) {
     const auto value = element.find(axis.name);
     if (value == element.end()) return false;

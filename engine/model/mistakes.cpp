@@ -39,7 +39,7 @@ Location Mistakes::location_of(size_t offset) const {
 }
 
 std::string Mistakes::advice(std::string_view word, std::span<const std::string> candidates) {
-  constexpr size_t kLongestWord = 100;  // nobody's typo
+  constexpr size_t kLongestWord = 100;  // longer words are no typos
   if (candidates.size() > comparisons_left_ || word.size() > kLongestWord) return "";
   comparisons_left_ -= candidates.size();
   return did_you_mean(word, candidates);

@@ -5,7 +5,7 @@
 namespace dlflow {
 namespace {
 
-/// The step's own number, or else the profile's; 0: the batch system decides.
+/// The step's own value, otherwise the profile's; 0: the batch system decides.
 int ranks_per_node(const Resources& resources, const Profile& profile) {
   return resources.ranks_per_node > 0 ? resources.ranks_per_node : profile.ranks_per_node;
 }

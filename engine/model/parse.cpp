@@ -22,15 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// One of `--set KEY=VALUE`.
+/// One `--set KEY=VALUE`.
 struct GivenParam {
   std::string key;
-  std::string text;     ///< as it was typed
+  std::string text;     ///< as typed
   Json value;           ///< as YAML reads it
   std::string written;  ///< see YamlNode
 };
 
-/// What a workflow without `name:` is called.
+/// The name of a workflow without `name:`.
 std::string name_from(const fs::path& file) {
   std::string name = file.stem().string();
   for (char& c : name) {
@@ -48,7 +48,7 @@ class WorkflowReader {
     if (limits.check_files) names_.base = file.has_parent_path() ? file.parent_path() : ".";
   }
 
-  /// The workflow; not to be used if there are mistakes.
+  /// Returns the workflow, which must not be used if there are mistakes.
   Workflow read(const YamlNode& root, const std::vector<std::string>& set) {
     if (root.kind != YamlNode::Kind::Map) {
       mistakes_.add(root.location, "a workflow is a mapping with the keys " + known_keys());
@@ -102,8 +102,8 @@ class WorkflowReader {
     workflow_.name = value_of(root, "name").value_or(Json(name_of_file));
   }
 
-  /// Takes the value that `set` gives to parameter `key`, of the last one that does, if any. A text
-  /// stays a text, as it was typed: tag=1.10 is no number if the workflow has a text there.
+  /// Replaces the value of parameter `key` if `set_` has it; the last one wins. If the workflow has
+  /// a text there, the new value is the text as typed: tag=1.10 is not a number.
   void take_set(const std::string& key, std::optional<Json>& value, std::string& written) const {
     const auto found = std::find_if(set_.rbegin(), set_.rend(),
                                     [&key](const GivenParam& given) { return given.key == key; });
@@ -118,7 +118,7 @@ class WorkflowReader {
     read_set(set);
     const YamlEntry* params = find_entry(root, "params");
     if (params != nullptr && params->value->kind != YamlNode::Kind::Map) {
-      value_of(root, "params");  // says what is wrong
+      value_of(root, "params");  // adds the mistake
     } else if (params != nullptr) {
       const auto& entries = params->value->entries;
       for (const YamlEntry& entry : entries) names_.later_params.push_back(entry.key);
@@ -147,7 +147,7 @@ class WorkflowReader {
       const std::string_view text = trim(found.text());
       const YamlPointer value = text.empty() ? to_yaml("", {})
                                 : text == "null"
-                                    ? to_yaml(nullptr, {})  // else a file without content
+                                    ? to_yaml(nullptr, {})  // read_yaml() refuses null
                                     : read_yaml(found, {limits_.max_depth, limits_.max_nodes});
       for (const Diagnostic& mistake : found.take()) {
         mistakes_.add_elsewhere("--set", "'" + item + "': " + mistake.message);
@@ -175,7 +175,7 @@ class WorkflowReader {
     }
   }
 
-  /// Two names can be one environment variable: a-b and a_b, lr and LR.
+  /// Two names can map to one environment variable: a-b and a_b, lr and LR.
   void report_same_variable(const YamlEntry& entry) {
     const std::string variable = environment_name("DLFLOW_PARAM_", entry.key);
     const auto [first, is_new] = variables_.emplace(variable, entry.key);
@@ -267,7 +267,7 @@ class WorkflowReader {
   Names names_;
   std::vector<GivenParam> set_;
   std::vector<std::string> image_names_;
-  std::map<std::string, std::string> variables_;  // of the parameters: variable -> parameter
+  std::map<std::string, std::string> variables_;  // environment variable -> parameter
   Workflow workflow_;
 };
 

@@ -17,7 +17,7 @@ namespace {
 
 using Sources = std::map<std::string, AxisSource>;  // by axis
 
-/// Whether `text` is the reference and nothing else.
+/// Whether `text` holds only the reference.
 bool is_alone(const std::string& text, const Reference& reference) {
   const std::string_view whole = trim(text);
   constexpr size_t kOpening = 3;
@@ -27,7 +27,7 @@ bool is_alone(const std::string& text, const Reference& reference) {
   return trim(inner) == to_string(reference);
 }
 
-/// The axes whose values a step decides; their entries are taken out of `node`.
+/// Returns the axes whose values a step decides, and removes their entries from `node`.
 Sources take_sources(YamlNode& node, const Shape& shape, Mistakes& mistakes, const Subject& subject,
                      std::vector<Reference>& references) {
   Sources sources;
@@ -62,7 +62,7 @@ Sources take_sources(YamlNode& node, const Shape& shape, Mistakes& mistakes, con
   return sources;
 }
 
-/// Turns the checked value of `matrix:` into a Matrix, and looks for what its shape cannot say.
+/// Turns the checked value of `matrix:` into a Matrix and checks what its shape cannot express.
 class MatrixReader {
  public:
   MatrixReader(const YamlNode& node, const Json& value, const Sources& sources, const Shape& shape,
@@ -107,7 +107,7 @@ class MatrixReader {
   }
 
  private:
-  /// Of element `index` of the list that `key` holds; of the list, if an expression gave it.
+  /// Locates element `index` of the list under `key`, or the list if an expression gave it.
   Location location(const std::string& key, size_t index) const {
     const YamlEntry* entry = find_entry(node_, key);
     const auto& elements = entry->value->entries;
@@ -125,7 +125,7 @@ class MatrixReader {
     }
   }
 
-  /// Mappings of an axis have the same keys, and different names if they have names.
+  /// Mappings of an axis must have the same keys, and distinct names if they have names.
   void check_mappings(const YamlEntry& entry) {
     const auto& values = matrix_.axes.back().values;
     if (values.empty()) return;
@@ -162,7 +162,7 @@ class MatrixReader {
                           "; rename one");
   }
 
-  /// What chooses among elements has to know them.
+  /// zip, include and exclude select elements and thus need their values.
   void refuse_choice_of_elements() {
     for (const char* key : {"zip", "include", "exclude"}) {
       const YamlEntry* entry = find_entry(node_, key);
@@ -253,7 +253,7 @@ class MatrixReader {
     included_.insert(element);
   }
 
-  /// Whether the product of the axes, or an earlier `include`, has it.
+  /// Whether the product of the axes, or an earlier `include`, has this element.
   bool is_there(const Json& element) const {
     if (included_.contains(element)) return true;
     return is_in_product(matrix_, element) && !is_excluded(matrix_, element);
@@ -267,10 +267,10 @@ class MatrixReader {
   const Subject& subject_;
   Matrix matrix_;
   std::set<Json> included_;
-  std::map<std::string, std::string> variables_;  // of the axes: variable -> axis
+  std::map<std::string, std::string> variables_;  // environment variable -> axis
 };
 
-/// Whether `exclude` leaves nothing.
+/// Whether `exclude` removes all elements.
 bool has_no_element(const Matrix& matrix) {
   return !matrix.exclude.empty() && matrix.include.empty() && matrix_elements(matrix).empty();
 }

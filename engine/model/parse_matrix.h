@@ -6,19 +6,19 @@
 
 namespace dlflow {
 
-/// How many elements the matrices of a workflow may have together, and those above have.
+/// The number of elements that a workflow may have, and the number that the steps above have.
 struct ElementAllowance {
   size_t most = 0;
   size_t used = 0;
 };
 
-/// Reads `matrix:` of the step that `subject` names. Adds what is wrong with it, and then gives
-/// nothing. \param references  gets the outputs that axes take their values from.
+/// Reads `matrix:` of the step that `subject` names. If it has mistakes, adds them and returns
+/// nothing. \param references  receives the outputs that axes take their values from.
 std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, const Names& names,
                                   const Subject& subject, ElementAllowance allowance,
                                   std::vector<Reference>& references);
 
-/// Adds a mistake at `location` if `matrix` has more elements than are allowed; false then.
+/// Adds a mistake at `location` and returns false if `matrix` has more elements than allowed.
 bool check_allowance(const Matrix& matrix, Mistakes& mistakes, const Subject& subject,
                      Location location, ElementAllowance allowance);
 

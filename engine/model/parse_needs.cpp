@@ -76,8 +76,8 @@ class Linker {
     if (reference.path[2] == "matrix") axis_references_.push_back({found->second, reference});
   }
 
-  /// What a step selects one of: the steps that it refers to there; nothing if it selects nothing,
-  /// or what it has is wrong.
+  /// The steps that a selecting step refers to as candidates; empty if it selects nothing, or is
+  /// wrong.
   std::vector<size_t> selected_from(size_t step) const {
     std::vector<size_t> steps;
     const StepKind* kind = find_step_kind(steps_[step].step.uses);
@@ -92,8 +92,7 @@ class Linker {
     return steps;
   }
 
-  /// The steps whose axes steps.NAME.matrix has, NAME itself and those that it selects from: in a
-  /// file without cycles.
+  /// The steps whose axes steps.NAME.matrix may name: NAME itself and all steps it selects from.
   std::vector<size_t> steps_with_axes_of(size_t step) const {
     std::vector<size_t> all = {step};
     for (size_t next = 0; next < all.size(); ++next) {
@@ -130,7 +129,7 @@ class Linker {
     const std::string& axis = reference.path[3];
     const std::string& key = reference.path[4];
     for (const MatrixAxis& known : matrix.axes) {
-      if (known.name == axis && known.source) return;  // nobody knows its values yet
+      if (known.name == axis && known.source) return;  // its values are not known yet
     }
     const std::vector<std::string> keys = axis_keys(matrix, axis);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) return;
@@ -141,7 +140,7 @@ class Linker {
                                                          "'" + mistakes_.advice_or_list(key, keys));
   }
 
-  /// A list is what one job of a command leaves.
+  /// The list must come from a run step without a matrix.
   void check_source(size_t step, const MatrixAxis& axis) {
     const auto found = numbers_.find(axis.source->step);
     if (found == numbers_.end() || found->second == step) return;  // reported already
@@ -177,8 +176,8 @@ class Linker {
     edges_[step].push_back(edge);
   }
 
-  /// Depth first, without recursion: a chain may be as long as the file. An edge to a step that is
-  /// still open closes a cycle.
+  /// Searches depth first, without recursion, since a chain may be as long as the file. An edge to
+  /// a step that is still open closes a cycle.
   void report_cycles() {
     enum class Mark { New, Open, Done };
     std::vector<Mark> marks(steps_.size(), Mark::New);
@@ -212,7 +211,7 @@ class Linker {
     }
   }
 
-  /// `cycle` goes from each step to one that it needs; people read it the way the work flows.
+  /// `cycle` goes from each step to one that it needs; the message follows the order of execution.
   void report_cycle(const std::vector<size_t>& cycle, Location location) {
     std::vector<std::string> path = {names_[cycle.front()]};
     for (size_t i = cycle.size(); i-- > 0;) path.push_back(names_[cycle[i]]);
@@ -225,7 +224,7 @@ class Linker {
   std::unordered_map<std::string, size_t> numbers_;
   std::vector<std::vector<Edge>> edges_;
   std::vector<std::pair<size_t, Reference>> axis_references_;
-  std::unordered_set<size_t> parents_;  // of the step that is being linked
+  std::unordered_set<size_t> parents_;  // of the step being linked
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ RetryCause retry_cause(const std::string& name) {
   return RetryCause::OutOfMemory;
 }
 
-/// The environment variable that holds what `reference` means; empty if none does.
+/// The environment variable that holds the value of `reference`; empty if there is none.
 std::string variable_of(const Reference& reference) {
   const std::vector<std::string>& path = reference.path;
   if (path[0] == "run") return path[1] == "id" ? "DLFLOW_RUN" : "";
@@ -99,7 +99,7 @@ class StepReader {
     }
   }
 
-  /// The checked value of a key of the step; nothing if it is absent or wrong.
+  /// Returns the checked value of a key of the step; nothing if it is absent or wrong.
   std::optional<Json> value_of(const std::string& key) {
     const YamlEntry* entry = find_entry(node_, key);
     if (entry == nullptr) return std::nullopt;
@@ -107,7 +107,7 @@ class StepReader {
     return checker_.check(*entry->value, field.shape, *field.scope, subject_.at(key));
   }
 
-  /// The same of a key that belongs to run steps. `further` ends the message for other steps.
+  /// Like value_of(), for a key of run steps. `further` ends the message if another step has it.
   std::optional<Json> value_of_run(const std::string& key, const std::string& further = "") {
     auto value = value_of(key);
     if (!value || parsed_.step.uses.empty()) return value;
@@ -126,7 +126,7 @@ class StepReader {
     names_.matrix = &parsed_.step.matrix;
   }
 
-  /// Repetitions are an axis, the last one.
+  /// Repetitions become the last axis.
   void read_repeat() {
     const auto times = value_of("repeat");
     if (!times || names_.matrix_is_wrong) return;
@@ -149,7 +149,7 @@ class StepReader {
     names_.matrix = &matrix;
   }
 
-  /// Else each repetition would give the same.
+  /// Without different seeds, all repetitions would give the same result.
   void give_seed(const StepKind& kind, const YamlNode& with) {
     if (find_entry(node_, "repeat") == nullptr || find_entry(with, "seed") != nullptr) return;
     if (find_field(kind.with, "seed") == nullptr) return;
@@ -185,7 +185,7 @@ class StepReader {
     read_with(kind);
   }
 
-  /// `with` of a run step: free values, which it finds in a file.
+  /// `with` of a run step: free values, which the program reads from a file.
   void read_values() {
     const YamlEntry* with = find_entry(node_, "with");
     if (with == nullptr) return;
@@ -218,7 +218,7 @@ class StepReader {
     }
   }
 
-  /// Where all elements of a matrix have the same values; else the step says it.
+  /// Checks values that are the same for all elements of a matrix; the step checks the others.
   void check_demands() {
     const StepKind* kind = find_step_kind(parsed_.step.uses);
     if (kind == nullptr || find_entry(node_, "with") == nullptr) return;
@@ -250,7 +250,7 @@ class StepReader {
     }
   }
 
-  /// A shell script holds no expressions: no value can then become a command.
+  /// A shell script holds no expressions, so that no value can become a command.
   bool check_script(const YamlNode& node) {
     const auto& script = node.scalar.get_ref<const std::string&>();
     if (trim(script).empty()) {
@@ -277,7 +277,7 @@ class StepReader {
            ", or give run as a list";
   }
 
-  /// Checks the value of `key` and makes it a template. Its references count even if it is wrong.
+  /// Checks the value of `key` and compiles it. Collects its references even if it is wrong.
   void read_expressions(const std::string& key, const Shape& shape, const YamlNode& node,
                         Template& destination) {
     const Field& field = *find_field(step_shape(), key);
@@ -365,7 +365,7 @@ class StepReader {
     refuse_signals_of_kind();
   }
 
-  /// How a kind of step is asked to save is fixed.
+  /// Only run steps choose how they are asked to save.
   void refuse_signals_of_kind() {
     if (parsed_.step.uses.empty()) return;
     for (const char* key : {"signal", "lead", "newer"}) {
@@ -384,7 +384,7 @@ class StepReader {
                   subject_.at("resources").name() + ": " + problem);
   }
 
-  /// Where all elements of a matrix have the same walltime; other leads are shortened by lead_of().
+  /// Checks a walltime that all elements of a matrix share; lead_of() shortens other leads.
   void check_lead() {
     const auto& policy = parsed_.step.checkpoint;
     if (!policy || policy->lead.count() == 0) return;
@@ -402,7 +402,7 @@ class StepReader {
                       "; ask for more walltime or for less time to save");
   }
 
-  /// The program's working directory has a link of that name.
+  /// Inputs must not use the folder's name: the working directory has a link with that name.
   void check_pattern() {
     const auto& policy = parsed_.step.checkpoint;
     const std::string folder = policy ? folder_of_pattern(policy->newer) : "";
@@ -479,7 +479,7 @@ class StepReader {
       parsed_.step.image = name;
       return;
     }
-    if (name == "none") return;  // so that a parameter decides
+    if (name == "none") return;  // a parameter may choose no image
     mistakes_.add(parsed_.step.locations.at("image"),
                   subject_.name() + ": unknown image '" + name + "'" +
                       (known.empty() ? "; declare it: images: {" + name + ": {from: …}}"

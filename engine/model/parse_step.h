@@ -10,7 +10,7 @@
 /// One step of a workflow file.
 namespace dlflow {
 
-/// A step that another must wait for, and where the file says so.
+/// A step that another must wait for, and the place in the file that requires it.
 struct Need {
   std::string step;
   Location location;
@@ -20,19 +20,19 @@ struct ParsedStep {
   Step step;                          ///< without `needs`
   std::vector<Need> needs;            ///< as given by `needs:`
   std::vector<Reference> references;  ///< to other steps' outputs, metrics and axes
-  bool matrix_is_wrong = false;       ///< then nobody knows its axes
-  /// What others may refer to; nothing if a mistake in the step keeps that from being known.
+  bool matrix_is_wrong = false;       ///< if true, its axes are unknown
+  /// The outputs that other steps may refer to; nothing if they are unknown because of a mistake.
   std::optional<std::vector<std::string>> outputs;
 };
 
-/// The surroundings that a step is read in.
+/// The context in which a step is read.
 struct StepSurroundings {
   Names names;                      ///< without a matrix
-  std::vector<std::string> images;  ///< that the workflow declares
-  ElementAllowance allowance;       ///< of its matrix
+  std::vector<std::string> images;  ///< declared by the workflow
+  ElementAllowance allowance;       ///< for its matrix
 };
 
-/// Reads the step `entry`. Adds all its mistakes but those that other steps decide.
+/// Reads the step `entry`. Adds all its mistakes except those that depend on other steps.
 ParsedStep read_step(const YamlEntry& entry, const StepSurroundings& surroundings,
                      Mistakes& mistakes);
 

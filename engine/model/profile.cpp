@@ -46,9 +46,9 @@ std::string_view variable_at(std::string_view text) {
   return text.substr(0, length);
 }
 
-/// `text` with what a shell would put in the place of a leading "~/" and of $NAME and ${NAME}, so
-/// that one profile serves several users: "/scratch/$USER/runs".
-/// Throws Error{InvalidInput}, beginning with `key`, for a variable that is not set.
+/// Expands a leading "~/", $NAME and ${NAME} as a shell would, so that one profile serves several
+/// users: "/scratch/$USER/runs". Throws Error{InvalidInput}, beginning with `key`, if a variable is
+/// not set.
 std::filesystem::path shell_path(const std::string& text, const std::string& key) {
   std::string path;
   std::string_view left = text;
@@ -134,7 +134,7 @@ Profile profile_from(const Json& json) {
 constexpr const char* kExtends = "extends";
 constexpr const char* kClassOrder = "class order";
 
-/// The keys of `json` stay sorted, and so their order in the file is kept beside them.
+/// Stores the order of the classes in the file, since the keys of `json` are sorted.
 void note_class_order(const YamlNode& root, Json& json) {
   const YamlEntry* const classes = find_entry(root, "classes");
   if (classes == nullptr) return;
@@ -163,7 +163,7 @@ Json read_profile(const std::string& text, const std::string& file) {
   return *std::move(json);
 }
 
-/// The classes of a profile that is checked, each as the profile with what the class says.
+/// The classes of a checked profile, each as the whole profile with the changes of the class.
 std::vector<NodeClass> classes_from(const Json& json) {
   std::vector<NodeClass> classes;
   for (const Json& name : json.value(kClassOrder, Json::array())) {
@@ -176,7 +176,7 @@ std::vector<NodeClass> classes_from(const Json& json) {
   return classes;
 }
 
-/// The folders where profiles are looked for, in this order.
+/// The folders in which profiles are looked up, in this order.
 std::vector<std::string> profile_folders() {
   std::vector<std::string> folders = {"cluster-profiles"};
   if (const auto config = config_folder()) folders.push_back(*config / "profiles");
@@ -191,11 +191,11 @@ std::vector<std::string> profile_folders() {
 struct ProfileSource {
   std::string name;
   std::string text;
-  std::string file;         ///< empty: built in
-  size_t folders_used = 0;  ///< up to its own; 0: it lies in none of them
+  std::string file;         ///< empty if built in
+  size_t folders_used = 0;  ///< number of folders up to its own; 0: it lies in none of them
 };
 
-/// The first profile of this name, without the first `skipped` folders.
+/// Finds the first profile of this name, ignoring the first `skipped` folders.
 std::optional<ProfileSource> find_profile(const std::string& name, size_t skipped = 0) {
   const std::vector<std::string> folders = profile_folders();
   for (size_t i = skipped; i < folders.size(); ++i) {
@@ -226,8 +226,8 @@ ProfileSource read_source(const std::string& file) {
   return source;
 }
 
-/// The profile `name` that `source` extends: from the folder of `source` on, and after it for
-/// another profile of the same name.
+/// Finds the profile `name` that `source` extends, from the folder of `source` on. A profile of the
+/// same name is looked up in later folders only.
 ProfileSource base_of(const ProfileSource& source, const std::string& name) {
   const size_t skipped = name == source.name || source.folders_used == 0 ? source.folders_used
                                                                          : source.folders_used - 1;
@@ -240,7 +240,7 @@ ProfileSource base_of(const ProfileSource& source, const std::string& name) {
                                   "; name its folder in DLFLOW_PROFILES, or correct `extends:`");
 }
 
-/// `base` with the keys of `changes`; new classes come last.
+/// Returns `base` with the keys of `changes`; new classes come last.
 Json extended(Json base, const Json& changes) {
   Json order = base.value(kClassOrder, Json::array());
   for (const Json& name : changes.value(kClassOrder, Json::array())) {
@@ -251,7 +251,7 @@ Json extended(Json base, const Json& changes) {
   return base;
 }
 
-/// All keys of a profile. `files` gets its file, and those of the profiles that it extends.
+/// Returns all keys of a profile. Adds the files of it and of the extended profiles to `files`.
 Json all_keys(const ProfileSource& source, std::vector<std::string>& files) {
   const bool is_cycle = std::ranges::find(files, source.file) != files.end();
   files.push_back(source.file);
@@ -279,10 +279,10 @@ Profile parse_profile(const ProfileSource& source) {
   return profile;
 }
 
-/// What a batch system calls the sets of nodes that jobs go to.
+/// A batch system's key for the set of nodes that jobs go to.
 struct PartitionKey {
   std::string_view scheduler;
-  const char* key;  ///< in the profile's section of that name
+  const char* key;  ///< in the profile's section of the batch system
   const std::string& (*value)(const Profile& profile);
 };
 

@@ -11,17 +11,16 @@
 
 #include "base/json_fields.h"
 
-/// A cluster profile: what a cluster is called and offers. cluster-profiles/local.yaml documents
-/// every key.
+/// A cluster profile describes a cluster. cluster-profiles/local.yaml documents every key.
 namespace dlflow {
 
 struct Launcher {
   std::string program = "mpirun";      ///< mpirun, srun or a path
-  std::vector<std::string> arguments;  ///< before the number of ranks
+  std::vector<std::string> arguments;  ///< placed before the number of ranks
   bool operator==(const Launcher&) const = default;
 };
 
-/// The options of every sbatch call; an empty one is left out.
+/// The options of every sbatch call; empty ones are left out.
 struct SlurmOptions {
   std::string partition;
   std::string account;
@@ -34,18 +33,18 @@ struct SlurmOptions {
   bool operator==(const SlurmOptions&) const = default;
 };
 
-/// Options of every qsub of Grid Engine; an empty one is not given.
+/// The options of every qsub call of Grid Engine; empty ones are left out.
 struct GridEngineOptions {
   std::string queue;
   std::string project;
-  std::string parallel_environment;  ///< of jobs with more than one slot, i.e. core
-  std::string memory;                ///< the resource that limits a slot's: h_vmem
-  std::string gpus;                  ///< how GPUs are asked for with -l: "gpu={gpus}"
+  std::string parallel_environment;  ///< for jobs with more than one slot (core)
+  std::string memory;                ///< the resource that limits a slot's memory: h_vmem
+  std::string gpus;                  ///< the request for GPUs with -l: "gpu={gpus}"
   std::vector<std::string> options;  ///< further ones, each "-x y" or "-x"
   bool operator==(const GridEngineOptions&) const = default;
 };
 
-/// `slurm:` of a profile once it is checked, and as plan.json freezes it; so are the next ones.
+/// The checked sections of a profile, as plan.json stores them.
 DLFLOW_DEFINE_FIELDS(SlurmOptions, partition, account, qos, constraint, reservation, exclusive,
                      gres, options)
 
@@ -53,7 +52,7 @@ DLFLOW_DEFINE_FIELDS(GridEngineOptions, queue, project, parallel_environment, me
 
 DLFLOW_DEFINE_FIELDS(Launcher, program, arguments)
 
-/// The resources of one node; 0: not known.
+/// The resources of one node; 0: unknown.
 struct NodeShape {
   int cores = 0;
   uint64_t memory_bytes = 0;
@@ -61,35 +60,35 @@ struct NodeShape {
   bool operator==(const NodeShape&) const = default;
 };
 
-/// The limits of a cluster; 0: not limited here, and the cluster is asked.
+/// The limits of a cluster; 0: no limit from the profile, the cluster's own limit applies.
 struct Limits {
   std::chrono::seconds walltime{0};         ///< of a job
   int nodes = 0;                            ///< of a job
-  int array_size = 0;                       ///< tasks of one array, and its highest index plus one
-  int array_throttle = 0;                   ///< tasks of one array that run at a time
-  int jobs = 0;                             ///< submitted at a time
-  int dependencies = 0;                     ///< that one job may name
-  std::chrono::seconds submit_interval{0};  ///< from one sbatch to the next
+  int array_size = 0;                       ///< tasks of one array, and the highest index plus one
+  int array_throttle = 0;                   ///< tasks of one array that run at the same time
+  int jobs = 0;                             ///< in the queue at the same time
+  int dependencies = 0;                     ///< of one job
+  std::chrono::seconds submit_interval{0};  ///< between two calls of sbatch
   bool operator==(const Limits&) const = default;
 };
 
-/// How steps with `image:` run.
+/// The settings for steps with `image:`.
 struct ContainerSettings {
-  std::string runtime = "none";        ///< none: such steps are refused; else see engine/container
-  std::vector<std::string> command;    ///< how its program is called; empty: by its name
-  std::string mode = "P1";             ///< of udocker
-  std::vector<std::string> arguments;  ///< further ones for each start of a container
+  std::string runtime = "none";  ///< none: such steps are refused; otherwise see engine/container
+  std::vector<std::string> command;    ///< how to call its program; empty: by its name
+  std::string mode = "P1";             ///< udocker's mode
+  std::vector<std::string> arguments;  ///< added to each start of a container
   std::vector<std::string> binds;      ///< "/data", "/site/data:/data", "/data:ro"
   bool operator==(const ContainerSettings&) const = default;
 };
 
 DLFLOW_DEFINE_FIELDS(ContainerSettings, runtime, command, mode, arguments, binds)
 
-/// A class of a cluster's nodes, which steps are placed in. What its text does not say is the
-/// profile's; here it is filled in.
+/// A class of a cluster's nodes, in which steps are placed. Settings that its text omits are copied
+/// from the profile.
 struct NodeClass {
   std::string name;
-  bool local = false;  ///< no jobs of the batch system: what it gets runs on the login node
+  bool local = false;  ///< its jobs run on the login node, without the batch system
   SlurmOptions slurm = {};
   GridEngineOptions gridengine = {};
   int ranks_per_node = 0;
@@ -102,9 +101,9 @@ struct NodeClass {
 
 struct Profile {
   std::string name = "local";
-  std::string file;                         ///< where it was read from; empty: built in
-  std::vector<std::string> extended_files;  ///< the nearest first; a run does not record them
-  std::string scheduler = "local";          ///< who starts jobs: local, slurm, gridengine
+  std::string file;                         ///< where the profile was read; empty: built in
+  std::vector<std::string> extended_files;  ///< the nearest first; not recorded in a run
+  std::string scheduler = "local";          ///< starts the jobs: local, slurm, gridengine
   int cores = 0;                            ///< local: 0 means all that this process may use
   uint64_t memory_bytes = 0;                ///< local: 0 means all
   int gpus = 0;
@@ -122,48 +121,48 @@ struct Profile {
   std::filesystem::path cache;        ///< empty: $XDG_CACHE_HOME/dlflow
   uint64_t cache_budget_bytes = 0;    ///< 0: no limit
   std::filesystem::path scratch;      ///< on a node's own disk; empty: $TMPDIR of the job
-  uint64_t scratch_budget_bytes = 0;  ///< of copies of data there; 0: no limit
-  int exclude_nodes = 2;              ///< that so many jobs were lost with; 0: none
-  bool submit_from_jobs = true;       ///< a job may submit what it has listed, see extension.h
-  std::vector<NodeClass> classes;     ///< in the order in which a step looks for one; see places.h
+  uint64_t scratch_budget_bytes = 0;  ///< for copies of data there; 0: no limit
+  int exclude_nodes = 2;              ///< excludes nodes that lost so many jobs; 0: none
+  bool submit_from_jobs = true;       ///< a job may submit listed jobs, see extension.h
+  std::vector<NodeClass> classes;     ///< in the order in which steps try them; see places.h
 
   bool operator==(const Profile&) const = default;
 };
 
-/// The profile as the jobs of a class see it.
+/// The profile with the settings of a class.
 Profile with_class(const Profile& profile, const NodeClass& node_class);
-/// What `profile` says of what a class says.
+/// The settings of `profile` as a class.
 NodeClass as_class(const Profile& profile, const std::string& name, bool local);
 
-/// Whether a batch system gets the jobs.
+/// Whether jobs are submitted to a batch system.
 bool has_batch_system(const Profile& profile);
 
 /// The partition (Grid Engine: queue) that jobs go to; empty: the cluster's default one, or no
 /// batch system.
 const std::string& partition_of(const Profile& profile);
-/// The key that sets it, for messages: "slurm.partition".
+/// The key of the partition, for messages: "slurm.partition".
 std::string partition_key(const Profile& profile);
 
 /// Finds and reads the profile `name`: a path to a YAML file, or a name looked up in
 /// ./cluster-profiles, ~/.config/dlflow/profiles ($XDG_CONFIG_HOME), the folders of
 /// $DLFLOW_PROFILES, PREFIX/share/dlflow/cluster-profiles and /etc/dlflow/profiles; "local" is also
-/// built in. Throws Error{NotFound} listing the names and the folders there are, or
-/// Error{InvalidInput} with all diagnostics.
+/// built in. Throws Error{NotFound} listing the known names and folders, or Error{InvalidInput}
+/// with all diagnostics.
 Profile load_profile(const std::string& name);
 
-/// The text of cluster-profiles/local.yaml, the profile that needs no file.
+/// The text of cluster-profiles/local.yaml, which is built in.
 std::string_view local_profile();
 
-/// The file that load_profile(name) reads first; empty: it is built in, or there is none.
+/// The file that load_profile(name) reads first; empty if it is built in or missing.
 std::string profile_file(const std::string& name);
 
-/// The profile that is used if none is named: $DLFLOW_PROFILE, else "local".
+/// The profile to use if none is named: $DLFLOW_PROFILE, otherwise "local".
 std::string default_profile();
 
 /// The names of all profiles that load_profile finds, sorted.
 std::vector<std::string> known_profiles();
 
-/// $XDG_CONFIG_HOME/dlflow, else ~/.config/dlflow; nothing if no variable tells.
+/// $XDG_CONFIG_HOME/dlflow, otherwise ~/.config/dlflow; nothing if HOME is not set either.
 std::optional<std::filesystem::path> config_folder();
 
 }  // namespace dlflow

@@ -19,8 +19,8 @@ const Shape& size_or_zero() {
   return shape;
 }
 
-/// Options of sbatch that dlflow decides for each job, where a second one would undo the first, and
-/// those with which sbatch does something else than to submit a job here and to say its id.
+/// Options of sbatch that a profile must not set: dlflow sets them for each job, or they make
+/// sbatch do something other than submit a job here and print its id.
 constexpr std::array<std::string_view, 22> kOwnOptions = {
     "array",  "chdir",       "clusters", "comment",  "dependency", "error",
     "export", "export-file", "help",     "job-name", "no-requeue", "open-mode",
@@ -31,14 +31,14 @@ bool is_sbatch_option(std::string_view text) {
   constexpr std::string_view kNameLetters = "abcdefghijklmnopqrstuvwxyz-";
   if (!text.starts_with("--")) return false;
   const std::string_view name = text.substr(2, text.find('=') - 2);
-  // sbatch takes the start of a name for it.
+  // sbatch accepts abbreviated names.
   const bool own = std::any_of(kOwnOptions.begin(), kOwnOptions.end(),
                                [name](std::string_view o) { return o.starts_with(name); });
   return !own && !name.empty() && name.find_first_not_of(kNameLetters) == name.npos &&
          is_line(text);
 }
 
-/// YAML has taken "[--gres=gpu:2,nic:1]" for two entries.
+/// YAML reads "[--gres=gpu:2,nic:1]" as two entries.
 std::string sbatch_option_advice(std::string_view text) {
   std::string word(text);
   if (const size_t space = text.find(' '); text.starts_with("--") && space != text.npos) {
@@ -58,7 +58,7 @@ const Form kSbatchOptionForm = {
     .accepts = is_sbatch_option,
     .advice = sbatch_option_advice};
 
-/// The same of qsub: what dlflow decides, and what makes qsub do something else than to submit.
+/// The same for qsub: options that dlflow sets, or that make qsub do something other than submit.
 constexpr std::array<std::string_view, 27> kOwnQsubOptions = {
     "-@",    "-C",        "-N",           "-S", "-V",  "-b",      "-clear",  "-cwd", "-e",
     "-help", "-hold_jid", "-hold_jid_ad", "-i", "-j",  "-notify", "-now",    "-o",   "-pe",
@@ -164,7 +164,7 @@ const Shape& container_shape() {
   return shape;
 }
 
-/// The same keys, none of which has a value by itself.
+/// The same keys, without defaults.
 Shape partly(Shape shape) {
   for (Field& field : shape.fields) field.fallback = nullptr;
   return shape;
@@ -178,7 +178,7 @@ Shape launcher_shape() {
   });
 }
 
-/// Of `classes`: what jobs of a class have otherwise than those of the profile.
+/// The shape of an entry of `classes`: settings that differ from the profile's.
 Shape class_shape() {
   Shape limits = partly(limits_shape());
   std::erase_if(limits.fields, [](const Field& field) {
@@ -238,7 +238,7 @@ const Shape& extending_profile_shape() {
   static const Shape shape = [] {
     Shape partial = profile_shape();
     for (Field& field : partial.fields) {
-      // A launcher has its own arguments, or none.
+      // The arguments of a launcher are never inherited.
       if (field.name != "launcher") field.shape = partly(field.shape);
     }
     return partial;

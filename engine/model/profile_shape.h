@@ -4,11 +4,11 @@
 
 namespace dlflow {
 
-/// The shape of a profile: every key, its type, its meaning. The meaning of a missing key is in
-/// cluster-profiles/local.yaml, and only there.
+/// The shape of a profile: every key, its type, its meaning. Only cluster-profiles/local.yaml gives
+/// the defaults.
 const Shape& profile_shape();
 
-/// The same of a profile that extends another: no missing key has a value by itself.
+/// The shape of a profile that extends another: no key has a default.
 const Shape& extending_profile_shape();
 
 }  // namespace dlflow

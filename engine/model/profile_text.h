@@ -4,17 +4,17 @@
 
 #include "engine/model/profile.h"
 
-/// A profile as the text of a profile.
+/// Writes a profile as YAML.
 namespace dlflow {
 
-/// Every key with its value, as YAML: what `dlflow profile show` prints. Read again, it is the same
+/// Every key with its value, as YAML, for `dlflow profile show`. Reading the text gives the same
 /// profile.
 std::string profile_as_yaml(const Profile& profile);
 
-/// `text` as a YAML value: plain where that is a string for every reader, else in double quotes.
+/// `text` as a YAML value: plain if every reader takes that for a string, otherwise quoted.
 std::string yaml_text(const std::string& text);
 
-/// "8000MiB", "240GiB", "1000": bytes as a profile has them.
+/// "8000MiB", "240GiB", "1000": a size as profiles write it.
 std::string yaml_size(uint64_t bytes);
 
 /// "2d", "4h", "90m", "45s"; "0" for none.

@@ -19,7 +19,7 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, none);
 }
 
-/// "a.b as c, d" -> a, d.
+/// Adds a and d for "a.b as c, d".
 void add_imported(std::string_view list, std::vector<std::string>& names) {
   for (const std::string& entry : split(std::string(list), ',')) {
     const std::string_view word = trim(entry);
@@ -43,7 +43,7 @@ std::vector<std::string> imported_by(std::string_view line) {
   return names;
 }
 
-/// The names of Python files in quotes.
+/// The Python files that the line names in quotes.
 std::vector<std::string> quoted_by(std::string_view line) {
   std::vector<std::string> names;
   for (const char quote : {'\'', '"'}) {

@@ -16,14 +16,14 @@ namespace {
 
 constexpr std::array kMemoryKeys = {"memory", "memory_per_rank", "memory_per_gpu"};
 
-/// The number that a key has; nothing if it is not there, or not known yet.
+/// The number under a key; nothing if it is missing or not known yet.
 std::optional<int> number_at(const Json& resources, const char* key) {
   const auto found = resources.find(key);
   if (found == resources.end() || !found->is_number_integer()) return std::nullopt;
   return found->get<int>();
 }
 
-/// More than any cluster has, so that sums of them are numbers.
+/// More than any cluster has, and small enough that sums cannot overflow.
 constexpr int64_t kMostRanks = 1 << 24;
 
 int ceil_of(int64_t a, int64_t b) { return int((a + b - 1) / b); }
@@ -49,7 +49,7 @@ std::string contradiction_of_nodes(const Json& resources) {
          "; leave out one of the three";
 }
 
-/// What the other keys say in other words.
+/// Derives the ranks from the keys `nodes`, `ranks` and `ranks_per_node`.
 void work_out_ranks(const Json& given, Resources& resources) {
   const auto nodes = number_at(given, "nodes");
   const auto ranks = number_at(given, "ranks");

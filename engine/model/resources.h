@@ -6,9 +6,9 @@
 
 namespace dlflow {
 
-/// What two keys of `resources:` contradict each other, for people; empty if none do. Values that
-/// are not known yet (expressions) contradict nothing.
-/// \param resources  as their shape says
+/// Describes two keys of `resources:` that contradict each other; empty if none do. Values that are
+/// not known yet (expressions) contradict nothing.
+/// \param resources  must have its shape
 std::string contradiction_in(const Json& resources);
 
 }  // namespace dlflow

@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kDialect = "https://json-schema.org/draft/2020-12/schema";
 
-/// A string that holds an expression, which may give what is wanted there.
+/// A string with an expression, allowed in place of the value itself.
 Json expression_schema() { return {{"$ref", "#/$defs/expression"}}; }
 
 Json schema_of(const Shape& shape, Scope scope);
@@ -94,7 +94,7 @@ Json schema_of(const Shape& shape, Scope scope) {
   return {{"anyOf", {schema, expression_schema()}}};
 }
 
-/// A step of one kind: what `with` holds, and whether it may be left out.
+/// The rules of one step kind: the keys of `with`, and whether `with` is required.
 Json kind_rule(const StepKind& kind) {
   Json with = plain_schema(kind.with, Scope::Steps);
   with["description"] = kind.description;

@@ -2,14 +2,14 @@
 
 #include <string>
 
-/// JSON Schemas (draft 2020-12) for editors, made of the same shapes that the parsers check.
+/// JSON Schemas (draft 2020-12) for editors, made from the shapes that the parsers check.
 namespace dlflow {
 
-/// Of workflow files. It does not express what depends on several values together (references,
+/// The schema of workflow files. It does not cover rules that depend on several values (references,
 /// cycles).
 std::string workflow_schema();
 
-/// Of profiles.
+/// The schema of profiles.
 std::string profile_schema();
 
 }  // namespace dlflow

@@ -7,7 +7,7 @@
 namespace dlflow {
 namespace {
 
-/// What bash and sh set themselves.
+/// Variables that bash and sh set.
 constexpr std::array<std::string_view, 20> kOfTheShell = {
     "EUID",   "GROUPS", "HOSTNAME", "HOSTTYPE",  "IFS",        "LINENO", "MACHTYPE",
     "OLDPWD", "OPTARG", "OPTIND",   "OSTYPE",    "PIPESTATUS", "PPID",   "PWD",
@@ -30,7 +30,7 @@ std::string_view word_before(std::string_view script, size_t end) {
   return script.substr(begin, end - begin);
 }
 
-/// NAME=…, for NAME, read NAME, export NAME and the like.
+/// Finds NAME in NAME=…, for NAME, read NAME, export NAME and the like.
 std::set<std::string> variables_set(std::string_view script) {
   constexpr std::array<std::string_view, 5> kSetters = {"for", "read", "local", "declare",
                                                         "mapfile"};
@@ -59,7 +59,7 @@ std::set<std::string> variables_read(std::string_view script) {
     const size_t begin = script[i + 1] == '{' ? i + 2 : i + 1;
     const std::string_view name = name_at(script.substr(std::min(begin, script.size())));
     if (!name.empty()) names.emplace(name);
-    if (script[i + 1] == '$') ++i;  // the number of the shell
+    if (script[i + 1] == '$') ++i;  // $$, the shell's process id
   }
   for (const std::string& name : variables_set(script)) names.erase(name);
   for (const std::string_view name : kOfTheShell) names.erase(std::string(name));

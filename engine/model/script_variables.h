@@ -6,8 +6,8 @@
 
 namespace dlflow {
 
-/// The variables that a shell script reads, by $NAME or ${NAME…}, and neither sets itself nor has
-/// from the shell (PWD, RANDOM). For a warning, not for a decision: quotes are not understood.
+/// The variables that a shell script reads, by $NAME or ${NAME…}, except those that it sets itself
+/// or that the shell sets (PWD, RANDOM). Ignores quoting, and so is fit for warnings only.
 std::set<std::string> variables_read(std::string_view script);
 
 }  // namespace dlflow

@@ -10,7 +10,7 @@
 namespace dlflow {
 namespace {
 
-constexpr size_t kQuotedBytes = 40;  // of a string in a message
+constexpr size_t kQuotedBytes = 40;  // of a string shown in a message
 
 Shape of_type(Shape::Type type) {
   Shape shape;
@@ -54,7 +54,7 @@ bool in_range(double value, const Shape& shape) {
   return !shape.maximum || (shape.below_maximum ? value < *shape.maximum : value <= *shape.maximum);
 }
 
-/// The longest beginning of `text` of at most `max_bytes` that splits no UTF-8 character.
+/// The longest prefix of `text` with at most `max_bytes` that splits no UTF-8 character.
 std::string_view shortened(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   while (max_bytes > 0 && (text[max_bytes] & 0xC0) == 0x80) --max_bytes;

@@ -8,21 +8,21 @@
 
 #include "base/json.h"
 
-/// The permitted form of a value in a YAML file. One description per file format; the checks of the
-/// parser (check.h), the JSON Schema (schema.h) and the tests of the documents all read it.
+/// The permitted form of a value in a YAML file. There is one description per file format; the
+/// parser's checks (check.h), the JSON Schema (schema.h) and the tests of the documents all use it.
 namespace dlflow {
 
 /// Text of a certain form: a duration, a size, a name.
 struct Form {
   std::string_view what;      ///< "a duration"
-  std::string_view examples;  ///< "90s, 20m, 4h or 1-12:00:00": what a message advises to write
-  std::string_view pattern;   ///< ECMA-262, anchored, for the JSON Schema; may be wider
+  std::string_view examples;  ///< "90s, 20m, 4h or 1-12:00:00", for messages
+  std::string_view pattern;   ///< ECMA-262, anchored, for the JSON Schema; may accept more
   bool (*accepts)(std::string_view text);
-  bool or_integer = false;  ///< a number means itself: cache_budget: 4096
+  bool or_integer = false;  ///< also accepts a plain number: cache_budget: 4096
   enum class Exists { Unchecked, File, FileOrFolder };
-  Exists exists = Exists::Unchecked;  ///< what a path must lead to when the file is read
-  /// What to do about a text that is not accepted, where that is plain; else empty, and the
-  /// examples are shown. One that begins with "is " says what is wrong, too.
+  Exists exists = Exists::Unchecked;  ///< what the path must name when the file is read
+  /// Returns how to correct a rejected text, or an empty text, and then the message shows the
+  /// examples. A result that begins with "is " also states the mistake.
   std::string (*advice)(std::string_view text) = nullptr;
 };
 
@@ -57,14 +57,14 @@ struct Shape {
   bool above_minimum = false;     ///< the minimum itself is too small
   bool below_maximum = false;     ///< the maximum itself is too large
   bool takes_lists = false;       ///< an expression may give a list of such values
-  bool as_written = false;        ///< Number: a text where JSON would write another one
+  bool as_written = false;        ///< Number: becomes a text if JSON would write it differently
   std::vector<std::string> choices;
-  std::map<std::string, std::string> former;  ///< Choice: words of earlier versions, and advice;
-                                              ///< Object: keys, likewise
+  std::map<std::string, std::string> former;  ///< Choice: former words -> advice;
+                                              ///< Object: former keys -> advice
   const Form* form = nullptr;
   std::vector<Shape> parts;
   std::vector<Field> fields;
-  std::string about_others;  ///< Object: where a key that is not in `fields` may belong; else empty
+  std::string about_others;  ///< Object: where other keys may belong, or empty
 };
 
 enum class Presence { Optional, Required };
@@ -76,20 +76,20 @@ struct Field {
   Shape shape;
   std::string description;  ///< a sentence without its full stop
   Presence presence = Presence::Optional;
-  Json fallback = nullptr;  ///< what a missing key means; null: nothing
-  /// Expressions allowed in the value and below; absent: as in the object that holds the key.
+  Json fallback = nullptr;  ///< the default of a missing key; null: none
+  /// The expressions allowed in the value and below it; if absent, those of the enclosing object.
   std::optional<Scope> scope = std::nullopt;
 };
 
 Shape anything();
 Shape text();
-/// Of int's range, so that what passes can be stored in one.
+/// At most INT_MAX, so that the value fits in an int.
 Shape integer(int minimum);
 Shape number();
 Shape number(double minimum);
 Shape number_above(double minimum, std::optional<double> maximum = std::nullopt);
 Shape number_between(double minimum, double maximum);
-Shape number_below(double minimum, double maximum);  ///< at least the one, less than the other
+Shape number_below(double minimum, double maximum);  ///< minimum included, maximum excluded
 Shape boolean();
 Shape choice(std::vector<std::string> choices, std::map<std::string, std::string> former = {});
 Shape formed(const Form& form);
@@ -97,26 +97,26 @@ Shape list_of(Shape element, int fewest = 0, std::optional<int> most = std::null
 Shape object(std::vector<Field> fields);
 Shape map_of(const Form& key, Shape value);
 Shape either(std::vector<Shape> alternatives);
-/// What an environment variable or an argument can hold: a string, a number or a boolean. Programs
-/// get a number as it is written: 3.10, 1e-3.
+/// A value for an environment variable or an argument: a string, a number or a boolean. Programs
+/// get a number as written: 3.10, 1e-3.
 Shape scalar();
 
-/// A scalar among the arguments of a program: an expression that gives a list stands for as many.
+/// An argument of a program: a scalar, or an expression whose list becomes several arguments.
 Shape argument();
 
 /// The field of an object shape with that name, or null.
 const Field* find_field(const Shape& object, std::string_view name);
 
-/// Whether a scalar is as `shape` says; false for shapes of lists and objects.
+/// Whether a scalar fits `shape`; false for shapes of lists and objects.
 bool fits(const Json& scalar, const Shape& shape);
 
-/// "a positive integer", "a string or a list", "true or false": as a message says it.
+/// "a positive integer", "a string or a list", "true or false": the shape in a message.
 std::string describe(const Shape& shape);
 
-/// A string as a message shows it: in quotes, and not all of a long one.
+/// A string for a message: in quotes, and shortened if it is long.
 std::string quoted(const Json& text);
 
-/// `value` as a message calls it: "the string 'three'", "0", "a list", "nothing".
+/// `value` in a message: "the string 'three'", "0", "a list", "nothing".
 std::string describe(const Json& value);
 
 }  // namespace dlflow

@@ -45,7 +45,7 @@ StepKind stage_kind() {
                       bandwidth_field()}),
       .outputs = {{"path", text(), "The folder of the staged files"}},
       .sources = "sources",
-      .reuse = StepKind::Reuse::Own,  // the cache has them already
+      .reuse = StepKind::Reuse::Own,  // the cache already shares the files
   };
 }
 
@@ -65,9 +65,9 @@ StepKind stage_out_kind() {
   };
 }
 
-/// Exact training gives the same bits for any number of ranks with as many threads each, unless the
-/// number of ranks makes the batch. Other training adds in the order that is fastest where its
-/// ranks are.
+/// Exact training gives the same bits for any number of ranks with the same number of threads each,
+/// unless the number of ranks determines the batch. Other training adds in the fastest order, which
+/// depends on where its ranks are.
 std::vector<std::string> resources_of_training(const Json& with) {
   if (!trains_exactly(with)) return {"ranks", "ranks_per_node", "cpus_per_rank"};
   if (with.contains("batch_per_rank")) return {"ranks", "cpus_per_rank"};

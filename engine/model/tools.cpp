@@ -10,10 +10,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A way to have packages installed.
+/// A tool that installs packages.
 struct Tool {
   const char* key;
-  const char* lock;  ///< the file in its folder that says what is installed; empty: none is kept
+  const char* lock;  ///< the lock file in its folder; empty: it keeps none
   std::string (*activation)(const std::string& place);
 };
 
@@ -56,7 +56,7 @@ const Tool* tool_of(const Json& tools) {
   return found == kTools.end() ? nullptr : &*found;
 }
 
-/// A name stays one; a folder is found from anywhere.
+/// Returns a name unchanged, and a folder as a path that is valid from anywhere.
 std::string place_of(const Tool& tool, const Json& tools, const fs::path& base) {
   auto given = tools.at(tool.key).get<std::string>();
   const bool may_be_a_name =
@@ -67,8 +67,8 @@ std::string place_of(const Tool& tool, const Json& tools, const fs::path& base) 
   return place;
 }
 
-/// A file is tried in a shell of its own: a package that was removed leaves its file in profile.d,
-/// which reads what is gone, and that ends a shell.
+/// Each file is first tried in a subshell: a removed package leaves its file in profile.d, which
+/// reads missing files and so ends the shell.
 std::string load_modules(const Json& names) {
   std::string line =
       "command -v module >/dev/null || for f in /etc/profile.d/modules.sh /etc/profile.d/lmod.sh "

@@ -89,7 +89,7 @@ Shape group_shape() {
   });
 }
 
-/// Of `augment`, beside crop and flip.
+/// The shape of `augment`, except for crop and flip.
 Shape change_shape() {
   return object({
       {"resized_crop", number_above(0, 1),
@@ -129,7 +129,7 @@ Shape stop_early_shape() {
   });
 }
 
-/// Which of its keys goes with which kind is for the training to say.
+/// The training program checks which keys go with which kind.
 Shape cooperation_shape() {
   return object({
       {"kind",

@@ -6,17 +6,17 @@
 
 namespace dlflow {
 
-/// `with:` of a step that reads data for networks.
+/// The shape of `with:` of a step that reads data for networks.
 Shape data_step(std::vector<Field> fields);
 
 Field scratch_field();
 Field loader_threads_field();
 
-/// `with:` of a train step. runtime/settings reads the same keys; with_table_test.cpp compares.
+/// `with:` of a train step. with_table_test.cpp compares these keys with those of runtime/settings.
 Shape train_with();
 
-/// Whether every rank computes a part of each step, as many parts as the leaves, and so the number
-/// of ranks changes no bit.
+/// Whether training divides each step into leaves that ranks share, so that the number of ranks
+/// changes no bit of the result.
 bool trains_exactly(const Json& with);
 
 }  // namespace dlflow

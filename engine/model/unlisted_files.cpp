@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The words of a shell script, or of a list, as far as they can be told without a shell.
+/// Collects the words of a shell script or a list, as far as possible without a shell.
 void collect_words(const Json& command, std::set<std::string>& words) {
   if (command.is_structured()) {
     for (const Json& word : command) collect_words(word, words);

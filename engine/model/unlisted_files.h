@@ -8,17 +8,17 @@
 
 namespace dlflow {
 
-/// A file or folder that a step reads and that is not among its `inputs`.
+/// A file or folder that a step reads but that is not among its `inputs`.
 struct UnlistedFile {
   std::string name;
-  std::string reader = {};  ///< the Python file that reads it; empty: the command names it
+  std::string reader = {};  ///< the Python file that reads it; empty if the command names it
   bool operator==(const UnlistedFile&) const = default;
 };
 
-/// The files of the user that the command of a `run:` step names, or that a Python script which it
-/// names reads from its own folder, and that are not among the step's `inputs`: a change of one
-/// would not make the step run again. \param base  the workflow's folder. Files of the system
-/// (/usr, /etc, …) and programs elsewhere, as those of a virtual environment, are not looked at.
+/// The user's files that a `run:` step reads without listing them in `inputs`: files that its
+/// command names, and files that a Python script named there reads from its own folder. A change of
+/// such a file would not rerun the step. \param base  the workflow's folder. Ignores system files
+/// (/usr, /etc, …) and programs elsewhere, such as those of a virtual environment.
 std::vector<UnlistedFile> unlisted_files(const Step& step, const std::filesystem::path& base);
 
 }  // namespace dlflow

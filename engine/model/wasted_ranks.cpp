@@ -9,7 +9,7 @@
 namespace dlflow {
 namespace {
 
-/// The number that `key` has in `object`; `otherwise` without the key, nothing if it is no number.
+/// The number under `key` in `object`; `otherwise` without the key, nothing for other types.
 std::optional<size_t> count_at(const Json& object, const char* key, size_t otherwise) {
   if (!object.is_object()) return otherwise;
   const auto found = object.find(key);

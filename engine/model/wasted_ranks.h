@@ -7,9 +7,9 @@
 
 namespace dlflow {
 
-/// Of a training step with more ranks than a step of it has leaves: how many have nothing to do,
-/// and what would give them work (base/leaves.h). One text for all elements that are alike; what
-/// depends on other steps is not looked at.
+/// Describes training steps with more ranks than leaves: how many ranks are idle, and how to give
+/// them work (base/leaves.h). Elements with the same problem share one text. Ignores settings that
+/// depend on other steps.
 std::set<std::string> wasted_ranks(const Step& step, const Json& params);
 
 }  // namespace dlflow

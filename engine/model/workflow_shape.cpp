@@ -87,7 +87,7 @@ Shape retry_shape() {
   });
 }
 
-/// Of `inputs`: what lies elsewhere, and is read where it lies.
+/// The shape of an entry of `inputs` that is read in place, by its absolute path.
 Shape data_shape() {
   return object({
       {"path", formed(kDataPathForm),

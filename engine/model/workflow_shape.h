@@ -5,13 +5,13 @@
 /// The shape of a workflow file: every key, its type, its meaning.
 namespace dlflow {
 
-/// Of the file; `steps` holds anything, since what a step may have depends on what it uses.
+/// The shape of the file; `steps` holds anything, since the keys of a step depend on what it uses.
 const Shape& workflow_shape();
 
-/// Of a step; `with` holds anything: see StepKind::with.
+/// The shape of a step; `with` holds anything: see StepKind::with.
 const Shape& step_shape();
 
-/// Of `resources:`.
+/// The shape of `resources:`.
 const Shape& resources_shape();
 
 }  // namespace dlflow

@@ -28,7 +28,7 @@ std::string_view line_up_to(std::string_view text, size_t offset) {
   return newline == before.npos ? before : before.substr(newline + 1);
 }
 
-/// "${{ params.ranks }}": the expression at the beginning of `text`, as far as it is on one line.
+/// Returns the expression at the beginning of `text`, "${{ params.ranks }}", if it is on one line.
 std::string expression_at(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   const size_t end = line.find("}}");
@@ -93,8 +93,8 @@ void add_syntax_error(Mistakes& mistakes, size_t offset, const std::string& mess
   mistakes.add(mistakes.location_of(offset), "not valid YAML: " + in_our_words(message));
 }
 
-/// Whether the quoted scalar at `offset` (its properties, such as an anchor, may come first) lacks
-/// its closing quote.
+/// Whether the quoted scalar at `offset` lacks its closing quote. Its properties, such as an
+/// anchor, may come first.
 bool has_unclosed_quote(std::string_view text, size_t offset) {
   while (offset < text.size() && (text[offset] == '&' || text[offset] == '!')) {
     offset = std::min(text.find_first_of(" \t\r\n", offset), text.size());
@@ -113,7 +113,7 @@ bool has_unclosed_quote(std::string_view text, size_t offset) {
   return true;
 }
 
-/// Ends the reading; its reason is among the mistakes.
+/// Thrown to stop reading, after the reason was added to the mistakes.
 struct Stop {};
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -135,8 +135,8 @@ std::optional<Number> parse_all(std::string_view digits, int base) {
   return value;
 }
 
-/// YAML 1.2's core schema. Infinity and NaN stay text: JSON has neither, and no key wants one. So
-/// does an integer beyond 64 bits, which a rounded number would stand for.
+/// Follows YAML 1.2's core schema, except that infinity, NaN and integers beyond 64 bits stay text:
+/// JSON has none of them, and rounding would change the integers.
 Json plain_scalar(const std::string& text) {
   if (is_one_of(text, {"true", "True", "TRUE"})) return true;
   if (is_one_of(text, {"false", "False", "FALSE"})) return false;
@@ -155,8 +155,8 @@ Json plain_scalar(const std::string& text) {
   return text;
 }
 
-/// Builds the tree from yaml-cpp's events: its own tree loses keys that are there twice, and a
-/// small file of aliases can make it large.
+/// Builds the tree from yaml-cpp's events. yaml-cpp's own tree loses repeated keys, and a small
+/// file of aliases can make it large.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(Mistakes& mistakes, const YamlLimits& limits)
@@ -224,17 +224,17 @@ class TreeBuilder : public YAML::EventHandler {
 
   struct Measured {
     YamlPointer node;
-    size_t nodes = 1;  // with everything below
+    size_t nodes = 1;  // including all nodes below
     size_t height = 1;
   };
 
-  /// A value that is still being read.
+  /// A value that is being read.
   struct Open {
     std::shared_ptr<YamlNode> node;
     YAML::anchor_t anchor = YAML::NullAnchor;
     size_t nodes = 1;
     size_t height = 1;
-    bool has_key = false;  // of a map: the next value belongs to it
+    bool has_key = false;  // a map's next value belongs to `key`
     std::string key;
     Location key_location;
     std::unordered_map<std::string, int> lines;  // of the keys so far
@@ -263,7 +263,7 @@ class TreeBuilder : public YAML::EventHandler {
     mistakes_.add(place(mark), "the YAML tag '" + tag + "' has no meaning here; remove it");
   }
 
-  /// yaml-cpp takes the end of the file for a closing quote.
+  /// yaml-cpp accepts the end of the file as a closing quote.
   void check_closed(const YAML::Mark& mark) {
     if (has_unclosed_quote(mistakes_.text(), size_t(mark.pos))) {
       mistakes_.add(place(mark), "this quote is never closed");
@@ -309,8 +309,8 @@ class TreeBuilder : public YAML::EventHandler {
     attach(measured);
   }
 
-  /// `<<: *base`, or of a list of them: the keys of `base` that this map has not. What stands in
-  /// the map itself goes before them, and the first of a list before the others.
+  /// Merges `<<: *base`, or a list of them, into the map: adds the keys of `base` that the map
+  /// lacks. The map's own keys take precedence, and earlier list entries precede later ones.
   void merge(YamlNode& map) {
     std::vector<YamlEntry> entries;
     std::vector<YamlEntry> merges;
@@ -332,7 +332,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  /// \param known  the keys of `map`.
+  /// \param known  the keys of `map`; gets the added ones
   void add_missing(YamlNode& map, const YamlNode& source, std::unordered_set<std::string>& known) {
     if (source.kind != YamlNode::Kind::Map) {
       mistakes_.add(source.location,
@@ -364,7 +364,7 @@ class TreeBuilder : public YAML::EventHandler {
     parent.node->entries.push_back(std::move(entry));
   }
 
-  /// yaml-cpp places a value that is left out at what follows it; its key is the better place.
+  /// yaml-cpp locates an omitted value at the token after it; its key is the better location.
   static YamlPointer placed(const YamlPointer& value, Location key) {
     const bool left_out = value->kind == YamlNode::Kind::Scalar && value->scalar.is_null() &&
                           value->location.line != key.line;

@@ -8,19 +8,19 @@
 #include "base/json.h"
 #include "engine/model/mistakes.h"
 
-/// YAML text as a tree that knows where everything stands.
+/// YAML text as a tree whose nodes have their locations.
 namespace dlflow {
 
 struct YamlNode;
 
-/// Shared, since an alias is the node of its anchor again.
+/// Shared, since an alias is the same node as its anchor.
 using YamlPointer = std::shared_ptr<const YamlNode>;
 
 struct YamlEntry {
   std::string key;    ///< empty in a list
-  Location location;  ///< of the key, in a list of the value
+  Location location;  ///< of the key; in a list, of the value
   YamlPointer value;
-  int first_line = 0;  ///< a key that is there twice: the line of the first one; else 0
+  int first_line = 0;  ///< for a repeated key, the line of the first one; otherwise 0
 };
 
 struct YamlNode {
@@ -29,7 +29,7 @@ struct YamlNode {
   Location location;
   size_t offset = 0;    ///< of its first byte in the text
   Json scalar;          ///< plain text typed by YAML 1.2's core schema; quoted text is a string
-  std::string written;  ///< a number's text, if JSON would write another: 3.10, 010, 1e-3
+  std::string written;  ///< a number's text, if JSON would write it differently: 3.10, 010, 1e-3
   std::vector<YamlEntry> entries;
 };
 
@@ -38,18 +38,18 @@ struct YamlLimits {
   size_t max_nodes = 1'000'000;  ///< after aliases are expanded
 };
 
-/// Reads the text of `mistakes`, one document. Null if it is no YAML, is empty or exceeds a limit;
-/// each such reason is added to `mistakes`. A tree may come with mistakes too (a second document).
+/// Reads one document from the text of `mistakes`. Returns null if it is invalid, empty or exceeds
+/// a limit, and adds the reasons to `mistakes`. A tree may come with mistakes (a second document).
 YamlPointer read_yaml(Mistakes& mistakes, const YamlLimits& limits);
 
-/// Adds what keeps `mistakes.text()` from being text at all: bytes that are no UTF-8, control
-/// characters. False if there is any.
+/// Adds mistakes for invalid UTF-8 and control characters in `mistakes.text()`. Returns false if
+/// there are any.
 bool check_characters(Mistakes& mistakes);
 
-/// The value without its places; of keys that are there twice, the first.
+/// The value without locations; the first of repeated keys counts.
 Json to_json(const YamlNode& node);
 
-/// The tree of `value`, everything in it at `location`.
+/// The tree of `value`, with `location` for all its nodes.
 YamlPointer to_yaml(const Json& value, Location location);
 
 /// The entry of a map with that key, or null.

@@ -28,7 +28,7 @@ std::optional<int> attempt_number(std::string_view folder) {
   return number;
 }
 
-/// Everything behind `offset`, as the file is when it is opened; nothing if there is no such file.
+/// Returns the bytes after `offset`; empty if there is no such file.
 std::string read_from(const fs::path& file, uint64_t offset) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 30;
   const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -36,7 +36,7 @@ std::string read_from(const fs::path& file, uint64_t offset) {
     if (errno == ENOENT || errno == ENOTDIR) return {};
     throw_errno("cannot open " + file.string(), errno);
   }
-  // A job's folder is its program's to write, and a colleague's run the colleague's.
+  // The job's program can write here, and the run may belong to another user: trust nothing.
   struct stat info {};
   if (::fstat(descriptor.get(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
   if (!S_ISREG(info.st_mode)) {
@@ -60,7 +60,7 @@ std::string read_from(const fs::path& file, uint64_t offset) {
   return content;
 }
 
-/// After an attempt that timed out, as `retry:` says.
+/// Lengthens the walltime as `retry:` asks if the previous attempt timed out.
 void grow_walltime(JobSpec& spec, int attempt) {
   if (attempt < 2 || spec.retry.walltime_factor <= 1 || spec.resources.walltime.count() == 0)
     return;
@@ -88,7 +88,7 @@ fs::path make_attempt(const Plan& plan, uint32_t job, int attempt) {
   if (attempt == 1) make_directories(job_folder);
   make_directories(directory);
   const fs::path file = directory / "job.json";
-  // A torn one was left by a crash, before anybody was told of the attempt.
+  // A torn job.json was left by a crash before the attempt was handed to a backend.
   const auto left = read_file_if_exists(file);
   if (!left || !left->ends_with('\n')) {
     JobSpec spec = job_spec(plan, job);

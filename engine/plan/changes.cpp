@@ -39,7 +39,7 @@ fs::path changes_file(const fs::path& run_directory) { return run_directory / "c
                   (advice.empty() ? "; known: " + join(known_keys, ", ") : advice));
 }
 
-/// A number where it is one: "4", but not "40m".
+/// A number if all of `text` is one: "4", but not "40m".
 Json scalar(const std::string& text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -53,7 +53,7 @@ Resources changed(const Resources& resources, const Json& settings) {
   return resources_from_json(json);
 }
 
-/// Of a step kind; a command with other ranks is the user's to judge.
+/// True only for step kinds; the user decides whether a command may run with other ranks.
 bool ranks_decide_result(const Step& step) {
   const StepKind* kind = find_step_kind(step.uses);
   if (kind == nullptr) return false;

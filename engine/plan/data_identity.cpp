@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The path of a file or folder; a pattern has that of its folder.
+/// The path of a file or folder; for a pattern, the path of its folder.
 fs::path path_of(const std::string& place) {
   const auto url = parse_file_url(place);
   return url ? fs::path(url->path) : fs::path(place);
@@ -48,10 +48,10 @@ DataPlace data_of(const fs::path& path, OfTools of_tools) {
 
 struct DataState {
   std::string identity;
-  std::chrono::nanoseconds to_settle{0};  ///< of the file that needs longest
+  std::chrono::nanoseconds to_settle{0};  ///< the longest that any file needs
 };
 
-/// Equal to nothing that was or will be: nobody knows what is there.
+/// Returns a different text each time, since nobody knows what is there.
 std::string unknown_identity() {
   static uint64_t count = 0;
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
@@ -94,9 +94,9 @@ void add_places(const Json& value, std::vector<std::string>& places) {
   if (fs::path(name).is_absolute() || parse_file_url(name)) places.push_back(name);
 }
 
-/// The state of the links on the way to `path`, and of those that they lead to.
+/// Appends the state of the links on the way to `path`, and of the links that these lead to.
 void add_links(const fs::path& path, int depth, std::string& states) {
-  constexpr int kMostLinks = 40;  // as many as the kernel follows
+  constexpr int kMostLinks = 40;  // the kernel's limit
   fs::path way;
   for (const fs::path& part : path) {
     way /= part;

@@ -20,14 +20,14 @@ namespace fs = std::filesystem;
 
 fs::path folder_of_logs(const fs::path& run_directory) { return run_directory / "ends"; }
 
-/// In a folder that is there.
+/// Creates the folder if needed.
 fs::path new_log_file(const fs::path& run_directory, pid_t writer) {
   const fs::path folder = folder_of_logs(run_directory);
   make_directories(folder);
   return folder / (boot_id() + "-" + std::to_string(writer) + ".jsonl");
 }
 
-/// Says how many bytes of a log have been restored.
+/// The file with the number of bytes of a log that have been restored.
 fs::path mark_of(const fs::path& log_file) { return log_file.string() + ".restored"; }
 
 uint64_t restored_bytes(const fs::path& log_file) {
@@ -42,7 +42,7 @@ uint64_t restored_bytes(const fs::path& log_file) {
 /// A job that was skipped or blocked never ran.
 bool has_run(JobState state) { return state != JobState::Skipped && state != JobState::Blocked; }
 
-/// What is missing of the record of the attempt's first pass, which ended as `end` says.
+/// Appends the missing events of the attempt's first pass, which ended with `end`.
 void restore_events(const fs::path& file, const JobEvent& end, bool has_begun) {
   AppendFile events(file);
   if (!has_begun && has_run(*end.state)) {
@@ -60,14 +60,14 @@ void restore_events(const fs::path& file, const JobEvent& end, bool has_begun) {
   events.sync();
 }
 
-/// A run may be a stranger's: what such a log names is no place outside of the run.
+/// The run may come from a stranger, so a log must not name a place outside of it.
 bool is_restorable(const fs::path& run_directory, const JobEvent& end, const HasJob& has_job) {
   if (!end.state || !is_final(*end.state) || end.attempt < 1 || !has_job(end.job)) return false;
   return is_below(fs::weakly_canonical(job_directory(run_directory, end.job)),
                   fs::canonical(run_directory));
 }
 
-/// With the folders of the pass, in which nothing was.
+/// Also creates the folders of the pass, which were empty.
 void restore(const fs::path& run_directory, const JobEvent& end) {
   const fs::path job = job_directory(run_directory, end.job);
   const auto last = last_state(job, end.job, end.attempt);

@@ -21,7 +21,7 @@ std::string shortened(std::string text) {
   constexpr size_t kMaxLength = 60;
   if (text.size() <= kMaxLength) return text;
   size_t end = kMaxLength;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole letters
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole UTF-8
   return text.substr(0, end) + "…";
 }
 
@@ -30,7 +30,7 @@ std::string value_text(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// The value of a template at `path`, an expression as it was written; null if there is none.
+/// The value at `path` in a template, with expressions unevaluated; null if there is none.
 const Json* source_at(const Template& value, std::span<const std::string> path) {
   const Json* at = &value.source();
   for (const std::string& key : path) {
@@ -52,7 +52,7 @@ std::string origin(const Template& value, std::span<const std::string> path) {
   return "";
 }
 
-/// How people call the part of a base that `path` leads to.
+/// The name that people use for the part of a base at `path`.
 std::string called(const std::vector<std::string>& path, const Step& step) {
   const std::string& part = path.front();
   const auto rest = std::span(path).subspan(1);
@@ -72,7 +72,7 @@ std::string called(const std::vector<std::string>& path, const Step& step) {
   return below.empty() ? part : part + " " + below;
 }
 
-/// A changed script is shown by its first changed line.
+/// Shows the first changed line of a script.
 Difference line_difference(const std::string& before, const std::string& now) {
   std::istringstream old_lines(before);
   std::istringstream new_lines(now);
@@ -141,7 +141,7 @@ std::string in_words(const std::vector<Difference>& list) {
   return join(parts, ", ");
 }
 
-/// "its input checkpoints come from train"; of parents that are not reused.
+/// "its input checkpoints come from train"; only for parents that are not reused.
 std::string waits_in_words(const Plan& plan, uint32_t job) {
   const Step& step = plan.workflow.steps[plan.jobs[job].step];
   std::set<std::string> open;
@@ -185,7 +185,7 @@ std::optional<Nearest> nearest(const Plan& plan, uint32_t number, History& histo
   return best;
 }
 
-/// The fingerprint of a job that is yet to run, if its parents are all reused; else empty.
+/// The fingerprint of a job that has not run yet, if its parents are all reused; else empty.
 std::string known_fingerprint(const Plan& plan, uint32_t number) {
   bool known = true;
   plan.graph.each_parent(number, [&](uint32_t p) { known = known && plan.reused.contains(p); });

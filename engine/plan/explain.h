@@ -10,7 +10,7 @@ namespace dlflow {
 
 /// The base of an earlier fingerprint, see fingerprint_base().
 struct EarlierBase {
-  std::string run;  ///< that computed the result
+  std::string run;  ///< the run that computed the result
   std::string text;
 };
 
@@ -19,21 +19,21 @@ class History {
  public:
   virtual ~History() = default;
 
-  /// The bases of succeeded jobs of `step` in runs of `workflow` before `run` (all runs if it is
-  /// empty), those of the job called `job` first, then the newest first; a handful.
+  /// The bases of succeeded jobs of `step` in runs of `workflow` before `run` (in all runs if it is
+  /// empty). Jobs called `job` come first, then newer ones; returns only a handful.
   virtual std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
                                            const std::string& job, const std::string& run) = 0;
 
-  /// The run that computed the result of `job` of `run`: another one if that took it.
+  /// The run that computed the result of `job` of `run`: another one if the result was reused.
   virtual std::string maker(const std::string& run, const std::string& job) = 0;
 
   /// Why the newest earlier result with this fingerprint is not reused; nothing if there is none.
-  /// \param fingerprint  empty: what `job` of `run` has
+  /// \param fingerprint  empty: the fingerprint of `job` of `run`
   virtual std::string refusal(const std::string& fingerprint, const std::string& run,
                               const std::string& job) = 0;
 };
 
-/// "parameter epochs": 3 -> 30. A value that is not there is empty.
+/// "parameter epochs": 3 -> 30. A missing value is empty.
 struct Difference {
   std::string what;
   std::string before;
@@ -44,17 +44,17 @@ struct Difference {
 struct Explanation {
   std::string job;
   Action verdict = Action::Run;
-  std::string from;  ///< the run that computed what is reused, or was compared with, if any
-  std::vector<Difference> differences;  ///< to the nearest earlier fingerprint
-  std::string reason;                   ///< all of it in words: "parameter epochs: 3 → 30"
+  std::string from;  ///< the run that computed the reused or compared result, if any
+  std::vector<Difference> differences;  ///< from the nearest earlier fingerprint
+  std::string reason;                   ///< everything in words: "parameter epochs: 3 → 30"
 };
 
-/// One explanation per job, in plan order; `plan` may be a run's, as load_run gives it. A job that
-/// would wait for its parents' outputs is said to Run if its own part has changed already.
+/// One explanation per job, in plan order; `plan` may come from load_run. The verdict is Run for a
+/// job that would wait for its parents' outputs if its own part has changed already.
 std::vector<Explanation> explain(const Plan& plan, History& history);
 
-/// What differs between two bases, `before` being the older. Values that come from a parameter or a
-/// matrix axis are called after it.
+/// The differences between two bases; `before` is the older. A value that comes from a parameter or
+/// a matrix axis is named after it.
 std::vector<Difference> differences(const Json& before, const Json& now, const Step& step);
 
 }  // namespace dlflow

@@ -68,7 +68,7 @@ void check_value(const Json& first, const Json& value, size_t place, const std::
   if (value.is_object()) check_mapping(first, value, what);
 }
 
-/// Two mappings with one name would be one element for people.
+/// Refuses two mappings with the same name, which users could not tell apart.
 void check_names(const AxisValues& values, const std::string& what) {
   std::set<std::string> names;
   for (const Json& value : values) {
@@ -80,7 +80,7 @@ void check_names(const AxisValues& values, const std::string& what) {
   }
 }
 
-/// Of an output that is the path of a file, its text, as it was when the step ended.
+/// Reads the file that `output` names. Throws if it changed after its step had ended.
 std::string text_of_output(const Json& output, const std::string& what) {
   const fs::path file = output.at("value").get<std::string>();
   std::string text = read_list(file, what);
@@ -118,13 +118,13 @@ Extension read_extension(const fs::path& file, int number) {
   }
 }
 
-/// Later ones replace earlier ones of the same step.
+/// Replaces an earlier extension of the same step.
 void add_extension(std::vector<Extension>& extensions, Extension added) {
   std::erase_if(extensions, [&](const Extension& other) { return other.step == added.step; });
   extensions.push_back(std::move(added));
 }
 
-/// What was decided for the jobs of `from`, for those of the same name.
+/// Copies the decisions about jobs of `from` to the jobs of the same names.
 void take_decisions(const Plan& from, Plan& to) {
   std::map<std::string_view, uint32_t> numbers;
   for (uint32_t job = 0; job < to.jobs.size(); ++job) numbers[to.jobs[job].name] = job;
@@ -226,7 +226,7 @@ std::optional<Extension> extension_for(const Plan& plan, const ParentResult& res
     wanted.hashes[name] = output->value("sha256", "");
   }
   const auto known = std::ranges::find(plan.extensions, result.step, &Extension::step);
-  // The file itself may be gone by now: it was read when the list was laid out.
+  // Compare hashes first: the list was read before, and its file may be gone by now.
   if (known != plan.extensions.end() && known->hashes == wanted.hashes) return std::nullopt;
   for (const std::string& name : outputs) {
     const std::string what = "output '" + name + "'";
@@ -263,7 +263,7 @@ void write_extension(const fs::path& run_directory, const Extension& extension) 
                                        " at this moment; try again");
   }
   sync_directory(file.parent_path());
-  sync_directory(run_directory);  // which that folder may be new in
+  sync_directory(run_directory);  // the folder extensions/ may be new
 }
 
 void take_extensions(Plan& plan, std::vector<Extension> extensions) {
@@ -308,7 +308,7 @@ bool is_open(const Plan& plan, uint32_t job) { return plan.steps[plan.jobs[job].
 
 namespace {
 
-/// The steps that have yet to list the values of its axes.
+/// Adds the steps that have yet to list the values of the axes.
 void add_sources(const Matrix& matrix, std::set<std::string>& steps) {
   for (const MatrixAxis& axis : matrix.axes) {
     if (axis.is_open()) steps.insert("`" + axis.source->step + "`");

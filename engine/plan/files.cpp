@@ -31,11 +31,11 @@ namespace fs = std::filesystem;
 /// Scripts are searched for the parameters they read; data files are not.
 constexpr uint64_t kMaxScriptBytes = uint64_t{1} << 20;
 
-/// In PlannedStep::conditions, in the place of a hash.
+/// Stands for a hash in PlannedStep::conditions.
 constexpr const char* kUnknown = "unknown";
 
-/// `name` itself, or the files below it if it is a folder, as the workflow would name them. Runs
-/// are no input: one more with each run, nothing would ever be reused.
+/// `name` itself, or the files below it if it is a folder, with names as the workflow would give
+/// them. Leaves out runs: each new run would change the input, and nothing would ever be reused.
 std::vector<std::string> expand(const Plan& plan, const Step& step, const std::string& name) {
   const fs::path path = plan.base / name;
   std::error_code ignored;
@@ -69,7 +69,7 @@ void add_file(Plan& plan, FileHashes& hashes, const Step& step, const std::strin
   }
 }
 
-/// An input that lies elsewhere and is read there.
+/// Reads an input outside of the workflow's folder, which jobs read in place.
 void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput& data,
                std::vector<std::string>& texts) {
   const auto [files, others] = data_at(data.path);
@@ -95,7 +95,7 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
   plan.data.emplace(data.path, hash.hex());
 }
 
-/// The variables that the plan gives to jobs. A run that is there keeps those it was made with.
+/// The variables that the plan gives to jobs. An existing run keeps those that it was created with.
 Variables planned_variables(const Plan& plan) {
   if (!plan.directory.empty()) {
     if (auto frozen = read_variables(plan.directory)) return std::move(*frozen);
@@ -103,7 +103,7 @@ Variables planned_variables(const Plan& plan) {
   return variables_from(Provider::Plan, inherited_by(plan.profile, plan.workflow.steps));
 }
 
-/// The variable as the program of a step will find it, if it is passed on.
+/// The value of the variable in a step's program, if the program gets it.
 std::string variable_of(const Plan& plan, const std::string& name) {
   for (const Variables& variables : {plan.profile.environment, planned_variables(plan)}) {
     if (const auto given = variables.find(name); given != variables.end()) return given->second;
@@ -115,8 +115,8 @@ const Json& element_of(const Plan& plan, const PlannedJob& job) {
   return (*plan.steps[job.step].elements)[job.element];
 }
 
-/// A text of a step that decides which program runs: no parent and no list that a step leaves may
-/// have a say in it. \param key  of the step, \param what  people call it
+/// Evaluates a text of a step that decides which program runs. Throws if the text depends on a
+/// parent or on a step's list. \param key  of the step, \param what  its name in the message
 std::string known_text(const Plan& plan, const Step& step, const Json& element, const Json& word,
                        const std::string& key, const std::string& what) {
   const Template text(word);
@@ -144,20 +144,20 @@ std::string program_of(const Plan& plan, const Step& step, const Json& element) 
   return known_text(plan, step, element, step.run.source().front(), "run", "the program");
 }
 
-/// Where the program of a step is looked for.
+/// The PATH that is searched for the program of a step.
 std::string path_of(const Plan& plan, const Step& step, const Json& element) {
   const Json own = step.environment.source().value("PATH", Json());
   if (!own.is_string()) return variable_of(plan, "PATH");
   return known_text(plan, step, element, own, "env", "PATH");
 }
 
-/// "tool in /bin:/usr/bin": what decides which program an element runs.
+/// "tool in /bin:/usr/bin": decides which program an element runs.
 std::string search_of(const Plan& plan, const Step& step, const Json& element) {
   return program_of(plan, step, element) + " in " + path_of(plan, step, element);
 }
 
-/// Whether lines that run before the program may have another folder searched for it first. In a
-/// container it is the image's.
+/// Whether lines that run before the program may change the PATH that is searched for it. They
+/// cannot in a container, which has the PATH of its image.
 bool is_searched_elsewhere(const Plan& plan, const PlannedJob& job) {
   const Step& step = plan.workflow.steps[job.step];
   const bool has_lines = !step.tools.empty() || !profile_of(plan, job).setup.empty();
@@ -165,7 +165,7 @@ bool is_searched_elsewhere(const Plan& plan, const PlannedJob& job) {
          program_of(plan, step, element_of(plan, job)).find('/') == std::string::npos;
 }
 
-/// What `reuse:` of a step finds now.
+/// The present values of the conditions in a step's `reuse:`.
 Json reuse_conditions(const Plan& plan, FileHashes& hashes, uint32_t number) {
   const Step& step = plan.workflow.steps[number];
   Json conditions = Json::object();
@@ -183,14 +183,14 @@ Json reuse_conditions(const Plan& plan, FileHashes& hashes, uint32_t number) {
   return conditions;
 }
 
-/// Whether the profile or the step gives the variable itself.
+/// Whether the profile or the step itself sets the variable.
 bool is_given(const Profile& profile, const Step& step, const std::string& name) {
   return profile.environment.contains(name) || step.secrets.contains(name) ||
          step.environment.source().contains(name);
 }
 
-/// name -> SHA-256 of the value, of what a command gets since `inherit:` names it: programs read
-/// variables that nothing mentions. Of a secret, what was planned stays.
+/// name -> SHA-256 of the value, for each variable that a command gets because of `inherit:`:
+/// programs may read variables without naming them. For a secret, keeps the hash from planning.
 Json inherited_readings(const Plan& plan, const Step& step, const Json& before) {
   Json identities = Json::object();
   const std::vector<std::string> further = inherited_by(plan.profile, step);
@@ -204,7 +204,7 @@ Json inherited_readings(const Plan& plan, const Step& step, const Json& before) 
   return identities;
 }
 
-/// What `environment:` of a step loads, and what is installed there now.
+/// The tools that a step's `environment:` loads, and the packages installed there now.
 Json tools_found(const Plan& plan, FileHashes& hashes, const Step& step) {
   Json found = step.tools;
   const fs::path lock = lock_of_tools(step.tools, plan.base);
@@ -250,20 +250,20 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   planned.sees_run = sees_run(step, texts);
 }
 
-/// The place of data as any folder finds it.
+/// The place of data as an absolute path or a URL.
 std::string absolute_place(const Plan& plan, const std::string& name) {
   if (parse_file_url(name)) return name;
   return (plan.base / name).lexically_normal().string();
 }
 
-/// What is not there yet is for the step to miss: it may appear before the step runs.
+/// A missing file is no error here: it may appear before the step runs.
 void add_outside(Plan& plan, const std::string& name) {
   if (plan.outside.contains(name)) return;
   plan.outside.emplace(name, data_identity(absolute_place(plan, name)));
 }
 
-/// The file that says in which order ranks add, of a step whose bits depend on it: dlflow-train
-/// --tune writes it. Empty: of another step, or nobody knows which.
+/// The file, written by dlflow-train --tune, that sets the order in which ranks add; only for a
+/// step whose bits depend on it. Empty for other steps, or if the place is unknown.
 std::string rules_of_sums(const Plan& plan, const Step& step) {
   constexpr const char* kVariable = "DLFLOW_COLLECTIVES";
   const StepKind* kind = find_step_kind(step.uses);
@@ -288,7 +288,7 @@ void read_rules_of_sums(Plan& plan, FileHashes& hashes, uint32_t number) {
   plan.steps[number].conditions["collectives"] = hashes.sha256(rules);
 }
 
-/// The local files that a step stages and whose content nothing in the workflow pins.
+/// The local files that a step stages without a hash or manifest in the workflow.
 std::vector<std::string> unpinned_sources(const std::string& uses, const Json& with) {
   std::vector<std::string> urls;
   if (!copies_sources(uses)) return urls;
@@ -300,8 +300,8 @@ std::vector<std::string> unpinned_sources(const std::string& uses, const Json& w
   return urls;
 }
 
-/// The local files that a step stages, whose content is pinned, and that may be run: nothing else
-/// says of these that they may.
+/// The executable local files that a step stages with a hash, which does not cover the executable
+/// bit.
 std::vector<std::string> pinned_executables(const std::string& uses, const Json& with) {
   std::vector<std::string> urls;
   if (!copies_sources(uses)) return urls;
@@ -315,7 +315,7 @@ std::vector<std::string> pinned_executables(const std::string& uses, const Json&
   return urls;
 }
 
-/// What one element's `with:` names.
+/// The files that one element's `with:` names.
 struct NamedFiles {
   std::vector<std::pair<std::string, std::string>> frozen;  ///< key, file
   std::vector<std::string> outside;                         ///< paths and URLs
@@ -330,7 +330,7 @@ bool is_known(const Json& text) {
   return text.get_ref<const std::string&>().find("${{") == std::string::npos;
 }
 
-/// Whether an output of another step is, or holds, what `text` will be, as far as that can be seen.
+/// Whether `text` will be an output of another step, or a place in one, as far as can be seen.
 bool lies_in_output(const std::string& text) {
   constexpr std::array<std::string_view, 3> kComposed = {"format(", "join(", "lookup("};
   if (!text.starts_with("${{") || std::ranges::any_of(kComposed, [&](std::string_view function) {
@@ -348,7 +348,7 @@ bool lies_in_output(const std::string& text) {
   return has_output;
 }
 
-/// visit_paths() for one value of the shape `shape`, in the key `key`, known or not.
+/// visit_paths() for one value of shape `shape` in the key `key`, whether known or not.
 void visit_value(const Shape& shape, const std::string& key, Json& value,
                  const PathVisitor& visit) {
   if (shape.type == Shape::Type::Formed && value.is_string()) {
@@ -383,7 +383,7 @@ NamedFiles named_files(const std::string& uses, Json with) {
   return files;
 }
 
-/// In the place of a text that an axis without values yet decides. No path begins so.
+/// Replaces a text that depends on an axis without values yet. No path begins with it.
 constexpr const char* kOpenText = "\x01";
 
 /// `value` with kOpenText for each text that mentions an axis of `matrix` without values yet.
@@ -402,8 +402,8 @@ Json without_open_texts(const Matrix& matrix, Json value) {
   return is_open ? Json(kOpenText) : value;
 }
 
-/// `with:` without what is not known before the run. Files are not among that: results depend on
-/// what they are when the run is planned.
+/// `with:` without the parts that are unknown before the run. Throws if a file is unknown: results
+/// depend on its content at planning.
 Template plannable_with(const Plan& plan, const Step& step) {
   if (!has_open_axis(step.matrix)) return step.with;
   Json with = without_open_texts(step.matrix, step.with.source());
@@ -443,7 +443,7 @@ void read_with(Plan& plan, FileHashes& hashes, uint32_t number) {
 
 void visit_paths(const std::string& uses, Json& with, const PathVisitor& visit) {
   visit_fields(uses, with, [&](const std::string& key, PathRole role, Json& path) {
-    if (is_known(path)) visit(key, role, path);  // else a parent's output
+    if (is_known(path)) visit(key, role, path);  // otherwise a parent's output
   });
 }
 
@@ -549,7 +549,7 @@ std::map<std::string, std::string> planned_packages(const Plan& plan, uint32_t n
 Json conditions_of(const Plan& plan, const PlannedJob& job) {
   Json conditions = plan.steps[job.step].conditions;
   const auto programs = conditions.find("programs");
-  if (programs == conditions.end()) return conditions;  // an older dlflow found one for all
+  if (programs == conditions.end()) return conditions;  // an older dlflow had one program for all
   const std::string search = search_of(plan, plan.workflow.steps[job.step], element_of(plan, job));
   conditions["program"] =
       is_searched_elsewhere(plan, job) ? Json(kUnknown) : programs->value(search, Json());

@@ -13,7 +13,7 @@
 namespace dlflow {
 namespace {
 
-/// Raised when dlflow runs commands in a way that gives other results.
+/// Raised when dlflow runs commands in a way that changes their results.
 constexpr int kRunVersion = 9;
 
 bool is_name_character(char c) {
@@ -25,7 +25,7 @@ constexpr std::string_view kParamPrefix = "DLFLOW_PARAM_";
 
 using Mentions = std::set<std::string, std::less<>>;
 
-/// Every name in `text` that begins with "DLFLOW_", up to its end.
+/// Collects every whole name in `text` that begins with "DLFLOW_".
 void collect_mentions(std::string_view text, Mentions& mentions) {
   for (size_t at = text.find(kPrefix); at != std::string_view::npos; at = text.find(kPrefix, at)) {
     const size_t begin = at;
@@ -55,8 +55,8 @@ bool has_call_of_params(std::string_view text) {
   return false;
 }
 
-/// Whether a script may call dlflow.params() of the Python package, which finds whatever there is:
-/// however it was imported, and though one file imports it (`import dlflow as d`) and another one
+/// Whether a script may call dlflow.params() of the Python package, which returns all parameters.
+/// Covers any form of import, also if one file imports it (`import dlflow as d`) and another one
 /// calls it (`from other import d`).
 bool may_call_params(std::span<const std::string> texts) {
   const bool is_named = std::ranges::any_of(texts, names_dlflow);
@@ -66,7 +66,7 @@ bool may_call_params(std::span<const std::string> texts) {
          });
 }
 
-/// The variables that a `run:` step may read: mentioned in its command, its `env:` or `texts`.
+/// The DLFLOW_ variables mentioned in a `run:` step's command, its `env:` or `texts`.
 Mentions mentions_of(const Step& step, std::span<const std::string> texts) {
   Mentions mentions;
   collect_mentions(step.run.source(), mentions);
@@ -82,7 +82,7 @@ bool mentions_run(const Step& step) {
   });
 }
 
-/// An output as a child sees it: below the folder of its job, wherever that is, or as it is.
+/// An output as a child sees it: a path relative to its job's folder, or the value itself.
 Json seen_output(const Json& output, const std::filesystem::path& directory) {
   const Json value = output.value("value", Json());
   Json seen = {{"sha256", output.value("sha256", "")}};
@@ -111,15 +111,15 @@ bool names_a_place(const Json& value) {
   return text.starts_with('/') || is_for_a_shell || is_address(text);
 }
 
-/// Whether nobody has looked at what the output names: "s3://bucket/data", a path of another
-/// machine. Then its hash is that of the name.
+/// Whether the output names something that was not inspected: "s3://bucket/data", a path of another
+/// machine. Its hash is then that of the name.
 bool is_out_of_sight(const Json& output) {
   const Json value = output.value("value", Json());
   return names_a_place(value) && output.value("sha256", "") == sha256_hex(value.dump());
 }
 
-/// Whether nobody knows what the child finds: of a failure that was allowed, nothing says how far
-/// it came.
+/// Whether the state that the child finds is unknown, as after an allowed failure: there is no
+/// record of how far the parent came.
 bool left_what_nobody_knows(const ParentResult& parent, const Json& base) {
   if (parent.failed) {
     const Json awaited = base.value("awaited", Json::array());
@@ -128,7 +128,7 @@ bool left_what_nobody_knows(const ParentResult& parent, const Json& base) {
   return did_something_elsewhere(parent) && parent.fingerprint.empty();
 }
 
-/// A parent as its child sees it, whose fingerprint_base is `base`.
+/// A parent as the child with the fingerprint_base `base` sees it.
 Json seen_parent(const ParentResult& parent, bool in_list, const Json& base) {
   Json seen = {{"step", parent.step}};
   if (!parent.element.empty()) seen["element"] = parent.element;

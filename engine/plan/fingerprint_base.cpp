@@ -14,7 +14,7 @@
 namespace dlflow {
 namespace {
 
-/// `with` without what no result depends on.
+/// Removes the keys of `with` that no result depends on.
 Json decisive(Json with, const std::string& uses) {
   if (const StepKind* kind = find_step_kind(uses)) {
     for (const std::string& key : kind->neutral) with.erase(key);
@@ -38,7 +38,7 @@ Json require_json(const std::vector<Requirement>& requirements) {
   return json;
 }
 
-/// Signal, lead and the pattern of files only decide how a pass ends before its time.
+/// Leaves out signal, lead and the pattern of files: they only decide how a pass is cut short.
 Json checkpoint_json(const std::optional<CheckpointPolicy>& policy) {
   if (!policy) return {};
   return {{"unit", int(policy->unit)}, {"every", policy->every}, {"keep", policy->keep}};
@@ -58,8 +58,8 @@ Json referenced(const Step& step, std::string_view part) {
   return Json(names);
 }
 
-/// "matrix.fold" -> its value, for what is known in expressions that wait for parents or the run:
-/// these stay text in the base, the same for all elements and parameters.
+/// "matrix.fold" -> its value, for known references in expressions that wait for parents or the
+/// run. The base holds the text of such expressions, the same for all elements and parameters.
 Json values_left(const Step& step, const Context& known) {
   Json values = Json::object();
   for (const Template* part : templates_of(step)) {
@@ -72,7 +72,7 @@ Json values_left(const Step& step, const Context& known) {
   return values;
 }
 
-/// The steps that may fail and that `step` waits for, but takes nothing from.
+/// The steps that may fail and that `step` waits for without reading anything from them.
 Json awaited(const Workflow& workflow, const Step& step) {
   std::set<std::string> taken;
   for (const Template* text : templates_of(step)) {
@@ -92,18 +92,17 @@ Json awaited(const Workflow& workflow, const Step& step) {
   return names;
 }
 
-/// The resources of a job that its result may depend on. A program may ask for any of them; a step
-/// kind says which count. Walltime and memory decide whether there is a result, not which.
+/// The resources of a job that its result may depend on. A command may look at any of them; a step
+/// kind lists those that count. Walltime and memory decide whether there is a result, not which.
 Json decisive_resources(const Step& step, const Resources& resources) {
   Json all = {{"ranks", resources.ranks},
               {"cpus_per_rank", resources.cpus_per_rank},
               {"gpus_per_rank", resources.gpus_per_rank}};
-  // Without a number of its own its place decides, which counts nowhere.
+  // If the step sets no number, the job's place sets it; places are in no fingerprint.
   if (resources.ranks_per_node > 0) all["ranks_per_node"] = resources.ranks_per_node;
   const StepKind* kind = find_step_kind(step.uses);
   if (kind == nullptr) {
-    if (resources.alone && step.launch == Launch::Ranks)
-      all["alone"] = true;  // and told of no rank
+    if (resources.alone && step.launch == Launch::Ranks) all["alone"] = true;  // gets no rank
     return all;
   }
   Json decisive = Json::object();
@@ -113,7 +112,7 @@ Json decisive_resources(const Step& step, const Resources& resources) {
   return decisive;
 }
 
-/// A job, and all that its base says.
+/// A job with everything that its base depends on.
 struct Subject {
   Subject(const Plan& in, uint32_t number)
       : plan(in),
@@ -142,7 +141,7 @@ bool has_own_with(const Subject& s) { return depends_on_element(s.step.with); }
 struct Part {
   std::string_view key;
   Json (*value)(const Subject&);  // null or empty: left out
-  /// Whether jobs of one step with the same resources and place may differ in it; null: never.
+  /// Whether it may differ between jobs of one step with the same resources and place; null: never.
   bool (*is_own)(const Subject&) = nullptr;
 };
 
@@ -162,7 +161,7 @@ constexpr std::array<Part, 25> kBaseParts = {{
     {"job", [](const Subject& s) { return s.is_command() ? Json(s.job.name) : Json(); },
      [](const Subject& s) { return s.is_command(); }},
     {"kind", [](const Subject& s) { return Json(kind_name(s.step)); }},
-    // Earlier versions reused these, whatever lay there.
+    // Invalidates results of earlier versions, which reused these without looking there.
     {"late_places",
      [](const Subject& s) {
        return names_late_places(s.step.uses, s.with()) ? Json(true) : Json();
@@ -184,7 +183,7 @@ constexpr std::array<Part, 25> kBaseParts = {{
     {"reuse", [](const Subject& s) { return conditions_of(s.plan, s.job); },
      [](const Subject& s) { return s.planned.conditions.contains("programs"); }},
     {"run", [](const Subject& s) { return s.planned.sees_run ? Json(s.plan.run) : Json(); }},
-    {"secrets", [](const Subject& s) { return Json(s.step.secrets); }},  // which there are
+    {"secrets", [](const Subject& s) { return Json(s.step.secrets); }},  // only their names
     {"values", [](const Subject& s) { return values_left(s.step, s.known); },
      [](const Subject& s) {
        return std::ranges::any_of(templates_of(s.step),
@@ -225,7 +224,7 @@ void FingerprintBases::share(uint32_t job) {
 }
 
 std::string FingerprintBases::of(uint32_t job) {
-  if (plan_.steps[plan_.jobs[job].step].open) return "{}";  // of jobs that are not known yet
+  if (plan_.steps[plan_.jobs[job].step].open) return "{}";  // its jobs are not known yet
   if (like_ == nullptr || !share_parts(*like_, plan_.jobs[job])) share(job);
   const Subject subject(plan_, job);
   std::string text;

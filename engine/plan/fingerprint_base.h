@@ -5,16 +5,16 @@
 
 #include "engine/plan/plan.h"
 
-/// The base of a fingerprint: what its job's result depends on, as far as it is known when a run is
-/// planned.
+/// The base of a fingerprint: everything that a job's result depends on and that is known when a
+/// run is planned.
 namespace dlflow {
 
-/// The bases of the jobs of a plan: texts for fingerprint(). Each is a JSON object, its keys in
-/// order and absent parts left out, with step kind and version, command, `with`, environment, names
-/// of secrets, condition, the values in expressions that wait for parents, those that reach its
-/// environment, image, files, what `require`, `checkpoint` and `outputs` ask for, the metrics and
-/// axes of parents that it refers to; what the job is called and has, what its profile says, what
-/// `reuse:` found. Not in it: walltime, memory, retries, the run directory.
+/// The bases of the jobs of a plan: texts for fingerprint(). Each is a JSON object with sorted
+/// keys; absent parts are left out. It holds step kind and version, command, `with`, environment,
+/// names of secrets, condition, known values in expressions that wait for parents, parameters that
+/// reach its environment, image, files, `require`, `checkpoint`, `outputs`, the metrics and axes of
+/// parents that it refers to, the job's name and resources, the relevant part of the profile, and
+/// the conditions found for `reuse:`. Not in it: walltime, memory, retries, the run directory.
 ///
 /// This object makes the parts that all elements of a step share only once. While it is used, only
 /// the results in the plan and the actions of its jobs may change.
@@ -27,12 +27,12 @@ class FingerprintBases {
  private:
   struct Piece {
     std::string shared;  // comes first
-    size_t own = 0;      // the part behind it, by its place in the table; its size: none
+    size_t own = 0;      // index of the next part in the table; the table's size: none
   };
   void share(uint32_t job);
 
   const Plan& plan_;
-  const PlannedJob* like_ = nullptr;  // whose pieces these are
+  const PlannedJob* like_ = nullptr;  // the job that the pieces were made for
   std::vector<Piece> pieces_;
 };
 

@@ -20,7 +20,7 @@ std::map<std::string, uint32_t> step_numbers(const Workflow& workflow) {
   return numbers;
 }
 
-/// The names of the axes that both have, sorted.
+/// The names of the axes that both matrices have, sorted.
 std::vector<std::string> common_axes_of(const Matrix& a, const Matrix& b) {
   std::vector<std::string> first = axis_names(a);
   std::vector<std::string> second = axis_names(b);
@@ -37,7 +37,7 @@ bool is_open_axis(const Matrix& matrix, const std::string& name) {
       matrix.axes, [&](const MatrixAxis& axis) { return axis.name == name && axis.is_open(); });
 }
 
-/// The values of `axes` alone.
+/// The values of `axes` only.
 Json part_of(const Json& element, const std::vector<std::string>& axes) {
   Json part = Json::object();
   for (const std::string& axis : axes) part[axis] = element.at(axis);
@@ -69,7 +69,7 @@ std::vector<uint32_t> topological_order(const Workflow& workflow) {
   const size_t num_steps = workflow.steps.size();
   std::vector<size_t> missing(num_steps);
   std::vector<std::vector<uint32_t>> children(num_steps);
-  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready;  // file order
+  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready;  // in file order
   for (uint32_t step = 0; step < num_steps; ++step) {
     const auto& needs = workflow.steps[step].needs;
     missing[step] = needs.size();
@@ -84,7 +84,7 @@ std::vector<uint32_t> topological_order(const Workflow& workflow) {
       if (--missing[child] == 0) ready.push(child);
     }
   }
-  DLFLOW_CHECK(order.size() == num_steps);  // the parser refuses cycles
+  DLFLOW_CHECK(order.size() == num_steps);  // holds because the parser refuses cycles
   return order;
 }
 
@@ -119,12 +119,12 @@ StepEdge step_edge(const Workflow& workflow, uint32_t child, uint32_t parent,
   const bool is_comparable = std::ranges::all_of(common, [&](const std::string& axis) {
     return is_open_axis(from.matrix, axis) == is_open_axis(to.matrix, axis);
   });
-  if (!is_comparable) return edge;  // until the values are known, none of its jobs run
+  if (!is_comparable) return edge;  // All: no job of these steps runs before the values are known
   edge.kind = one ? StepEdge::Kind::One : StepEdge::Kind::Lists;
   const bool same_elements =
       &child_elements == &parent_elements || child_elements == parent_elements;
   if (same_axes && same_elements) return edge;
-  std::map<Json, uint32_t> numbers;  // of the only element, or of the list, with these values
+  std::map<Json, uint32_t> numbers;  // common values -> the parent's element (One) or list (Lists)
   for (uint32_t e = 0; e < parent_elements.size(); ++e) {
     const uint32_t next = one ? e : uint32_t(edge.lists.size());
     const auto [known, is_new] = numbers.emplace(part_of(parent_elements[e], common), next);

@@ -22,7 +22,7 @@ struct VariableRow {
 constexpr Provider kByPlan = Provider::Plan;
 constexpr Provider kByJob = Provider::Job;
 
-/// The one table of variables.
+/// The table of all inherited variables.
 constexpr std::array kVariables = {
     // programs, libraries, folders
     VariableRow{"PATH", kByPlan}, VariableRow{"LD_LIBRARY_PATH", kByPlan},
@@ -41,7 +41,7 @@ constexpr std::array kVariables = {
     VariableRow{"ALL_PROXY", kByPlan}, VariableRow{"NO_PROXY", kByPlan},
     VariableRow{"SSL_CERT_*", kByPlan}, VariableRow{"CURL_CA_BUNDLE", kByPlan},
     VariableRow{"REQUESTS_CA_BUNDLE", kByPlan},
-    // keys and remotes of other machines
+    // keys and remote shells
     VariableRow{"SSH_AUTH_SOCK", kByJob}, VariableRow{"RSYNC_RSH", kByPlan},
     VariableRow{"GIT_SSH_COMMAND", kByPlan}, VariableRow{"RCLONE_CONFIG", kByPlan},
     VariableRow{"KRB5CCNAME", kByJob},
@@ -85,7 +85,7 @@ std::filesystem::path variables_file(const std::filesystem::path& run_directory)
   return run_directory / "environment";
 }
 
-/// Of "NAME=value" each.
+/// Parses "NAME=value" entries.
 Variables variables_in(const std::vector<std::string>& entries) {
   Variables variables;
   for (const std::string& entry : entries) {

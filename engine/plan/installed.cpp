@@ -18,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Code that Python finds by its name. Not what else lies in a project, such as data and runs.
+/// Whether Python can import the file; a project may also hold data and runs.
 bool is_code(const fs::path& file) {
   constexpr std::array<std::string_view, 3> kEndings = {".py", ".pyx", ".so"};
   return std::ranges::find(kEndings, file.extension().string()) != kEndings.end();
 }
 
-/// Hidden folders, what Python keeps, environments and runs are no part of a project's code.
+/// Hidden folders, Python's caches, environments and runs are not part of a project's code.
 bool is_left_out(const fs::path& folder) {
   std::error_code none;
   const std::string name = folder.filename().string();
@@ -32,7 +32,7 @@ bool is_left_out(const fs::path& folder) {
          fs::exists(folder / "pyvenv.cfg", none) || fs::exists(folder / "plan.json", none);
 }
 
-/// "src/net.py HASH" of a file, or of those below a folder. Nothing if it is not there.
+/// Adds "src/net.py HASH" for a file, or for those below a folder; nothing if it does not exist.
 void add_code(const fs::path& place, const fs::path& project, FileHashes& hashes,
               std::vector<std::string>& lines) {
   std::error_code none;
@@ -47,7 +47,7 @@ void add_code(const fs::path& place, const fs::path& project, FileHashes& hashes
   }
 }
 
-/// The modules of a project that its installer has named, or else all of it.
+/// Adds the modules that a project's installer has named, or all code if it has named none.
 void add_project(const fs::path& project, const std::optional<std::string>& modules,
                  FileHashes& hashes, std::vector<std::string>& lines) {
   if (!modules) return add_code(project, project, hashes, lines);
@@ -60,8 +60,8 @@ void add_project(const fs::path& project, const std::optional<std::string>& modu
   }
 }
 
-/// Of a package that is no copy (`pip install -e`) its code; of one of a repository the commit
-/// (PEP 610).
+/// Adds the code of an editable package (`pip install -e`), or the commit of a package from a
+/// repository (PEP 610).
 void add_origin(const fs::path& package, FileHashes& hashes, std::vector<std::string>& lines) {
   const auto text = read_file_if_exists(package / "direct_url.json");
   const Json origin = text ? parse_json(*text, kForeignJson) : Json();
@@ -79,8 +79,8 @@ void add_origin(const fs::path& package, FileHashes& hashes, std::vector<std::st
   add_project(place->path, read_file_if_exists(package / "top_level.txt"), hashes, lines);
 }
 
-/// The hashes of its code that the installer has written down: another build may have the same
-/// version. "../../../bin/tool" names the place of the environment and is no module.
+/// Adds the hashes that the installer recorded for the package's code: builds of one version may
+/// differ. "../../../bin/tool" contains the environment's path and is no module.
 void add_record(const fs::path& package, std::vector<std::string>& lines) {
   const auto record = read_file_if_exists(package / "RECORD");
   if (!record) return;
@@ -91,7 +91,7 @@ void add_record(const fs::path& package, std::vector<std::string>& lines) {
   }
 }
 
-/// The folders below `prefix` that Python installs to; Debian's own are called dist-packages.
+/// The folders below `prefix` that Python installs to; Debian calls its own dist-packages.
 std::vector<fs::path> folders_of_packages(const fs::path& prefix) {
   std::vector<fs::path> folders;
   std::error_code none;
@@ -108,7 +108,7 @@ std::vector<fs::path> folders_of_packages(const fs::path& prefix) {
   return folders;
 }
 
-/// The code that lies in the folders that a .pth file names.
+/// Adds the code in the folders that a .pth file names.
 void add_search_path(const fs::path& file, FileHashes& hashes, std::vector<std::string>& lines) {
   for (const std::string& line : split(read_file(file), '\n')) {
     if (line.empty() || line.starts_with('#') || line.starts_with("import")) continue;
@@ -117,8 +117,8 @@ void add_search_path(const fs::path& file, FileHashes& hashes, std::vector<std::
   }
 }
 
-/// Modules of one file, as sitecustomize.py, and .pth files, which Python reads at its start. Those
-/// of an editable package name its place; add_origin() has its code.
+/// Adds single-file modules such as sitecustomize.py, and .pth files, which Python reads at
+/// startup. The .pth file of an editable package only names its place; add_origin() adds its code.
 void add_loose_file(const fs::path& file, FileHashes& hashes, std::vector<std::string>& lines) {
   const std::string name = file.filename().string();
   const bool is_search_path = file.extension() == ".pth";
@@ -127,7 +127,7 @@ void add_loose_file(const fs::path& file, FileHashes& hashes, std::vector<std::s
   if (is_search_path) add_search_path(file, hashes, lines);
 }
 
-/// What is in a folder that pip installs to: "numpy-1.26.4.dist-info" says what and which.
+/// Adds the packages that pip installed to a folder: "numpy-1.26.4.dist-info" has name and version.
 void add_packages(const fs::path& folder, FileHashes& hashes, std::vector<std::string>& lines) {
   std::vector<fs::path> entries;
   std::error_code none;
@@ -149,8 +149,8 @@ void add_packages(const fs::path& folder, FileHashes& hashes, std::vector<std::s
   }
 }
 
-/// pyvenv.cfg without the command that made the environment, which names its place; and what it
-/// lets Python see of the installation that it was made from.
+/// Adds pyvenv.cfg without the command that made the environment, which contains its path; also the
+/// system's packages if the environment can see them.
 void add_settings(const fs::path& venv, FileHashes& hashes, std::vector<std::string>& lines) {
   const auto text = read_file_if_exists(venv / "pyvenv.cfg");
   if (!text) return;
@@ -172,7 +172,7 @@ void add_settings(const fs::path& venv, FileHashes& hashes, std::vector<std::str
   }
 }
 
-/// A virtual environment: its interpreter, its settings, and what is installed there.
+/// Hashes a virtual environment: its interpreter, its settings, and the installed packages.
 std::string packages_of_venv(const fs::path& venv, FileHashes& hashes) {
   std::vector<std::string> lines;
   std::error_code none;

@@ -24,27 +24,27 @@ constexpr States set_of(std::initializer_list<JobState> states) {
   return set;
 }
 
-/// What each state may become, in the order of the enumeration. The same table is in
+/// The legal next states of each state, in the order of the enumeration. The same table is in
 /// docs/contributor/reference.md.
 constexpr std::array<States, kNames.size()> kNext = [] {
   using enum JobState;
   std::array<States, kNames.size()> next{};
   next[size_t(Planned)] = set_of({Submitting, Cached, Blocked, Skipped, Cancelled});
-  // Again Submitting: the engine was killed before it knew. Running: the supervisor was faster than
-  // the answer of the backend. Failed: the backend refused.
+  // Submitting again: the engine was killed before it got an answer. Running: the supervisor was
+  // faster than the backend's answer. Failed: the backend refused.
   next[size_t(Submitting)] =
       set_of({Submitting, Queued, Running, Failed, Cancelled, Lost, Blocked, Skipped});
-  // Blocked, Skipped: the supervisor looked again before it started (P3), or evaluated `if:`.
+  // Blocked, Skipped: the supervisor checked the parents (P3) or evaluated `if:` before it started.
   next[size_t(Queued)] = set_of({Running, Failed, TimedOut, Cancelled, Lost, Blocked, Skipped});
   next[size_t(Running)] = set_of({Succeeded, Failed, TimedOut, Cancelled, Lost, Queued});
-  // Succeeded, Cached: what it left is gone, and a job that is to run needs it.
+  // Succeeded, Cached: the outputs are gone, and a job that must run needs them.
   for (const JobState state : {Succeeded, Cached, Failed, TimedOut, Cancelled, Skipped}) {
     next[size_t(state)] = set_of({Planned});
   }
-  // It had ended well in a task that it shared before that was cancelled: its record shows late.
+  // It had succeeded in a shared task before the task was cancelled, but its record appears late.
   next[size_t(Cancelled)] |= set_of({Succeeded});
-  // Nobody knew it for a while: its record shows late, or the cluster has it after all. So it is
-  // with what waits for it.
+  // The job was missing for a while: its record appears late, or the cluster has it after all. The
+  // same holds for the jobs that wait for it.
   next[size_t(Lost)] =
       set_of({Planned, Queued, Running, Succeeded, Failed, TimedOut, Cancelled, Blocked, Skipped});
   next[size_t(Blocked)] =
@@ -52,7 +52,7 @@ constexpr std::array<States, kNames.size()> kNext = [] {
   return next;
 }();
 
-/// "width=64,lr=0.1" -> its parts in one order.
+/// "width=64,lr=0.1" -> its parts, sorted.
 std::vector<std::string> parts_of(std::string_view element) {
   std::vector<std::string> parts = split(element, ',');
   for (std::string& part : parts) part = std::string(trim(part));

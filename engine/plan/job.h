@@ -20,8 +20,8 @@ namespace dlflow {
 
 enum class JobState {
   Planned,     ///< waits for its parents, or for a free place
-  Submitting,  ///< the intent is on disk, the backend may or may not have it
-  Queued,      ///< the backend has it
+  Submitting,  ///< the intent is on disk, but the backend may not have the job
+  Queued,      ///< the backend has the job
   Running,
   Succeeded,
   Failed,
@@ -41,38 +41,38 @@ JobState job_state(std::string_view name);
 /// The one table of legal transitions. Every change of a state goes through it.
 bool may_become(JobState from, JobState to);
 
-/// No further event is expected without a new attempt.
+/// Whether no further event is expected without a new attempt.
 bool is_final(JobState state);
 /// The parts of a job's name: "train[lr=0.1]" is element "lr=0.1" of step "train".
 std::string_view step_of(std::string_view job);
 /// Empty without a matrix. It is also the name of the element's folder.
 std::string_view element_of(std::string_view job);
 
-/// Its dependents may run: succeeded or cached. (A skipped parent skips those that use its
+/// Whether its dependents may run: succeeded or cached. (A skipped parent skips those that use its
 /// outputs.)
 bool satisfies_dependents(JobState state);
 
-/// Failed in the sense of `allow_failure`: neither cancelled, nor blocked by its own parents.
+/// Whether `allow_failure` covers this state: not a cancelled job, nor one blocked by its parents.
 bool is_failure(JobState state);
 
-/// The walltime of the next try of a job whose last try had `walltime` and timed out: longer by
-/// `retry`, but not above `limit` (0: none).
+/// The walltime of the next try after a try with `walltime` timed out: longer as `retry` asks, but
+/// at most `limit` (0: no limit).
 std::chrono::seconds next_walltime(const Retry& retry, std::chrono::seconds walltime,
                                    std::chrono::seconds limit);
 
-/// A parent as the supervisor needs it: where to look for its record (P3) and its outputs.
+/// A parent as the supervisor needs it: where to find its record (P3) and its outputs.
 struct ParentRef {
   std::string step;
   Json element = Json::object();    ///< matrix values, {} without a matrix
-  std::filesystem::path directory;  ///< job folder; absolute, possibly in another run (cached)
-  bool skipped = false;             ///< by the scheduler, so that its folder has no record
+  std::filesystem::path directory;  ///< job folder, absolute; in another run if cached
+  bool skipped = false;             ///< by the scheduler, so its folder has no record
   bool may_fail = false;            ///< `allow_failure:` of its step
-  bool failed = false;              ///< it is known that it did, whatever its folder says
-  bool is_command = true;           ///< a `run:` step, which may do something elsewhere
+  bool failed = false;              ///< known to have failed; overrides its record
+  bool is_command = true;           ///< a `run:` step, which may have effects elsewhere
   bool operator==(const ParentRef&) const = default;
 };
 
-/// The image that a job runs in, and how this cluster does that.
+/// The image that a job runs in, and how this cluster runs images.
 struct ContainerSpec {
   std::string image;  ///< its name in the workflow
   std::string from;   ///< `images.NAME.from`, with an absolute path
@@ -82,24 +82,23 @@ struct ContainerSpec {
   bool operator==(const ContainerSpec&) const = default;
 };
 
-/// The state of a job's input files when the run was planned, so that a later change is noticed.
+/// The state of a job's input files when the run was planned, to detect later changes.
 struct SourceProofs {
   std::map<std::string, std::string> frozen;   ///< copy below RUN/sources -> content_of()
-  std::map<std::string, std::string> outside;  ///< path or URL -> data_identity(), empty: not there
-  /// lock_of_tools() and venv_beside_lock() -> installed_packages(); empty: not there, and so not
-  /// known
+  std::map<std::string, std::string> outside;  ///< path or URL -> data_identity(); empty: missing
+  /// lock_of_tools() and venv_beside_lock() -> installed_packages(); empty: missing, so unknown
   std::map<std::string, std::string> packages;
-  /// What `reuse:` names, as it was then: a variable of the shell -> its value, the first word of
-  /// the command -> program_identity(); empty: not known.
+  /// The conditions of `reuse:` at planning: variable of the shell -> value, first word of the
+  /// command -> program_identity(); empty: unknown.
   std::map<std::string, std::string> variables;
   std::map<std::string, std::string> programs;
-  /// A variable that `inherit:` of the profile adds -> SHA-256 of its value.
+  /// Variable that `inherit:` of the profile adds -> SHA-256 of its value.
   std::map<std::string, std::string> inherited;
   bool operator==(const SourceProofs&) const = default;
 };
 
-/// All that a supervisor needs to run one job on any backend: the content of attempt-N/job.json.
-/// Nothing else of the plan is read on a compute node. Paths are absolute.
+/// Everything that a supervisor needs to run one job on any backend: the content of
+/// attempt-N/job.json. Compute nodes read nothing else of the plan. Paths are absolute.
 struct JobSpec {
   std::string run;
   std::string job;  ///< "train[lr=0.1]", unique in the run
@@ -112,16 +111,16 @@ struct JobSpec {
   std::vector<std::string> inherit;   ///< Profile::inherit and the step's
   std::set<std::string> secrets;      ///< names of variables; their values are in RUN/secrets
   Json condition;                     ///< may hold steps.* expressions; null: always
-  Json params = Json::object();       ///< that reach its environment
-  Json late_params = Json::object();  ///< that its expressions still mention
+  Json params = Json::object();       ///< in its environment
+  Json late_params = Json::object();  ///< still mentioned in its expressions
   bool sees_run = false;              ///< see sees_run()
   Resources resources;
   Launch launch = Launch::Ranks;
-  std::optional<ContainerSpec> container;  ///< none: it runs as the host is
+  std::optional<ContainerSpec> container;  ///< none: runs directly on the host
   std::optional<CheckpointPolicy> checkpoint;
   Retry retry;
-  bool allow_failure = false;  ///< what waits for it may run if it fails
-  bool always = false;         ///< it runs however its parents ended
+  bool allow_failure = false;  ///< dependents may run if it fails
+  bool always = false;         ///< runs however its parents end
   std::vector<Requirement> require;
   std::map<std::string, std::string> outputs;
   std::set<std::string> lists;  ///< the outputs that hold the values of an axis
@@ -129,41 +128,41 @@ struct JobSpec {
   std::vector<ParentRef> parents;
   std::map<std::string, std::string>
       inputs;                     ///< path as the workflow names it -> frozen copy (absolute)
-  std::vector<std::string> data;  ///< inputs that are read where they lie
+  std::vector<std::string> data;  ///< inputs that are read in place
   SourceProofs sources;
-  std::filesystem::path base;  ///< the workflow's folder, below which relative places are
+  std::filesystem::path base;  ///< the workflow's folder; relative paths start here
   std::filesystem::path run_directory;
   std::filesystem::path job_directory;  ///< RUN/steps/STEP[/ELEMENT]
   std::filesystem::path cache;
   uint64_t cache_budget_bytes = 0;
   std::filesystem::path scratch;  ///< on a node's own disk; empty: $TMPDIR there
   uint64_t scratch_budget_bytes = 0;
-  /// argv prefix for ranks > 1: mpirun -np 2 …; of Launch::Node without numbers, which depend on
+  /// argv prefix for ranks > 1: mpirun -np 2 …; for Launch::Node without numbers, which depend on
   /// the nodes that the job gets.
   std::vector<std::string> launcher;
-  uint64_t node_memory_bytes = 0;          ///< what a job can have at most on a node; 0: not known
-  std::chrono::seconds walltime_limit{0};  ///< the longest that its place allows; 0: not known
+  uint64_t node_memory_bytes = 0;          ///< most memory of a job on a node; 0: unknown
+  std::chrono::seconds walltime_limit{0};  ///< the limit of its place; 0: unknown
   std::vector<std::string> setup;          ///< shell lines before the program
   std::string fingerprint_base;            ///< what is known at plan time, see fingerprint.h
-  bool reuse = true;                       ///< false: it runs even if its result is known
+  bool reuse = true;                       ///< false: runs even if its result is known
 };
 
 Json to_json(const JobSpec& spec);
 /// Throws Error{Corrupt}.
 JobSpec job_spec_from_json(const Json& json);
 
-/// The resource usage of a pass, as far as the kernel tells the supervisor: of the processes that
-/// ended on its node.
+/// The resource usage of a pass, as far as the kernel reports it to the supervisor: only processes
+/// that ended on its node.
 struct PassUsage {
   std::chrono::milliseconds cpu_time{0};
-  uint64_t memory_bytes = 0;  ///< of the largest of them, at its largest
+  uint64_t memory_bytes = 0;  ///< peak of the largest process
   bool operator==(const PassUsage&) const = default;
 };
 
-/// One line of an events.jsonl: a job's change of state, or (state absent) a note about it.
+/// One line of an events.jsonl: a job's change of state, or a note about it if `state` is absent.
 struct JobEvent {
-  std::string job;  ///< empty in an attempt's own file: the folder says it
-  int attempt = 0;  ///< 0: concerns no attempt (cached, blocked, …); planned: the one that ended
+  std::string job;  ///< empty in an attempt's own file, whose folder names the job
+  int attempt = 0;  ///< 0: no attempt (cached, blocked, …); planned: the one that ended
   std::optional<JobState> state;
   Time at{};
   std::string backend_id;  ///< pid on local, job id on SLURM
@@ -171,17 +170,17 @@ struct JobEvent {
   std::optional<int> exit;  ///< exit status; 128+n for signal n
   std::string reason;       ///< in words, for people: "exit 3: loss is NaN at step 412"
   std::string fingerprint;  ///< of a succeeded or cached job
-  Json outputs;  ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}, of
-                 ///< a file that may be run "executable": true, of what was selected among the
-                 ///< outputs of a parent "matrix": the values of that one's axes
-  Json metrics;  ///< of an ended job: summary numbers by name
-  bool published_nothing = false;  ///< of a succeeded job: is_empty() of its Publication
-  std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
-  int failed_tries = 0;     ///< of a job that is tried again: how many of its tries have failed
-  int idle_passes = 0;      ///< of a pass that saved: so many in a row have changed nothing
-  bool preempted = false;   ///< of a lost job: the scheduler took its node away for another's
-  std::chrono::seconds walltime{0};  ///< of the next try, if the last one timed out and it grows
-  std::string failed_node;           ///< whose failure ended the last pass, where it is one node
+  Json outputs;  ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}; also
+                 ///< "executable": true for a file that may be run, and "matrix": the axis values
+                 ///< of a parent whose output was selected
+  Json metrics;  ///< of an ended job: its summary numbers by name
+  bool published_nothing = false;    ///< of a succeeded job: its Publication is_empty()
+  std::string reused_from;           ///< of a cached job: folder of the job whose outputs it reuses
+  int failed_tries = 0;              ///< of a job to be retried: its failed tries so far
+  int idle_passes = 0;               ///< of a pass that saved: passes in a row without a change
+  bool preempted = false;            ///< of a lost job: the scheduler gave its node to another job
+  std::chrono::seconds walltime{0};  ///< of the next try, if it grows after a timeout
+  std::string failed_node;           ///< the node whose failure ended the last pass, if it was one
   std::optional<PassUsage> used;     ///< of the pass that ended
 
   bool operator==(const JobEvent&) const = default;

@@ -44,7 +44,7 @@ NLOHMANN_JSON_SERIALIZE_ENUM(CheckpointPolicy::Signal,
                               {CheckpointPolicy::Signal::Term, "SIGTERM"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Launch, {{Launch::Ranks, "ranks"}, {Launch::Node, "node"}})
 
-// Runs of earlier versions lack the fields that are read with if_there.
+// Fields read with if_there are missing in runs of earlier versions.
 
 template <class Archive>
 void list_fields(Archive& archive, CheckpointPolicy& value) {
@@ -68,7 +68,7 @@ void list_fields(Archive& archive, ParentRef& value) {
   archive.unless_default("is_command", value.is_command, true);
 }
 
-/// Not what resources_from_json() reads, which a user wrote.
+/// Not the user's spelling, which resources_from_json() reads.
 template <class Archive>
 void list_fields(Archive& archive, Resources& value) {
   DLFLOW_FIELDS(ranks, cpus_per_rank, gpus_per_rank, memory_bytes);
@@ -122,7 +122,7 @@ void list_fields(Archive& archive, JobEvent& value) {
 
 namespace {
 
-/// Names, each with a value and a hash, so that nobody who reads them is surprised.
+/// Throws unless each output has a value and a hash, so that later readers can rely on it.
 void check_outputs(const Json& outputs) {
   if (outputs.is_null()) return;
   for (const auto& [name, output] : outputs.get_ref<const Json::object_t&>()) {
@@ -137,7 +137,7 @@ JobEvent read_job_event(const Json& json) {
   auto event = from_fields<JobEvent>(json);
   check_outputs(event.outputs);
   if (!event.metrics.is_null()) (void)event.metrics.get_ref<const Json::object_t&>();
-  // Text that came from programs, perhaps another user's, and that people will see.
+  // These texts came from programs, perhaps another user's, and will be shown to people.
   for (std::string* text : {&event.node, &event.reason, &event.reused_from, &event.failed_node}) {
     *text = escaped_lines(*text);
   }

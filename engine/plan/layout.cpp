@@ -16,7 +16,7 @@
 namespace dlflow {
 namespace {
 
-/// Beyond this, one step that waits for all of another's elements should stand between the two.
+/// Above this, the user is told to put a step that waits for all elements between the two.
 constexpr uint64_t kMaxEdges = 5'000'000;
 
 bool same_matrix(const Matrix& a, const Matrix& b) {
@@ -42,7 +42,7 @@ class Labels {
  public:
   explicit Labels(size_t count) { taken_.reserve(count); }
 
-  /// Not yet taken.
+  /// Returns a label that is not yet taken.
   std::string unique(const Json& element) const {
     constexpr size_t kMaxLength = 180;
     std::string label = element_label(element);
@@ -55,7 +55,7 @@ class Labels {
     return candidate;
   }
 
-  /// \param label  stays where it is
+  /// \param label  must stay at its address
   void take(std::string_view label) { taken_.insert(label); }
 
  private:
@@ -82,15 +82,15 @@ Resources resources_of(const Plan& plan, const Step& step, const Json& element) 
   }
 }
 
-/// "step[label]", in as much memory as it takes.
+/// "step[label]", without spare capacity.
 std::string job_name(const std::string& step, std::string_view label) {
   std::string name;
   name.reserve(step.size() + label.size() + 2);
   return name.append(step).append("[").append(label).append("]");
 }
 
-/// There is room for them in plan.jobs. \param twin  the first job of a step with the same
-/// elements, which have the same labels there; none: null.
+/// Requires capacity in plan.jobs.
+/// \param twin  the first job of a step with the same elements and so the same labels, or null
 void add_jobs(Plan& plan, uint32_t step_number, const PlannedJob* twin) {
   const Step& step = plan.workflow.steps[step_number];
   const std::vector<Json>& elements = *plan.steps[step_number].elements;
@@ -132,7 +132,7 @@ std::vector<StepEdge> edges_of(const Plan& plan, uint32_t step) {
   return edges;
 }
 
-/// How many jobs the elements of the child wait for together.
+/// The total number of jobs that the child's elements wait for.
 uint64_t num_dependencies(const StepEdge& edge, size_t num_children, size_t num_parents) {
   if (edge.kind == StepEdge::Kind::One) return num_children;
   if (edge.kind == StepEdge::Kind::All) return uint64_t(num_children) * num_parents;
@@ -168,10 +168,10 @@ bool acts_outside(const Step& step) {
   return kind != nullptr && kind->reuse == StepKind::Reuse::Never;
 }
 
-/// By step: the place of the extension after which its jobs are known, from 1 on; 0 if they wait
-/// for none, SIZE_MAX if they are not known yet.
+/// For each step, the place (from 1) of the extension that makes its jobs known; 0 if they wait for
+/// none, SIZE_MAX if they are not known yet.
 std::vector<size_t> rounds_of(const Plan& plan, const std::vector<uint32_t>& order) {
-  std::map<std::string_view, size_t> round_of_list;  // by the step that left it
+  std::map<std::string_view, size_t> round_of_list;  // by the step that left the list
   for (const Extension& extension : plan.extensions) {
     round_of_list.emplace(extension.step, round_of_list.size() + 1);
   }
@@ -193,8 +193,8 @@ std::vector<size_t> rounds_of(const Plan& plan, const std::vector<uint32_t>& ord
   return rounds;
 }
 
-/// Parents before children, and what waits for no list first: an extension then changes the number
-/// of no job that is known already.
+/// Parents before children, and steps that wait for no list first, so that an extension never
+/// renumbers known jobs.
 std::vector<uint32_t> order_of_steps(const Plan& plan) {
   std::vector<uint32_t> order = topological_order(plan.workflow);
   const std::vector<size_t> rounds = rounds_of(plan, order);
@@ -203,7 +203,7 @@ std::vector<uint32_t> order_of_steps(const Plan& plan) {
 }
 
 void check_names(const Workflow& workflow, const std::vector<std::string>& names) {
-  for (const std::string& name : names) needed_for(workflow, name);  // throws if unknown
+  for (const std::string& name : names) needed_for(workflow, name);  // throws if a step is unknown
 }
 
 }  // namespace
@@ -258,7 +258,7 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
     return std::all_of(first, first + range.count,
                        [](const PlannedJob& job) { return job.action == Action::Reuse; });
   };
-  const auto waits = [&](uint32_t job) {  // a list is not looked up before the run
+  const auto waits = [&](uint32_t job) {  // jobs with a list are not looked up before the run
     return takes_list(plan.workflow.steps[plan.jobs[job].step].matrix) ||
            !std::ranges::all_of(plan.graph.parents(job), are_reused);
   };

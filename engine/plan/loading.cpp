@@ -20,21 +20,21 @@ constexpr std::string_view kTooOld =
     "`image:`";
 constexpr std::string_view kAbsent = "load its module in `setup:` of the profile, or install it";
 
-/// A library that is not there, or that has no such version.
+/// A missing library, or one without the needed version.
 struct Missing {
   fs::path library;
-  std::string version;    ///< "GLIBC_2.34"; empty: the library is not there
-  std::string needed_by;  ///< "dlflow-train", if it is known
+  std::string version;    ///< "GLIBC_2.34"; empty: the library itself is missing
+  std::string needed_by;  ///< "dlflow-train", if known
 };
 
-/// Reads a line of glibc's loader, about a program that is started or only traced.
+/// Parses a line of glibc's loader about a program that is started or only traced.
 std::optional<Missing> missing_in(const std::string& line) {
   static const std::regex kNotOpened(
       "(?:.*/)?(.*): error while loading shared libraries: (.*): cannot open shared object file.*");
   static const std::regex kNotTraced("\\s*(\\S+) => not found");
   static const std::regex kOldVersion(
       ".*: (/.*): version `(.*)' not found \\(required by (?:.*/)?(.*)\\)");
-  constexpr size_t kLongest = 10'000;  // std::regex needs stack for each character
+  constexpr size_t kLongest = 10'000;  // std::regex uses stack for each character
   std::smatch part;
   if (line.size() > kLongest) return std::nullopt;
   if (std::regex_match(line, part, kOldVersion)) return Missing{part.str(1), part[2], part[3]};
@@ -43,7 +43,7 @@ std::optional<Missing> missing_in(const std::string& line) {
   return std::nullopt;
 }
 
-/// "GLIBC_2.31": the newest version of this kind, "GLIBC_", that the library has.
+/// "GLIBC_2.31": the newest version in the library with the prefix `kind`, such as "GLIBC_".
 std::string newest_version(const fs::path& library, const std::string& kind) {
   const std::string content = read_file_if_exists(library).value_or("");
   std::string newest;
@@ -67,7 +67,7 @@ std::string in_words(const Missing& missing) {
          (newest.empty() ? "" : ", whose newest is " + newest);
 }
 
-/// The loader's words on what it would load; nothing of `program` runs.
+/// The loader's list of what it would load; runs nothing of `program`.
 std::string trace_of(const fs::path& program, const std::vector<std::string>& environment) {
   Command command;
   command.argv = {program};

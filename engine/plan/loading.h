@@ -13,13 +13,13 @@
 /// Programs whose shared libraries are missing or too old.
 namespace dlflow {
 
-/// The libraries that the dynamic loader calls missing or too old in `text`, and what to do:
-/// "libmpi.so.40, which dlflow-train needs, is not found; load …". Empty if it calls none so. The
+/// The libraries that the dynamic loader reports as missing or too old in `text`, with advice:
+/// "libmpi.so.40, which dlflow-train needs, is not found; load …". Empty if it reports none. The
 /// versions that a library has are looked up on this machine.
 std::string loading_problem(std::string_view text);
 
-/// The same of `program`, whose loader is asked; nothing of the program runs. Empty, too, for what
-/// is neither a program nor a script. \param environment  that it would be started with.
+/// The same for `program`, from a trace of its loader; the program itself does not run. Also empty
+/// for a file that is neither program nor script. \param environment  for the start of the program.
 std::string loading_problem_of(const std::filesystem::path& program,
                                const std::vector<std::string>& environment);
 
@@ -29,8 +29,8 @@ struct ProgramHere {
   std::vector<std::string> environment;
 };
 
-/// Absent if only the step's job can tell: behind `setup:` lines, with the step's own environment,
-/// in an image.
+/// Absent if only the step's job can find it: after `setup:` lines, with the step's own
+/// environment, in an image.
 std::optional<ProgramHere> program_here(const Step& step, const Profile& profile);
 
 /// The first of `libraries` that the loader would find for `program`, such as "libmpi.so.12";

@@ -44,7 +44,7 @@ std::vector<std::string> class_names(const Profile& profile) {
       text + "\n       Ask for less, or name a class: `on: " + plan.profile.classes[0].name + "`.");
 }
 
-/// None if it names a class that is not there, or fits none.
+/// None if the step names an unknown class, or no class fits.
 std::optional<uint32_t> find_place(const Plan& plan, const PlannedJob& job) {
   const Step& step = plan.workflow.steps[job.step];
   const std::vector<NodeClass>& classes = plan.profile.classes;

@@ -36,7 +36,7 @@ std::vector<std::string> launcher_of(const Profile& profile, const Resources& re
   if (launch == Launch::Node) return argv;
   const bool srun = fs::path(profile.launcher.program).filename() == "srun";
   argv.insert(argv.end(), {srun ? "-n" : "-np", std::to_string(resources.ranks)});
-  // Since 22.05, srun gives a task one core whatever the job asked for.
+  // Since 22.05, srun gives each task one core unless -c is repeated here.
   if (srun) argv.insert(argv.end(), {"-c", std::to_string(resources.cpus_per_rank)});
   return argv;
 }
@@ -56,7 +56,7 @@ std::vector<ParentRef> parents_of(const Plan& plan, uint32_t job) {
   return parents;
 }
 
-/// The names of the commands among the parents that did something elsewhere. \param parents  see
+/// The names of the parents that are commands with effects elsewhere. \param parents  see
 /// parents_as_seen()
 std::vector<std::string> acting_parents(const Plan& plan, uint32_t job,
                                         std::span<const ParentResult> parents) {
@@ -71,7 +71,7 @@ std::vector<std::string> acting_parents(const Plan& plan, uint32_t job,
   return names;
 }
 
-/// The paths in `with:` as the program needs them, whatever folder it runs in.
+/// Makes the paths in `with:` absolute, so that they are valid in any working directory.
 void make_absolute(const Plan& plan, const std::string& uses, Json& with) {
   visit_paths(uses, with, [&](const std::string&, PathRole role, Json& path) {
     const auto name = path.get<std::string>();
@@ -83,7 +83,7 @@ void make_absolute(const Plan& plan, const std::string& uses, Json& with) {
   });
 }
 
-/// "oci:images/x" with the path that any folder finds it at.
+/// "oci:images/x" with an absolute path.
 std::string absolute_source(const Plan& plan, const std::string& from) {
   if (from.starts_with("docker://")) return from;
   const size_t colon = from.find(':') + 1;
@@ -186,7 +186,7 @@ std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number, st
   auto result = known.find(wanted, acting_parents(plan, number, parents));
   if (!result) return std::nullopt;
   result->fingerprint = wanted;
-  // A metric that no step read when the result was made may be missing.
+  // The result may lack a metric that no step read when it was made.
   const Step& step = plan.workflow.steps[job.step];
   for (const auto& [metric, reader] : metrics_read_by_others(plan.workflow, step)) {
     if (!result->metrics.contains(metric)) return std::nullopt;

@@ -19,8 +19,8 @@
 #include "engine/plan/graph.h"
 #include "engine/plan/job.h"
 
-/// Workflow + what is already known -> the jobs of a run. A plan of 100,000 jobs is a few tens of
-/// MB: what is large (with, environment, fingerprints) is made for one job when it is asked for.
+/// Workflow + known results -> the jobs of a run. A plan of 100,000 jobs takes a few tens of MB:
+/// large values (with, environment, fingerprints) are made for one job at a time, on request.
 namespace dlflow {
 
 /// A job that succeeded and whose outputs are still on disk.
@@ -38,9 +38,9 @@ class KnownResults {
  public:
   virtual ~KnownResults() = default;
 
-  /// The newest result with this fingerprint of which all that was published is still there,
-  /// unchanged, and which was made from what `acting` did elsewhere, jobs of its run, not from what
-  /// other runs did in the same place meanwhile.
+  /// The newest result with this fingerprint whose published files are all there, unchanged. It
+  /// must also be based on what the jobs `acting` of its own run did elsewhere, not on what other
+  /// runs did in the same place since.
   virtual std::optional<KnownResult> find(const std::string& fingerprint,
                                           std::span<const std::string> acting) = 0;
 };
@@ -55,9 +55,9 @@ class NothingKnown : public KnownResults {
 struct PlanOptions {
   std::string until;               ///< plan only this step and what it needs; empty: all
   std::vector<std::string> force;  ///< steps that run even if their results are known
-  std::vector<std::string> set;    ///< as it was typed: the workflow has the values
-  /// The meaning of `ranks: auto`, by step. A step that is not here, in plans that never run,
-  /// has 1.
+  std::vector<std::string> set;    ///< as typed; `workflow` has the values
+  /// The meaning of `ranks: auto`, by step; 1 if a step is missing here, as in plans that never
+  /// run.
   std::map<std::string, int> automatic_ranks = {};
   Json predictions = Json::object();  ///< by step, as `dlflow plan --json` has them
   bool common_axes = true;            ///< see step_edge(); false for runs of an earlier version
@@ -65,139 +65,139 @@ struct PlanOptions {
 
 enum class Action {
   Run,
-  Reuse,        ///< Plan::reused says what
-  DecideLater,  ///< the fingerprint is complete, and looked up, once its parents are done
+  Reuse,        ///< the result is in Plan::reused
+  DecideLater,  ///< once its parents have ended, its fingerprint is completed and looked up
 };
 
 /// Why a job has its action.
 enum class Cause {
   NoResult,         ///< Run: no earlier result with this fingerprint
   Forced,           ///< Run: --force
-  ActsOutside,      ///< Run: what it does is outside of the run, and looked at there
-  Always,           ///< Run: it is there to clean up or to tell, in each run
+  ActsOutside,      ///< Run: its effect is outside of the run and checked there
+  Always,           ///< Run: it cleans up or notifies, in each run
   NothingChanged,   ///< Reuse
   WaitsForParents,  ///< DecideLater
-  WaitsForList,     ///< DecideLater: it stands for as many jobs as a step lists
+  WaitsForList,     ///< DecideLater: it stands for as many jobs as a step will list
 };
-/// In words: "nothing that matters changed".
+/// For people: "nothing that matters changed".
 std::string_view words(Cause cause);
 
-/// The resources of a job that asks for none.
+/// The resources of a job that requests none.
 inline const auto kOneRank = std::make_shared<const Resources>();
 
 struct PlannedJob {
   uint32_t step = 0;     ///< index into Plan::workflow.steps
   uint32_t element = 0;  ///< index into Plan::steps[step].elements
   std::string name;      ///< "train[lr=0.1]", unique in the run; the step's name without a matrix
-  /// Shared by the jobs of a step that ask for the same.
+  /// Shared by the jobs of a step with equal requests.
   std::shared_ptr<const Resources> resources = kOneRank;
   Action action = Action::Run;
   Cause cause = Cause::NoResult;
   std::optional<uint32_t> place;  ///< index into Plan::places; none: the profile has no classes
 
-  /// What stands between the brackets, unique in the step: the name of its folder. Empty without a
+  /// The text between the brackets, unique in the step: the name of its folder. Empty without a
   /// matrix.
   std::string_view label() const;
 };
 
 using AxisValues = std::vector<Json>;
 
-/// The lists that a step has left for the axes of others, see extension.h.
+/// The lists that a step left for the axes of other steps, see extension.h.
 struct Extension {
-  int number = 0;                                  ///< 1, 2, …: of its file
-  std::string step;                                ///< that left them
+  int number = 0;                                  ///< number of its file: 1, 2, …
+  std::string step;                                ///< the step that left the lists
   std::map<std::string, AxisValues> lists = {};    ///< by output
-  std::map<std::string, std::string> hashes = {};  ///< of the outputs that held them
+  std::map<std::string, std::string> hashes = {};  ///< of the outputs that held the lists
   bool operator==(const Extension&) const = default;
 };
 
 /// The part of a plan that all jobs of a step share.
 struct PlannedStep {
   bool planned = false;  ///< false: not needed for --until
-  bool open = false;     ///< an axis has no values yet: its jobs stand for those to come
+  bool open = false;     ///< an axis has no values yet: its jobs stand for future ones
   std::shared_ptr<const std::vector<Json>> elements;  ///< one empty object without a matrix
   std::vector<std::string> inputs;                    ///< declared inputs, folders expanded
   Json visible_params = Json::object();               ///< see visible_params()
   bool sees_run = false;                              ///< see sees_run()
   Json conditions = Json::object();                   ///< what `reuse:` found: conditions_of()
-  int version = 0;  ///< work_version() of the programs that the run has; 0: of an older dlflow
+  int version = 0;  ///< work_version() of the run's programs; 0: from an older dlflow
 };
 
 struct Plan {
   std::string run;                  ///< "fashion-mnist-7f3a91c0"; empty until it has a directory
-  std::filesystem::path directory;  ///< RUN, absolute; the same
-  Time created{};                   ///< of the directory
+  std::filesystem::path directory;  ///< RUN, absolute; empty until then
+  Time created{};                   ///< when the directory was created
   Workflow workflow;
   Profile profile;
-  std::vector<Profile> places;  ///< parallel to profile.classes: the profile as each sees it
+  std::vector<Profile> places;  ///< the profile for each of profile.classes
   PlanOptions options;
-  std::filesystem::path base;      ///< what relative paths in the workflow are relative to
+  std::filesystem::path base;      ///< the folder of relative paths in the workflow
   std::vector<PlannedStep> steps;  ///< parallel to workflow.steps
   std::vector<PlannedJob> jobs;    ///< parents before children, the elements of a step together
   Graph graph;                     ///< over `jobs`
-  std::vector<Extension> extensions = {};  ///< that it is laid out with, in their order
+  std::vector<Extension> extensions = {};  ///< its extensions, in their order
   std::string sources = "sources";         ///< the folder of RUN with the copies of `files`
-  ContentHashes files;    ///< all files that its steps read and that are copied into the run
-  ContentHashes outside;  ///< of data that they read where it lies: data_identity()
-  ContentHashes data;     ///< content of `inputs` that lie elsewhere, as far as it counts
+  ContentHashes files;    ///< all files that its steps read and that are copied into RUN
+  ContentHashes outside;  ///< data that steps read in place: data_identity()
+  ContentHashes data;     ///< content of `inputs` that lie elsewhere, if it counts
   /// Variables of `inherit:` whose values are secrets, see inherited.h.
   std::set<std::string> secret_variables = {};
 
-  /// What the jobs asked for whose resources were changed after the plan was frozen, see changes.h.
+  /// The original resources of jobs that were changed after the plan was frozen, see changes.h.
   std::map<uint32_t, Resources> changed;
 
-  /// What jobs with Action::Reuse take. The scheduler adds what it decides later, before it asks
-  /// for the JobSpec of a dependent.
+  /// The results that jobs with Action::Reuse take. The scheduler adds later decisions before it
+  /// requests the JobSpec of a dependent.
   std::map<uint32_t, KnownResult> reused;
 
-  /// Jobs that the scheduler has skipped without running them; likewise.
+  /// Jobs that the scheduler skipped without running them; added likewise.
   std::set<uint32_t> skipped;
 
-  /// Jobs that have failed, and for whose dependents that is no obstacle; likewise.
+  /// Jobs that failed without blocking their dependents; added likewise.
   std::set<uint32_t> failed;
 };
 
-/// Throws Error{InvalidInput} naming file, line and column of what cannot be planned: an unknown
-/// step in `options`, a bad value in one element's resources, an element without a counterpart in
-/// the step it needs, a file that cannot be read.
+/// Throws Error{InvalidInput} with file, line and column if something cannot be planned: an unknown
+/// step in `options`, a bad value in one element's resources, an element without a counterpart in a
+/// step that it needs, an unreadable file.
 Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& options,
                KnownResults& known, FileHashes& hashes);
 
-/// Where jobs keep what later runs can use: the profile's, or $XDG_CACHE_HOME/dlflow. Throws
-/// Error{InvalidInput} if no variable tells.
+/// Where jobs keep data for later runs: the profile's folder, or $XDG_CACHE_HOME/dlflow. Throws
+/// Error{InvalidInput} if no variable names a folder.
 std::filesystem::path cache_directory(const Profile& profile);
 
 /// The folder of a job, RUN/steps/STEP[/ELEMENT]. The plan must have a directory.
 std::filesystem::path job_directory(const Plan& plan, uint32_t job);
 
-/// The text to hash with what the parents left, see fingerprint(). For many jobs: FingerprintBases.
+/// The text to hash with the parents' outputs, see fingerprint(). For many jobs: FingerprintBases.
 std::string fingerprint_base(const Plan& plan, uint32_t job);
 
-/// `job` as its children see it: where it lies, and what `result` says that it left.
+/// `job` as its children see it: its folder, and the outputs in `result`.
 ParentResult as_parent(const Plan& plan, uint32_t job, const KnownResult& result);
 
-/// The parents of `job` as it sees them; `left` says what became of each.
+/// The parents of `job` as it sees them; `left` returns the result of each.
 std::vector<ParentResult> parents_as_seen(const Plan& plan, uint32_t job,
                                           const std::function<ParentResult(uint32_t)>& left);
 
-/// The one place that decides what is reused. The rule: a result is reused only if all that its
-/// program could see is the same (the fingerprint), and all that it published is still there,
-/// unchanged (KnownResults::find). \param base  fingerprint_base() of the job
+/// The one place that decides about reuse. A result is reused only if everything that its program
+/// could see is the same (the fingerprint), and all published files are still there, unchanged
+/// (KnownResults::find). \param base  fingerprint_base() of the job
 std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t job, std::string_view base,
                                            std::span<const ParentResult> parents,
                                            KnownResults& known);
 
-/// All that a supervisor needs for one job. Paths are absolute: inputs and models are the frozen
-/// copies under RUN/sources, parents that were reused point to the run they come from. Expressions
-/// that mention steps stay as they are. `launcher` is the profile's, with the number of ranks; what
-/// depends on the machine (root, more ranks than cores) is for the supervisor to add.
+/// Everything that a supervisor needs for one job. Paths are absolute: inputs and models are the
+/// frozen copies under RUN/sources; reused parents point to the runs that they come from.
+/// Expressions that mention steps are left unevaluated. `launcher` is the profile's, with the
+/// number of ranks; the supervisor adds what depends on the machine (root, more ranks than cores).
 ///
-/// What steps.X.outputs.Y means to a job follows from its parents alone: if X's element is {} or a
-/// part of the job's own, there is one parent of X and its value is meant, else the list over all
-/// of them.
+/// The meaning of steps.X.outputs.Y follows from the job's parents alone: if X's element is {} or a
+/// part of the job's own, there is one parent of X and it means that parent's value, otherwise the
+/// list over all of them.
 JobSpec job_spec(const Plan& plan, uint32_t job);
 
-/// The number of the job called `name`; looks at all jobs, so it is for names from a command line.
+/// The number of the job called `name`. A linear search, meant for names from a command line.
 std::optional<uint32_t> find_job(const Plan& plan, std::string_view name);
 
 }  // namespace dlflow

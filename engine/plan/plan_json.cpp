@@ -42,12 +42,12 @@ void list_fields(Archive& archive, Profile& value) {
   DLFLOW_FIELDS(name, file, scheduler, cores, memory_bytes, gpus, launcher, setup, environment);
   archive.if_there("inherit", value.inherit);
   DLFLOW_FIELDS(runs, cache, cache_budget_bytes);
-  archive.if_there("container", value.container);  // an older dlflow knew no containers
-  if (!archive.has("slurm")) return;  // a dlflow that knew no SLURM wrote nothing of a cluster
+  archive.if_there("container", value.container);  // missing before containers were supported
+  if (!archive.has("slurm")) return;               // written before SLURM was supported
   list_nodes(archive, value);
   archive("scratch", value.scratch);
   archive.if_there("scratch_budget_bytes", value.scratch_budget_bytes);
-  archive.if_there("exclude_nodes", value.exclude_nodes, 0);  // an older dlflow left out none
+  archive.if_there("exclude_nodes", value.exclude_nodes, 0);  // missing in older runs
   DLFLOW_FIELDS_IF_THERE(submit_from_jobs, classes);
 }
 
@@ -75,7 +75,7 @@ FrozenSettings read(const Json& json) {
   settings.options.automatic_ranks =
       json.value("automatic_ranks", settings.options.automatic_ranks);
   settings.options.predictions = json.value("predictions", Json::object());
-  settings.options.common_axes = json.value("common_axes", false);  // an older dlflow: absent
+  settings.options.common_axes = json.value("common_axes", false);  // missing in older runs
   if (json.contains("images")) json.at("images").get_to(settings.images);
   if (const Json image = json.value("release_image", Json()); !image.is_null()) {
     image.at("from").get_to(settings.release_image);
@@ -91,8 +91,8 @@ FrozenSettings read(const Json& json) {
     settings.inputs[step] = frozen.at("inputs").get<std::vector<std::string>>();
     settings.visible_params[step] = frozen.at("visible_params");
     settings.conditions[step] = frozen.value("conditions", Json::object());
-    settings.versions[step] = frozen.value("version", 0);  // of an older dlflow: nobody knows
-    if (frozen.value("sees_run", true)) settings.sees_run.insert(step);  // of an older dlflow: all
+    settings.versions[step] = frozen.value("version", 0);  // from an older dlflow: unknown
+    if (frozen.value("sees_run", true)) settings.sees_run.insert(step);  // an older dlflow: all
   }
   for (const auto& [job, result] : json.at("reused").items()) {
     settings.reused.emplace(job, from_fields<KnownResult>(result));
@@ -104,7 +104,7 @@ FrozenSettings read(const Json& json) {
 
 namespace {
 
-/// The workflow's text says nothing of it. Null: no step runs in it.
+/// The release image, which the workflow's text does not mention. Null: no step runs in it.
 Json release_image_of(const Workflow& workflow) {
   const auto image = std::ranges::find(workflow.images, kReleaseImage, &Image::name);
   if (image == workflow.images.end()) return {};

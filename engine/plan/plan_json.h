@@ -5,24 +5,24 @@
 #include "base/parse_json.h"
 #include "engine/plan/plan.h"
 
-/// RUN/plan.json: the settings that, with the frozen text, make the same plan again. Its keys are
-/// in docs/contributor/store-format.md.
+/// RUN/plan.json: the settings that, with the frozen text, produce the same plan again. Its keys
+/// are in docs/contributor/store-format.md.
 namespace dlflow {
 
 Json frozen_settings(const Plan& plan);
 
-/// The key `profile` of it, which is also what `dlflow profile show --json` prints.
+/// Its key `profile`, which `dlflow profile show --json` prints, too.
 Json to_json(const Profile& profile);
 
-/// plan.json names every job whose result is reused: 100,000 jobs take 50 MiB.
+/// plan.json names every job with a reused result: 100,000 jobs take 50 MiB.
 inline constexpr JsonLimits kPlanLimits{.max_bytes = size_t{1} << 30};
 
-/// The content of plan.json. Decisions are given by the names of jobs.
+/// The content of plan.json. Decisions refer to jobs by name.
 struct FrozenSettings {
   std::string run;
   Time created{};
   std::string workflow_file;     ///< as the user gave it
-  std::filesystem::path folder;  ///< the one it was in, absolute
+  std::filesystem::path folder;  ///< its absolute folder
   Json params;
   std::map<std::string, std::string> written;  ///< see Workflow
   PlanOptions options;
@@ -43,7 +43,7 @@ struct FrozenSettings {
   std::map<std::string, KnownResult> reused;               ///< by job
 };
 
-/// Throws Error{Corrupt}, also for what a newer dlflow wrote.
+/// Throws Error{Corrupt}, also if a newer dlflow wrote it.
 FrozenSettings frozen_settings_from_json(const Json& json);
 
 }  // namespace dlflow

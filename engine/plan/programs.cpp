@@ -21,15 +21,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether nobody else can have put anything into this folder, or can.
+/// Whether only this user can write into this folder.
 bool is_own_folder(const fs::path& folder) {
   struct stat info {};
   return ::lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
          info.st_uid == ::geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/// The folder of this user's programs: several may keep their runs in one place, and nobody runs
-/// what another has put there. It need not be there yet. Nothing if both names are taken by others.
+/// The folder of this user's programs, which need not exist yet. Users may share a folder of runs,
+/// but must never run programs that another user put there. Nothing if others took both names.
 std::optional<fs::path> shared_programs(const fs::path& runs) {
   for (const std::string& name :
        {std::string(".programs"), ".programs-" + std::to_string(::geteuid())}) {
@@ -40,7 +40,7 @@ std::optional<fs::path> shared_programs(const fs::path& runs) {
   return std::nullopt;
 }
 
-/// Nobody writes into what many runs have.
+/// The copy is read-only because many runs share it.
 void copy_read_only(const fs::path& from, const fs::path& to) {
   copy_content(from, to);
   const FileDescriptor file(::open(to.c_str(), O_RDONLY | O_CLOEXEC));
@@ -49,7 +49,7 @@ void copy_read_only(const fs::path& from, const fs::path& to) {
   }
 }
 
-/// Adds a version; returns where it is. A program that changes meanwhile is what was copied.
+/// Adds a version and returns its place. Hashes the copy, since the program may change meanwhile.
 fs::path add_version(const fs::path& program, const fs::path& shared, const fs::path& name) {
   const fs::path temporary = shared / (".tmp." + std::to_string(::getpid()) + "." + name.string());
   fs::remove(temporary);
@@ -105,7 +105,7 @@ void remove_unused_programs(const fs::path& runs) {
       if (::lstat(program.path().c_str(), &info) != 0 || info.st_nlink > 1) continue;
       fs::remove(program.path(), ignored);
     }
-    fs::remove(version.path(), ignored);  // if it is empty
+    fs::remove(version.path(), ignored);  // fails unless it is empty
   }
 }
 
@@ -114,7 +114,7 @@ std::string program_identity(const std::string& name, const std::string& path, F
     const fs::path file =
         name.find('/') == std::string::npos ? fs::path(folder) / name : fs::path(name);
     std::error_code none;
-    const bool may_run = ::access(file.c_str(), X_OK) == 0;  // the search goes on behind others
+    const bool may_run = ::access(file.c_str(), X_OK) == 0;  // like a shell, skip others
     if (!file.is_absolute() || !may_run || !fs::is_regular_file(file, none)) continue;
     return file.string() + " " + hashes.sha256(file);
   }

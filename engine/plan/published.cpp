@@ -45,7 +45,7 @@ void list_into(const fs::path& place, const std::string& name,
   }
 }
 
-/// A file's name may be any bytes, and a text of JSON may not: then it is `KEY_encoded`.
+/// File names may hold any bytes, but JSON only Unicode: other names go to `KEY_encoded`.
 void add_bytes(Json& json, const std::string& key, const std::string& bytes) {
   if (find_invalid_utf8(bytes) == std::string::npos) {
     json[key] = bytes;
@@ -54,7 +54,7 @@ void add_bytes(Json& json, const std::string& key, const std::string& bytes) {
   }
 }
 
-/// Nothing if add_bytes() has not added it.
+/// The inverse of add_bytes(); nothing if the key is missing.
 std::optional<std::string> bytes_at(const Json& json, const std::string& key) {
   if (json.contains(key)) return json.at(key).get<std::string>();
   if (!json.contains(key + "_encoded")) return std::nullopt;
@@ -99,7 +99,7 @@ PublishedEntry entry_from_json(const Json& json) {
   return entry;
 }
 
-/// Nothing if there is no record, or one that is damaged.
+/// Returns nothing if the record is missing or damaged.
 std::optional<Publication> read_publication(const fs::path& pass_folder) {
   const auto text = read_file_if_exists(pass_folder / kRecord);
   if (!text) return std::nullopt;
@@ -127,7 +127,7 @@ const Publication& nothing_published() {
   return nothing;
 }
 
-/// Whether the end of an attempt says that nothing was published.
+/// Whether the attempt's last event records that nothing was published.
 bool says_nothing_published(const fs::path& attempt_directory) {
   bool nothing = false;
   for (const JobEvent& event : EventTail(attempt_directory / "events.jsonl").read()) {
@@ -136,8 +136,8 @@ bool says_nothing_published(const fs::path& attempt_directory) {
   return nothing;
 }
 
-/// Files whose content was not hashed count as the same while size, time of modification and inode
-/// are: a further link to a file of the cache changes its ctime.
+/// A file without a hash counts as the same if size, modification time and inode are. Its ctime may
+/// differ: another link to a file of the cache changes it.
 bool is_same_file(const PublishedEntry& then, const PublishedEntry& now, const fs::path& file,
                   FileHashes& hashes) {
   if (then.identity == now.identity) return true;
@@ -154,7 +154,7 @@ bool is_same(const PublishedEntry& then, const PublishedEntry& now, const fs::pa
   return then.sha256 == now.sha256;
 }
 
-/// Whether one of `trees` holds what `link` leads to.
+/// Whether one of `trees` holds the target of `link`.
 bool is_recorded(const fs::path& link, const std::vector<std::string>& trees,
                  const fs::path& job_directory) {
   const fs::path target = fs::weakly_canonical(link);
@@ -163,7 +163,7 @@ bool is_recorded(const fs::path& link, const std::vector<std::string>& trees,
   });
 }
 
-/// The outputs of the pass that was published: "outputs" itself is a link to them.
+/// The outputs of the published pass: "outputs" is a link to them.
 fs::path published_folder(const fs::path& job_directory) {
   std::error_code no_link;
   return job_directory / fs::read_symlink(job_directory / "outputs", no_link);
@@ -188,7 +188,7 @@ std::optional<std::string> compare(const Publication& then, const fs::path& job_
     }
     if (entry.kind == Kind::Link &&
         !is_recorded(job_directory / entry.name, then.trees, job_directory)) {
-      return entry.name + " leads to what is not on record";  // of an earlier version
+      return entry.name + " leads to what is not on record";  // recorded by an older dlflow
     }
     now.erase(found);
   }
@@ -225,7 +225,7 @@ void write_publication(const fs::path& pass_folder, const Publication& publicati
   for (const PublishedEntry& entry : publication.entries) {
     text += to_json(entry).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
-  write_file(pass_folder / kRecord, text);  // the end of the pass, on record, says that it is whole
+  write_file(pass_folder / kRecord, text);  // complete once the end of the pass is recorded
 }
 
 void link_outputs(const fs::path& job_directory, const fs::path& outputs) {
@@ -273,7 +273,7 @@ bool has_result(const fs::path& job_directory) {
   const auto is_there = [&](const fs::path& path) {
     return fs::exists(fs::symlink_status(path, none));
   };
-  // Opening a folder makes a network file system look at what is there now.
+  // Opening the folder makes a network file system refresh its cached view.
   const fs::directory_iterator looked_anew(job_directory, none);
   const auto result = published_result(job_directory);
   const fs::path outputs = published_folder(job_directory);
@@ -285,7 +285,7 @@ bool has_result(const fs::path& job_directory) {
     if (is_below(path, job_directory) && !is_there(path)) return false;
   }
   const auto publication = read_publication(outputs.parent_path());
-  if (!publication) return true;  // of an earlier version, or nothing
+  if (!publication) return true;  // from an older dlflow, or empty
   return std::ranges::all_of(publication->entries, [&](const PublishedEntry& entry) {
     return !entry.name.starts_with("outputs/") || is_there(job_directory / entry.name);
   });

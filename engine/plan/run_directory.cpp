@@ -35,8 +35,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Eight of them: a user who has 10,000 runs draws a name twice with a chance of 1 %, and then
-/// draws again. Two stores that do not know each other hardly ever meet.
+/// Eight digits: among 10,000 runs, a new name is drawn twice with a chance of 1 %, and then
+/// redrawn. Separate stores almost never collide.
 std::string random_digits() {
   static std::mt19937 generator{std::random_device{}()};
   char digits[9];
@@ -44,13 +44,13 @@ std::string random_digits() {
   return digits;
 }
 
-/// A new, empty folder below `runs` that becomes the run's, once it is complete, by commit().
+/// A new, empty folder below `runs`. commit() makes it the run's folder once it is complete.
 class NewDirectory {
  public:
   NewDirectory(const fs::path& runs, const std::string& workflow, const NameTaken& taken)
       : runs_(runs) {
     constexpr int kMaxTries = 10'000;
-    constexpr size_t kMostOfWorkflow = 64;  // a batch is named after its run and its step
+    constexpr size_t kMostOfWorkflow = 64;  // names of batch jobs hold the run and the step
     for (int tries = 0; tries < kMaxTries; ++tries) {
       run_ = workflow.substr(0, kMostOfWorkflow) + "-" + random_digits();
       std::error_code ignored;
@@ -95,7 +95,7 @@ void freeze(const fs::path& from, const fs::path& to) {
   if (!fs::exists(to)) copy_content(from, to);
 }
 
-/// The value of `key` in `with`; an expression that is known later stays as it is.
+/// The value of `key` in `with`; expressions that are not known yet are left unevaluated.
 Json value_of(const Plan& plan, const Step& step, const std::string& key) {
   Context known;
   known.params = &plan.workflow.params;
@@ -106,15 +106,15 @@ bool is_expression(const Json& value) {
   return value.is_string() && value.get_ref<const std::string&>().find("${{") != std::string::npos;
 }
 
-/// The programs beside dlflow that steps use, and the plug-ins beside them:
-/// name -> what to do where it is missing; "" if it may turn out that nobody needs it.
+/// The programs and plug-ins beside dlflow that steps use: name -> advice if it is missing; "" if
+/// it may turn out to be unnecessary.
 std::map<std::string, std::string> programs_of(const Plan& plan) {
   std::map<std::string, std::string> programs;
   for (uint32_t i = 0; i < plan.steps.size(); ++i) {
     if (!plan.steps[i].planned) continue;
     const Step& step = plan.workflow.steps[i];
     const StepKind* kind = find_step_kind(step.uses);
-    if (kind == nullptr || step.image == kReleaseImage) continue;  // which has them
+    if (kind == nullptr || step.image == kReleaseImage) continue;  // the release image has them
     if (!kind->program.empty()) programs[kind->program] = "`./dev build` makes it";
     for (const Demand& demand : kind->demands) {
       const Json value = value_of(plan, step, demand.key);
@@ -142,7 +142,7 @@ void copy_programs(const Plan& plan, const fs::path& program, const fs::path& ru
   }
 }
 
-/// Steps find links to files that are too large to be copied once more, and to their folders so.
+/// Removes write permission: steps get links to large files and to their folders, not copies.
 void forbid_writing(const fs::path& path) {
   constexpr fs::perms kWrite =
       fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
@@ -191,7 +191,7 @@ FrozenSettings read_settings(const fs::path& directory) {
 Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings) {
   const std::vector<std::string> set = settings_of(settings.params, settings.written);
   ParseLimits limits;
-  limits.check_files = false;  // they are frozen; the originals may be gone
+  limits.check_files = false;  // workflow files are frozen; the originals may be gone
   auto parsed = parse_workflow_text(read_file(directory / "workflow.yaml"), settings.workflow_file,
                                     set, limits);
   if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
@@ -231,14 +231,14 @@ void take_file_settings(Plan& plan, const FrozenSettings& settings) {
   }
 }
 
-/// What to write where, so that runs lie in another folder.
+/// Advice on how to put runs into another folder.
 std::string how_to_choose_runs(const Profile& profile) {
   if (!profile.file.empty()) return "`paths: {runs: FOLDER}` of " + profile.file + " names it";
   return "runs lie in the current folder unless a profile names another: `paths: {runs: FOLDER}` "
          "in cluster-profiles/NAME.yaml, then `--profile NAME`";
 }
 
-/// A new folder below `folder`, which is made if need be. A refusal names the key that chose it.
+/// A new folder below `folder`, which is created if needed. Errors name the key that chose it.
 NewDirectory new_directory(const Plan& plan, const fs::path& folder, const NameTaken& taken) {
   try {
     make_directories(folder);
@@ -309,7 +309,7 @@ Plan load_run(const fs::path& directory) {
 }
 
 void replace_sources(Plan& plan, std::span<const uint32_t> anew) {
-  for (int n = 2;; ++n) {  // one that is there is used, or was left by a crash
+  for (int n = 2;; ++n) {  // an existing one is in use, or was left by a crash
     plan.sources = "sources-" + std::to_string(n);
     if (::mkdir((plan.directory / plan.sources).c_str(), 0700) == 0) break;
     if (errno != EEXIST) throw_errno("cannot create folder " + plan.sources, errno);
@@ -352,7 +352,7 @@ bool create_once(const fs::path& file, std::string_view content) {
   make_directories(file.parent_path());
   const fs::path draft = file.parent_path() / ("." + process_name() + ".draft");
   write_file_atomic(draft, content, Durability::Synced);
-  // Not by rename, which would replace another's.
+  // A rename would replace another process's file.
   const bool made = ::link(draft.c_str(), file.c_str()) == 0;
   const int problem = errno;
   ::unlink(draft.c_str());

@@ -24,8 +24,8 @@ fs::path lock_file(const fs::path& run_directory) { return run_directory / "lock
 
 constexpr std::string_view kSignature = "process ";
 
-/// The run may be a colleague's: a lock that is a link, or is signed by no process, may be any file
-/// of the reader's, and sign() would empty it.
+/// The run may be another user's, and sign() empties the file: a link, or a file without our
+/// signature, may be any file of the reader's.
 void require_lock_file(int file, const fs::path& path) {
   struct stat info {};
   if (::fstat(file, &info) != 0) throw_errno("cannot read " + path.string(), errno);
@@ -37,7 +37,7 @@ void require_lock_file(int file, const fs::path& path) {
                                       "at work on the run");
 }
 
-/// A reader may have no right to write there: the lock itself does not need it.
+/// Falls back to read-only, which is enough for flock(2), if the reader may not write there.
 FileDescriptor open_lock(const fs::path& run_directory) {
   constexpr int kFlags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   const fs::path file = lock_file(run_directory);
@@ -54,7 +54,7 @@ FileDescriptor open_lock(const fs::path& run_directory) {
   return descriptor;
 }
 
-/// Says who holds it; only for the message of the one who waits, so a failure does not matter.
+/// Records the holder, only for the message of a process that waits, so failure does not matter.
 void sign(const FileDescriptor& file) {
   const std::string text =
       std::string(kSignature) + std::to_string(::getpid()) + " on " + host_name() + "\n";

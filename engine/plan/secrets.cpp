@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Steps in the order of the file.
+/// The steps with secrets that have a job that may run, in file order.
 std::set<uint32_t> steps_with_secrets(const Plan& plan,
                                       const std::function<bool(uint32_t job)>& may_run) {
   std::set<uint32_t> steps;
@@ -70,7 +70,7 @@ class Lookup {
   if (!own_file.empty()) {
     message += ", or add a line " + names.front() + "=… to " + own_file.string() + " (chmod 600)";
   }
-  // At the step if `inherit:` of the profile names it.
+  // The step's own location if the secret comes from `inherit:` of the profile.
   throw_at(workflow, step.location_of("secrets"), message);
 }
 

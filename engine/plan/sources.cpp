@@ -9,7 +9,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// How many folders above the workflow its files reach: "../data/x" reaches one.
+/// The number of levels that file names climb above the workflow: "../data/x" climbs one.
 size_t levels_above(const ContentHashes& files) {
   size_t most = 0;
   for (const auto& [name, hash] : files) {

@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::string_view kRulesOfSums = "DLFLOW_COLLECTIVES";
 
-/// Variables, or how their names begin, by which the libraries of training choose instructions,
-/// precision, threads or the order of sums. Of DLFLOW_COLLECTIVES in `environment:` the content of
-/// the file counts, see files.cpp.
+/// Variables, or prefixes of their names, that choose instructions, precision, threads or the order
+/// of sums in training libraries. DLFLOW_COLLECTIVES in `environment:` counts by the content of its
+/// file, see files.cpp.
 constexpr std::array<std::string_view, 12> kNumeric = {
     "ONEDNN_",        "DNNL_",     "OMP_NUM_THREADS", "OMP_THREAD_LIMIT",     "OMP_DYNAMIC",
     "GLIBC_TUNABLES", "CUBLAS",    "CUDNN_",          "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO",
@@ -25,7 +25,7 @@ bool is_numeric(std::string_view name) {
          });
 }
 
-/// What says which server, or which account of it, an address means.
+/// Whether the variable decides which server, or which account on it, an address means.
 bool names_a_server(std::string_view name) {
   constexpr std::array<std::string_view, 4> kServers = {"AWS_ENDPOINT_URL", "AWS_PROFILE",
                                                         "HF_ENDPOINT", "RCLONE_"};
@@ -42,12 +42,12 @@ void add(Json& surroundings, const char* key, Json value) {
   if (!value.empty()) surroundings[key] = std::move(value);
 }
 
-/// The launcher passes variables on, or sets them: `-x NAME=value`.
+/// The launcher may pass on variables or set them: `-x NAME=value`.
 std::vector<std::string> launcher_arguments(const Profile& profile, int ranks) {
   return ranks > 1 ? profile.launcher.arguments : std::vector<std::string>();
 }
 
-/// How the runtime is called: it passes variables on, or sets them.
+/// The call of the container runtime, which may pass on variables or set them.
 void add_call(Json& surroundings, const ContainerSettings& container) {
   add(surroundings, "arguments", container.arguments);
   add(surroundings, "command", container.command);
@@ -65,7 +65,7 @@ Json seen_by_command(const Profile& profile, bool in_container, int ranks) {
   return surroundings;
 }
 
-/// The variables of the profile that `counts` and that the step does not set itself.
+/// The profile's variables for which `counts` is true and that the step does not set itself.
 template <class Counts>
 std::map<std::string, std::string> variables(const Profile& profile, const Step& step,
                                              const Counts& counts) {

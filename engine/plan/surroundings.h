@@ -8,29 +8,29 @@
 #include "engine/model/profile.h"
 #include "engine/model/workflow.h"
 
-/// The part of a profile that tells a step's program of the place it runs in.
+/// The part of a profile that a step's program can see.
 namespace dlflow {
 
-/// For the fingerprint. A command may look at all of it. Of dlflow's own programs it is known what
-/// changes their results: the servers whose files the addresses of `stage` mean, and the variables
-/// that choose how numbers are computed.
+/// For the fingerprint. A command may see all of it. For dlflow's own programs, only these can
+/// change results: the servers that addresses of `stage` mean, and the variables that affect
+/// numerics.
 /// \param profile  with the class of the job, see profile_of()
 /// \param ranks    of the job
 Json surroundings_of(const Profile& profile, const Step& step, int ranks);
 
-/// Whether the variable `name` is one by which the libraries of training choose instructions,
-/// precision, threads or the order of sums. dlflow's own programs get it from `environment:` of the
-/// profile or `env:` of the step, which are in the fingerprint, and never from a shell.
+/// Whether the variable `name` chooses instructions, precision, threads or the order of sums in
+/// training libraries. dlflow's own programs get it only from `environment:` of the profile or
+/// `env:` of the step, which are in the fingerprint, and never from a shell.
 bool chooses_numerics(std::string_view name);
 
-/// What `inherit:` of the profile and of the step names.
+/// The names in `inherit:` of the profile and of the step.
 std::vector<std::string> inherited_by(const Profile& profile, const Step& step);
 
-/// The same of any step.
+/// The same for all steps together.
 std::vector<std::string> inherited_by(const Profile& profile, const std::vector<Step>& steps);
 
-/// The variables of this shell that `step`, of a kind that copies sources, gets from it, and that
-/// say which servers its addresses mean.
+/// The variables that `step`, of a kind that copies sources, inherits from this shell and that
+/// decide which servers its addresses mean.
 std::map<std::string, std::string> inherited_servers(const Profile& profile, const Step& step,
                                                      std::map<std::string, std::string> variables);
 

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-/// RUN/withdrawn: attempts that are not to begin any more, whatever a scheduler does with their
-/// jobs. `dlflow cancel` wanted their end, and may not have been obeyed; or another attempt takes
-/// their place. A job looks here before it starts its program. Only
-/// for whoever holds the run's RunLock to write.
+/// RUN/withdrawn: attempts that must not begin any more, even if a scheduler starts their jobs.
+/// Either `dlflow cancel` may have failed to stop them, or another attempt replaces them. A job
+/// checks this file before it starts its program. Only the holder of the run's RunLock may write
+/// it.
 namespace dlflow {
 
 struct WithdrawnAttempt {
@@ -17,11 +17,11 @@ struct WithdrawnAttempt {
   bool operator==(const WithdrawnAttempt&) const = default;
 };
 
-/// Adds `attempts`; on disk when it returns.
+/// Adds `attempts` and syncs the file.
 void withdraw(const std::filesystem::path& run_directory,
               std::span<const WithdrawnAttempt> attempts);
 
-/// Takes `attempts` off the list: they may begin after all. Those not on it do no harm.
+/// Removes `attempts` from the list, so that they may begin. Ignores those not on it.
 void want_again(const std::filesystem::path& run_directory,
                 std::span<const WithdrawnAttempt> attempts);
 

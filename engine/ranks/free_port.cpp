@@ -19,7 +19,7 @@ constexpr int kFirst = 20000;
 constexpr int kEnd = 65536;
 constexpr int kTries = 1000;
 
-/// From which the kernel takes ports for connections.
+/// The range from which the kernel assigns ports to connections.
 std::pair<int, int> ephemeral_ports() {
   int first = 32768;
   int last = 60999;
@@ -30,7 +30,7 @@ std::pair<int, int> ephemeral_ports() {
 
 bool can_bind(const sockaddr* address, socklen_t length) {
   const FileDescriptor socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket) return true;  // no such protocol here
+  if (!socket) return true;  // the protocol does not exist here
   return ::bind(socket.get(), address, length) == 0 || errno == EADDRNOTAVAIL;
 }
 
@@ -53,7 +53,7 @@ int free_port() {
   std::uniform_int_distribution<int> ports(kFirst, kEnd - 1);
   for (int i = 0; i < kTries; ++i) {
     const int port = ports(random);
-    // Where the kernel takes all of them, the last tries do, too.
+    // The second half of the tries accepts this range, in case it covers all ports.
     const bool is_ephemeral = port >= first && port <= last && i < kTries / 2;
     if (!is_ephemeral && is_free(port)) return port;
   }

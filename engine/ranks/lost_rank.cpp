@@ -29,7 +29,7 @@ void record_lost_rank(const RankPlan& plan, int signal) {
         file.get(),
         who + ": killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")\n",
         plan.lost_rank);
-  } catch (const Error&) {  // a full disk: the exit status has to do
+  } catch (const Error&) {  // a full disk: the exit status must suffice
   }
 }
 

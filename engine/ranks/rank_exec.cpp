@@ -25,7 +25,7 @@ namespace dlflow {
 
 namespace {
 
-/// The signals for a rank, which wait until they are taken.
+/// The signals for a rank, blocked until they are taken.
 class RankSignals {
  public:
   explicit RankSignals(int request) {
@@ -35,7 +35,7 @@ class RankSignals {
     ::sigprocmask(SIG_BLOCK, &set_, nullptr);
   }
 
-  /// The next one; 0 if `time` is over.
+  /// Returns the next signal; 0 if none comes within `time`.
   int next(std::optional<std::chrono::milliseconds> time) const {
     if (!time) return ::sigwaitinfo(&set_, nullptr);
     const timespec limit{time->count() / 1000, (time->count() % 1000) * 1'000'000};
@@ -46,9 +46,9 @@ class RankSignals {
   sigset_t set_{};
 };
 
-/// Starts the program in this process's group, which a launcher signals as a whole, as srun does
-/// with all processes of its step. So the request has a signal of its own, which is ignored there.
-/// Where it has not, the program gets a group of its own, and what comes is passed on.
+/// Starts the program in this process's group. Launchers signal the whole group, like srun all
+/// processes of its step, so the save request has its own signal, which the program ignores.
+/// Without one, the program gets its own group, and SIGTERM and SIGINT are passed on.
 ExitStatus run_beside(char** argv, const RankPlan& plan) {
   const bool asks = plan.asks_by != 0;
   const bool is_shielded = asks && plan.asks_by == plan.asked_by;
@@ -77,7 +77,7 @@ ExitStatus run_beside(char** argv, const RankPlan& plan) {
   return *exit;
 }
 
-/// So that the launcher sees the end that the program had.
+/// Ends this process by the same signal as the program, for the launcher.
 [[noreturn]] void end_by(int signal) {
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
@@ -93,7 +93,7 @@ ExitStatus run_beside(char** argv, const RankPlan& plan) {
 }  // namespace
 
 int rank_exec(const std::filesystem::path& file, char** argv) {
-  constexpr int kNoProgram = 127;  // as shells have it
+  constexpr int kNoProgram = 127;  // as in shells
   try {
     const RankPlan plan = rank_plan_from_json(read_json_file(file));
     const auto misleading = misleading_variables(plan);
@@ -102,7 +102,7 @@ int rank_exec(const std::filesystem::path& file, char** argv) {
     }
     for (const std::string& name : misleading) ::unsetenv(name.c_str());
     const ExitStatus end = run_beside(argv, plan);
-    // A shell says by its exit status that a signal ended what it waited for.
+    // A shell's exit status shows that a signal ended its child.
     constexpr int kLastSignal = 64;
     if (end.code > 128 && end.code <= 128 + kLastSignal) record_lost_rank(plan, end.code - 128);
     if (end.signal == 0) return end.code;

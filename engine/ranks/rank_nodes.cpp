@@ -13,14 +13,14 @@ namespace {
 
 constexpr size_t kMostNodes = 1'000'000;
 
-/// 0 of what is no number.
+/// Returns 0 if `text` is not a number.
 int count_in(std::string_view text) {
   int value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return std::max(0, value);
 }
 
-/// "n" and "1-2,08" -> n1 n2 n08.
+/// Expands "n" and "1-2,08" to n1 n2 n08.
 void expand_ranges(const std::string& prefix, std::string_view ranges, std::string_view rest,
                    std::vector<std::string>& names) {
   for (const std::string& range : split(ranges, ',')) {
@@ -37,7 +37,7 @@ void expand_ranges(const std::string& prefix, std::string_view ranges, std::stri
   }
 }
 
-/// At commas outside of brackets.
+/// Splits at commas outside of brackets.
 std::vector<std::string_view> split_list(std::string_view list) {
   std::vector<std::string_view> parts;
   int depth = 0;
@@ -62,7 +62,7 @@ std::vector<RankNode> slurm_nodes(const ReadVariable& variable) {
   return nodes;
 }
 
-/// Lines "node7 4 all.q@node7 UNDEFINED": a node and its slots, which are cores.
+/// Reads lines "node7 4 all.q@node7 UNDEFINED": a node and its slots, which are cores.
 std::vector<RankNode> gridengine_nodes(int cpus_per_rank, const ReadVariable& variable) {
   const std::string file = variable("PE_HOSTFILE");
   std::vector<RankNode> nodes;
@@ -74,8 +74,8 @@ std::vector<RankNode> gridengine_nodes(int cpus_per_rank, const ReadVariable& va
   return nodes;
 }
 
-/// Each node gets what it has room for, until all ranks have a place; where there is not room for
-/// all of them, each node gets as many as the others.
+/// Fills the nodes in order until all ranks are placed. If there is not enough room, distributes
+/// the ranks evenly.
 void place(int ranks, std::vector<RankNode>& nodes) {
   const int room = std::accumulate(nodes.begin(), nodes.end(), 0,
                                    [](int sum, const RankNode& n) { return sum + n.ranks; });

@@ -9,18 +9,18 @@
 
 namespace dlflow {
 
-/// The value of an environment variable; empty if there is none.
+/// Returns the value of an environment variable; empty if it is not set.
 using ReadVariable = std::function<std::string(const char* name)>;
 
-/// "n[1-2,08],m" -> n1 n2 n08 m: a list of nodes as SLURM writes it.
+/// Expands a list of nodes in SLURM's notation: "n[1-2,08],m" -> n1 n2 n08 m.
 std::vector<std::string> expand_node_list(std::string_view list);
 
-/// "2(x3),1" -> 2 2 2 1: numbers of tasks per node as SLURM writes them.
+/// Expands tasks per node in SLURM's notation: "2(x3),1" -> 2 2 2 1.
 std::vector<int> expand_task_counts(std::string_view counts);
 
-/// The nodes of a job, in the order in which a launcher fills them with `ranks` ranks: of SLURM
-/// (SLURM_JOB_NODELIST), of Grid Engine (PE_HOSTFILE), else this machine alone. A node without a
-/// rank is left out.
+/// The nodes of a job in the order in which a launcher fills them with `ranks` ranks, from SLURM
+/// (SLURM_JOB_NODELIST) or Grid Engine (PE_HOSTFILE); otherwise only this machine. Nodes without
+/// ranks are left out.
 std::vector<RankNode> rank_nodes(int ranks, int cpus_per_rank, const ReadVariable& variable);
 
 }  // namespace dlflow

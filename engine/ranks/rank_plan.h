@@ -16,21 +16,21 @@ struct RankNode {
   bool operator==(const RankNode&) const = default;
 };
 
-/// The content of attempt-N/ranks-K.json: what is the same for all ranks of pass K.
+/// The content of attempt-N/ranks-K.json, common to all ranks of pass K.
 struct RankPlan {
   int ranks = 1;
-  bool told = true;             ///< else one program, to which no rank is told as launchers tell it
-  bool one_per_node = false;    ///< the launcher starts a program per node, which starts the ranks
+  bool told = true;           ///< false: one program, whose rank is only in DLFLOW_*
+  bool one_per_node = false;  ///< the launcher starts one program per node, which starts the ranks
   std::vector<RankNode> nodes;  ///< in the order of their ranks; never empty
   std::string master_address = "127.0.0.1";
-  int master_port = 0;  ///< was free there when the pass began; 0: nobody is told
-  int asks_by = 0;      ///< the signal that asks a program to save; 0: passed on as it came
-  int asked_by = 0;     ///< the signal by which that request comes to rank-exec
-  std::filesystem::path lost_rank;  ///< where the first rank that a signal ends is recorded
+  int master_port = 0;  ///< free there when the pass began; 0: not announced
+  int asks_by = 0;      ///< signal that asks a program to save; 0: signals pass unchanged
+  int asked_by = 0;     ///< signal by which rank-exec receives that request
+  std::filesystem::path lost_rank;  ///< file for the first rank that a signal ends
   std::set<std::string> given;      ///< variables that the step sets itself
   bool operator==(const RankPlan&) const = default;
 
-  /// How many programs the launcher starts.
+  /// The number of programs that the launcher starts.
   int num_programs() const { return one_per_node ? int(nodes.size()) : ranks; }
 };
 

@@ -24,7 +24,7 @@ std::optional<int> number(const ReadVariable& variable, const char* name) {
   return value;
 }
 
-/// The place of one program among all that the launcher has started.
+/// The position of a program among all that the launcher has started.
 struct Place {
   int rank = 0;
   std::optional<int> local_rank;
@@ -43,7 +43,7 @@ std::optional<Place> place_by_mpi(const RankPlan& plan, const ReadVariable& vari
   return std::nullopt;
 }
 
-/// SLURM_STEP_NUM_TASKS is there below srun alone, SLURM_PROCID in a job's script, too.
+/// Only srun sets SLURM_STEP_NUM_TASKS; a job's script also has SLURM_PROCID.
 std::optional<Place> place_by_srun(const RankPlan& plan, const ReadVariable& variable) {
   const auto rank = number(variable, "SLURM_PROCID");
   if (!rank || number(variable, "SLURM_STEP_NUM_TASKS") != plan.num_programs()) return std::nullopt;
@@ -145,8 +145,8 @@ std::map<std::string, std::string> rank_variables(const RankPlan& plan,
   set("LOCAL_WORLD_SIZE", place->local_ranks);
   set("DLFLOW_LOCAL_RANKS", place->local_ranks);
   set("GROUP_RANK", place->node);
-  // By its being there Lightning knows that these ranks were started by others, also in SLURM jobs.
-  // Its value is torchrun's for a run without a name.
+  // If it is set, Lightning starts no ranks itself, also in SLURM jobs. The value is
+  // torchrun's for a run without a name.
   set_text("TORCHELASTIC_RUN_ID", "none");
   return values;
 }
@@ -157,7 +157,7 @@ std::map<std::string, std::string> rank_variables(const RankPlan& plan) {
 
 std::vector<std::string> misleading_variables(const RankPlan& plan, const ReadVariable& variable) {
   std::vector<std::string> names = {"SLURM_NTASKS"};
-  if (!plan.one_per_node) {  // a program per node may read its number in the others
+  if (!plan.one_per_node) {  // a program per node may read its number there
     const bool has_tasks =
         plan.num_programs() > 1 && !place_by_mpi(plan, variable) && place_by_srun(plan, variable);
     if (has_tasks) return {};

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Programs that pass a signal on to what they have started.
+/// Programs that forward signals to their children.
 constexpr std::array<std::string_view, 11> kForwarders = {
     "mpirun", "mpiexec", "mpiexec.hydra", "orterun",    "prterun",  "srun",
     "jsrun",  "timeout", "torchrun",      "accelerate", "deepspeed"};
@@ -28,7 +28,7 @@ bool holds(const List& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
-/// A forwarder, or the interpreter of one: "python3 /venv/bin/torchrun", "python3 -m torch…".
+/// Also recognises "python3 /venv/bin/torchrun" and "python3 -m torch…".
 bool is_forwarder(const std::vector<std::string>& words) {
   constexpr size_t kShownWords = 4;
   for (size_t i = 0; i < std::min(words.size(), kShownWords); ++i) {
@@ -39,7 +39,7 @@ bool is_forwarder(const std::vector<std::string>& words) {
   return false;
 }
 
-/// The view of the processes of a step that one look has.
+/// A snapshot of the processes of a step.
 class Look {
  public:
   Look(const std::vector<ProcessStat>& below, int signal, const fs::path& proc)
@@ -47,9 +47,9 @@ class Look {
     for (const ProcessStat& process : below) add(process);
   }
 
-  /// Those that are to be asked.
+  /// The processes to ask.
   std::vector<ProcessStat> chosen() const {
-    std::set<pid_t> above;  // of one that handles it itself
+    std::set<pid_t> above;  // ancestors of processes that handle the signal
     for (const auto& [pid, process] : known_) {
       if (process.handles && !process.forwards) add_ancestors(process, above);
     }
@@ -91,8 +91,8 @@ class Look {
     known_.emplace(stat.pid, process);
   }
 
-  /// Whether it is a process of a DataLoader of PyTorch: those have handlers for these four
-  /// signals, and are made by the module multiprocessing.
+  /// Whether it is a worker of PyTorch's DataLoader: these handle these four signals and are
+  /// created by the module multiprocessing.
   bool is_loader(const ProcessStat& stat, const std::vector<std::string>& words,
                  const Known* parent) const {
     if (signal_ != SIGTERM) return false;

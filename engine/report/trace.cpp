@@ -29,6 +29,21 @@ std::optional<Json> read_timeline(const std::filesystem::path& file) {
   return json;
 }
 
+/// The timelines that an attempt has: one of all ranks, or of each rank of a PyTorch script its
+/// own.
+std::vector<std::filesystem::path> timelines_in(const std::filesystem::path& attempt) {
+  std::vector<std::filesystem::path> files;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(attempt, none)) {
+    const std::string file = entry.path().filename();
+    if (file.starts_with("timeline") && file.ends_with(".json")) files.push_back(entry.path());
+  }
+  std::ranges::sort(files, {}, [](const auto& file) {
+    return std::pair(file.native().size(), file.native());  // by ranks
+  });
+  return files;
+}
+
 std::string text_in(const Json& object, const char* key) {
   const Json text = object.is_object() ? object.value(key, Json()) : Json();
   return text.is_string() ? text.get<std::string>() : "";
@@ -144,9 +159,9 @@ class Trace {
   void add_timelines(const JobRow& job) {
     if (job.attempt == 0) return;
     for (const int attempt : attempts(job.directory)) {
-      const auto timeline =
-          read_timeline(attempt_directory(job.directory, attempt) / "timeline.json");
-      if (timeline) add_timeline(job, attempt, *timeline);
+      for (const auto& file : timelines_in(attempt_directory(job.directory, attempt))) {
+        if (const auto timeline = read_timeline(file)) add_timeline(job, attempt, *timeline);
+      }
     }
   }
 
@@ -183,12 +198,12 @@ class Trace {
     }
     const auto begin = number_at(event, "ts"), length = number_at(event, "dur");
     if (kind != "X" || !begin || !length) return;
-    add({{"ph", "X"},
-         {"name", name},
-         {"pid", process},
-         {"tid", thread},
-         {"ts", *begin + offset},
-         {"dur", *length}});
+    Json span = {{"ph", "X"},     {"name", name},          {"pid", process},
+                 {"tid", thread}, {"ts", *begin + offset}, {"dur", *length}};
+    if (const auto bytes = number_at(event.value("args", Json::object()), "bytes")) {
+      span["args"] = {{"bytes", *bytes}};
+    }
+    add(span);
   }
 
   Time begin_of_last_pass(const JobRow& job, int attempt) const {

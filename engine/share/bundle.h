@@ -20,12 +20,12 @@ struct Bundle {
   Manifest manifest;  ///< without its `files`, which writing fills in
   Workflow workflow;
   std::vector<BundleFile> files;
-  size_t num_results = 0;  ///< of its run's jobs, that are in it as they were published
-  /// Data that steps read in its place and that is not in the bundle, in the words of the workflow.
+  size_t num_results = 0;  ///< number of jobs with results as they were published
+  /// Data that steps read in place and that is not in the bundle, named as in the workflow.
   std::vector<std::string> left_out = {};
 };
 
-/// Writes `bundle` to `file`, completely or not at all: the same content gives the same bytes, on
+/// Writes `bundle` to `file`, completely or not at all. The same content gives the same bytes, on
 /// any machine, for any user and at any time. Returns the manifest as written. Throws Error, also
 /// if a file changes meanwhile.
 Manifest write_bundle(const Bundle& bundle, const std::filesystem::path& file);

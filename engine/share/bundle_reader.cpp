@@ -75,14 +75,14 @@ class NewFolder {
   }
 
   fs::path target_;
-  std::string path_;  // empty once it became the target
+  std::string path_;  // empty once renamed to the target
 };
 
 void write_entry(ZipReader& zip, const ZipEntry& entry, const std::string& sha256,
                  const fs::path& path) {
   const FileDescriptor file(::open(
       path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, entry.mode & 0777));
-  // Two names may also mean the same file to a file system: letters of either case, forms of
+  // Creation fails if a file system treats two names as equal: letters of either case, forms of
   // Unicode.
   if (!file) throw_errno("cannot write " + path.string(), errno);
   Sha256 hash;
@@ -197,7 +197,7 @@ std::optional<fs::path> unpacked_bundle(const fs::path& workflow) {
   const uid_t owner = info.st_uid;
   for (fs::path folder = file.parent_path(); folder.has_relative_path();
        folder = folder.parent_path()) {
-    // Others may put files of that name into folders above, such as /tmp: the search ends there.
+    // Other users may create such files in folders above, such as /tmp, so the search ends there.
     if (::lstat(folder.c_str(), &info) != 0 || info.st_uid != owner) return std::nullopt;
     const fs::path manifest = folder / kManifestName;
     if (::lstat(manifest.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != owner) {

@@ -16,19 +16,19 @@ bool is_bundle(const std::filesystem::path& file);
 class BundleReader {
  public:
   /// Opens the bundle and compares its directory with its manifest, without reading contents.
-  /// Throws Error with the name of `file` for everything that a bundle must not be: see ZipReader;
-  /// a file that is missing, or that the manifest does not list or lists with another size or mode;
-  /// and more than a reasonable archive of this size can hold.
+  /// Throws Error with the name of `file` if the archive is refused by ZipReader, if a file is
+  /// missing, unlisted, or has another size or mode than in the manifest, and if there is more than
+  /// a reasonable archive of this size can hold.
   explicit BundleReader(const std::filesystem::path& file);
 
   const Manifest& manifest() const { return manifest_; }
   uint64_t file_bytes() const { return zip_.file_bytes(); }
 
-  /// The content of a file of the manifest, whose checksum must fit. Throws Error.
+  /// The content of a file in the manifest, with its checksum verified. Throws Error.
   std::string read_text(const std::string& name);
 
-  /// Makes the folder `folder`, which must be empty or must not exist, with all files of the
-  /// bundle: completely or not at all. Every checksum is compared. Throws Error.
+  /// Creates the folder `folder`, which must be empty or missing, with all files of the bundle:
+  /// completely or not at all. Verifies every checksum. Throws Error.
   void unpack(const std::filesystem::path& folder);
 
  private:
@@ -41,7 +41,7 @@ class BundleReader {
   Manifest manifest_;
 };
 
-/// The folder of the unpacked bundle to which `workflow` belongs, if there is one.
+/// The unpacked bundle's folder that `workflow` belongs to, if any.
 std::optional<std::filesystem::path> unpacked_bundle(const std::filesystem::path& workflow);
 
 /// The manifest of an unpacked bundle. Throws Error.

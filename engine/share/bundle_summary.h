@@ -13,7 +13,7 @@ struct BundleSummary {
   uint64_t bytes = 0;  ///< of the bundle
   Manifest manifest;
   Workflow workflow;  ///< with the parameters that the bundle sets
-  Json run;           ///< run/run.json; null: it is of no run
+  Json run;           ///< run/run.json; null: not packed from a run
 };
 
 /// Reads only the workflow's text and the run's record. Throws as BundleReader.

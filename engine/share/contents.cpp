@@ -42,7 +42,7 @@ std::string written_text(const Workflow& workflow, const std::string& param) {
   return found == workflow.written.end() ? "" : found->second;
 }
 
-/// The parameters whose values differ from those of the text.
+/// The parameters whose values differ from the workflow's text.
 Json set_params_of(const Workflow& workflow) {
   ParseLimits limits;
   limits.check_files = false;
@@ -98,7 +98,7 @@ class Collector {
     return all;
   }
 
-  /// Files and folders that steps read in their place: `with: {data: …}`, `inputs: [{path: …}]`.
+  /// Files and folders that steps read in place: `with: {data: …}`, `inputs: [{path: …}]`.
   std::vector<std::string> data_places() const {
     std::vector<std::string> places;
     for (const auto& [name, identity] : plan_.outside) {
@@ -107,7 +107,7 @@ class Collector {
     return places;
   }
 
-  /// Whether data keeps its place beside the workflow.
+  /// Whether data goes into the bundle and keeps its place beside the workflow.
   bool travels(const std::string& name) const {
     return options_.with_data && !fs::path(name).is_absolute();
   }
@@ -145,7 +145,7 @@ class Collector {
   }
 
   bool is_used(const Image& image) const {
-    if (image.name == kReleaseImage) return false;  // of this machine
+    if (image.name == kReleaseImage) return false;  // specific to this machine
     return std::any_of(workflow_.steps.begin(), workflow_.steps.end(),
                        [&](const Step& step) { return step.image == image.name; });
   }
@@ -154,7 +154,7 @@ class Collector {
     return options_.with_images && is_used(image) && !image.from.starts_with("docker://");
   }
 
-  /// The current state of the image; the digest in a run or in the workflow is not computed again.
+  /// The digest of the image: the one in the run or the workflow if there is one, else computed.
   std::string digest_of(const Image& image) {
     if (!is_packed(image) && !image.digest.empty()) return image.digest;
     try {
@@ -208,7 +208,7 @@ class Collector {
     bundle_.manifest.data.push_back(std::move(data));
   }
 
-  /// The one file that `url` names.
+  /// The single file of `url`.
   fs::path local_file(const std::string& url, Location location) const {
     const auto place = parse_file_url(url);
     if (place && place->is_file()) return place->path;
@@ -239,12 +239,12 @@ class Collector {
   PackOptions options_;
   FileHashes& hashes_;
   Bundle bundle_;
-  fs::path base_;  // replacement for the workflow's folder
+  fs::path base_;  // stands for the workflow's folder
 };
 
 constexpr std::string_view kEndsPath = " \t\r\n\"'`,;:()[]{}<>|&$#";
 
-/// Every machine has these, or creates them.
+/// Whether every machine has the path, or creates it.
 bool is_everywhere(std::string_view path) {
   constexpr std::array<std::string_view, 8> kFolders = {"/bin/", "/usr/bin/", "/usr/lib/", "/lib/",
                                                         "/etc/", "/dev/",     "/proc/",    "/sys/"};
@@ -252,7 +252,7 @@ bool is_everywhere(std::string_view path) {
                      [path](std::string_view folder) { return path.starts_with(folder); });
 }
 
-/// Whether a path may begin at `offset`: no part of a word, a URL or another path comes before it.
+/// Whether a path may begin at `offset`: it must not continue a word, a URL or another path.
 bool begins_path(std::string_view text, size_t offset) {
   if (offset + 1 >= text.size() || kEndsPath.find(text[offset + 1]) != kEndsPath.npos ||
       text[offset + 1] == '/') {
@@ -294,7 +294,7 @@ std::vector<StageSource> stage_sources(const Workflow& workflow) {
     known.params = &workflow.params;
     for (const Json& element : matrix_elements(step.matrix)) {
       if (!has_open_axis(step.matrix))
-        known.matrix = &element;  // else a source may still be unknown
+        known.matrix = &element;  // otherwise a source may be unknown
       const Json with = step.with.evaluate_known(known);
       for (const Json& source : with.value(key, Json::array())) {
         if (source.is_object() && seen.insert(source.dump()).second) {

@@ -22,7 +22,7 @@ void list_fields(Archive& archive, Manifest& value) {
 
 namespace {
 
-/// Raised whenever an older dlflow could not read the new form.
+/// Raised when an older dlflow cannot read the new form.
 constexpr int kFormat = 1;
 
 Error corrupt(const std::string& what) {

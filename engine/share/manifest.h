@@ -37,11 +37,11 @@ struct PackedImage {
 };
 
 struct Manifest {
-  std::string dlflow;                          ///< the version that wrote it
+  std::string dlflow;                          ///< the dlflow version that wrote it
   std::string name;                            ///< the workflow's
   std::string workflow;                        ///< its file in the bundle
   Json set = Json::object();                   ///< parameters that differ from the file
-  std::map<std::string, std::string> written;  ///< of these, see Workflow
+  std::map<std::string, std::string> written;  ///< for these, see Workflow
   std::vector<PackedData> data;                ///< in the order of the workflow
   std::map<std::string, PackedImage> images;
   std::string run;                          ///< the run that it was packed from; empty: none
@@ -49,15 +49,15 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-/// The place of the file with this hash in a bundle that was packed with its data.
+/// The place of the file with this hash in a bundle that contains its data.
 std::string data_path(const std::string& sha256);
 
 /// "epochs=5" for each of `set`, in the form of `--set`.
 std::vector<std::string> settings(const Manifest& manifest);
 
 Json to_json(const Manifest& manifest);
-/// Throws Error: InvalidInput for the form of a newer dlflow, Corrupt for any other text that is
-/// not a manifest; names in it are checked.
+/// Validates names. Throws Error: InvalidInput if a newer dlflow wrote it, Corrupt for any other
+/// text that is not a manifest.
 Manifest manifest_from_json(const Json& json);
 
 }  // namespace dlflow

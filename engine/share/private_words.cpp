@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The number of letters that do not occur in a file of weights by chance.
+/// Words of at least this length do not occur by chance in binary files, such as weights.
 constexpr size_t kLongName = 6;
 constexpr size_t kMaxWordBytes = 4096;
 
@@ -22,7 +22,7 @@ bool is_word_character(char c) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Whether `word` occurs alone in `text`; if it is numbered, with digits after it.
+/// Whether `word` occurs in `text` as a whole word; if `numbered`, followed by digits.
 bool holds_word(std::string_view text, std::string_view word, bool numbered) {
   for (size_t place = text.find(word); place != text.npos; place = text.find(word, place + 1)) {
     size_t end = place + word.size();
@@ -51,7 +51,7 @@ PrivateWords::PrivateWords(const Plan& plan, const std::vector<std::string>& nod
   }
 }
 
-/// Folders such as the root folder occur everywhere.
+/// Ignores the root folder and others that occur everywhere.
 void PrivateWords::add_folder(const fs::path& folder) {
   fs::path normal = folder.lexically_normal();
   if (!normal.has_filename()) normal = normal.parent_path();
@@ -84,7 +84,7 @@ std::optional<std::string> PrivateWords::find_in(std::string_view text) const {
 std::optional<std::string> PrivateWords::find_in_file(const fs::path& file) const {
   const auto source = open_file(file);
   std::vector<char> buffer(size_t{1} << 20);
-  size_t kept = 0;  // the end of the piece before, so that no word is cut in two
+  size_t kept = 0;  // the end of the previous piece, so that no word is split
   while (const size_t got = source->read(std::span(buffer).subspan(kept))) {
     const std::string_view piece(buffer.data(), kept + got);
     if (auto word = find_in(piece)) return word;

@@ -14,15 +14,15 @@ namespace dlflow {
 
 class PrivateWords {
  public:
-  /// Of a run: the folders of the run, the workflow, the profile and the user; `nodes` of its jobs,
-  /// and others of the same name with another number; this host; the user's name.
+  /// For a run: its folder and those of the workflow, the profile and the user; `nodes` of its
+  /// jobs, and nodes with the same name and another number; this host; the user's name.
   PrivateWords(const Plan& plan, const std::vector<std::string>& nodes);
 
   /// The first of these words in `text`, or nothing.
   std::optional<std::string> find_in(std::string_view text) const;
 
-  /// The same for a file's content. In files that are not text, words of a few letters occur by
-  /// chance and are not looked for.
+  /// The same for a file's content. Ignores short words if the file is not text, where they occur
+  /// by chance.
   std::optional<std::string> find_in_file(const std::filesystem::path& file) const;
 
  private:
@@ -31,11 +31,11 @@ class PrivateWords {
 
   struct Name {
     std::string text;
-    bool numbered = false;  ///< any number may follow: of "alpha-n1", "alpha-n" is kept
+    bool numbered = false;  ///< followed by any number: "alpha-n" is stored for "alpha-n1"
   };
 
   std::vector<std::string> folders_;
-  std::vector<Name> names_;  ///< of hosts and of the user; whole words
+  std::vector<Name> names_;  ///< hosts and the user; whole words only
 };
 
 }  // namespace dlflow

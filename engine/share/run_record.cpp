@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 /// The folder of a job's files in the bundle: run/steps/STEP[/ELEMENT].
 std::string folder_of(const JobRow& job) { return job_directory("run", job.job).string(); }
 
-/// The nodes in the order in which they appear.
+/// The nodes in order of appearance.
 std::vector<std::string> nodes_of(const RecordedRun& run) {
   std::vector<std::string> nodes;
   for (const JobRow& job : run.status.jobs) {
@@ -42,7 +42,7 @@ std::vector<std::string> nodes_of(const RecordedRun& run) {
   return nodes;
 }
 
-/// The numbers of each line of metrics.jsonl; messages, which programs wrote, are not packed.
+/// The numbers in each line of metrics.jsonl, without messages, which programs wrote.
 std::string numbers_of(const std::string& metrics) {
   std::string lines;
   for (const std::string& line : split(metrics, '\n')) {
@@ -57,15 +57,15 @@ std::string numbers_of(const std::string& metrics) {
   return lines;
 }
 
-/// Whether a job had an effect that no bundle contains: a command without outputs, `stage-out`.
+/// Whether a job had effects that no bundle contains: a command without outputs, or `stage-out`.
 bool acts_elsewhere(const Step& step, const Json& outputs) {
   const StepKind* kind = find_step_kind(step.uses);
   return kind == nullptr ? act_elsewhere(outputs) : kind->reuse == StepKind::Reuse::Never;
 }
 
 /// The hash of everything in `place`, which is called `tree` below its job's folder, except the
-/// entry `without`: names, kinds, contents, and execute permissions. A link that stays in it counts
-/// as a link, another one as its target. Throws Error.
+/// entry `without`: names, kinds, contents, and execute permissions. A link within the tree counts
+/// as a link, any other as its target. Throws Error.
 std::string hash_of_tree(const fs::path& place, const std::string& tree,
                          const std::string& without) {
   const fs::path root = fs::canonical(place);
@@ -127,7 +127,7 @@ class Recorder {
   /// Whether the job's outputs are copies of files that lie elsewhere.
   bool holds_copies(const JobRow& job) const { return copies_sources(step_of(job).uses); }
 
-  /// Packs the outputs of a job, and describes them; null if the bundle lacks a part of them.
+  /// Packs the outputs of a job and returns their description; null if a part of them is left out.
   Json add_result(const JobRow& job, const Json& record) {
     lacks_.clear();
     without_.clear();
@@ -169,8 +169,7 @@ class Recorder {
     return hashes;
   }
 
-  /// Data that steps read in its place, and that is packed: its identity in the run, and its
-  /// content.
+  /// Packed data that steps read in place: its identity in the run, and its content.
   Json packed_data() const {
     Json data = Json::object();
     const fs::path base = fs::path(bundle_.manifest.workflow).parent_path();
@@ -242,7 +241,7 @@ class Recorder {
             {"events", std::move(events)}};
   }
 
-  /// Paths as in the bundle; other values that name this machine are replaced by their hash.
+  /// Replaces paths by those in the bundle, and other values that name this machine by their hash.
   Json outputs_of(const JobRow& job, const Json& recorded) const {
     Json outputs = Json::object();
     for (const auto& [name, output] : recorded.items()) {
@@ -254,7 +253,7 @@ class Recorder {
                             (*inner.begin() == "outputs" || *inner.begin() == "checkpoints");
         if (is_own && path.string().starts_with(job.directory + "/")) {
           outputs[name]["path"] =
-              path.string().substr(job.directory.size() + 1);  // in the form that children use
+              path.string().substr(job.directory.size() + 1);  // the form that children use
         }
         if (is_own && travels(job)) {
           value = (fs::path(folder_of(job)) / inner).lexically_normal().string();
@@ -327,7 +326,7 @@ class Recorder {
     const bool is_report = fs::path(name).filename() == "outputs.json" &&
                            fs::path(name).parent_path().filename() == "outputs";
     if (word && is_report) {
-      without_ = "outputs/outputs.json";  // for dlflow, which has already read it
+      without_ = "outputs/outputs.json";  // internal to dlflow, which has already read it
     } else if (word) {
       left_out_.push_back(name + " is left out: it names " + *word);
       lacks_ = "a file of it is left out";
@@ -344,10 +343,10 @@ class Recorder {
   std::vector<std::string> left_out_;
 
   // About the current job:
-  std::string lacks_;    // reason why its result is not in the bundle as published; empty: it is
-  std::string without_;  // a file that is left out, and is no part of the result
-  Json links_;           // those that stay in their tree, below the job's folder -> target
-  Json folders_;         // the empty folders
+  std::string lacks_;    // why its result is not packed as published; empty: it is
+  std::string without_;  // a file that is left out but not part of the result
+  Json links_;           // links within their tree: path below the job's folder -> target
+  Json folders_;         // empty folders
 };
 
 }  // namespace

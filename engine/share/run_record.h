@@ -13,7 +13,7 @@
 /// The parts of a run that go into a bundle.
 namespace dlflow {
 
-/// A run as it is recorded.
+/// A run with its recorded events.
 struct RecordedRun {
   const Plan& plan;
   const RunStatus& status;
@@ -21,14 +21,14 @@ struct RecordedRun {
   FileHashes& hashes;
 };
 
-/// Adds run/run.json, and of each job that succeeded what it put out, its checkpoints and its
-/// metrics over time; of `stage` steps nothing, which --with-data packs, unless they are named.
-/// Nodes become node-1, node-2, …, paths relative; what programs printed, process and job ids stay
-/// behind. \param steps  only what these left; empty: all. Throws Error{NotFound} naming one that
-/// there is not.
+/// Adds run/run.json, and the outputs, checkpoints and metrics over time of each succeeded job.
+/// Skips `stage` steps, whose data --with-data packs, unless they are named. Nodes become node-1,
+/// node-2, …, and paths relative; the output of programs, process ids and job ids are left out.
+/// \param steps  adds only the files of these; empty: all. Throws Error{NotFound} naming an unknown
+/// step.
 ///
-/// A result that is in the bundle as it was published has the hashes of its trees, its links and
-/// its empty folders in run.json.
+/// If a result is in the bundle as it was published, run.json has the hashes of its trees, its
+/// links and its empty folders.
 ///
 /// Returns, for people, a line for each file that is left out because it names a folder, a host or
 /// the user, and for each result that is not as it was published.

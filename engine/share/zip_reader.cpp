@@ -14,7 +14,7 @@ namespace {
 
 using namespace zip;
 
-constexpr unsigned kMadeByMinizip = 45;  // all bits about the origin of an entry of 4 GiB or more
+constexpr unsigned kMadeByMinizip = 45;  // minizip's "made by" for entries of 4 GiB or more
 constexpr unsigned kEncrypted = 1 | 1 << 6 | 1 << 13;
 constexpr unsigned kSizesFollow = 1 << 3;
 
@@ -33,8 +33,8 @@ std::string zip64_field(const std::string& numbers) {
   return bytes_of(kZip64Field, 2) + bytes_of(numbers.size(), 2) + numbers;
 }
 
-/// Whether a header has each of `numbers`, which are pairs of the 32 bits there and the true value,
-/// either there or in the ZIP64 field. That field must be all of `extra` and contain nothing else.
+/// Whether a header holds `numbers`, pairs of its 32-bit field and the true value, either in that
+/// field or in the ZIP64 field. The ZIP64 field must be all of `extra` and contain nothing else.
 bool has_numbers(std::string_view extra,
                  std::initializer_list<std::pair<uint64_t, uint64_t>> numbers) {
   std::string large;
@@ -48,7 +48,7 @@ bool has_numbers(std::string_view extra,
   return extra == (large.empty() ? "" : zip64_field(large));
 }
 
-/// The mode must be one that ZipWriter sets: links, folders, devices and set-user-id files have
+/// The mode must be one that ZipWriter sets; links, folders, devices and set-user-id files have
 /// others.
 mode_t checked_mode(const ZipEntry& entry) {
   const auto made_by = unsigned(little_endian(entry.line, 4, 2));
@@ -63,7 +63,7 @@ mode_t checked_mode(const ZipEntry& entry) {
 }  // namespace
 
 bool path_is_safe(std::string_view path) {
-  constexpr size_t kMaxPathBytes = 3072;  // PATH_MAX, less the folder that it is unpacked into
+  constexpr size_t kMaxPathBytes = 3072;  // PATH_MAX, minus the target folder
   constexpr size_t kMaxPartBytes = 255;   // NAME_MAX
   if (path.empty() || path.size() > kMaxPathBytes || find_invalid_utf8(path) != path.npos) {
     return false;
@@ -133,7 +133,7 @@ uint64_t ZipReader::checked_end(const ZipEntry& entry, uint64_t offset) const {
   return content + entry.packed_bytes;
 }
 
-/// After the directory come only the records with its place: the file's last 22 bytes, and in a
+/// Only the records with the directory's place may follow it: the file's last 22 bytes, and in a
 /// large archive two more before them. Each is compared with its expected value.
 void ZipReader::check_end() const {
   const uint64_t place = archive_.directory_begin();

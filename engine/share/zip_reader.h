@@ -9,20 +9,20 @@
 
 #include "base/archive/zip.h"
 
-/// ZIP archives as ZipWriter makes them, read without trust.
+/// ZIP archives in the form that ZipWriter makes, from an untrusted source.
 namespace dlflow {
 
-/// The maximum number of entries: minizip, which writes bundles, writes no ZIP64 directory for
-/// more; in a plain one 65,535 means "more".
+/// The maximum number of entries: above it, minizip, which writes bundles, would need a ZIP64
+/// directory, which it does not write; 65,535 itself means "more".
 inline constexpr uint64_t kMaxZipEntries = 65'534;
 
 class ZipReader {
  public:
-  /// Opens `file` and looks at every entry. Throws Error{Corrupt} unless the archive consists of
+  /// Opens `file` and checks every entry. Throws Error{Corrupt} unless the archive consists of
   /// entries one after the other, the directory that lists exactly these, and its end: no byte
   /// before, between or after them, and no header that differs from the directory. Throws
-  /// Error{InvalidInput} for an entry that is no plain file of mode 0644 or 0755, is encrypted,
-  /// packed by another method than deflate, or whose name fails path_is_safe() or occurs twice.
+  /// Error{InvalidInput} for an entry that is not a plain file of mode 0644 or 0755, is encrypted,
+  /// is packed by another method than deflate, or whose name fails path_is_safe() or occurs twice.
   explicit ZipReader(const std::filesystem::path& file);
 
   const std::vector<ZipEntry>& entries() const { return entries_; }

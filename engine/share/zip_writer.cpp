@@ -13,12 +13,12 @@
 namespace dlflow {
 namespace {
 
-constexpr uLong kFirstOfJanuary1980 = 1 << 21 | 1 << 16;  // as MS-DOS counts
+constexpr uLong kFirstOfJanuary1980 = 1 << 21 | 1 << 16;  // in MS-DOS format
 
-/// From this size on, a file may need more than 32 bits: data that cannot be packed grows a little.
+/// From this size on, a file may need more than 32 bits: incompressible data grows a little.
 constexpr uint64_t kLarge = 0xf0000000;
 
-/// Weights and pictures pack badly at any level, text well at each.
+/// The level hardly matters: weights and pictures compress badly at any, text well at each.
 constexpr int kLevel = Z_BEST_SPEED;
 
 }  // namespace

@@ -10,7 +10,7 @@
 /// ZIP archives whose bytes depend only on their content.
 namespace dlflow {
 
-/// Writes entries in the order they are added: one fixed time, Unix modes 0644 and 0755, deflate,
+/// Writes entries in the order of the calls: one fixed time, Unix modes 0644 and 0755, deflate,
 /// ZIP64 for large ones. The same entries give the same bytes.
 class ZipWriter {
  public:
@@ -24,7 +24,7 @@ class ZipWriter {
   std::string add(const std::string& name, bool executable, ByteSource& content, uint64_t bytes);
   std::string add(const std::string& name, std::string_view content);
 
-  /// Writes the directory at the archive's end; without it there is no archive. Throws Error.
+  /// Writes the directory at the archive's end, without which the archive is invalid. Throws Error.
   void close();
 
  private:

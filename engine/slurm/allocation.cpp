@@ -18,14 +18,14 @@ namespace fs = std::filesystem;
 
 void requeue_job(const std::string& id) {
   SlurmTools tools;
-  tools.update(id, "Requeue", "1");  // else one that was submitted with --no-requeue cannot be
+  tools.update(id, "Requeue", "1");  // allows the requeue of a job submitted with --no-requeue
   const JobAnswer answer = tools.requeue(id);
   if (answer.kind != JobAnswer::Kind::Done) {
     throw Error(Errc::InvalidInput, "scontrol requeue " + id + ": " + answer.message);
   }
 }
 
-/// Yes, if SLURM cannot be asked: nothing may run twice.
+/// Returns true if SLURM cannot be asked, since nothing may run twice.
 bool is_at_work(const JobIdentity& ours) {
   try {
     const std::vector<BatchJob> queue = SlurmTools().queue();
@@ -37,7 +37,7 @@ bool is_at_work(const JobIdentity& ours) {
   }
 }
 
-/// Where it fails, the job was requeued all the same.
+/// Ignores errors: the job has already been requeued.
 void raise_memory(const std::string& id, uint64_t bytes) {
   try {
     SlurmTools({.outlives_sigterm = true}).update_memory(id, bytes);
@@ -45,7 +45,7 @@ void raise_memory(const std::string& id, uint64_t bytes) {
   }
 }
 
-/// The same.
+/// Ignores errors, too.
 void raise_time_limit(const std::string& id, std::chrono::minutes limit) {
   try {
     SlurmTools({.outlives_sigterm = true}).update_time_limit(id, limit);
@@ -58,7 +58,7 @@ std::optional<uint64_t> own_memory_kills() {
   return own ? job_memory_kills("/sys/fs/cgroup", *own) : std::nullopt;
 }
 
-/// Of ".../job_812/step_batch/user/task_0" what ends with the job; nothing if there is none.
+/// The part of ".../job_812/step_batch/user/task_0" up to the job's folder; nothing without one.
 std::optional<fs::path> job_part(const fs::path& cgroup) {
   fs::path part;
   for (const fs::path& name : cgroup.relative_path()) {
@@ -68,7 +68,7 @@ std::optional<fs::path> job_part(const fs::path& cgroup) {
   return std::nullopt;
 }
 
-/// The number behind "oom_kill " in a file of counters.
+/// The number after "oom_kill " in a file of counters.
 std::optional<uint64_t> kills_in(const fs::path& file) {
   constexpr std::string_view kKey = "oom_kill ";
   std::error_code none;
@@ -79,7 +79,7 @@ std::optional<uint64_t> kills_in(const fs::path& file) {
   return std::nullopt;
 }
 
-/// Version 1 counts in each group for itself.
+/// cgroup version 1 counts separately in each group.
 std::optional<uint64_t> kills_below(const fs::path& folder) {
   std::optional<uint64_t> sum = kills_in(folder / "memory.oom_control");
   std::error_code none;
@@ -114,7 +114,7 @@ std::optional<uint64_t> job_memory_kills(const fs::path& root, std::string_view 
   for (const std::string& line : split(own, '\n')) {  // "0::/slurm/job_812", "7:memory:/…"
     const size_t first = line.find(':');
     const size_t second = line.find(':', first + 1);
-    if (second == line.npos) continue;  // no line of the kernel's
+    if (second == line.npos) continue;  // not a line of the kernel
     const std::string controllers = line.substr(first + 1, second - first - 1);
     const auto job = job_part(line.substr(second + 1));
     if (!job) continue;

@@ -108,8 +108,8 @@ std::string class_lines(const PartitionInfo& partition) {
   return text + ", nodes: " + std::to_string(partition.max_nodes.value_or(partition.nodes)) + "}\n";
 }
 
-/// Where there are several partitions and none was asked for: the chosen one first, then those
-/// that offer least, so that no step takes a GPU node that it does not need.
+/// The classes of several partitions, unless the user chose one: the default, then the others by
+/// increasing resources, so that no step takes a GPU node that it does not need.
 std::string classes_text(const ClusterLimits& limits, const PartitionInfo& chosen,
                          const std::string& wanted) {
   std::vector<PartitionInfo> others;
@@ -128,7 +128,7 @@ std::string classes_text(const ClusterLimits& limits, const PartitionInfo& chose
   return text;
 }
 
-/// The number that `text` begins with: "4+" of sinfo is 4, "none" is 0.
+/// The number at the beginning of `text`: sinfo's "4+" is 4, "none" is 0.
 template <typename Number>
 Number leading_number(std::string_view text) {
   Number value = 0;
@@ -142,7 +142,7 @@ std::optional<std::chrono::seconds> limit_from(const std::string& text) {
   return std::chrono::floor<std::chrono::seconds>(*duration);
 }
 
-/// "PartitionName=batch Default=YES …" -> its values.
+/// Parses "PartitionName=batch Default=YES …" into key-value pairs.
 std::map<std::string, std::string> pairs(const std::string& line) {
   std::map<std::string, std::string> values;
   for (const std::string& word : split(line, ' ')) {
@@ -152,7 +152,7 @@ std::map<std::string, std::string> pairs(const std::string& line) {
   return values;
 }
 
-/// "gpu:a100:8(S:0-7),nvme:1" -> 8; the type goes to `types`.
+/// Returns 8 for "gpu:a100:8(S:0-7),nvme:1" and adds the type to `types`.
 int num_gpus(std::string_view gres, std::vector<std::string>& types) {
   int total = 0;
   for (const std::string& part : split(gres, ',')) {

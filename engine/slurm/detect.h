@@ -9,27 +9,27 @@
 #include "engine/batch/cluster.h"
 #include "engine/slurm/tools.h"
 
-/// `dlflow profile detect`: a profile from what a cluster says of itself.
+/// `dlflow profile detect`: makes a profile from a cluster's description of itself.
 namespace dlflow {
 
 struct DetectedCluster {
   ClusterLimits limits;
-  std::vector<std::string> accounts;         ///< that this user may charge
-  std::vector<std::string> mpi_types;        ///< of `srun --mpi`
+  std::vector<std::string> accounts;         ///< for this user's jobs
+  std::vector<std::string> mpi_types;        ///< from `srun --mpi=list`
   std::map<std::string, std::string> found;  ///< program -> its path: mpirun, apptainer, …
-  std::string runtime;  ///< the first container runtime there that starts a container; may be empty
-  int submit_limit = 0;  ///< jobs at a time, by accounting; 0: not known
+  std::string runtime;   ///< the first container runtime that works there; may be empty
+  int submit_limit = 0;  ///< jobs at a time, from accounting; 0: unknown
 };
 
-/// Asks SLURM, and looks for launchers and container tools in `path` (as $PATH).
+/// Queries SLURM, and looks for launchers and container tools in `path` (like $PATH).
 DetectedCluster detect_cluster(SlurmTools& tools, const std::string& path);
 
-/// The text of a profile for jobs in `partition` (empty: the default one), with comments on what
-/// only a person can decide. Throws Error{NotFound} naming the partitions if there is no such one.
+/// The text of a profile for jobs in `partition` (empty: the default one), with comments on
+/// decisions for people. Throws Error{NotFound} with the partitions if `partition` does not exist.
 std::string detected_profile(const DetectedCluster& cluster, const std::string& partition);
 
-// A cluster as it describes itself: `scontrol show config`, `scontrol -o show partition`, `sinfo`.
-// Nothing here fails: what is not found is 0, empty or absent.
+// Parsers of `scontrol show config`, `scontrol -o show partition` and `sinfo`. None fails: missing
+// values are 0, empty or absent.
 
 /// The columns that add_nodes reads, for `sinfo --noheader -o`.
 inline constexpr const char* kSinfoFormat = "%R|%D|%c|%m|%G";

@@ -19,8 +19,8 @@ using std::chrono::seconds;
 
 struct StateName {
   BatchState state;
-  std::string_view name;  ///< as squeue's %T and sacct print it
-  std::string_view code;  ///< as squeue's %t does
+  std::string_view name;  ///< as printed by squeue's %T and sacct
+  std::string_view code;  ///< as printed by squeue's %t
 };
 
 constexpr std::array<StateName, 25> kStates = {{
@@ -65,7 +65,7 @@ std::optional<Number> to_number(std::string_view text) {
   return value;
 }
 
-/// What tools print for "nothing".
+/// Replaces the tools' words for "nothing" by an empty text.
 std::string said(std::string_view text) {
   constexpr std::array<std::string_view, 6> kNothing = {"(null)",        "None", "N/A",
                                                         "None assigned", "NONE", "Unknown"};
@@ -74,7 +74,7 @@ std::string said(std::string_view text) {
   return std::string(text);
 }
 
-/// The first `count` - 1 columns, and all the rest of the line as the last one.
+/// Splits off `count` - 1 columns; the rest of the line is the last one.
 std::optional<std::vector<std::string_view>> columns(std::string_view line, size_t count) {
   std::vector<std::string_view> parts;
   while (parts.size() + 1 < count) {
@@ -87,18 +87,18 @@ std::optional<std::vector<std::string_view>> columns(std::string_view line, size
   return parts;
 }
 
-/// Calls `take` with each line that is whole.
+/// Calls `take` with each complete line.
 template <typename Take>
 void for_each_line(std::string_view text, const Take& take) {
   while (!text.empty()) {
     const size_t end = text.find('\n');
-    if (end == text.npos) return;  // cut off: its last column may be a part
+    if (end == text.npos) return;  // truncated: its last column may be incomplete
     take(text.substr(0, end));
     text.remove_prefix(end + 1);
   }
 }
 
-/// "812", "812_3", "812_[3-9%2]", "812+1" (a part of a heterogeneous job).
+/// "812", "812_3", "812_[3-9%2]", "812+1" (a component of a heterogeneous job).
 bool is_job_id(std::string_view id) {
   const std::string_view number = id.substr(0, id.find_first_of("_+"));
   if (!is_number(number) || number.size() > 10) return false;
@@ -113,7 +113,7 @@ std::optional<seconds> whole_seconds(std::string_view text) {
   return std::chrono::floor<seconds>(*duration);
 }
 
-/// "812K", "1.5M", "0"; 0 if it is none.
+/// "812K", "1.5M", "0"; 0 for other text.
 uint64_t parse_memory(std::string_view text) {
   constexpr std::string_view kUnits = "KMGTP";
   double value = 0;
@@ -127,7 +127,7 @@ uint64_t parse_memory(std::string_view text) {
   return bytes < 0x1p62 ? uint64_t(bytes) : 0;
 }
 
-/// Collects jobs, array ranges expanded. (sacct prints a line per requeue with -D: the last wins.)
+/// Collects jobs and expands array ranges. (sacct -D prints a line per requeue: the last wins.)
 class ExpandedJobs {
  public:
   void add(BatchJob job) {
@@ -151,7 +151,7 @@ class ExpandedJobs {
   size_t num_expanded_ = 0;
 };
 
-/// "3:9" -> exit status 3, signal 9, of a job that is over.
+/// Parses "3:9" into exit status 3 and signal 9, for a job that has ended.
 void take_exit(BatchJob& job, std::string_view text) {
   const size_t colon = text.find(':');
   if (!is_over(job.state) || colon == text.npos) return;
@@ -160,7 +160,7 @@ void take_exit(BatchJob& job, std::string_view text) {
   job.log_refused = job.signal == kOutputNotWritable;
 }
 
-/// The word behind " KEY=" in a line of scontrol.
+/// The word after " KEY=" in a line of scontrol.
 std::string_view value_of(std::string_view line, std::string_view key) {
   const std::string wanted = " " + std::string(key) + "=";
   const size_t at = line.find(wanted);
@@ -169,7 +169,7 @@ std::string_view value_of(std::string_view line, std::string_view key) {
   return line.substr(0, line.find(' '));
 }
 
-/// Of ConsumedEnergyRaw; sites without counters have 0, or what fits into no measurement.
+/// Parses ConsumedEnergyRaw; sites without counters report 0 or impossibly large values.
 double energy(std::string_view text) {
   constexpr uint64_t kMost = uint64_t{1} << 50;
   const uint64_t joules = to_number<uint64_t>(text).value_or(0);
@@ -265,13 +265,12 @@ std::vector<BatchJob> parse_sacct(std::string_view text) {
       const uint64_t largest = parse_memory((*fields)[10]);
       const uint64_t bytes = largest <= UINT64_MAX / tasks ? largest * tasks : 0;
       if (job == nullptr) return;
-      // The signal that ended a job which was cancelled is its batch step's; a job that never began
-      // has none.
+      // A cancelled job's signal is that of its batch step; a job that never began has none.
       if (job->state == BatchState::Cancelled && id.ends_with(".batch") && job->signal == 0) {
         take_exit(*job, (*fields)[2]);
       }
       job->max_memory_bytes = std::max(job->max_memory_bytes, bytes);
-      // A step's is that of its nodes, so that one has all of it where the job's line has none.
+      // A step reports its nodes' energy: one has all of it if the job's line has none.
       job->energy_joules = std::max(job->energy_joules, energy((*fields)[12]));
     } else if (is_job_id(id)) {
       jobs.add(sacct_job(*fields));
@@ -307,7 +306,7 @@ std::vector<BatchJob> parse_show_job(std::string_view text) {
 std::optional<milliseconds> parse_slurm_duration(std::string_view text) {
   text = trim(text);
   milliseconds fraction{0};
-  if (const size_t dot = text.find('.'); dot != text.npos) {  // of TotalCPU: three digits
+  if (const size_t dot = text.find('.'); dot != text.npos) {  // of TotalCPU: milliseconds
     const auto digits = to_number<int>(text.substr(dot + 1));
     if (!digits || text.size() - dot != 4) return std::nullopt;
     fraction = milliseconds(*digits);
@@ -389,9 +388,9 @@ JobAnswer job_answer(const Output& output) {
   if (contains_any(output.errors, kGone)) {
     return {JobAnswer::Kind::Gone, errors_of(output.errors)};
   }
-  // A requeue whose first answer was lost.
+  // The job was already requeued by a request whose answer was lost.
   if (output.errors.find("Job is pending execution") != std::string::npos) return {};
-  // scancel and scontrol end with 0 after some errors, and print warnings of no weight.
+  // scancel and scontrol exit with 0 after some errors, and print harmless warnings.
   if (output.status.code == 0 && output.errors.find("error") == std::string::npos) return {};
   return {JobAnswer::Kind::Refused, failure("scontrol", output, {})};
 }

@@ -10,16 +10,16 @@
 namespace dlflow {
 namespace {
 
-/// A reason that squeue prints, and its sentence: "{id}" in it stands for the job.
+/// A reason printed by squeue, and a sentence for it, in which "{id}" stands for the job's id.
 struct Reason {
   enum class Kind {
     Waits,
-    HasPlace,  ///< in the queue: when it is expected to start means something
-    Held,      ///< until somebody releases it
-    Nodes,     ///< a node out of service is the cause
+    HasPlace,  ///< in the queue, with a meaningful expected start
+    Held,      ///< until it is released
+    Nodes,     ///< caused by a node out of service
     HeldNode,  ///< both
   };
-  std::string_view start;  ///< of the reason
+  std::string_view start;  ///< first part of the reason
   std::string_view words;
   Kind kind = Kind::Waits;
 
@@ -29,7 +29,7 @@ struct Reason {
 
 constexpr Reason kHeld = {"", "held: scontrol release {id}", Reason::Kind::Held};
 
-// The first that fits. SLURM has some 200 of them; what is not here is printed as it is.
+// The first match counts. SLURM has some 200 reasons; others are printed unchanged.
 constexpr auto kReasons = std::to_array<Reason>({
     {kNeverSatisfied, "never starts: SLURM takes what it waits for as failed"},
     {"Dependency", ""},
@@ -37,7 +37,7 @@ constexpr auto kReasons = std::to_array<Reason>({
     {"Priority", "waits in the queue", Reason::Kind::HasPlace},
     {"BeginTime", "waits for its start time", Reason::Kind::HasPlace},
     {"JobArrayTaskLimit", "waits for other tasks of its array"},
-    // What does not move by itself.
+    // Reasons that need action.
     {"JobHeldAdmin", "held by an administrator, who alone can: scontrol release {id}",
      Reason::Kind::Held},
     {"JobHeldUser", kHeld.words, Reason::Kind::Held},
@@ -74,23 +74,23 @@ constexpr auto kReasons = std::to_array<Reason>({
     {"NodeDown", "waits: a node that it needs is down", Reason::Kind::Nodes},
     {"Prolog", "waits for the prolog of its nodes"},
     {"Cleaning", "waits until the nodes of its last start are clean"},
-    // Limits and what else passes by itself.
+    // Limits and other reasons that pass without action.
     {"Reservation", "waits for its reservation", Reason::Kind::HasPlace},
     {"Licenses", "waits for licenses"},
     {"AssocGrp", "waits for a limit of its account"},
 });
 
-/// Null if there is none in the table.
+/// Returns null if the reason is not in the table.
 const Reason* find_reason(std::string_view text) {
   const auto known = std::ranges::find_if(
       kReasons, [text](const Reason& entry) { return text.starts_with(entry.start); });
   return known == kReasons.end() ? nullptr : &*known;
 }
 
-/// What stands for the job; null if it is only what squeue prints.
+/// The entry for the job; null if its reason is printed unchanged.
 const Reason* reason_of(const BatchJob& job) {
   const Reason* const known = find_reason(job.reason);
-  const bool is_held = job.state == BatchState::Held;  // whatever the reason
+  const bool is_held = job.state == BatchState::Held;  // even for other reasons
   return is_held && (known == nullptr || !known->is_held()) ? &kHeld : known;
 }
 
@@ -118,7 +118,7 @@ std::string slurm_pending_in_words(const BatchJob& job, Time now,
     return (is_limit ? "waits for a limit of its QOS: " : "waits: ") + job.reason;
   }
   std::string text = with_id(reason->words, job.id);
-  // Where jobs have no limit, SLURM counts with a year for each.
+  // For jobs without a limit, SLURM assumes a year.
   constexpr std::chrono::hours kNoForecast(24 * 300);
   const bool is_known = job.start && *job.start > now && *job.start - now < kNoForecast;
   if (reason->kind == Reason::Kind::HasPlace && is_known) {

@@ -8,14 +8,14 @@
 
 namespace dlflow {
 
-/// Why SLURM lets a job wait, for people: "waits for free nodes, starts in about 2:10:00". Empty if
-/// it waits for other jobs: for which is known better from the workflow.
-/// \param drained_nodes  names the nodes out of service, and why; called only if that may explain
-/// it.
+/// Why SLURM does not start a job yet, for people: "waits for free nodes, starts in about 2:10:00".
+/// Empty if it waits for other jobs, which the workflow can name better.
+/// \param drained_nodes  returns the nodes out of service, and why; called only if that may be the
+/// cause.
 std::string slurm_pending_in_words(const BatchJob& job, Time now,
                                    const std::function<std::string()>& drained_nodes);
 
-/// Whether the job stays in the queue until somebody releases it.
+/// Whether the job stays in the queue until it is released.
 bool is_held_in_slurm(const BatchJob& job);
 
 }  // namespace dlflow

@@ -33,15 +33,14 @@ std::string_view key_of(std::string_view option) {
   return option.substr(0, option.find('='));
 }
 
-/// Options that say the same thing in several ways, and that sbatch does not take side by side.
+/// Maps options that sbatch does not accept together to one topic.
 std::string_view topic_of(std::string_view key) {
   if (key.starts_with("mem")) return "mem";
   if (key.starts_with("gpus") || key == "gres") return "gpus";
   return key;
 }
 
-/// The options, one per line, quoted. What the profile gives as a free option takes the place of
-/// what is added here.
+/// The options, quoted, one per line. The profile's free options replace those added here.
 class Options {
  public:
   explicit Options(std::vector<std::string> free) : free_(std::move(free)) {}
@@ -93,8 +92,8 @@ class Options {
   std::string text_;
 };
 
-/// A path for --output, in which % has a meaning, and a backslash takes it away from the whole
-/// path.
+/// Escapes a path for --output, where % begins a pattern, and a backslash anywhere disables
+/// patterns.
 std::string output_pattern(const std::filesystem::path& log, bool is_array) {
   std::string folder = log.parent_path().string();
   std::string file = log.filename().string();
@@ -127,7 +126,7 @@ void add_size(Options& options, const Resources& resources, const Profile& profi
     options.add("gres", gres);
   } else {
     options.add("gpus-per-task", resources.gpus_per_rank);
-    // Else srun shows each rank its own GPUs alone, and NCCL may find no direct way between two.
+    // Otherwise each rank sees only its own GPUs, and NCCL may find no direct path between two.
     if (resources.ranks > 1) options.add("gpu-bind", "none");
   }
 }
@@ -160,7 +159,7 @@ std::string shell_command(const std::vector<std::string>& command) {
   return line + "\n";
 }
 
-/// The nodes to leave out join those that the profile's own option names.
+/// Adds the nodes to exclude to those in the profile's own option.
 std::vector<std::string> free_options(const Batch& batch, const Profile& profile) {
   std::vector<std::string> options = profile.slurm.options;
   if (batch.excluded_nodes.empty()) return options;
@@ -237,7 +236,7 @@ std::string sbatch_script(const Batch& batch, const Profile& profile) {
   options.add("open-mode", "append");
   options.add("export", "ALL");
   options.add_free();
-  // The warning that the walltime is near would kill the shell; the command takes it over.
+  // SIGUSR1, sent before the walltime, would kill the shell; the command handles it.
   return "#!" + batch_shell() + "\n" + options.text() + "\ntrap '' USR1\n" +
          shell_command(batch.command);
 }

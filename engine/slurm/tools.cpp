@@ -17,8 +17,8 @@
 namespace dlflow {
 namespace {
 
-/// Settings of SLURM's tools that change what they print or do, and those of the job that dlflow
-/// itself may run in.
+/// Settings of SLURM's tools that change their output or behaviour, and variables of the job that
+/// dlflow itself may run in.
 bool is_tool_setting(std::string_view entry) {
   constexpr std::array<std::string_view, 5> kSettings = {"SBATCH_", "SQUEUE_", "SACCT_", "SCANCEL_",
                                                          "SINFO_"};
@@ -33,7 +33,7 @@ std::vector<std::string> query_environment(std::span<const std::string> environm
   for (const std::string& entry : environment) {
     if (!is_tool_setting(entry) && !starts_with_any(entry, kReplaced)) entries.push_back(entry);
   }
-  // Times in UTC, in one form; lists of array tasks that are not cut off.
+  // Times in UTC, in one format; complete lists of array tasks.
   for (const char* const entry :
        {"TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0"}) {
     entries.emplace_back(entry);
@@ -41,8 +41,8 @@ std::vector<std::string> query_environment(std::span<const std::string> environm
   return entries;
 }
 
-/// Where the controller is, and which one; the fake tools of the tests. No SBATCH_*, which would
-/// undo the script's options.
+/// The variables that select the controller, and those of the tests' fake tools. SBATCH_* are left
+/// out, since they would override the script's options.
 constexpr std::array<std::string_view, 3> kTheirs = {"SLURM_CONF", "SLURM_CLUSTERS=", "FAKE_SLURM"};
 
 }  // namespace
@@ -69,7 +69,7 @@ std::string SlurmTools::answer(const std::vector<std::string>& argv) {
 }
 
 ArrayRules SlurmTools::array_rules() const {
-  constexpr size_t kLongestId = 12;  // ":1234567_8901", as a dependency names a job
+  constexpr size_t kLongestId = 12;  // ":1234567_8901" in a dependency
   return {.max_text = kMaxArrayText, .max_dependencies = kMaxDependencyText / kLongestId};
 }
 
@@ -110,7 +110,7 @@ std::string SlurmTools::user_name(const std::string& number) {
 }
 
 Accounting SlurmTools::accounting(std::span<const std::string> ids, Time since) {
-  constexpr size_t kMaxWord = 100'000;  // a word of a command line has 131,072 bytes at most
+  constexpr size_t kMaxWord = 100'000;  // Linux limits an argument to 131,072 bytes
   if (ids.empty()) return {};
   const std::string list = join(ids, ",");
   if (list.size() <= kMaxWord) return sacct({"sacct", "--jobs=" + list}, since);
@@ -120,7 +120,7 @@ Accounting SlurmTools::accounting(std::span<const std::string> ids, Time since) 
 }
 
 std::vector<BatchJob> SlurmTools::find_by_name(std::span<const std::string> names, Time since) {
-  // Not with --name: a comma would end a name there.
+  // Without --name, in which a comma would end a name.
   return jobs_with_names(queue(), names, [&] { return sacct({"sacct"}, since).jobs; });
 }
 
@@ -155,7 +155,7 @@ std::string SlurmTools::name_of_ours(std::span<const JobIdentity> jobs) {
 JobAnswer SlurmTools::ask_to_end(const JobIdentity& job) {
   const std::string name = name_of_ours({&job, 1});
   if (name.empty()) return {JobAnswer::Kind::Gone, no_longer_ours(job)};
-  // Without the state scancel tries for minutes to reach one that was requeued or held meanwhile.
+  // Without --state, scancel retries for minutes if the job was requeued or held meanwhile.
   return request(
       {"scancel", "--batch", "--signal=INT", "--state=RUNNING", "--jobname=" + name, job.id});
 }
@@ -223,7 +223,7 @@ std::string SlurmTools::detect_profile(const std::string& path, const std::strin
 }
 
 std::vector<std::string> SlurmTools::associations(const std::string& format) {
-  std::string user;  // sacctmgr takes no number
+  std::string user;  // sacctmgr does not accept a number
   for (const std::string& entry : runner_.options().environment) {
     if (entry.starts_with("USER=")) user = entry.substr(5);
   }
@@ -247,13 +247,13 @@ int SlurmTools::submit_limit() {
     const int value = std::atoi(text.c_str());
     if (value > 0) limit = limit == 0 ? value : std::min(limit, value);
   };
-  std::set<std::string> chosen;  // QOS
+  std::set<std::string> chosen;  // QOS names
   for (const std::string& line : associations("maxsubmitjobs,grpsubmitjobs,defaultqos,qos")) {
     const std::vector<std::string> fields = split(line, '|');
     if (fields.size() != 4) continue;
     tighten(fields[0]);
     tighten(fields[1]);
-    chosen.insert(fields[2].empty() ? fields[3] : fields[2]);  // one only, or nobody knows which
+    chosen.insert(fields[2].empty() ? fields[3] : fields[2]);  // a list of several matches none
   }
   const Output output =
       runner_.run_if_there({"sacctmgr", "--noheader", "--parsable2", "show", "qos",
@@ -270,7 +270,7 @@ int SlurmTools::submit_limit() {
 std::vector<std::string> SlurmTools::mpi_types() {
   const Output output = runner_.run_if_there({"srun", "--mpi=list"});
   std::vector<std::string> types;
-  // Some versions print it to standard error, and some all in one line behind "srun: ".
+  // Some versions print it to standard error, and some on one line after "srun: ".
   for (const std::string& line : split(output.text + "\n" + output.errors, '\n')) {
     const std::vector<std::string> words = split(trim(line), ' ');
     const std::string& last = words.back();

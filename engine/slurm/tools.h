@@ -10,12 +10,12 @@
 #include "engine/batch/batch_system.h"
 #include "engine/batch/tool_runner.h"
 
-/// SLURM's programs, run as child processes: sbatch, squeue, sacct, scancel, scontrol, sinfo; to
+/// Runs SLURM's programs as child processes: sbatch, squeue, sacct, scancel, scontrol, sinfo; to
 /// describe a cluster also srun and sacctmgr.
 namespace dlflow {
 
-/// See BatchSystem. Queries are asked again after a failure that may pass: "squeue did not answer
-/// within 30 s (tried 3 times)". Commands are shown by -v.
+/// See BatchSystem. Queries are retried after temporary failures: "squeue did not answer within 30
+/// s (tried 3 times)". -v shows the commands.
 class SlurmTools : public BatchSystem {
  public:
   explicit SlurmTools(ToolOptions options = {});
@@ -23,78 +23,78 @@ class SlurmTools : public BatchSystem {
   std::string_view name() const override { return "SLURM"; }
   std::string self_query() const override { return "scontrol show job \"$SLURM_JOB_ID\""; }
 
-  /// One sbatch.
+  /// Runs one sbatch.
   SubmitAnswer submit(const Batch& batch, const Profile& profile) const override;
   std::string script(const Batch& batch, const Profile& profile) const override;
-  /// The same with the script itself (script.h).
+  /// The same with a given script (script.h).
   SubmitAnswer submit(const std::string& script) const;
 
   ArrayRules array_rules() const override;
 
-  /// One squeue. It shows jobs that have ended for some minutes (MinJobAge).
+  /// Runs one squeue, which also shows jobs for some minutes after their end (MinJobAge).
   std::vector<BatchJob> queue() override;
 
-  /// One sacct, whose window begins an hour before `since`: clocks differ.
+  /// Runs one sacct, whose window begins an hour before `since`, because clocks differ.
   Accounting accounting(std::span<const std::string> ids, Time since) override;
 
-  /// One squeue, and one sacct if a name is not in it.
+  /// Runs one squeue, and one sacct if a name is missing there.
   std::vector<BatchJob> find_by_name(std::span<const std::string> names, Time since) override;
 
-  /// One scontrol.
+  /// Runs one scontrol.
   std::optional<std::vector<BatchJob>> show_job(const std::string& id) override;
 
-  /// One squeue, and one scancel for each thousand.
+  /// Runs one squeue, and one scancel for each thousand jobs.
   JobAnswer cancel(std::span<const JobIdentity> jobs) override;
 
-  /// SIGINT to the batch shell alone, if it runs. One scontrol, and one scancel, which looks at the
-  /// name, too.
+  /// Sends SIGINT to the batch shell only, if it runs. Runs one scontrol, and one scancel that also
+  /// checks the name.
   JobAnswer ask_to_end(const JobIdentity& job) override;
 
-  /// One `scontrol show`, and one `scontrol update`, also for tasks of one array.
+  /// Runs one `scontrol show` and one `scontrol update`, also for several tasks of one array.
   JobAnswer wait_for(std::span<const JobIdentity> jobs,
                      std::span<const Dependency> dependencies) override;
 
   std::string pending_in_words(const BatchJob& job, Time now) const override;
 
   std::string cluster_name() override;
-  /// Three queries: config, partitions, nodes.
+  /// Runs three queries: config, partitions, nodes.
   ClusterLimits cluster() override;
   std::string detect_profile(const std::string& path, const std::string& partition) override;
 
-  /// `scontrol update jobid=ID KEY=VALUE`: Requeue=1, MinMemoryNode=4096.
+  /// Runs `scontrol update jobid=ID KEY=VALUE`: Requeue=1, MinMemoryNode=4096.
   JobAnswer update(const std::string& id, const std::string& key, const std::string& value);
-  /// Per node.
+  /// \param bytes  per node.
   JobAnswer update_memory(const std::string& id, uint64_t bytes);
 
   JobAnswer update_time_limit(const std::string& id, std::chrono::minutes limit);
 
-  /// Back to the queue with the same id; a running job is killed first.
+  /// Puts the job back into the queue with the same id. A running job is killed first.
   JobAnswer requeue(const std::string& id);
 
-  /// Accounts that this user may charge; empty if that cannot be told.
+  /// The accounts that this user may charge; empty if unknown.
   std::vector<std::string> accounts();
-  /// How many jobs this user may have submitted at a time, as the accounting database has it of the
-  /// user's associations and their default QOS; 0 if it names no limit, or cannot be asked.
+  /// The number of jobs that this user may have submitted at a time, from the user's associations
+  /// and their default QOS in the accounting database; 0 if there is no limit or no answer.
   int submit_limit();
-  /// What `srun --mpi` takes: "pmix", "pmi2"; empty if that cannot be told.
+  /// The values of `srun --mpi`: "pmix", "pmi2"; empty if unknown.
   std::vector<std::string> mpi_types();
 
  private:
-  /// The lines that sacctmgr shows of this user's associations; none if it cannot tell.
+  /// The lines of sacctmgr for this user's associations; empty if it fails.
   std::vector<std::string> associations(const std::string& format);
   std::string answer(const std::vector<std::string>& argv);
   JobAnswer request(const std::vector<std::string>& argv);
   Accounting sacct(std::vector<std::string> argv, Time since);
-  /// The name of jobs, or tasks of one array, as the controller has it; empty if one of them is not
-  /// ours any more. Throws Error{Unavailable} if it does not answer.
+  /// The controller's name of jobs, or of tasks of one array; empty if one of them is no longer
+  /// ours. Throws Error{Unavailable} if it does not answer.
   std::string name_of_ours(std::span<const JobIdentity> jobs);
-  /// As `id` knows it, or the number: a static program cannot ask the directory of users itself.
+  /// The name printed by `id`, or else the number: a static program cannot query NSS itself.
   std::string user_name(const std::string& number);
 
   std::string drained_nodes() const;
 
   ToolRunner runner_;
-  mutable std::optional<std::string> drained_nodes_;  // as of the last look at the queue
+  mutable std::optional<std::string> drained_nodes_;  // from the last query of the queue
   std::vector<std::string> submission_environment_;
 };
 

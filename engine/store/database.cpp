@@ -150,7 +150,7 @@ Transaction::~Transaction() {
   try {
     database_.execute("ROLLBACK");
   } catch (const Error&) {
-    // SQLite has rolled back itself, for instance because the disk is full.
+    // SQLite has rolled back by itself, for instance because the disk is full.
   }
 }
 

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 
-/// SQLite with the manners of C++: values as arguments and results, errors as Error.
+/// SQLite in C++ style: values as arguments and results, errors as Error.
 namespace dlflow {
 
 /// A prepared statement.
@@ -22,7 +22,7 @@ class Statement {
  public:
   Statement(sqlite3* database, std::string_view sql);
 
-  /// Gives all parameters their values, in order. The statement must not be between two rows.
+  /// Binds all parameters, in order. The statement must not be between two rows.
   template <typename... Values>
   void bind(const Values&... values) {
     int parameter = 0;
@@ -32,7 +32,7 @@ class Statement {
   /// Moves to the next row; false when there is none. Throws Error.
   bool next();
 
-  /// Ready to run again.
+  /// Makes the statement ready to run again.
   void reset() noexcept { sqlite3_reset(statement_.get()); }
 
   /// Columns are counted from 0.
@@ -57,20 +57,20 @@ class Statement {
 
 inline void reset(Statement* statement) noexcept { statement->reset(); }
 
-/// A running statement, from its first row to the end of the scope: a read lock never lives longer
-/// than its reader.
+/// A running statement, which ends with the scope, so that a read lock never lives longer than its
+/// reader.
 using Rows = Handle<Statement, reset>;
 
-/// An open database: on a local file system it uses a write-ahead log, on a network file system,
-/// whose locks and shared memory are unreliable, a rollback journal.
+/// An open database. On a local file system it uses a write-ahead log; on a network file system,
+/// where locks and shared memory are unreliable, a rollback journal.
 class Database {
  public:
-  /// Opens `file`, and makes it if it is not there. A call that meets another writer waits for
+  /// Opens `file`, creating it if needed. A call that meets another writer waits for
   /// `busy_timeout`. This and all other calls throw Error.
   explicit Database(const std::filesystem::path& file,
                     std::chrono::milliseconds busy_timeout = std::chrono::seconds(10));
 
-  /// Starts `sql`, which is prepared at its first call. `while (rows->next())` reads.
+  /// Starts `sql`, prepared at the first call. Read the rows with `while (rows->next())`.
   template <typename... Values>
   Rows query(std::string_view sql, const Values&... values) {
     Statement& prepared = statement(sql);

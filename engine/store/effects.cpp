@@ -9,8 +9,8 @@
 #include "engine/store/job_table.h"
 #include "engine/store/store.h"
 
-/// Effects outside of their outputs of commands whose runs were removed: the table `overtaken`, and
-/// a hidden file beside the other runs, for `doctor --rebuild`.
+/// Effects that commands of removed runs had outside of their outputs: the table `overtaken`, and a
+/// hidden file beside the other runs, for `doctor --rebuild`.
 namespace dlflow {
 namespace {
 
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kEffects = ".effects.json";
 
-/// The effect of a job in a place where jobs of its name in other runs had other effects.
+/// An effect of a job that replaces the effects of jobs of its name in other runs.
 struct Undoing {
   std::string workflow, job, fingerprint;
   int64_t began_ms = 0;
@@ -78,7 +78,7 @@ void Store::take_effects(const fs::path& runs) {
   for (const auto& entry : fs::directory_iterator(runs, none)) {
     if (!entry.path().filename().string().ends_with(kEffects)) continue;
     for (const Json& effect : read_json_file(entry.path())) {
-      add(database_, effect.get<Undoing>(), 0);  // its times alone show whether it was later
+      add(database_, effect.get<Undoing>(), 0);  // run 0: only the times show whether it was later
     }
   }
 }

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kColumns =
     "number, name, events, state, attempt, started_ms, ended_ms, backend_id, node, exit, reason, "
     "fingerprint, outputs, metrics, reused_from, may_fail, "
-    "base IS (SELECT id FROM bases WHERE sha256 = "  // of "{}", see fingerprint_base()
+    "base IS (SELECT id FROM bases WHERE sha256 = "  // the hash of "{}", see fingerprint_base()
     "'44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a')";
 
 std::optional<std::string> text_or_null(const std::string& text) {

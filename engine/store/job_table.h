@@ -16,11 +16,11 @@
 /// The tables `jobs`, `events` and `counts` as values. Used by Store only.
 namespace dlflow {
 
-/// The present of one job as a fold over its events: a row of `jobs`.
+/// The present state of one job, folded from its events: a row of `jobs`.
 struct JobRecord {
   JobState state = JobState::Planned;
   int attempt = 0;
-  std::optional<Time> started;  ///< of the latest attempt: first running
+  std::optional<Time> started;  ///< when the latest attempt first ran
   std::optional<Time> ended;
   std::string backend_id;
   std::string node;
@@ -34,11 +34,11 @@ struct JobRecord {
   bool operator==(const JobRecord&) const = default;
 };
 
-/// Applies `event` to `record`. An event that came too late (of an earlier attempt, or no legal
-/// transition) changes nothing; the first event of a new attempt is always legal.
+/// Applies `event` to `record`. Ignores a late event (of an earlier attempt, or not a legal
+/// transition); the first event of a new attempt is always legal.
 void apply(JobRecord& record, const JobEvent& event);
 
-/// The same with the data of its plan.
+/// A JobRecord with the data of its plan.
 struct StoredJob {
   uint32_t number = 0;
   std::string name;
@@ -48,12 +48,12 @@ struct StoredJob {
   JobRecord record;
 };
 
-/// Null where the column is. Throws Error{Corrupt} if it is no JSON that may be read.
+/// Null if the column is. Throws Error{Corrupt} unless it is JSON within the limits.
 Json json_at(const Statement& row, int column);
 std::optional<Time> time_at(const Statement& row, int column);
 
-/// The query of load_job(): first a run, then a job's name. It runs for each job with news, so it
-/// must not read a table to its end.
+/// The query of load_job() by run and job name. It runs for each job with news, so it must not scan
+/// a table.
 std::string select_job();
 
 /// Throws Error{NotFound}.
@@ -62,12 +62,12 @@ StoredJob load_job(Database& database, int64_t run, std::string_view name);
 std::vector<StoredJob> load_jobs(Database& database, int64_t run);
 void save_job(Database& database, int64_t run, const StoredJob& job);
 
-/// SQL on a row of `jobs`: whether its program may have been at work, also if the job's record was
-/// not read since it was handed over.
+/// SQL on a row of `jobs`: whether its program may have run, also if the job's record was not read
+/// since its submission.
 inline constexpr std::string_view kMayHaveBegun =
     "jobs.attempt > 0 AND (jobs.started_ms IS NOT NULL OR jobs.attempt > 1 "
     "OR jobs.state IN ('submitting', 'queued', 'lost')) ";
-/// SQL on the same row with its row of `runs`: the earliest time of that.
+/// SQL on the same row joined with `runs`: the earliest time at which it may have run.
 inline constexpr std::string_view kBegan =
     "coalesce(CASE WHEN jobs.attempt = 1 THEN jobs.started_ms END, runs.started_ms) ";
 
@@ -91,7 +91,7 @@ void append_event(Database& database, int64_t run, uint32_t job, int64_t number,
 /// The number of jobs of a run in each state.
 using Counts = std::map<JobState, size_t>;
 Counts load_counts(Database& database, int64_t run);
-/// The same without failures that the workflow allows.
+/// The same without allowed failures.
 Counts counts_that_matter(Database& database, int64_t run);
 
 /// See Store::settle_run_state.

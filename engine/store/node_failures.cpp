@@ -5,7 +5,7 @@
 
 namespace dlflow {
 
-/// The name of the cluster, from the run's folder; without it, the name of a node is ambiguous.
+/// Reads the cluster's name from the run's folder; without it, a node's name is ambiguous.
 void Store::note_node_failure(int64_t run, const JobEvent& event) {
   const Rows rows = database_.query("SELECT name, directory FROM runs WHERE id = ?", run);
   if (!rows->next()) return;

@@ -232,9 +232,9 @@ struct Store::Candidate {
   std::string reason;
 };
 
-/// The run in which the job that left this result has done other work since, or at the same time;
-/// empty if that run was removed. A later run counts whatever its time is: clocks are set back, and
-/// clocks of two nodes differ.
+/// Returns the later or concurrent run in which the same job did other work; its name is empty if
+/// it was removed. A run recorded later counts regardless of its time, since clocks are set back,
+/// and clocks of two nodes differ.
 std::optional<std::string> Store::overtaker(const Candidate& candidate) {
   const Rows later = database_.query(
       "SELECT runs.name FROM jobs JOIN runs ON runs.id = jobs.run WHERE runs.workflow = ?1 "
@@ -249,8 +249,8 @@ std::optional<std::string> Store::overtaker(const Candidate& candidate) {
   return later->text(0);
 }
 
-/// Whether another run did other work as `parent` between the time when `parent` of the same run
-/// was at work and the end of this job.
+/// Whether another run did other work as `parent` between the start of this run's `parent` and the
+/// end of this job.
 bool Store::was_disturbed(const Candidate& candidate, const std::string& parent) {
   const Rows others = database_.query(
       "WITH own AS (SELECT runs.workflow, made.name, made.fingerprint, "
@@ -271,7 +271,7 @@ bool Store::was_disturbed(const Candidate& candidate, const std::string& parent)
 }
 
 std::map<std::string, std::set<uint32_t>> Store::shared_with_open_runs(std::string_view run) {
-  std::multimap<int64_t, std::string> makers;  // by base; SQLite would join the jobs pair by pair
+  std::multimap<int64_t, std::string> makers;  // by base; a join would compare all pairs of jobs
   const int64_t id = run_id(run);
   const Rows open = database_.query(
       "SELECT jobs.base, runs.name FROM runs JOIN jobs ON jobs.run = runs.id "
@@ -400,8 +400,8 @@ std::string Store::maker(const std::string& run, const std::string& job) {
   return rows->next() ? maker({run, rows->text(0), rows->text(1), rows->text(2)}) : run;
 }
 
-/// A cached job names the folder of the job that has the result, which may itself have taken it
-/// from a shared cache.
+/// A cached job names the folder of the job that has the result, which may itself come from a
+/// shared cache.
 std::string Store::maker(const Origin& taker) {
   if (const auto shared = run_in_shared_reason(taker.reason)) return *shared;
   if (taker.reused_from.empty()) return taker.run;
@@ -410,7 +410,7 @@ std::string Store::maker(const Origin& taker) {
       "WHERE jobs.fingerprint = ? AND jobs.reused_from IS NULL "
       "AND substr(?, 1, length(runs.directory) + 1) = runs.directory || '/'",
       taker.fingerprint, taker.reused_from);
-  if (!rows->next()) return taker.run;  // the run that has the original is gone
+  if (!rows->next()) return taker.run;  // the original run is gone
   return run_in_shared_reason(rows->text(1)).value_or(rows->text(0));
 }
 

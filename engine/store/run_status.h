@@ -15,21 +15,20 @@
 /// The state of a run and of each of its jobs, as `status` shows it and `status --json` prints it.
 namespace dlflow {
 
-/// The resource usage of a job: on SLURM that of its last pass, here that of all passes of its last
-/// attempt.
+/// The resource usage of a job: of its last pass on SLURM, else of all passes of its last attempt.
 struct JobUsage {
   std::optional<std::chrono::milliseconds> elapsed;
   std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes
-  int cpus = 0;                                       ///< that it had; 0: not known
-  uint64_t memory_bytes = 0;                          ///< at its largest; 0: not known
-  std::optional<double> energy_joules = {};           ///< of its nodes, as the cluster counts it
+  int cpus = 0;                                       ///< allocated; 0: unknown
+  uint64_t memory_bytes = 0;                          ///< peak; 0: unknown
+  std::optional<double> energy_joules = {};           ///< of its nodes, as measured by the cluster
 };
 
-/// The place in which to correct the mistake of a program that fails.
+/// Where to correct the mistake of a failing program.
 enum class Correction {
-  Workflow,  ///< it reads only files of its parents
-  Sources,   ///< in files that the run has copies of, or in the workflow
-  Outside,   ///< it copies data: what that is, and who serves it
+  Workflow,  ///< in the workflow: it reads only files of its parents
+  Sources,   ///< in the workflow or the files copied into the run
+  Outside,   ///< at the source of data that it copies
 };
 
 struct JobRow {
@@ -45,16 +44,15 @@ struct JobRow {
   std::optional<int> exit;
   std::string reason;
   bool may_fail = false;  ///< its step has `allow_failure: true`
-  bool is_open = false;  ///< not a job: it represents elements that another step has not listed yet
+  bool is_open = false;   ///< not a job: represents elements that another step has not listed yet
   Json outputs = Json::object();  ///< name -> value
   Json metrics = Json::object();
-  std::string directory;  ///< the job's folder
-  std::optional<std::chrono::seconds>
-      limit;                             ///< of its time: its walltime, or the limit of the cluster
-  std::optional<Time> limit_since;       ///< start of the pass that `limit` is for
-  std::optional<Resources> asked;        ///< if the plan was read
-  std::optional<Correction> correction;  ///< likewise
-  std::optional<JobUsage> usage;         ///< if that was asked for and is known
+  std::string directory;                      ///< the job's folder
+  std::optional<std::chrono::seconds> limit;  ///< time limit: its walltime, or that of the cluster
+  std::optional<Time> limit_since;            ///< start of the pass with this limit
+  std::optional<Resources> asked;             ///< if the plan was read
+  std::optional<Correction> correction;       ///< if the plan was read
+  std::optional<JobUsage> usage;              ///< if requested and known
 };
 
 enum class RunState {
@@ -77,11 +75,11 @@ struct RunStatus {
   std::optional<Time> ended;
   std::string directory;
   std::vector<JobRow> jobs;  ///< in plan order
-  std::string problem;      ///< why the cluster could not be asked, or the folder not be read: this
-                            ///< is what was known before
-  bool damaged = false;     ///< the folder could not be read
-  std::string unaccounted;  ///< why accounting could not say what jobs used
-  std::string run_anew;  ///< `dlflow run …` for the workflow's present text; if the plan was read
+  std::string problem;       ///< why the cluster did not answer or the folder is unreadable; the
+                             ///< rest is then from before
+  bool damaged = false;      ///< the folder is unreadable
+  std::string unaccounted;   ///< why accounting returned no usage of jobs
+  std::string run_anew;  ///< `dlflow run …` for the workflow's current text; if the plan was read
 };
 
 }  // namespace dlflow

@@ -96,7 +96,7 @@ CREATE TABLE files(
       R"sql(
 CREATE INDEX runs_by_directory ON runs(directory);
 )sql",
-      // Deletes the remembered hashes: they lack the time that no tool can set back.
+      // Deletes the remembered hashes: they lack ctime, the time that no tool can set back.
       R"sql(
 DROP TABLE files;
 CREATE TABLE files(
@@ -145,8 +145,8 @@ CREATE TABLE overtaken(      -- what commands did that older results without out
   PRIMARY KEY(workflow, job, fingerprint)
 ) WITHOUT ROWID;
 )sql",
-      // Deletes the remembered hashes: images of disks that are mounted in one place one after the
-      // other may have files with the same numbers and times.
+      // Deletes the remembered hashes: disk images mounted in one place, one after the other, may
+      // have files with the same inodes and times.
       R"sql(
 DROP TABLE files;
 CREATE TABLE files(
@@ -160,11 +160,11 @@ CREATE TABLE files(
   PRIMARY KEY(path, device)
 ) WITHOUT ROWID;
 )sql",
-      // Of commands that run at the same time, the one that ends last counts.
+      // Among commands that run at the same time, the last to end counts.
       R"sql(
 ALTER TABLE overtaken RENAME COLUMN started_ms TO ended_ms;
 )sql",
-      // Results that were made while such a command ran do not count either.
+      // Results made while such a command ran do not count either.
       R"sql(
 ALTER TABLE overtaken ADD COLUMN began_ms INTEGER NOT NULL DEFAULT 0;  -- the first time
 )sql",
@@ -176,7 +176,7 @@ void migrate(Database& database, std::span<const Migration> steps) {
   const auto newest = int64_t(steps.size());
   if (version_of(database) == newest) return;
   Transaction transaction(database);
-  const int64_t version = version_of(database);  // another process may have done it meanwhile
+  const int64_t version = version_of(database);  // another process may have migrated it
   if (version > newest) {
     throw Error(Errc::InvalidInput,
                 database.file().string() + " was written by a newer dlflow (version " +

@@ -5,14 +5,14 @@
 
 #include "engine/store/database.h"
 
-/// The tables of dlflow.db. They are described column by column beside their text in schema.cpp and
-/// for readers of the file in docs/contributor/store-format.md.
+/// The tables of dlflow.db. Their columns are described in schema.cpp, and for readers of the file
+/// in docs/contributor/store-format.md.
 namespace dlflow {
 
 /// SQL that takes the tables from one version to the next.
 using Migration = std::string;
 
-/// Migration i leads from version i to i + 1; none is ever changed once it was released.
+/// Migration i leads from version i to i + 1. A released migration is never changed.
 std::span<const Migration> migrations();
 
 /// Brings `database` to version `steps.size()`. Each step is applied completely or not at all: the

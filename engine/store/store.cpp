@@ -47,7 +47,7 @@ class BaseIds {
         database_.query("INSERT INTO bases(sha256, text) VALUES(?, ?) RETURNING id", sha256, text);
     rows->next();
     const int64_t id = rows->integer(0);
-    rows->next();  // the row is written when the statement has ended
+    rows->next();  // the row is inserted once the statement ends
     return id;
   }
 
@@ -157,7 +157,7 @@ void Store::take_jobs(int64_t run, const Plan& plan) {
   Transaction transaction(database_);
   std::map<std::string, uint32_t> numbers;
   for (const StoredJob& job : load_jobs(database_, run)) numbers[job.name] = job.number;
-  // Moves old numbers out of the way first, since numbers may be exchanged.
+  // Moves old numbers out of the way first, since jobs may swap numbers.
   database_.execute("UPDATE jobs SET number = -1 - number WHERE run = ?", run);
   database_.execute("UPDATE events SET job = -1 - job WHERE run = ?", run);
   BaseIds ids(database_);
@@ -199,8 +199,7 @@ bool Store::record_in_transaction(int64_t run, std::span<const JobEvent> events)
   for (const auto& [job, news] : by_job(events)) {
     StoredJob stored = load_job(database_, run, job);
     const JobState before = stored.record.state;
-    std::multiset<StoredEvent>
-        known;  // each row represents one of the events, so equal events stay two
+    std::multiset<StoredEvent> known;  // one per stored row, so that equal events are kept apart
     if (stored.num_events > 0) {
       const auto earlier = load_events(database_, run, stored.number);
       known.insert(earlier.begin(), earlier.end());

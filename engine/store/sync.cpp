@@ -15,16 +15,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The engine and the supervisors write files of their own, and clocks of two nodes differ: within
-/// an attempt what the engine wrote up to its submission comes first (that may be a second one, of
-/// a job that was blocked for a while), then what the supervisor says, then what the engine made of
-/// it.
+/// The engine and the supervisors write separate files, and clocks of two nodes differ. So events
+/// are ordered by rank within an attempt: first the engine's up to its submission (that may be a
+/// second one, of a job that was blocked for a while), then the supervisor's, then the engine's
+/// verdict.
 constexpr int kRankOfSubmission = 0;
 constexpr int kRankOfSupervisor = 1;
 constexpr int kRankOfVerdict = 2;
 
 /// The maximum size of a job's record: jobs write a few lines for each pass, and their outputs. A
-/// larger file is damaged or foreign; it may fill the disk, and is not read.
+/// larger file is damaged or foreign; it might fill the disk, so it is not read.
 constexpr uint64_t kMaxJobRecord = uint64_t{64} << 20;
 /// The maximum size of the engine's record per job, with a wide margin.
 constexpr uint64_t kMaxEngineRecord = uint64_t{16} << 10;
@@ -34,7 +34,7 @@ struct RankedEvent {
   JobEvent event;
 };
 
-/// As Plan::directory has it.
+/// In the form of Plan::directory.
 std::string absolute_folder(const fs::path& folder) {
   const fs::path normal = fs::absolute(folder).lexically_normal();
   return (normal.has_filename() ? normal : normal.parent_path()).string();
@@ -42,9 +42,9 @@ std::string absolute_folder(const fs::path& folder) {
 
 using EventsByJob = std::map<std::string, std::vector<RankedEvent>>;
 
-/// `list` has the engine's events of one job, in the order of its file.
+/// `list` holds the engine's events of one job, in the order of its file.
 void rank_engine_events(std::vector<RankedEvent>& list) {
-  std::map<int, size_t> submission;  // by attempt: the place of the last one
+  std::map<int, size_t> submission;  // attempt -> index of its last submission
   for (size_t i = 0; i < list.size(); ++i) {
     const JobEvent& event = list[i].event;
     const bool opens = event.state == JobState::Submitting || event.state == JobState::Queued;
@@ -71,8 +71,7 @@ uint64_t size_of(const fs::path& file) {
   return none ? 0 : bytes;
 }
 
-/// Throws Error{Corrupt} if `bytes`, the sizes of `file` and of the files that belong to it, are
-/// too many.
+/// Throws Error{Corrupt} if `bytes`, the sizes of `file` and of related files, are too many.
 void check_record(const fs::path& file, uint64_t bytes, uint64_t max_bytes) {
   if (bytes <= max_bytes) return;
   throw Error(Errc::Corrupt, file.string() + " is damaged: there are " + format_size(bytes) +
@@ -110,7 +109,7 @@ uint64_t add_attempts(const fs::path& directory, const std::string& job,
 }
 
 /// The existing folders, listed once for each parent: most of 10,000 queued jobs have none yet, and
-/// a network file system answers for each of them separately.
+/// a network file system would look up each of them separately.
 class ExistingFolders {
  public:
   bool contains(const fs::path& folder) {
@@ -128,10 +127,10 @@ class ExistingFolders {
   std::map<fs::path, std::unordered_set<std::string>> listings_;
 };
 
-/// The news of a run's jobs, in portions that fit into memory.
+/// New events of a run's jobs, in portions that fit into memory.
 class News {
  public:
-  /// \param by_job  the engine's events of each job that may have news
+  /// \param by_job  the engine's events of each job that may have new ones
   News(fs::path run_directory, EventsByJob by_job)
       : run_directory_(std::move(run_directory)),
         by_job_(std::move(by_job)),
@@ -160,7 +159,7 @@ class News {
   ExistingFolders folders_;
 };
 
-/// A run as it is in the database.
+/// The recorded data of a run.
 struct RecordedRun {
   uint64_t engine_read = 0;  ///< bytes of RUN/events.jsonl
   uint64_t num_jobs = 0;
@@ -182,8 +181,8 @@ bool has_job(Database& database, int64_t run, const std::string& job) {
   return database.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", run, job)->next();
 }
 
-/// Adds the jobs whose supervisors may have written; for jobs in one of the last two states, which
-/// may be wrong, records may show late.
+/// Adds the jobs whose supervisors may have written. The last two states may be wrong: the records
+/// of such jobs may appear late.
 void add_active_jobs(Database& database, int64_t run, EventsByJob& news) {
   const Rows active = database.query(
       "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running', "
@@ -206,7 +205,7 @@ std::string Store::sync_run(const fs::path& run_directory, const Plan* loaded) {
   EventTail tail(engine_events_file(run_directory), recorded.engine_read);
   EventsByJob by_job = read_engine(tail, engine_events_file(run_directory), recorded.num_jobs);
   add_active_jobs(database_, id, by_job);
-  // Elements of an earlier list, and the job that represented them before any was known.
+  // Removes elements of an earlier list, and the job that represented them before any was known.
   if (has_lists) std::erase_if(by_job, [&](const auto& job) { return !knows(job.first); });
 
   News news(run_directory, std::move(by_job));
@@ -215,7 +214,7 @@ std::string Store::sync_run(const fs::path& run_directory, const Plan* loaded) {
     const std::vector<JobEvent> portion = news.portion();
     Transaction transaction(database_);
     any_new |= record_in_transaction(id, portion);
-    // Events that are read twice, after a kill before this is written, are stored once.
+    // Events read twice, after a kill before this is written, are stored once.
     if (news.at_end()) {
       database_.execute("UPDATE runs SET engine_read = ? WHERE id = ?", tail.offset(), id);
     }
@@ -248,17 +247,17 @@ void Store::read_open_runs() {
       const auto lock = RunLock::try_acquire(run);
       if (!lock) continue;
       sync_run(run);
-      next = now + std::chrono::seconds(1);  // a job that has yet to begin is queued by then
+      next = now + std::chrono::seconds(1);  // a run is read at most once a second
     } catch (const Error& error) {
       if (error.code() == Errc::Unavailable) throw;
-      continue;  // damaged, which `status` says
+      continue;  // damaged; `status` reports it
     }
   }
 }
 
 std::string Store::rebuild_run(const fs::path& run_directory) {
   const std::string folder = absolute_folder(run_directory);
-  const Plan plan = load_run(folder);  // a damaged run is not forgotten
+  const Plan plan = load_run(folder);  // throws before it forgets a damaged run
   if (has_run(folder)) forget(folder);
   if (has_run(plan.run) && !fs::exists(directory(plan.run))) forget(plan.run);
   create_run(plan);

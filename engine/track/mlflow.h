@@ -12,10 +12,10 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-/// Runs and their jobs in MLflow: a dlflow run is a run of MLflow, its jobs are runs nested in it.
+/// Writes runs to MLflow: a dlflow run becomes an MLflow run, with its jobs as nested runs.
 namespace dlflow {
 
-/// A run as MLflow knows it.
+/// A run in MLflow's terms.
 struct MlflowRun {
   std::string name;
   std::string status;  ///< RUNNING, FINISHED, FAILED, KILLED, SCHEDULED
@@ -33,34 +33,34 @@ struct MlflowMetric {
   int64_t step = 0;
 };
 
-/// Where MLflow keeps runs. One process writes at a time: `track()` holds a lock. Throws Error.
+/// MLflow's storage. Only one process writes at a time: `track()` holds a lock. Throws Error.
 class MlflowStore {
  public:
   virtual ~MlflowStore() = default;
 
-  /// What follows belongs to this experiment, which is made if it is not there.
+  /// Selects the experiment for the following calls, and creates it if it does not exist.
   virtual void use_experiment(const std::string& name) = 0;
 
-  /// Makes the run; the id by which the store knows it from now on.
+  /// Creates the run and returns its id in the store.
   virtual std::string create(const MlflowRun& run) = 0;
 
-  /// Adds its parameters and tags; those that are there already do no harm.
+  /// Adds the run's parameters and tags. Existing ones are harmless.
   virtual void describe(const std::string& id, const MlflowRun& run) = 0;
 
-  /// Brings its status and its end up to date.
+  /// Updates the run's status and end.
   virtual void update(const std::string& id, const MlflowRun& run) = 0;
 
-  /// Adds values; one that is there already does no harm.
+  /// Adds values. Existing ones are harmless.
   virtual void log(const std::string& id, std::span<const MlflowMetric> metrics) = 0;
 };
 
 /// A server's REST interface, for `track: {mlflow: ADDRESS}`.
-/// \param patience  all calls together throw Error{Unavailable} once this is over.
+/// \param patience  the time for all calls together; after it they throw Error{Unavailable}.
 std::unique_ptr<MlflowStore> open_mlflow(const std::string& address,
                                          std::chrono::milliseconds patience);
 
-/// `name` as MLflow takes it for a metric or a parameter: at most 250 letters, digits and
-/// `_-. :/`, no part of it between slashes empty, "." or "..". All else becomes "_".
+/// Makes `name` valid as MLflow's name of a metric or a parameter: at most 250 letters, digits and
+/// `_-. :/`, no part between slashes empty, "." or "..". Other characters become "_".
 std::string mlflow_name(std::string_view name);
 
 }  // namespace dlflow

@@ -22,15 +22,14 @@ Json pairs(const std::vector<std::pair<std::string, std::string>>& all) {
   return list;
 }
 
-/// As protobuf's JSON has it.
+/// A number in protobuf's JSON.
 Json number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
   return value;
 }
 
-/// MLflow's interface over HTTP, spoken by curl, as all transfers of dlflow are.
-/// Source: https://mlflow.org/docs/latest/rest-api.html
+/// MLflow's interface over HTTP, through curl like all transfers of dlflow.
 class RestStore : public MlflowStore {
  public:
   RestStore(std::string address, std::chrono::milliseconds patience)
@@ -62,7 +61,7 @@ class RestStore : public MlflowStore {
     return id;
   }
 
-  /// The tags came with create().
+  /// create() has sent the tags.
   void describe(const std::string& id, const MlflowRun& run) override {
     for (size_t begin = 0; begin < run.params.size(); begin += kMostParams) {
       const std::vector part(
@@ -93,22 +92,22 @@ class RestStore : public MlflowStore {
 
  private:
   using Clock = std::chrono::steady_clock;
-  static constexpr size_t kMostMetrics = 1000, kMostParams = 100;  // of a request, as MLflow says
-  static constexpr const char* kStatus = "\\n%{http_code}";  // a line of its own behind the answer
-  static constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(30);  // of a request
+  static constexpr size_t kMostMetrics = 1000, kMostParams = 100;  // MLflow's limits per request
+  static constexpr const char* kStatus = "\\n%{http_code}";  // on its own line after the answer
+  static constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(30);  // per request
 
   [[noreturn]] void fail(const std::string& what, const std::string& cause) const {
     throw Error(Errc::Unavailable,
                 "MLflow at " + address_ + " did not take " + what + ": " + cause);
   }
 
-  /// As curl takes it.
+  /// Formats a time for curl.
   static std::string seconds(std::chrono::milliseconds time) {
     return std::to_string(time.count() / 1000) + "." +
            std::to_string(1000 + time.count() % 1000).substr(1);
   }
 
-  /// Of the time that all requests have together, or nothing: it is over.
+  /// The rest of the time for all requests; 0 if it has run out.
   std::chrono::milliseconds left() const {
     const auto past = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_);
     return std::max(patience_ - past, std::chrono::milliseconds(0));
@@ -151,7 +150,7 @@ class RestStore : public MlflowStore {
     return answer;
   }
 
-  /// A name or a value that is no UTF-8 does not stop the rest.
+  /// Replaces invalid UTF-8, so that one such name or value does not stop the rest.
   static std::string text_of(const Json& content) {
     return content.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
@@ -162,19 +161,20 @@ class RestStore : public MlflowStore {
   Clock::time_point begun_;
 };
 
-/// Of ASCII alone: a server may run where others are no letters.
+/// Accepts only ASCII: in the server's locale, other characters may not be letters.
 bool is_allowed(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("_-. :").find(c) != std::string_view::npos;
 }
 
-/// Between two slashes; MLflow takes the name for a relative path that is as short as can be.
+/// A part of a name between slashes; MLflow requires a normalised relative path.
 std::string part_of_name(std::string_view part) {
   if (part.empty() || part == ".") return "_";
   if (part == "..") return "__";
   std::string name;
   for (const char c : part) {
-    const bool continues = (static_cast<unsigned char>(c) & 0xC0) == 0x80;  // a character of UTF-8
+    const bool continues = (static_cast<unsigned char>(c) & 0xC0) == 0x80;  // inside a character of
+                                                                            // UTF-8
     if (!continues) name += is_allowed(c) ? c : '_';
   }
   return name.empty() ? "_" : name;

@@ -12,7 +12,7 @@
 namespace dlflow {
 namespace {
 
-/// Letters, digits and "_", as names may have.
+/// Replaces characters other than letters, digits and "_", for a name.
 std::string as_name(std::string_view text) {
   std::string name;
   for (const char c : text) {
@@ -62,7 +62,7 @@ std::string label(const char* name, std::string_view value) {
   return std::string(name) + "=\"" + label_value(value) + "\"";
 }
 
-/// The latest numbers of each job: those of its end, else those of its last lines.
+/// The latest numbers of a job: those at its end, otherwise those of its last lines.
 std::map<std::string, double> latest_metrics(const JobRow& job) {
   std::map<std::string, double> latest;
   if (job.state == JobState::Running) {
@@ -106,7 +106,7 @@ std::string openmetrics(const ReportedRun& run, Time now) {
   }
   std::map<std::string, std::vector<std::pair<std::string, double>>> metrics;  // name -> samples
   for (const JobRow& job : status.jobs) {
-    std::set<std::string> seen;  // two names of a job may become one
+    std::set<std::string> seen;  // two names of a job may map to one
     for (const auto& [metric, value] : latest_metrics(job)) {
       const std::string family = "dlflow_job_metric_" + as_name(metric);
       if (seen.insert(family).second) metrics[family].emplace_back(of_job(job), value);

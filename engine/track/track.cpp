@@ -27,10 +27,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A job that has something to show.
+/// A job with something to show.
 struct Tracked {
   const JobRow* job;
-  const Json* element;  ///< its place in the matrix
+  const Json* element;  ///< its values of the matrix's axes
   Reported reported;
 };
 
@@ -38,9 +38,9 @@ std::vector<Tracked> tracked_jobs(const ReportedRun& run) {
   std::vector<Tracked> tracked;
   const auto& jobs = run.status.jobs;
   for (size_t i = 0; i < jobs.size() && i < run.plan.jobs.size(); ++i) {
-    if (jobs[i].attempt == 0) continue;  // of a reused result the run that made it tells
+    if (jobs[i].attempt == 0) continue;  // a reused result is reported by the run that made it
     const PlannedJob& planned = run.plan.jobs[i];
-    if (planned.name != jobs[i].job) continue;  // the run has just got more jobs
+    if (planned.name != jobs[i].job) continue;  // jobs were just added to the run
     Reported reported = read_reported_job(jobs[i].directory);
     const bool numbers = jobs[i].metrics.is_object() && !jobs[i].metrics.empty();
     if (reported.curves.empty() && !numbers) continue;
@@ -74,7 +74,7 @@ const char* mlflow_status(JobState state) {
                                         : "FAILED";
 }
 
-/// The numbers that a job left at its end, as curves of one point.
+/// The numbers in a job's final metrics, as curves of one point.
 Reported reported_at_end(const JobRow& job) {
   Reported reported;
   for (const auto& [name, value] : job.metrics.items()) {
@@ -85,7 +85,7 @@ Reported reported_at_end(const JobRow& job) {
   return reported;
 }
 
-/// Makes `file` have `content`, by adding what is missing at its end if the rest is there.
+/// Makes `content` the content of `file`, by appending if the file already holds its beginning.
 void grow(const fs::path& file, const std::string& content) {
   const std::string there = read_file_if_exists(file).value_or("");
   if (there == content) return;
@@ -126,7 +126,7 @@ class Tracking {
  private:
   const fs::path& folder() const { return run_.plan.directory; }
 
-  /// "train/lr=0.1": where the job's folder is below RUN/steps.
+  /// "train/lr=0.1": the job's folder relative to RUN/steps.
   static fs::path place_of(const JobRow& job) {
     const std::string element = std::string(element_of(job.job));
     return element.empty() ? fs::path(job.step) : fs::path(job.step) / element;
@@ -135,7 +135,7 @@ class Tracking {
   void tensorboard() {
     for (const Tracked& tracked : jobs_) {
       const Time start = began(run_, *tracked.job);
-      // The name says when the attempt began: TensorBoard takes one with "tfevents" for its own.
+      // The name has the run's start time; TensorBoard recognises event files by "tfevents".
       const std::string name =
           "events.out.tfevents." + std::to_string(to_ms(run_.status.started) / 1000) + ".dlflow";
       const bool has_curves = !tracked.reported.curves.empty();
@@ -146,7 +146,7 @@ class Tracking {
     }
   }
 
-  /// RUN/mlflow.json remembers, by job, the store's id and how many lines it has.
+  /// RUN/mlflow.json stores, for each job, the store's id and the number of lines sent.
   void mlflow() {
     const fs::path memory_file = folder() / "mlflow.json";
     Json memory = Json::object();
@@ -177,8 +177,8 @@ class Tracking {
     }
   }
 
-  /// Brings the run up to date. Its id is remembered before anything else is asked of the store,
-  /// which would otherwise get one run more whenever that fails.
+  /// Updates the run. Saves its id before any other request, since a failure in between would
+  /// otherwise create another run the next time.
   static std::string put(MlflowStore& store, const MlflowRun& run, Json& known,
                          const std::function<void()>& remember) {
     if (!known.is_object()) known = Json::object();
@@ -224,7 +224,7 @@ class Tracking {
   }
 
   static std::vector<std::pair<std::string, std::string>> texts(const Json& values) {
-    std::map<std::string, std::string> all;  // MLflow refuses all if two have one name
+    std::map<std::string, std::string> all;  // MLflow rejects all if two share a name
     constexpr size_t kLongest = 6000;        // MLflow's limit
     for (const auto& [name, value] : values.items()) {
       all.emplace(mlflow_name(name), text_or_dump(value).substr(0, kLongest));
@@ -251,7 +251,7 @@ class Tracking {
     return last;
   }
 
-  /// What `require:` checks: beside the curves, so that neither hides the other.
+  /// The metrics for `require:`, beside the curves, so that neither hides the other.
   static std::vector<MlflowMetric> summary(const JobRow& job) {
     std::vector<MlflowMetric> metrics;
     for (const auto& [name, value] : job.metrics.items()) {

@@ -8,32 +8,32 @@
 #include "engine/report/report_data.h"
 #include "engine/track/mlflow.h"
 
-/// `track:` of a workflow: what a run reported, for programs of others that show such things.
+/// `track:` of a workflow: passes what a run reported to external trackers.
 ///
-/// Jobs write to their own metrics.jsonl alone. What trackers read is made from those, by whoever
-/// looks at the run on the login node: no job needs a network, no two nodes write to one database
-/// over a network file system, and a tracker that cannot be reached fails no job.
+/// Jobs write only to their own metrics.jsonl. The input of trackers is made from these files when
+/// somebody looks at the run on the login node: jobs need no network, no two nodes write to one
+/// database over a network file system, and an unreachable tracker fails no job.
 namespace dlflow {
 
 using OpenMlflow = std::function<std::unique_ptr<MlflowStore>(const std::string& address,
                                                               std::chrono::milliseconds patience)>;
 
-/// Brings RUN/tensorboard, the MLflow server and the OpenMetrics file that the workflow asks for up
-/// to date. Idempotent; one process at a time does it for a run, and another one that comes
-/// meanwhile does nothing. Throws Error, after the others have been served, if one cannot be.
-/// \param patience  for a server that does not answer; what was given to it stays.
+/// Updates RUN/tensorboard, the MLflow server and the OpenMetrics file, as far as the workflow asks
+/// for them. Idempotent. Only one process at a time does this for a run; others return at once. If
+/// one of the three fails, throws Error after updating the others.
+/// \param patience  for a server that does not answer; it keeps what it has received.
 void track(const ReportedRun& run, Time now,
            std::chrono::milliseconds patience = std::chrono::hours(1),
            const OpenMlflow& open_store = open_mlflow);
 
-/// Hands the jobs that have ended to the Python clients of the trackers that the workflow asks for:
-/// runs `python3 -m dlflow.track`. Each job once, under the lock of track(). Returns lines that say
-/// how to look at them; throws Error with the line of pip if one cannot be served.
+/// Passes each job that has ended once to the Python clients of the workflow's trackers, with
+/// `python3 -m dlflow.track`, under the lock of track(). Returns lines on how to look at them;
+/// throws Error with a pip command if one cannot be used.
 std::string hand_to_clients(const ReportedRun& run);
 
-/// A run in OpenMetrics' text format: how many jobs are in each state, since when it runs, and of
-/// each job its state, its times and the numbers it reported last, with run, step and job as
-/// labels. Source: https://openmetrics.io, version 1.0.0.
+/// A run in OpenMetrics' text format: the number of jobs in each state, the start of the run, and
+/// for each job its state, its times and the numbers that it reported last, labelled with run, step
+/// and job. Source: https://openmetrics.io, version 1.0.0.
 std::string openmetrics(const ReportedRun& run, Time now);
 
 }  // namespace dlflow

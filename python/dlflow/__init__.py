@@ -12,9 +12,9 @@ from dlflow._step import Saved, checkpoint, load, resume, should_save, should_st
 
 __version__: str
 
-if not TYPE_CHECKING:  # to which every name would be one of this module
+if not TYPE_CHECKING:  # otherwise every name would belong to this module
     def __getattr__(name):
-        """`__version__`, that of the installed package, is looked up when it is asked for: most scripts never do."""
+        """Looks up `__version__` of the installed package on demand: most scripts never need it."""
         if name != "__version__":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import metadata

@@ -1,4 +1,4 @@
-"""`python -m dlflow ARGUMENTS`: the program `dlflow` that was installed with this package."""
+"""`python -m dlflow ARGUMENTS`: runs the program `dlflow` that was installed with this package."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from importlib import metadata
 
 
 def program() -> str:
-    """That of the wheel, or of the tree that `cmake --install` makes: PREFIX/lib/python3/dist-packages/dlflow."""
+    """The program of the wheel, or of the tree that `cmake --install` makes: PREFIX/lib/python3/dist-packages/dlflow."""
     files = [file for package in metadata.distributions(name="dlflow") for file in package.files or []]
     places = [str(file.locate()) for file in files if file.parts[-2:] == ("bin", "dlflow")]
     places = [os.path.abspath(place) for place in [*places, os.path.join(os.path.dirname(__file__), "../../../../bin/dlflow")]]

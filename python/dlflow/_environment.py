@@ -17,7 +17,7 @@ def is_step() -> bool:
 
 
 def torch_distributed() -> Any:
-    """torch.distributed if this program has made its default group, else None. Does not import it."""
+    """torch.distributed if this program has created its default group, otherwise None. Does not import it."""
     module = sys.modules.get("torch.distributed")
     if module is None or not module.is_available() or not module.is_initialized():
         return None
@@ -38,16 +38,16 @@ def rank() -> int:
 
 
 def ranks() -> int:
-    """The processes that train together, this one included."""
+    """The number of processes that train together, including this one."""
     distributed = torch_distributed()
     if distributed:
         return int(distributed.get_world_size())
-    # One program per node is told of all ranks, but is none itself.
+    # A program that runs once per node gets the number of ranks, but is not a rank.
     is_rank = variable("RANK") is not None or variable("DLFLOW_RANK") is not None
     return _number(("WORLD_SIZE", "DLFLOW_RANKS"), 1) if is_rank else 1
 
 
 def say(message: str) -> None:
-    """To people, once per job."""
+    """Prints a message for users, once per job."""
     if rank() == 0:
         print(f"dlflow: {message}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""A folder of checkpoints as docs/contributor/checkpoint-format.md describes it: each is whole or not there, whatever kills the writer."""
+"""A folder of checkpoints (docs/contributor/checkpoint-format.md): each is complete or absent, even if the writer is killed."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ Written = Dict[str, Tuple[int, str]]  # file -> bytes, SHA-256
 
 @dataclasses.dataclass
 class Info:
-    """As in the manifest."""
+    """The fields of the manifest."""
     step: int = 0
     epoch: int = 0
     samples: int = 0
     metrics: Dict[str, float] = dataclasses.field(default_factory=dict)
-    model: str = ""  # of dlflow's own training: what the model is
+    model: str = ""  # set by dlflow's own training: describes the model
 
 
 def name_of(step: int) -> str:
@@ -43,7 +43,7 @@ def name_of(step: int) -> str:
 
 
 def checkpoints(folder: pathlib.Path) -> List[pathlib.Path]:
-    """Whole or not, oldest first."""
+    """All checkpoints, complete or not, oldest first."""
     try:
         found = [(int(match[1]), entry) for entry in folder.iterdir() if (match := _STEP.fullmatch(entry.name))]
     except FileNotFoundError:
@@ -52,7 +52,7 @@ def checkpoints(folder: pathlib.Path) -> List[pathlib.Path]:
 
 
 def newest(folder: pathlib.Path, say: Callable[[str], None]) -> Optional[pathlib.Path]:
-    """The newest one that verifies. `say` is told of what is passed over."""
+    """The newest checkpoint that verifies. Passes a message about each damaged one to `say`."""
     for checkpoint in reversed(checkpoints(folder)):
         try:
             verify(checkpoint)
@@ -62,10 +62,10 @@ def newest(folder: pathlib.Path, say: Callable[[str], None]) -> Optional[pathlib
     return None
 
 
-# Writing: each line of the document's list is on disk before the next begins.
+# Writing: each step in the document's list is on disk before the next begins.
 
 def begin(folder: pathlib.Path, step: int) -> Tuple[pathlib.Path, pathlib.Path]:
-    """Where the files of a new checkpoint go, and what the folder will be called."""
+    """Returns the temporary folder for the files of a new checkpoint, and the checkpoint's final path."""
     _make_lasting(folder)
     for entry in list(folder.iterdir()):
         if _TEMPORARY in entry.name and _is_left_over(entry):
@@ -81,7 +81,7 @@ def write_tensors(temporary: pathlib.Path, name: str, tensors: Mapping[str, Tens
 
 
 def finish(temporary: pathlib.Path, target: pathlib.Path, info: Info, state: Any, written: Written, keep: int) -> pathlib.Path:
-    """Makes a checkpoint of what is in `temporary`; then only the newest `keep` whole ones stay."""
+    """Turns `temporary` into a checkpoint; then keeps only the newest `keep` complete ones."""
     text = (json.dumps(state, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
     written[STATE] = len(text), hashlib.sha256(text).hexdigest()
     _write_synced(temporary / STATE, text)
@@ -102,7 +102,7 @@ def abandon(temporary: pathlib.Path) -> None:
 
 
 def holds(checkpoint: pathlib.Path, info: Info) -> bool:
-    """Whether it is whole, and says `info` of itself."""
+    """Whether the checkpoint is complete and its manifest equals `info`."""
     try:
         return verify(checkpoint) == info
     except (Damaged, OSError):
@@ -119,7 +119,7 @@ def _manifest(info: Info, written: Written) -> bytes:
 
 
 def _place_of_numbers() -> str:
-    """Host, boot and namespace, in which a number stands for one process; as runtime/checkpoint/checkpoint.cpp has it."""
+    """Hashes host, boot and namespace, in which a process id is unique; same as in runtime/checkpoint/checkpoint.cpp."""
     def told(read: Callable[[], str]) -> str:
         try:
             return read().strip()
@@ -131,7 +131,7 @@ def _place_of_numbers() -> str:
 
 
 def _start_of(pid: int) -> Optional[str]:
-    """In ticks since the boot; None if there is no such process."""
+    """The process's start in ticks since the boot; None if it does not exist."""
     try:
         fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
@@ -141,11 +141,11 @@ def _start_of(pid: int) -> Optional[str]:
 
 def _temporary(path: pathlib.Path) -> pathlib.Path:
     writer = f"{_place_of_numbers()}-{os.getpid()}-{_start_of(os.getpid()) or 0}"
-    return path.with_name(f"{path.name}{_TEMPORARY}{writer}.new")  # no digit at its end: step-*[0-9] is whole ones
+    return path.with_name(f"{path.name}{_TEMPORARY}{writer}.new")  # does not end in a digit: step-*[0-9] matches complete ones
 
 
 def _is_left_over(path: pathlib.Path) -> bool:
-    """Whether its writer is dead. Of one on another host or in another container only the time tells: a live one writes all the time."""
+    """Whether its writer is dead. On another host or in another container, only the age counts: a live one writes all the time."""
     writer = _WRITER.fullmatch(path.name.rsplit(_TEMPORARY, 1)[1])
     if writer and writer[1] == _place_of_numbers():
         pid = int(writer[2])
@@ -166,7 +166,7 @@ def _write_synced(path: pathlib.Path, data: bytes) -> None:
 
 
 def replace(path: pathlib.Path, write: Callable[[BinaryIO], None]) -> None:
-    """`path` becomes what `write` puts into a file: it is the old or the new one as a whole, whatever kills the writer."""
+    """Replaces `path` atomically by a file with the output of `write`, even if the writer is killed."""
     new = path.with_name(f".{path.name}.new")
     with open(new, "wb") as file:
         write(file)
@@ -185,7 +185,7 @@ def sync_folder(folder: pathlib.Path) -> None:
 
 
 def _make_lasting(folder: pathlib.Path) -> None:
-    """A power cut leaves it where it is, and the folders above it that are new."""
+    """Creates the folder so that it, and new folders above it, survive a power cut."""
     if folder.is_dir():
         return
     new = [folder, *(parent for parent in folder.absolute().parents if not parent.exists())]
@@ -195,7 +195,7 @@ def _make_lasting(folder: pathlib.Path) -> None:
 
 
 def _remove(entry: pathlib.Path) -> None:
-    """So that half a folder never looks like a checkpoint."""
+    """Removes an entry so that half a folder never looks like a checkpoint."""
     if entry.is_symlink() or not entry.is_dir():
         entry.unlink()
         return
@@ -205,7 +205,7 @@ def _remove(entry: pathlib.Path) -> None:
 
 
 def _put_aside(entry: pathlib.Path) -> Optional[pathlib.Path]:
-    """Under a name that no checkpoint has. None if it is not there."""
+    """Renames an entry so that it is not a checkpoint any more. None if it does not exist."""
     if not entry.exists() and not entry.is_symlink():
         return None
     aside = entry.with_name(f"{entry.name}{_TEMPORARY}{os.getpid()}.old")
@@ -222,7 +222,7 @@ def _point_latest_to(target: pathlib.Path) -> None:
 
 
 def _prune(target: pathlib.Path, keep: int) -> None:
-    """What is beyond `target` was damaged, or training would not have come here: it stays to be looked at."""
+    """Removes old checkpoints. Those after `target` are damaged, or training would have resumed from them: they stay for inspection."""
     kept = 0
     older = [entry for entry in checkpoints(target.parent) if int(entry.name[5:]) <= int(target.name[5:])]
     for checkpoint in reversed(older):
@@ -242,7 +242,7 @@ def _looks_whole(checkpoint: pathlib.Path) -> bool:
 # Reading.
 
 class _Number(float):
-    """A number that is printed as it was read."""
+    """A number that keeps its original spelling."""
     text: str
 
     def __new__(cls, text: str) -> "_Number":
@@ -252,7 +252,7 @@ class _Number(float):
 
 
 def _canonical(value: Any) -> str:
-    """As runtime/checkpoint spells it: keys sorted, no white space, numbers as they stand."""
+    """JSON as runtime/checkpoint writes it: keys sorted, no white space, numbers unchanged."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{_canonical(key)}:{_canonical(value[key])}" for key in sorted(value, key=str.encode)) + "}"
     if isinstance(value, list):
@@ -294,7 +294,7 @@ def read_manifest(checkpoint: pathlib.Path) -> Tuple[Info, Written]:
 
 
 def verify(checkpoint: pathlib.Path) -> Info:
-    """Every byte of it. Raises Damaged."""
+    """Checks every byte of a checkpoint. Raises Damaged."""
     info, files = read_manifest(checkpoint)
     for name in ("model" + TENSORS, "optimizer" + TENSORS, STATE):
         if name not in files:

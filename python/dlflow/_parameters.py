@@ -1,4 +1,4 @@
-"""What the workflow gives a step: parameters, the values of its matrix, and `with:`."""
+"""The values that the workflow gives a step: parameters, matrix values, and `with:`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PREFIXES = ("DLFLOW_PARAM_", "DLFLOW_MATRIX_")
 
 
 class Parameters(Dict[str, Any]):
-    """A dictionary whose values are attributes, too: `p["lr"]`, `p.lr`."""
+    """A dictionary whose values are also attributes: `p["lr"]`, `p.lr`."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -24,10 +24,10 @@ class Parameters(Dict[str, Any]):
 
 
 def params(**defaults: Any) -> Parameters:
-    """Parameters (`params:`), the values of this element of the matrix, and `with:` of the step; the last that has a name counts.
+    """Returns the parameters (`params:`), the matrix values of this element, and the step's `with:`; the last value of a name counts.
 
-    `params(lr=0.1, epochs=3)`: what the workflow does not give is as said here, and a value gets the type of its default. Others are
-    as YAML reads them. Names have small letters, and `_` in place of `-`. Outside of dlflow there are only the defaults.
+    `params(lr=0.1, epochs=3)`: gives defaults for values that the workflow does not set, and a value gets the type of its default.
+    Others are parsed as YAML. Names are in lower case, with `_` in place of `-`. Outside of dlflow there are only the defaults.
     """
     names = {_variable(name): name for name in defaults}
     found = Parameters(defaults)
@@ -44,7 +44,7 @@ def params(**defaults: Any) -> Parameters:
 
 
 def _variable(name: str) -> str:
-    """As the engine spells it, byte by byte."""
+    """The variable's name as the engine spells it, byte by byte."""
     return re.sub(rb"[^A-Z0-9]", b"_", name.encode().upper()).decode()
 
 
@@ -58,7 +58,7 @@ def _with() -> Dict[str, Any]:
 
 
 def _value_in(text: str) -> Any:
-    """As JSON, or a number as YAML has it. `010` stays a text: it may be a name."""
+    """Parses JSON, or a number in YAML's spelling. `010` stays a text, as it may be a name."""
     try:
         return json.loads(text)
     except ValueError:
@@ -71,7 +71,7 @@ def _value_in(text: str) -> Any:
 
 
 def _typed(name: str, value: Any, defaults: Dict[str, Any]) -> Any:
-    """A variable is text: a list, a number and a boolean are in it as JSON."""
+    """Converts to the default's type. A variable is text: lists, numbers and booleans are encoded as JSON."""
     default = defaults.get(name)
     if isinstance(default, str):
         return value if isinstance(value, str) else json.dumps(value)

@@ -1,4 +1,4 @@
-"""Parts of a checkpoint that every rank has another of. Each rank writes a file of its own, and the rank of that number reads it."""
+"""Parts of a checkpoint that differ between ranks. Each rank writes its own file, and the rank with the same number reads it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Merge = Callable[[Sequence[Any]], Any]
 
 
 class PerRank:
-    """A part of a checkpoint that every rank has another of: `checkpoint(step, queue=dlflow.PerRank(queue))`, and the same for resume().
+    """A part of a checkpoint that differs between ranks: `checkpoint(step, queue=dlflow.PerRank(queue))`, and the same for resume().
 
-    `part`: as other parts are. `merge`: for another number of ranks than saved it: of the states of all those ranks, in their order, what
-    each rank loads. Without it resume() refuses another number.
+    `part`: like other parts. `merge`: called if the number of ranks has changed; takes the states of all saved ranks, in order, and
+    returns the state that each rank loads. Without it, resume() refuses another number of ranks.
     """
 
     def __init__(self, part: Any, merge: Optional[Merge] = None):
@@ -23,12 +23,12 @@ class PerRank:
 
 
 def is_one(part: Any) -> bool:
-    """Things that know of themselves that they are such a part have `merge_ranks`, too, or `load_shards`."""
+    """Whether the part differs between ranks. Parts other than PerRank declare this by `merge_ranks` or `load_shards`."""
     return hasattr(part, "merge_ranks") or hasattr(part, "load_shards")
 
 
 def save(place: pathlib.Path, rank: int, states: Mapping[str, Any]) -> Dict[str, Any]:
-    """What rank 0 is to know of it: the states as JSON, the files; or why they could not be written."""
+    """Returns rank 0's information about this rank: the states as JSON and the files, or the reason for a failure."""
     trees: Dict[str, Any] = {}
     files: _folder.Written = {}
     try:
@@ -36,13 +36,13 @@ def save(place: pathlib.Path, rank: int, states: Mapping[str, Any]) -> Dict[str,
             tensors = _tree.Tensors()
             trees[name] = _tree.encode(state, tensors)
             _folder.write_tensors(place, _file(name, rank), tensors.by_name, {}, files)
-    except Exception as error:  # rank 0 tells it to all
+    except Exception as error:  # rank 0 reports it to all
         return {"failure": f"rank {rank}: {error}"}
     return {"trees": trees, "files": files}
 
 
 def load(path: pathlib.Path, name: str, trees: Sequence[Any], place: Tuple[int, int], merge: Optional[Merge]) -> Any:
-    """What the rank of this number loads; `place`: its number and how many there are."""
+    """Returns the state that this rank loads; `place`: its number and the number of ranks."""
     rank, ranks = place
     if len(trees) == ranks:
         return _decoded(path, name, rank, trees[rank])
@@ -54,7 +54,7 @@ def load(path: pathlib.Path, name: str, trees: Sequence[Any], place: Tuple[int, 
 
 
 def load_shards(path: pathlib.Path, name: str, ranks: int, part: Any) -> None:
-    """For parts that are too large to be copied: they get the mapped tensors of all ranks, by the names that state_dict() gave them."""
+    """For parts that are too large to be copied: passes them the mapped tensors of all ranks, under the names from state_dict()."""
     part.load_shards([_folder.read_tensors(path, _file(name, rank)) for rank in range(ranks)])
 
 

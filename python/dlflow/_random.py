@@ -1,4 +1,4 @@
-"""The state of the generators of random numbers that this program uses."""
+"""The state of the random number generators that this program uses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def restore(state: Dict[str, Any]) -> None:
 
 
 def restore_on(states: List[Dict[str, Any]], rank: int, ranks: int) -> bool:
-    """Whether this rank goes on where it was. On another number of ranks each begins anew, from a seed of what was saved."""
+    """Whether this rank continues its generators. With another number of ranks, each starts anew from a seed made of the saved states."""
     if len(states) == ranks:
         restore(states[rank])
         return True

@@ -1,4 +1,4 @@
-"""What the ranks of a step agree on. Each call is made by every rank, at the same place of its program."""
+"""Agreement between the ranks of a step. Every rank makes each call, at the same place of its program."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from typing import Any, Callable, List, Optional
 
 from dlflow import _environment
 
-#: Seconds after which a rank that is not at the same place is named.
+#: Seconds after which an error names a rank that has not reached the same place.
 PATIENCE = 600.0
 
 
 class Alone:
-    """One rank, which is all of them."""
+    """A single rank; base class of the others."""
     rank, size = 0, 1
 
     def any(self, flag: bool) -> bool:
         return flag
 
     def meet(self, what: str) -> None:
-        """Rank 0 is here, too: the others may wait for what it does, as long as that takes."""
+        """Waits until rank 0 is here; afterwards the others may wait for its work without a time limit."""
 
     def gather(self, data: bytes, what: str) -> List[bytes]:
-        """On rank 0 what every rank gave; on others nothing."""
+        """Returns every rank's data on rank 0, and nothing on others."""
         return [data]
 
     def share(self, data: Optional[bytes], what: str) -> bytes:
-        """What rank 0 gave. The others wait for it."""
+        """Returns rank 0's data on all ranks. The others wait for it."""
         assert data is not None
         return data
 
     def outcome(self, failure: Optional[str], what: str) -> str:
-        """Of what rank 0 did: why it failed, or nothing. The others wait for it."""
+        """Returns the reason why rank 0's work failed, or nothing, on all ranks. The others wait for it."""
         return self.share(None if failure is None else failure.encode(), what).decode()
 
 
 class Asked(Alone):
-    """Ranks that a function of the caller asks: `agree(flag)` is whether any rank gave true."""
+    """Ranks that communicate by a function of the caller: `agree(flag)` returns whether any rank passed true."""
 
     def __init__(self, agree: Callable[[bool], bool]):
         self.rank, self.size, self._agree = _environment.rank(), _environment.ranks(), agree
@@ -85,8 +85,8 @@ class OfRuntime(Alone):
 class OfTorch(Alone):
     """The ranks of torch.distributed's default group.
 
-    A flag is a sum over them. What is gathered goes through the store by which they met: there a rank that does not come is
-    known by its number, on every backend, where a collective would only wait.
+    Flags are combined by a collective. Data is gathered through the store by which the ranks met: it identifies a missing rank on every
+    backend, while a collective would only wait.
     """
     _calls = 0
 
@@ -121,7 +121,7 @@ class OfTorch(Alone):
         for other in range(1, self.size):
             self._await(f"{call}/there/{other}", f"rank {other} does not call {what}: call it on every rank, not on rank 0 alone")
             parts.append(bytes(store.get(f"{call}/{other}")))
-            store.delete_key(f"{call}/{other}")  # there may be many checkpoints
+            store.delete_key(f"{call}/{other}")  # otherwise every checkpoint would leave data there
         return parts
 
     def share(self, data: Optional[bytes], what: str) -> bytes:
@@ -130,7 +130,7 @@ class OfTorch(Alone):
             assert data is not None
             store.set(f"{call}/shared", data)
             store.add(f"{call}/there", 1)
-            # The store may end with this process: not before all have read it.
+            # The store may end with this process, so all ranks must have read it before.
             self._await(f"{call}/read", f"not every rank calls {what}: call it on every rank, not on rank 0 alone", count=self.size - 1)
             return data
         self._await(f"{call}/there", f"rank 0 does not call {what}: call it on every rank", is_patient=True)
@@ -144,7 +144,7 @@ class OfTorch(Alone):
         return f"dlflow/step/{cls._calls}"
 
     def _await(self, key: str, problem: str, is_patient: bool = False, count: int = 1) -> None:
-        """Asks again and again: a wait of the store would keep other threads from it."""
+        """Polls: a blocking wait would keep other threads from the store."""
         end = float("inf") if is_patient else time.monotonic() + PATIENCE
         pause = 0.001
         while self._store().add(key, 0) < count:
@@ -158,7 +158,7 @@ _chosen: Any = None
 
 
 def choose(group: Any) -> None:
-    """`group` as the functions of this package take it; None: as it was."""
+    """Sets the `group` argument of this package's functions; None keeps the last one."""
     global _chosen
     if group is None:
         return
@@ -169,7 +169,7 @@ def choose(group: Any) -> None:
 
 
 def met() -> Optional[Alone]:
-    """The ranks of this step, if they can tell each other more than a flag by now."""
+    """The ranks of this step, if they can already exchange more than a flag."""
     if _chosen is not None:
         return None if callable(_chosen) else OfRuntime(_chosen)
     is_alone = _environment.torch_distributed() is None and _environment.ranks() > 1
@@ -180,7 +180,7 @@ _has_warned = False
 
 
 def _warn_of_worlds_of_one() -> None:
-    """By the first rank of a step whose ranks each made a group of their own: each trains alone, and writes where the others do."""
+    """Printed by the first rank of a step whose ranks each made their own group: each trains alone, and writes to the same places."""
     global _has_warned
     ranks = os.environ.get("DLFLOW_RANKS", "1")
     if _has_warned or ranks == "1" or os.environ.get("DLFLOW_RANK") != "0":
@@ -191,7 +191,7 @@ def _warn_of_worlds_of_one() -> None:
 
 
 def agreement(what: str) -> Alone:
-    """The ranks of this step. Raises if there are several, and no way to ask them."""
+    """The ranks of this step. Raises if there are several that cannot communicate."""
     if _chosen is not None:
         return Asked(_chosen) if callable(_chosen) else OfRuntime(_chosen)
     distributed = _environment.torch_distributed()

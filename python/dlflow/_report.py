@@ -1,4 +1,4 @@
-"""Metrics: for `dlflow status` while a step runs, and for `require:` and `dlflow results` at its end."""
+"""Metrics: shown by `dlflow status` while a step runs, and used by `require:` and `dlflow results` at its end."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _summary: Dict[str, Union[int, float]] = {}
 
 
 def report(**metrics: Any) -> None:
-    """Says how training goes: `report(loss=0.3, epoch=2, step=400)`. Every rank may call it; rank 0 is the one that tells.
+    """Reports the progress of training: `report(loss=0.3, epoch=2, step=400)`. Every rank may call it; only rank 0's call counts.
 
-    The last value of each number is what `require:` checks and `dlflow results` shows. `epoch`, `epochs`, `step`, `steps`, `loss`,
+    The last value of each number is checked by `require:` and shown by `dlflow results`. `epoch`, `epochs`, `step`, `steps`, `loss`,
     `accuracy`, `images_per_s`, `eta_s`, `progress` (0 to 1) and `message` are shown while the step runs. Numbers may be tensors of one
     element. Outside of dlflow the metrics are printed.
     """
@@ -35,7 +35,7 @@ def report(**metrics: Any) -> None:
         return
     descriptor = os.open(lines, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
-        os.write(descriptor, (json.dumps({"at": round(time.time(), 3), **values}) + "\n").encode())  # as a whole, or the reader passes it over
+        os.write(descriptor, (json.dumps({"at": round(time.time(), 3), **values}) + "\n").encode())  # in a single write, since readers skip partial lines
     finally:
         os.close(descriptor)
     temporary = pathlib.Path(f"{summary}.tmp.{os.getpid()}")
@@ -44,7 +44,7 @@ def report(**metrics: Any) -> None:
 
 
 def _of_earlier_passes(summary: pathlib.Path) -> Dict[str, Union[int, float]]:
-    """What they reported still counts: a pass that goes on finds their file."""
+    """The metrics of earlier passes, which still count: a resumed pass finds their file."""
     try:
         return dict(json.loads(summary.read_text()))
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
 """The safetensors format: named tensors in one file. docs/contributor/checkpoint-format.md describes every byte.
 
-Knows no framework: a tensor is its type, its shape and its bytes.
+Independent of frameworks: a tensor is its type, its shape and its bytes.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _RESERVED = "__metadata__"
 
 
 class Damaged(Exception):
-    """A file that is not what was written. The message says which, and why."""
+    """A file that differs from what was written. The message names it and the reason."""
 
 
 @dataclasses.dataclass
 class Tensor:
-    dtype: str  # as the format spells it: "F32"
+    dtype: str  # in the format's spelling: "F32"
     shape: Tuple[int, ...]
     data: memoryview  # of bytes; row-major
 
 
 def write(path: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> Tuple[int, str]:
-    """Writes and syncs the new file. Returns its bytes and its SHA-256. Equal content makes equal files."""
+    """Writes and syncs the new file. Returns its size in bytes and its SHA-256. Equal content gives equal files."""
     order = sorted(tensors, key=lambda name: (list(SIZES).index(tensors[name].dtype), name))
     header: Dict[str, object] = {_RESERVED: dict(sorted(metadata.items()))} if metadata else {}
     offset = 0
@@ -53,14 +53,14 @@ def write(path: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str])
 
 
 def write_all(descriptor: int, data: memoryview) -> None:
-    """A call writes 2 GiB at most."""
+    """Loops, as one call writes at most 2 GiB."""
     done = 0
     while done < len(data):
         done += os.write(descriptor, data[done:])
 
 
 def read(path: str) -> Tuple[Dict[str, Tensor], Dict[str, str]]:
-    """The tensors, mapped, and the metadata. The memory may be written to; the file stays as it is."""
+    """Returns the mapped tensors and the metadata. The memory is writable; the file does not change."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < 8:

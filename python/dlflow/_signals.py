@@ -18,7 +18,7 @@ def is_requested() -> bool:
 
 
 def listen() -> None:
-    """From now on. What the program does about these signals itself, it does as well."""
+    """Starts to record these signals. The program's own handlers still run."""
     if _before:
         return
     if threading.current_thread() is not threading.main_thread():
@@ -36,6 +36,6 @@ def _note(number: int, frame: Optional[FrameType]) -> None:
 
 
 def _forget() -> None:
-    """In a child, which the engine's signal reaches as well: loaders of data go on until the program has saved."""
+    """Resets a forked child, which also gets the engine's signal: data loaders must go on until the program has saved."""
     for number, before in _before.items():
         signal.signal(number, signal.SIG_IGN if number == signal.SIGUSR1 else before)

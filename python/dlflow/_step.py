@@ -1,4 +1,4 @@
-"""A training program and the engine: the request to stop, checkpoints, and going on from them."""
+"""The training program's interface to the engine: the request to stop, checkpoints, and resuming from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _is_agreed = False
 
 @dataclasses.dataclass
 class _Last:
-    """The last checkpoint that this program wrote or read, or its beginning."""
+    """The last checkpoint that this program wrote or read, or its initial state."""
     step: int = 0
     epoch: int = 0
     path: Optional[pathlib.Path] = None
@@ -37,29 +37,29 @@ _last = _Last()
 
 @dataclasses.dataclass
 class Saved:
-    """The checkpoint that a program goes on from; false and with the values of a beginning if there is none."""
-    step: int = 0  #: optimizer steps done
+    """The checkpoint that a program resumes from; false, with initial values, if there is none."""
+    step: int = 0  #: number of optimizer steps done
     epoch: int = 0
     samples: int = 0
     metrics: Dict[str, float] = dataclasses.field(default_factory=dict)
-    values: Dict[str, Any] = dataclasses.field(default_factory=dict)  #: as they were given to checkpoint()
+    values: Dict[str, Any] = dataclasses.field(default_factory=dict)  #: as passed to checkpoint()
     path: Optional[pathlib.Path] = None
 
     def __bool__(self) -> bool:
         return self.path is not None
 
     def part(self, name: str) -> Any:
-        """A state that was saved under this name, such as a dictionary of arrays. None if there is no checkpoint."""
+        """The state saved under this name, such as a dictionary of arrays. None if there is no checkpoint."""
         if self.path is None:
             return None
         return _load_part(self.path, name, _folder.read_state(self.path))
 
 
 def should_stop(group: Any = None) -> bool:
-    """Whether the engine wants this program to save and to end: the walltime is near, or somebody stopped the run.
+    """Whether the engine has asked this program to save and to end: the walltime is near, or a user stopped the run.
 
-    Every rank calls it, at the same place; all get the same answer, which costs a sum of one number over the ranks: those of
-    torch.distributed, or `group`. Always false outside of dlflow.
+    Every rank calls it at the same place, and all get the same answer. It costs a sum of one number over the ranks of torch.distributed
+    or of `group`. Always false outside of dlflow.
     """
     global _is_agreed
     if not _environment.is_step():
@@ -72,9 +72,9 @@ def should_stop(group: Any = None) -> bool:
 
 
 def should_save(step: int, epoch: int, group: Any = None) -> bool:
-    """Whether a checkpoint is due, as `checkpoint: {every: …}` of the step says: `1 epoch` (also outside of dlflow), `200 steps`, `30m`.
+    """Whether a checkpoint is due by the step's `checkpoint: {every: …}`: `1 epoch` (the default, also elsewhere), `200 steps`, `30m`.
 
-    `step` and `epoch` are numbers of those that are done. Every rank calls it, at the same place; all get the same answer.
+    `step` and `epoch` count those that are done. Every rank calls it at the same place, and all get the same answer.
     """
     number, unit = (_environment.variable("DLFLOW_CHECKPOINT_EVERY") or "1 epochs").split()
     every = int(number)
@@ -87,7 +87,7 @@ def should_save(step: int, epoch: int, group: Any = None) -> bool:
 
 
 def stop(group: Any = None) -> NoReturn:
-    """Ends this program so that it is run again. Call it after checkpoint(), on every rank: none ends before all are here."""
+    """Ends this program so that it runs again. Call it after checkpoint(), on every rank; it waits for all ranks."""
     _ranks.choose(group)
     _ranks.agreement("stop").any(False)
     sys.stdout.flush()
@@ -95,10 +95,10 @@ def stop(group: Any = None) -> NoReturn:
 
 
 def resume(*, folder: Union[str, pathlib.Path, None] = None, rng: bool = True, group: Any = None, **parts: Any) -> Saved:
-    """Loads the newest whole checkpoint into `parts`, and says where training goes on. A damaged one is passed over, with a word.
+    """Loads the newest complete checkpoint into `parts`, and returns where training continues. Skips a damaged one with a message.
 
-    `parts`: what checkpoint() gets under the same names: models, optimizers, samplers, … with `load_state_dict`. Call it on every
-    rank, when the ranks have met. `folder`: where checkpoints are outside of dlflow; in a step it is `$DLFLOW_CHECKPOINTS`.
+    `parts`: the same names as for checkpoint(): models, optimizers, samplers, … with `load_state_dict`. Call it on every rank, after the
+    ranks have connected. `folder`: the folder of checkpoints outside of dlflow; in a step it is `$DLFLOW_CHECKPOINTS`.
     """
     _ranks.choose(group)
     if _environment.is_step():
@@ -115,7 +115,7 @@ def resume(*, folder: Union[str, pathlib.Path, None] = None, rng: bool = True, g
 
 def load(path: Union[str, pathlib.Path], *, group: Any = None, **parts: Any) -> Saved:
     """Loads a checkpoint of another step or program into `parts`, to evaluate it or to train on from its weights: `path` itself, or the
-    newest whole one in that folder. Call it on every rank. Raises FileNotFoundError if there is none."""
+    newest complete one in that folder. Call it on every rank. Raises FileNotFoundError if there is none."""
     _ranks.choose(group)
     place = pathlib.Path(path)
     if (place / _folder.MANIFEST).exists():
@@ -143,13 +143,14 @@ def _read(path: pathlib.Path, parts: Mapping[str, Any], rng: bool) -> Saved:
 def checkpoint(step: int, *, epoch: int = 0, samples: int = 0, metrics: Optional[Mapping[str, Any]] = None,
                values: Optional[Mapping[str, Any]] = None, folder: Union[str, pathlib.Path, None] = None, keep: int = 2, rng: bool = True,
                group: Any = None, **parts: Any) -> pathlib.Path:
-    """Saves `parts` as a checkpoint that is there as a whole or not at all. Every rank calls it; it returns when all is on disk.
+    """Saves `parts` as a checkpoint, completely or not at all. Every rank calls it; it returns when all data is on disk.
 
-    `parts`: things with `state_dict()`, or dictionaries of tensors and arrays; `model` and `optimizer` are files of these names. Rank 0
-    writes what all ranks have; what PyTorch 2 has sharded over them (FSDP2, DTensor) is written by all, and so is what every rank has
-    another of: the state of `dlflow.torch.compression`, and `PerRank(part)` for parts of your own. `values`: small values of your own. Random numbers of every rank are saved, too, unless `rng` is false. `metrics` is what `uses: checkpoint` selects by.
+    `parts`: objects with `state_dict()`, or dictionaries of tensors and arrays; `model` and `optimizer` become files of these names.
+    Rank 0 writes the state that all ranks share. All ranks write what PyTorch 2 has sharded over them (FSDP2, DTensor), and state that
+    differs between ranks: that of `dlflow.torch.compression`, and `PerRank(part)` for your own parts. `values`: small values of your
+    own. Each rank's random state is also saved, unless `rng` is false. `uses: checkpoint` selects by `metrics`.
 
-    Only the newest checkpoints stay, as many as `checkpoint: {keep: N}` of the step says, or `keep` outside of dlflow.
+    Only the newest checkpoints are kept: N with `checkpoint: {keep: N}` of the step, or `keep` outside of dlflow.
     """
     _ranks.choose(group)
     _check_names(parts)
@@ -189,7 +190,7 @@ def _directory(folder: Union[str, pathlib.Path, None]) -> pathlib.Path:
 
 
 def _newest(directory: pathlib.Path) -> Optional[pathlib.Path]:
-    """The same on all ranks: rank 0 looks, and tells the others. Ranks that have not met yet look for themselves."""
+    """Returns the same on all ranks: rank 0 looks, and sends the result to the others. Ranks that are not yet connected look themselves."""
     ranks = _ranks.met()
     if ranks is None:
         return _folder.newest(directory, _environment.say)
@@ -210,7 +211,7 @@ def _state_of(name: str, part: Any) -> Any:
 
 
 def _unwrapped(part: Any) -> Any:
-    """The part itself. A checkpoint does not tell how many ranks there were."""
+    """The part without wrappers: a checkpoint does not depend on the number of ranks."""
     if isinstance(part, _per_rank.PerRank):
         return part.part
     is_wrapper = type(part).__name__ in ("DataParallel", "DistributedDataParallel")
@@ -218,7 +219,7 @@ def _unwrapped(part: Any) -> Any:
 
 
 class _Save:
-    """One checkpoint, from all ranks' parts to the folder on disk."""
+    """Writes one checkpoint, from all ranks' parts to the folder on disk."""
 
     def __init__(self, directory: pathlib.Path, info: Info, values: Dict[str, Any], keep: int, ranks: _ranks.Alone):
         if keep < 1:
@@ -231,13 +232,13 @@ class _Save:
     def run(self, parts: Mapping[str, Any], rng: bool) -> pathlib.Path:
         self._ranks.meet("dlflow.checkpoint()")
         target = self._directory / _folder.name_of(self._info.step)
-        is_own = target == _last.path  # else a training before this one wrote it
+        is_own = target == _last.path  # otherwise an earlier training wrote it
         states = {name: _state_of(name, part) for name, part in parts.items()}
         of_each = {name: states.pop(name) for name, part in parts.items() if _per_rank.is_one(part)}
         sharded = _sharded(states)
         random_states = self._ranks.gather(_tree.to_bytes(_random.capture()), "dlflow.checkpoint()") if rng else []
         with _Outcome(self._ranks) as outcome:
-            if self._is_first and not (is_own and _folder.holds(target, self._info)):  # the same is saved once
+            if self._is_first and not (is_own and _folder.holds(target, self._info)):  # an identical one is not saved again
                 outcome.temporary, _ = _folder.begin(self._directory, self._info.step)
                 self._write_replicated(outcome.temporary, {name: state for name, state in states.items() if name not in sharded})
                 self._write_small(outcome.temporary, random_states)
@@ -253,7 +254,7 @@ class _Save:
         return target
 
     def _write_replicated(self, temporary: pathlib.Path, states: Mapping[str, Any]) -> None:
-        for name in ("model", "optimizer"):  # every checkpoint has them
+        for name in ("model", "optimizer"):  # every checkpoint contains these files
             if name not in states:
                 self._write_tensors(temporary, name, _tree.Tensors())
         for name, state in states.items():
@@ -279,7 +280,7 @@ class _Save:
         _folder.write_tensors(temporary, name + _folder.TENSORS, tensors.by_name, metadata, self._written)
 
     def _write_sharded(self, outcome: "_Outcome", parts: Mapping[str, Any], all_parts: Mapping[str, Any]) -> None:
-        """Every rank writes its share; rank 0 learns what the others wrote."""
+        """Every rank writes its shards; rank 0 collects the list of files."""
         from dlflow.torch import sharded
         place = self._place(outcome)
         if place is None:
@@ -290,7 +291,7 @@ class _Save:
         self._state[_SHARDED] = sorted(parts)
 
     def _write_of_each(self, outcome: "_Outcome", states: Mapping[str, Any]) -> Optional[str]:
-        """Every rank writes its own; rank 0 learns what the others wrote. On rank 0 also why one could not."""
+        """Every rank writes its own state; rank 0 collects the files, and returns the reason if a rank failed."""
         place = self._place(outcome)
         if place is None:
             return None
@@ -304,13 +305,13 @@ class _Save:
         return None
 
     def _place(self, outcome: "_Outcome") -> Optional[pathlib.Path]:
-        """Where all ranks write; None if there is a whole checkpoint."""
+        """The folder in which all ranks write; None if the checkpoint already exists."""
         name = self._ranks.share(str(outcome.temporary or "").encode() if self._is_first else None, "dlflow.checkpoint()").decode()
         return pathlib.Path(name) if name else None
 
 
 class _Outcome:
-    """What rank 0 did: what it failed of fails all ranks, and leaves nothing behind."""
+    """The result of rank 0's work: a failure there fails all ranks and removes the temporary folder."""
 
     def __init__(self, ranks: _ranks.Alone):
         self._ranks = ranks
@@ -329,7 +330,7 @@ class _Outcome:
 
 
 def _sharded(states: Mapping[str, Any]) -> List[str]:
-    """The parts that PyTorch has divided among the ranks."""
+    """The parts that PyTorch has sharded over the ranks."""
     if _environment.torch_distributed() is None:
         return []
     return [name for name, state in states.items() if _holds_shards(state)]

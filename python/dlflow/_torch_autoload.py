@@ -5,8 +5,8 @@ import sys
 
 
 def autoload() -> None:
-    """Registers the backend "dlflow". What fails is printed and never raised: other programs of the environment import torch, too."""
+    """Registers the backend "dlflow". Prints errors and never raises them: other programs in the environment also import torch."""
     try:
-        importlib.import_module("dlflow.torch")  # which may have begun to import torch itself, and then registers the backend later
+        importlib.import_module("dlflow.torch")  # if it is already being imported, it registers the backend later
     except Exception as error:
         print(f"dlflow: warning: there is no backend \"dlflow\" for PyTorch here: {error}; `python3 -m dlflow.check` looks for the cause", file=sys.stderr)

@@ -1,6 +1,6 @@
-"""States as frameworks have them (nested dictionaries with tensors) <-> JSON and named tensors. No pickle: reading one runs nothing.
+"""Converts frameworks' states (nested dictionaries with tensors) to JSON and named tensors, and back. No pickle: reading runs no code.
 
-Tensors of PyTorch and arrays with `__array__` (NumPy, JAX, TensorFlow) are known without importing what they belong to.
+Recognizes tensors of PyTorch and arrays with `__array__` (NumPy, JAX, TensorFlow) without importing their libraries.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Tuple
 
 from dlflow._safetensors import Damaged, Tensor
 
-_KIND = "$"  # marks a JSON object that stands for something else
+_KIND = "$"  # marks a JSON object that encodes another type
 _TORCH_TYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat16": "BF16", "int8": "I8", "uint8": "U8", "int16": "I16",
                 "int32": "I32", "int64": "I64", "bool": "BOOL", "uint16": "U16", "uint32": "U32", "uint64": "U64",
                 "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "complex64": "F32", "complex128": "F64"}
@@ -20,14 +20,14 @@ _TYPES_OF = {stored: name for name, stored in _TORCH_TYPES.items() if not name.s
 
 
 class Tensors:
-    """Tensors to be written, by name. What owns their memory lives as long as this."""
+    """Tensors to be written, by name. Keeps the owners of their memory alive."""
 
     def __init__(self) -> None:
         self.by_name: Dict[str, Tensor] = {}
         self._owners: List[object] = []
 
     def add(self, path: str, tensor: Tensor, owner: object) -> str:
-        """The name that it got: its path, with a number if there is one of that name."""
+        """Returns the tensor's name: its path, with a number if that is taken."""
         name, number = path, 1
         while name in self.by_name or name == "__metadata__":
             number += 1
@@ -38,7 +38,7 @@ class Tensors:
 
 
 def encode(value: Any, tensors: Tensors, path: str = "") -> Any:
-    """`value` as JSON. Raises TypeError that names the place of what cannot be saved."""
+    """Encodes `value` as JSON. Raises TypeError naming the place of a value that cannot be saved."""
     if value is None or isinstance(value, (bool, str)) or type(value) is int:
         return value
     if isinstance(value, float):
@@ -76,7 +76,7 @@ def _encode_torch(torch: Any, value: Any, tensors: Tensors, path: str) -> Any:
     name = str(value.dtype).replace("torch.", "")
     if name not in _TORCH_TYPES or value.layout != torch.strided:
         raise TypeError(f"{path} is a tensor of {name} and {value.layout}, which cannot be saved: dense ones of common types can")
-    tensor = value.detach().cpu().resolve_conj().resolve_neg().contiguous()  # views that conjugate or negate keep other bits in memory
+    tensor = value.detach().cpu().resolve_conj().resolve_neg().contiguous()  # conjugated or negated views store other bits in memory
     tag = {_KIND: "tensor"}
     shape = tuple(tensor.shape)
     if name.startswith("complex"):
@@ -91,8 +91,8 @@ def _encode_array(value: Any, tensors: Tensors, path: str) -> Any:
     import numpy
     if isinstance(value, numpy.ma.MaskedArray):
         raise TypeError(f"{path} is a masked array, which cannot be saved: save its data and its mask")
-    array: Any = numpy.array(value, order="C", copy=True)  # later changes do not matter
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # the name of a type does not tell the byte order
+    array: Any = numpy.array(value, order="C", copy=True)  # later changes must not affect it
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)  # the type's name omits the byte order
     name = array.dtype.name
     if name not in _TORCH_TYPES:
         raise TypeError(f"{path} is an array of {name}, which cannot be saved: arrays of numbers and booleans can")
@@ -107,7 +107,7 @@ def _encode_array(value: Any, tensors: Tensors, path: str) -> Any:
 
 
 def decode(value: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """What encode() was given. Raises Damaged."""
+    """The inverse of encode(). Raises Damaged."""
     if isinstance(value, list):
         return [decode(item, tensors) for item in value]
     if not isinstance(value, dict):
@@ -121,12 +121,12 @@ def decode(value: Any, tensors: Mapping[str, Tensor]) -> Any:
 
 
 def to_torch(tensor: Tensor) -> Any:
-    """A copy, as a tensor of PyTorch. Raises AttributeError if this PyTorch has no such type."""
+    """Copies it to a tensor of PyTorch. Raises AttributeError if this PyTorch lacks the type."""
     import torch
     dtype = getattr(torch, _TYPES_OF[tensor.dtype])
     if tensor.data.nbytes == 0:
         return torch.empty(tensor.shape, dtype=dtype)
-    return torch.frombuffer(tensor.data, dtype=torch.uint8).clone().view(dtype).reshape(tensor.shape)  # other programs align nothing
+    return torch.frombuffer(tensor.data, dtype=torch.uint8).clone().view(dtype).reshape(tensor.shape)  # other programs may write unaligned tensors
 
 
 def _decode_torch(value: Dict[str, Any], tensors: Mapping[str, Tensor]) -> Any:
@@ -142,7 +142,7 @@ def _decode_array(value: Dict[str, Any], tensors: Mapping[str, Tensor]) -> Any:
     try:
         dtype = numpy.dtype(name)
     except TypeError:
-        import ml_dtypes  # bfloat16 and the 8-bit floats of JAX, which has brought it
+        import ml_dtypes  # bfloat16 and the 8-bit floats of JAX, which installs it
         dtype = numpy.dtype(getattr(ml_dtypes, name))
     result = numpy.frombuffer(tensor.data, dtype=dtype).reshape(tensor.shape).copy()
     return result.view(value["type"])[..., 0] if "type" in value else result
@@ -159,7 +159,7 @@ _DECODERS: Dict[str, Callable[[Dict[str, Any], Mapping[str, Tensor]], Any]] = {
 
 
 def to_bytes(value: Any) -> bytes:
-    """A small state as one piece, to be sent to another rank."""
+    """Serializes a small state for another rank."""
     import json
     tensors = Tensors()
     tree = encode(value, tensors)

@@ -19,7 +19,7 @@ from dlflow import _environment, _folder
 class Finding(NamedTuple):
     what: str
     state: str
-    advice: str = ""  #: of a problem
+    advice: str = ""  #: advice for a problem
     is_problem: bool = False
 
 
@@ -38,7 +38,7 @@ def _package() -> Finding:
 def _runtime() -> Finding:
     try:
         runtime = importlib.import_module("dlflow.runtime")
-    except Exception as error:  # whatever it is, it is what people need to see
+    except Exception as error:  # users need to see any error
         return _problem("runtime library", str(error), "install the wheel of dlflow, which has it, or set DLFLOW_RUNTIME_LIBRARY")
     try:
         endpoint = runtime.Endpoint()

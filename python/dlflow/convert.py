@@ -37,7 +37,7 @@ def _is_text(array: Any) -> bool:
 
 
 def _array(values: Any) -> Any:
-    """At least one dimension; texts as objects of str."""
+    """Adds a dimension to scalars; texts become objects of str."""
     numpy = _library("numpy")
     array = numpy.atleast_1d(values)
     if array.dtype.kind not in "OSU":
@@ -47,7 +47,7 @@ def _array(values: Any) -> Any:
 
 
 def _rows(arrays: Arrays) -> int:
-    """The length of all arrays."""
+    """The common length of all arrays."""
     lengths = {len(array) for array in arrays.values()}
     if len(lengths) > 1:
         raise Mistake("its arrays have different lengths; choose some with --name: " + ", ".join(arrays))
@@ -70,7 +70,7 @@ def _separator(path: Path) -> str:
 
 
 def _column(cells: List[str]) -> Any:
-    """Integers, else numbers, where an empty cell is NaN, else texts."""
+    """Converts to integers, otherwise to numbers with NaN for empty cells, otherwise to texts."""
     numpy = _library("numpy")
     for kind in (numpy.int64, numpy.float64):
         try:
@@ -90,7 +90,7 @@ def _read_csv(path: Path) -> Arrays:
 
 
 def _write_csv(path: Path, arrays: Arrays) -> None:
-    """Columns; an array of several dimensions is one for each of its values: NAME_0, NAME_1."""
+    """Writes columns; an array of several dimensions becomes one column per value: NAME_0, NAME_1."""
     rows = _rows(arrays)
     columns: Arrays = {}
     for name, array in arrays.items():
@@ -111,7 +111,7 @@ def _read_parquet(path: Path) -> Arrays:
 
 
 def _array_of(name: str, column: Any) -> Any:
-    """Lists of one length become another dimension."""
+    """Lists of equal length become another dimension."""
     compute, types = _library("pyarrow.compute"), _library("pyarrow").types
     shape = [len(column)]
     column = column.combine_chunks()
@@ -175,11 +175,11 @@ def _read_netcdf(path: Path) -> Arrays:
 
 
 def _write_netcdf(path: Path, arrays: Arrays) -> None:
-    """All arrays have the dimension `row`, if they are equally long."""
+    """All arrays share the dimension `row` if their lengths are equal."""
     with _library("netCDF4").Dataset(path, "w") as file:
         rows = len(next(iter(arrays.values())))
         for path_in_file, array in arrays.items():
-            name = path_in_file.replace("/", "_")  # or it is a group
+            name = path_in_file.replace("/", "_")  # a slash would create a group
             dimensions = ["row" if axis == 0 and size == rows else f"{name}_{axis}" for axis, size in enumerate(array.shape)]
             for dimension, size in zip(dimensions, array.shape):
                 if dimension not in file.dimensions:
@@ -222,7 +222,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         parser.error(f"{given.output} is there already; remove it, or write to another file with -o")
     try:
         convert(given.source, given.output, given.name)
-    except (Mistake, csv.Error, OSError, RuntimeError, TypeError, ValueError) as error:  # RuntimeError: netCDF4's
+    except (Mistake, csv.Error, OSError, RuntimeError, TypeError, ValueError) as error:  # RuntimeError comes from netCDF4
         given.output.unlink(missing_ok=True)
         print(f"error: {given.source}: {error}", file=sys.stderr)
         return 1

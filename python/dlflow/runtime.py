@@ -1,6 +1,6 @@
-"""Collectives between processes: libdlflow_runtime, whose header (dlflow_runtime.h) says what each function promises.
+"""Collectives between processes: libdlflow_runtime, whose header (dlflow_runtime.h) documents each function.
 
-Thin: no arrays, only addresses of memory. What belongs to a framework is elsewhere (dlflow.torch).
+A thin layer: it takes addresses of memory, not arrays. Framework-specific code is elsewhere (dlflow.torch).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Type(enum.IntEnum):
     F32, F64, F16, BF16, I8, U8, I32, I64, BOOL, I16 = range(10)
 
 
-#: By the names that frameworks give them.
+#: By the frameworks' names.
 TYPES = {"float32": Type.F32, "float64": Type.F64, "float16": Type.F16, "bfloat16": Type.BF16, "int8": Type.I8, "uint8": Type.U8,
          "int16": Type.I16, "int32": Type.I32, "int64": Type.I64, "bool": Type.BOOL}
 
@@ -33,12 +33,12 @@ class Op(enum.IntEnum):
 
 
 class Method(enum.IntEnum):
-    """Of compression."""
+    """A method of compression."""
     FP16, BF16, INT8, TOPK, MSTOPK, RANDOMK, DGC, POWERSGD = range(8)
 
 
 class State(enum.IntEnum):
-    """What a compressor keeps; the first two are a rank's own, the factors the same on all."""
+    """A compressor's state; the first two differ between ranks, the factors are the same on all."""
     RESIDUAL, VELOCITY, RIGHT_FACTORS = range(3)
 
 
@@ -46,11 +46,11 @@ _OK, _INVALID, _UNAVAILABLE, _PENDING = range(4)
 
 
 class Error(RuntimeError):
-    """What failed and why, with ranks and nodes. The group is of no more use."""
+    """Describes the failure and its reason, with ranks and nodes. The group is unusable afterwards."""
 
 
 class InvalidInput(Error, ValueError):
-    """The arguments are wrong, or ranks disagree about what they do."""
+    """The arguments are wrong, or the ranks' calls differ."""
 
 
 class _Options(ctypes.Structure):
@@ -71,12 +71,12 @@ class _Leaves(ctypes.Structure):
 
 
 class Piece(ctypes.Structure):
-    """`count` floats from element `first` of a leaf's vector on; `data` is their address, or None for zeros."""
+    """`count` floats from element `first` of a leaf's vector on, at address `data`; None means zeros."""
     _fields_ = [("first", ctypes.c_size_t), ("count", ctypes.c_size_t), ("data", ctypes.c_void_p)]
 
 
 def _find_library() -> str:
-    """In the package, as a wheel has it; in the folder of a build; or where `cmake --install` puts it: below the same lib/."""
+    """In the package (wheel), in the folder of a build, or below the same lib/ (`cmake --install`)."""
     own = os.environ.get("DLFLOW_RUNTIME_LIBRARY")
     if own:
         return own
@@ -159,20 +159,20 @@ def _sizes(sizes: Sequence[int]) -> ctypes.Array:
 
 
 class Work:
-    """An operation under way. What it reads and writes stays as it is until done() or wait() says so."""
+    """A pending operation. Its memory must not change until done() or wait() returns true."""
 
-    # Signals of Python are seen when a call returns.
+    # Python handles signals only when a call returns.
     _SLICE_MS = 200
 
     def __init__(self, handle: ctypes.c_void_p):
         self._handle = handle
 
-    # At the end of the process globals may be gone before works are.
+    # At exit, globals may be destroyed before works.
     def __del__(self, _free: Callable[..., None] = _lib.dlflow_work_free) -> None:
         _free(self._handle)
 
     def done(self) -> bool:
-        """Raises what it failed of."""
+        """Whether it has ended. Raises its error."""
         status = _lib.dlflow_work_test(self._handle)
         if status == _PENDING:
             return False
@@ -180,7 +180,7 @@ class Work:
         return True
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """False if it is not done within `timeout` seconds. Raises what it failed of."""
+        """False if it is not done within `timeout` seconds. Raises its error."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             left = self._SLICE_MS if deadline is None else int(1000 * (deadline - time.monotonic()))
@@ -192,23 +192,23 @@ class Work:
                 return False
 
     def advance(self, threads: int) -> None:
-        """Executes it while it moves, before the caller goes on, if ranks that compute on so many threads leave no core idle.
+        """Executes it while it progresses, before the caller continues, if ranks with so many `threads` leave no core idle.
 
-        What it fails of, done() and wait() tell.
+        Errors are raised by done() and wait().
         """
         _lib.dlflow_work_advance(self._handle, threads)
 
     def source(self) -> int:
-        """Of a receive from any rank, once it is done: the sender."""
+        """The sender of a completed receive from any rank."""
         return int(_lib.dlflow_work_source(self._handle))
 
     def call_when_done(self, function: Callable[[], None]) -> None:
-        """On a thread of its own, one for all works. Once per work."""
+        """Calls `function` on a thread that all works share. At most once per work."""
         _Completer.instance().add(self._handle, function)
 
 
 class _Completer:
-    """The thread that learns which works are done."""
+    """The thread that calls functions of completed works."""
 
     _instance: Optional["_Completer"] = None
     _lock = threading.Lock()
@@ -240,13 +240,13 @@ class _Completer:
             if _lib.dlflow_queue_pop(self._queue, 1000, ctypes.byref(number)) == _OK:
                 try:
                     self._functions.pop(number.value)()
-                except Exception:  # of one work: the others still end
+                except Exception:  # of one function: the others are still called
                     traceback.print_exc()
 
 
 class Compressor:
-    """What a rank keeps for the compressed sums of a buffer of `count` floats. `matrices`: (first element, rows, columns) of what
-    is compressed, ascending; the rest is summed as it is."""
+    """A rank's state for the compressed sums of a buffer of `count` floats. `matrices`: (first element, rows, columns) of each
+    compressed part, ascending; the rest is summed as it is."""
 
     def __init__(self, method: Method, matrices: Sequence[Tuple[int, int, int]], count: int, *, global_top_k: bool = False,
                  density: float = 0.01, warmup_epochs: int = 0, rank: int = 2, clip: float = 0, momentum: float = 0, seed: int = 0):
@@ -256,7 +256,7 @@ class Compressor:
                                              ctypes.byref(self._handle)))
 
     def state(self, part: State) -> ctypes.Array:
-        """The numbers themselves, to be read or written while no sum is under way and this object lives."""
+        """The numbers themselves. They may be read or written while no sum is under way and this object lives."""
         count = ctypes.c_size_t()
         place = _lib.dlflow_compressor_state(self._handle, part, ctypes.byref(count))
         return (ctypes.c_float * count.value).from_address(ctypes.addressof(place.contents)) if count.value else (ctypes.c_float * 0)()
@@ -267,10 +267,10 @@ class Compressor:
 
 
 class Endpoint:
-    """Where other ranks find this one: tell them `address` by whatever means there is."""
+    """The address where other ranks find this one: send them `address` by any means."""
 
     def __init__(self, memory: Optional[str] = None):
-        """Ranks that give the same text for `memory` share memory; by default those of one machine do."""
+        """Ranks with the same text `memory` share memory; by default those of one machine do."""
         self._handle = ctypes.c_void_p()
         _check(_lib.dlflow_endpoint_open(memory.encode() if memory else None, ctypes.byref(self._handle)))
         self.address: str = _lib.dlflow_endpoint_address(self._handle).decode()
@@ -327,7 +327,7 @@ class Group:
         return self._start(_lib.dlflow_all_gather, source, target, _sizes(sizes))
 
     def all_gather_bytes(self, data: bytes) -> List[bytes]:
-        """What each rank gave, of any length, in the order of ranks; waits for it."""
+        """Returns each rank's data, of any length, in the order of ranks; waits for it."""
         sizes, own = (ctypes.c_uint64 * self.size)(), ctypes.c_uint64(len(data))
         self.all_gather(ctypes.addressof(own), ctypes.addressof(sizes), [8] * self.size).wait()
         source, target = ctypes.create_string_buffer(data, max(1, len(data))), ctypes.create_string_buffer(max(1, sum(sizes)))
@@ -361,8 +361,8 @@ class Group:
 
 
 class LeafSum:
-    """Vectors of `count` floats, one for each of `num_leaves` leaves that the ranks of `group` share out, and their sum along one
-    binary tree over the numbers of the leaves: the same bits on any number of ranks. Collective."""
+    """Sums vectors of `count` floats, one for each of `num_leaves` leaves that the ranks of `group` share, along a binary tree over the
+    leaves' numbers: the same bits on any number of ranks. Collective."""
 
     def __init__(self, group: Group, num_leaves: int, count: int):
         self._group = group
@@ -373,10 +373,10 @@ class LeafSum:
         self.result: int = _lib.dlflow_leaf_sum_result(self._handle)  # the address of `count` floats
 
     def add(self, leaf: int, scale: float, pieces: "ctypes.Array[Piece]") -> None:
-        """Takes `scale` times the pieces as elements of `leaf`: for each element, one leaf after the other, and once each."""
+        """Adds `scale` times the pieces as elements of `leaf`. Each element gets the leaves one after the other, once each."""
         self._group._require_joined()
         _check(_lib.dlflow_leaf_sum_add(self._handle, leaf, scale, pieces, len(pieces)))
 
     def start(self, first: int, count: int) -> Work:
-        """Adds up these elements of all leaves, all given by all ranks. Collective."""
+        """Sums these elements of all leaves, once all ranks have added them. Collective."""
         return self._group._start(lambda group, *arguments: _lib.dlflow_leaf_sum_start(self._handle, *arguments), first, count)

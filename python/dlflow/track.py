@@ -1,8 +1,7 @@
-"""`python -m dlflow.track`: hands the curves of a run to trackers, by their own clients. `dlflow sync` calls it.
+"""`python -m dlflow.track`: passes the curves of a run to trackers, by their own clients. `dlflow sync` calls it.
 
-Standard input has the run in one line of JSON, and a line for each of its jobs that have ended (engine/track/track.cpp).
-Standard output says how to look at them. RUN/track.json keeps which jobs each tracker has. Exit status: 0 done, 1 a tracker
-failed, 2 its package is missing.
+Standard input has the run in one line of JSON, and a line for each ended job (engine/track/track.cpp). Standard output tells users how
+to view them. RUN/track.json records which jobs each tracker has. Exit status: 0 done, 1 a tracker failed, 2 its package is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import sys
 from typing import Any, Callable, Dict, Tuple
 
 Json = Dict[str, Any]
-#: Hands over a job, given what it returned for an earlier try of the job, or None.
+#: Sends a job; its second argument is what it returned for an earlier try of the job, or None.
 Send = Callable[[Json, Any], Any]
 
 
@@ -57,13 +56,13 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _mlflow_name(name: str) -> str:
-    """As mlflow_name() of engine/track/mlflow.h."""
+    """Same as mlflow_name() in engine/track/mlflow.h."""
     parts = ({"": "_", ".": "_", "..": "__"}.get(part, part) for part in name.split("/"))
     return "/".join(re.sub(r"[^A-Za-z0-9_\-. :]", "_", part) for part in parts)[:250]
 
 
 def _mlflow(mlflow: Any, run: Json, address: str) -> Send:
-    """A run for the workflow, and one nested in it for each job, found again by its tags."""
+    """One MLflow run for the workflow, with a nested run for each job; later syncs find them by their tags."""
     client, entities = mlflow.MlflowClient(address), importlib.import_module("mlflow.entities")
     experiment = client.get_experiment_by_name(run["workflow"])
     experiment_id = experiment.experiment_id if experiment else client.create_experiment(run["workflow"])
@@ -108,7 +107,7 @@ def _aim(aim: Any, run: Json, place: str) -> Send:
         for line in job["lines"]:
             for key, value in line["values"].items():
                 tracked.track(value, name=key, step=int(line["step"]), epoch=int(line["epoch"]))
-        name = tracked.hash  # Aim chooses it
+        name = tracked.hash  # chosen by Aim
         tracked.close()
         return name
 
@@ -133,7 +132,7 @@ def _comet(comet: Any, run: Json, _: str) -> Send:
 
 
 Opener = Callable[[Any, Json, str], Send]
-#: Package, and key of `track:` -> opener, how to look at what it got
+#: Package and key of `track:` -> opener, hint on how to view the result
 TRACKERS: Dict[str, Tuple[Opener, str]] = {
     "wandb": (_wandb, "wandb sync {directory}/wandb/offline-run-*"),
     "mlflow": (_mlflow, "mlflow ui --backend-store-uri {place}"),
@@ -163,7 +162,7 @@ def main() -> int:
         except ModuleNotFoundError as error:
             print(f"{name}: {error}: {sys.executable} -m pip install {name}", file=sys.stderr)
             status = 2
-        except Exception as error:  # of a library; the next tracker is served nevertheless
+        except Exception as error:  # raised by a library; the next tracker is still served
             print(f"{name}: {error}", file=sys.stderr)
             status = status or 1
     return status

@@ -48,7 +48,7 @@ struct dlflow_compressor {
 struct dlflow_leaf_sum {
   Group& group;
   size_t count;
-  std::optional<LeafSum> sum;  // once all ranks have come to it
+  std::optional<LeafSum> sum;  // set once all ranks have joined
 };
 
 namespace {
@@ -62,7 +62,7 @@ dlflow_status report(Errc code, std::string message) {
   return code == Errc::Unavailable ? DLFLOW_UNAVAILABLE : DLFLOW_INVALID;
 }
 
-/// No exception passes into C.
+/// Keeps exceptions from passing into C.
 template <typename Function>
 dlflow_status guarded(Function function) try {
   function();
@@ -77,7 +77,7 @@ void require(bool holds, const std::string& otherwise) {
   if (!holds) throw Error(Errc::InvalidInput, otherwise);
 }
 
-/// The groups of this process. A child that is forked off lets go of their connections, which would
+/// The groups of this process. A forked child closes its copies of their connections, which would
 /// hide this rank's death from the others.
 class Groups {
  public:
@@ -93,14 +93,14 @@ class Groups {
     const std::lock_guard lock(mutex_);
     groups_.insert(group);
   }
-  /// False in a child, to whom nothing of the group belongs.
+  /// Returns false in a child, which owns nothing of the group.
   bool remove(Group* group) {
     const std::lock_guard lock(mutex_);
     groups_.erase(group);
     return ::getpid() == process_;
   }
   static Groups& all() {
-    static Groups& groups = *new Groups;  // for as long as threads may be
+    static Groups& groups = *new Groups;  // never freed: threads may still use it
     return groups;
   }
 
@@ -128,7 +128,7 @@ size_t sum(const std::vector<size_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), size_t(0));
 }
 
-/// "all-reduce (max)": a literal, as calls are kept by reference until they are made.
+/// "all-reduce (max)": a literal, since pending calls refer to it.
 std::string_view with_op(std::span<const std::string_view, 8> names, dlflow_op op) {
   return names[size_t(op)];
 }
@@ -334,7 +334,7 @@ dlflow_status dlflow_all_to_all(dlflow_group* group, const void* input, const si
     require(sent[own] == received[own], "all-to-all: rank " + std::to_string(own) +
                                             " sends itself " + std::to_string(sent[own]) +
                                             " bytes and expects " + std::to_string(received[own]));
-    // Ranks may send different numbers of bytes, and cannot say together that they are few.
+    // Sizes may differ between ranks, so they cannot agree that the messages are small.
     *work = new dlflow_work{
         group->group.start({.operation = "all-to-all"}, Group::needs_of(SIZE_MAX), [=](Group& all) {
           return all_to_all_blocks(all.open_paths(SIZE_MAX), {bytes(input), sum(sent)}, sent,

@@ -3,24 +3,24 @@
 
 /* Collective operations between the processes of a job, for programs in any language.
  *
- * A rank is a process; a group is a list of ranks, counted from 0. To make one, each rank opens an
- * endpoint, tells the others its address (a line of text) by whatever means there is, and calls
- * dlflow_group_create with the addresses of all. Sub-groups are made in the same way. No MPI and no
- * launcher are needed.
+ * A rank is a process; a group is a list of ranks, counted from 0. To make a group, each rank opens
+ * an endpoint, sends its address (a line of text) to the others by any means, and calls
+ * dlflow_group_create with all addresses. Sub-groups are made in the same way. Neither MPI nor a
+ * launcher is needed.
  *
- * Collectives: all ranks of a group start the same ones in the same order; the group executes them
- * in this order, but for urgent sums, on a thread of its own. A call that starts something never
- * waits for others. What it reads and writes belongs to the group until the work is done. Counts
- * are numbers of elements, sizes are bytes, times are milliseconds. Memory is the host's; any
- * alignment that suits the type.
+ * Collectives: all ranks of a group must start the same ones in the same order. The group executes
+ * them in this order, except for urgent sums, on its own thread. A call that starts something never
+ * waits for other ranks. Its buffers belong to the group until the work is done. Counts are numbers
+ * of elements, sizes are bytes, times are milliseconds. Buffers are in host memory, aligned for
+ * their type.
  *
- * Threads: any thread may call any function, but all ranks must agree on the order of collectives;
- * an object is not used any more once it is freed. After fork() the child must not call anything.
+ * Threads: any thread may call any function, but all ranks must agree on the order of collectives.
+ * An object must not be used after it was freed. After fork() the child must not call anything.
  *
- * Errors: every function returns a dlflow_status. dlflow_error() is the reason of the last one that
- * failed on this thread. Once a group's operation failed, all ranks of the group fail, each with
- * the same reason, and the group is of no more use but to be freed. A rank that dies, or that comes
- * to another collective than the others, is named on all ranks within seconds.
+ * Errors: most functions return a dlflow_status. dlflow_error() returns the reason of the last
+ * failure on this thread. Once an operation of a group has failed, all ranks of the group fail with
+ * the same reason, and the group can only be freed. If a rank dies, or enters a different
+ * collective than the others, all ranks report its number within seconds.
  *
  * Bits: a sum has the same bits on every rank, and in every run with the same ranks on the same
  * nodes. 16-bit floats are added in fp32. Integers wrap around.
@@ -39,15 +39,15 @@
 extern "C" {
 #endif
 
-/* NOLINTBEGIN(readability-identifier-naming): names as C has them */
+/* NOLINTBEGIN(readability-identifier-naming): names follow C conventions */
 
-/* Of this header. A library of another number has other functions: see dlflow_abi(). */
+/* The version of this header. A library with another one has other functions: see dlflow_abi(). */
 #define DLFLOW_ABI 3
 
 typedef enum {
   DLFLOW_OK = 0,
-  DLFLOW_INVALID = 1,     /* the arguments are wrong, or ranks disagree */
-  DLFLOW_UNAVAILABLE = 2, /* a rank died, left, or did not come in time */
+  DLFLOW_INVALID = 1,     /* invalid arguments, or ranks disagree */
+  DLFLOW_UNAVAILABLE = 2, /* a rank died, left, or was late */
   DLFLOW_PENDING = 3      /* not done yet */
 } dlflow_status;
 
@@ -70,7 +70,7 @@ typedef enum {
   DLFLOW_PRODUCT = 2,
   DLFLOW_MIN = 3,
   DLFLOW_MAX = 4,
-  DLFLOW_BAND = 5, /* bitwise and, or, exclusive or: not of floats */
+  DLFLOW_BAND = 5, /* bitwise and, or, exclusive or: not for floats */
   DLFLOW_BOR = 6,
   DLFLOW_BXOR = 7
 } dlflow_op;
@@ -81,65 +81,64 @@ typedef struct dlflow_work dlflow_work;
 typedef struct dlflow_queue dlflow_queue;
 typedef struct dlflow_compressor dlflow_compressor;
 
-/* DLFLOW_ABI of the library. */
+/* Returns DLFLOW_ABI of the library. */
 DLFLOW_API int dlflow_abi(void);
 
-/* Why the last function that failed on this thread did so: a sentence. Valid until the thread's
- * next failure. */
+/* The reason of the last failure on this thread, as a sentence. Valid until the next one. */
 DLFLOW_API const char* dlflow_error(void);
 
 /* ---- groups ---- */
 
-/* Opens a port. `memory`: ranks that give the same text share memory; NULL: the ranks of one
- * user on one machine and in one network namespace do. */
+/* Opens a port. Ranks with equal texts in `memory` share memory; with NULL, these are the ranks of
+ * one user on one machine and in one network namespace. */
 DLFLOW_API dlflow_status dlflow_endpoint_open(const char* memory, dlflow_endpoint** endpoint);
 
-/* A line of text, valid as long as the endpoint. Who knows it may join: it is not for strangers. */
+/* A line of text, valid as long as the endpoint. Keep it secret: whoever has it may join. */
 DLFLOW_API const char* dlflow_endpoint_address(const dlflow_endpoint* endpoint);
 
 DLFLOW_API void dlflow_endpoint_free(dlflow_endpoint* endpoint);
 
 typedef struct {
-  int64_t timeout;       /* an operation in which nothing moves for so long fails */
-  int64_t stall_timeout; /* a rank that others wait for may be stopped for so long */
-  const char* name;      /* of the group, in messages; may be NULL */
+  int64_t timeout;       /* an operation without progress fails after this time */
+  int64_t stall_timeout; /* how long a stopped rank may keep others waiting */
+  const char* name;      /* of the group, used in messages; may be NULL */
 } dlflow_group_options;
 
-/* Collective over `size` ranks with these addresses, this one's at addresses[rank]. Waits for all
- * of them. The endpoint is used up, and has still to be freed. */
+/* Collective over the `size` ranks with these addresses; addresses[rank] must be this rank's. Waits
+ * for all of them. The endpoint is used up, but must still be freed. */
 DLFLOW_API dlflow_status dlflow_group_create(dlflow_endpoint* endpoint, int rank, int size,
                                              const char* const* addresses,
                                              const dlflow_group_options* options,
                                              dlflow_group** group);
 
-/* Ends what is under way and frees the group. A rank that leaves waits up to `linger` for the
- * others to have no more need of it, which they say by leaving, too. */
+/* Ends running operations and frees the group. Waits up to `linger` for the other ranks to leave,
+ * too, since they may still need this one. */
 DLFLOW_API void dlflow_group_free(dlflow_group* group, int64_t linger);
 
-/* ---- collectives: `work` is to be freed ---- */
+/* ---- collectives: the caller must free `work` ---- */
 
-/* data[i] = op over all ranks of data[i], on every rank. */
+/* data[i] = op over data[i] of all ranks, on every rank. */
 DLFLOW_API dlflow_status dlflow_all_reduce(dlflow_group* group, void* data, size_t count,
                                            dlflow_type type, dlflow_op op, dlflow_work** work);
 
-/* The same with an urgency, 0 to 3; that of dlflow_all_reduce and of every other collective is 0. A
- * sum goes before less urgent ones that were started earlier, also if they are under way; those of
- * one urgency keep their order. So a framework that sums the gradients of the last layers first,
- * while it still computes those of the first layers, may have the latter, which the next step needs
- * first, overtake them. All ranks give the same urgency. For DLFLOW_SUM and DLFLOW_AVG of F32, F16,
- * BF16 and DLFLOW_SUM of I32, I64. The first sum of a type and urgency waits for what was started
- * before it, and what is started after it waits for it: memory is made then. */
+/* The same with an urgency from 0 to 3, equal on all ranks; every other collective has urgency 0. A
+ * sum overtakes less urgent ones that were started earlier, even running ones; sums of equal
+ * urgency keep their order. A framework sums the gradients of the last layers first, while it still
+ * computes those of the first layers. With a higher urgency, the latter, which the next step needs
+ * first, overtake the former. For DLFLOW_SUM and DLFLOW_AVG of F32, F16, BF16, and DLFLOW_SUM of
+ * I32, I64. The first sum of a type and urgency allocates memory: it waits for everything started
+ * before, and everything started later waits for it. */
 DLFLOW_API dlflow_status dlflow_urgent_all_reduce(dlflow_group* group, void* data, size_t count,
                                                   dlflow_type type, dlflow_op op, int urgency,
                                                   dlflow_work** work);
 
-/* The same, on rank `root` alone; the others' data stays as it is. */
+/* The same, but only on rank `root`; the data of other ranks does not change. */
 DLFLOW_API dlflow_status dlflow_reduce(dlflow_group* group, void* data, size_t count,
                                        dlflow_type type, dlflow_op op, int root,
                                        dlflow_work** work);
 
-/* `input` holds a block for each rank, one after the other, block r of counts[r] elements, which
- * are the same on all ranks; `output` gets this rank's block, reduced. */
+/* `input` holds consecutive blocks, one per rank; block r has counts[r] elements, the same on all
+ * ranks. `output` gets this rank's block, reduced. */
 DLFLOW_API dlflow_status dlflow_reduce_scatter(dlflow_group* group, const void* input, void* output,
                                                const size_t* counts, dlflow_type type, dlflow_op op,
                                                dlflow_work** work);
@@ -147,8 +146,8 @@ DLFLOW_API dlflow_status dlflow_reduce_scatter(dlflow_group* group, const void* 
 DLFLOW_API dlflow_status dlflow_broadcast(dlflow_group* group, void* data, size_t size, int root,
                                           dlflow_work** work);
 
-/* `output` gets the blocks of all ranks, one after the other, block r of sizes[r] bytes, which are
- * the same on all ranks; `input` is this rank's. They may overlap where the block belongs. */
+/* `output` gets the blocks of all ranks in order; block r has sizes[r] bytes, the same on all
+ * ranks. `input` is this rank's block, and may be its place in `output`. */
 DLFLOW_API dlflow_status dlflow_all_gather(dlflow_group* group, const void* input, void* output,
                                            const size_t* sizes, dlflow_work** work);
 
@@ -165,10 +164,10 @@ DLFLOW_API dlflow_status dlflow_gather(dlflow_group* group, const void* input, s
 DLFLOW_API dlflow_status dlflow_scatter(dlflow_group* group, const void* input, size_t size,
                                         void* output, int root, dlflow_work** work);
 
-/* Is done once all ranks have started it. */
+/* Done once all ranks have started it. */
 DLFLOW_API dlflow_status dlflow_barrier(dlflow_group* group, dlflow_work** work);
 
-/* The same, but ranks that do not come within `timeout` are named, on all ranks. */
+/* The same, but every rank reports the ranks that do not arrive within `timeout`. */
 DLFLOW_API dlflow_status dlflow_monitored_barrier(dlflow_group* group, int64_t timeout,
                                                   dlflow_work** work);
 
@@ -185,7 +184,7 @@ typedef enum {
   DLFLOW_POWER_SGD = 7
 } dlflow_method;
 
-/* The same on all ranks. docs/user/compression.md says what the methods do. */
+/* Must be equal on all ranks. docs/user/compression.md describes the methods. */
 typedef struct {
   dlflow_method method;
   int global_top_k; /* of methods that send the largest numbers: only the largest of the sum survive
@@ -198,38 +197,38 @@ typedef struct {
   uint64_t seed;          /* of random choices */
 } dlflow_compression;
 
-/* A parameter: rows * columns numbers from element `first` on, row after row. */
+/* A parameter: rows * columns numbers from element `first` on, in row-major order. */
 typedef struct {
   size_t first, rows, columns;
 } dlflow_matrix;
 
-/* What a rank keeps from sum to sum for a buffer of `count` floats. The elements in `matrices`,
- * which ascend and do not overlap, are compressed; the others are summed as they are. */
+/* The state that a rank keeps between sums of a buffer of `count` floats. `matrices` must ascend
+ * without overlap: their elements are compressed, others are summed as they are. */
 DLFLOW_API dlflow_status dlflow_compressor_create(const dlflow_compression* compression,
                                                   const dlflow_matrix* matrices,
                                                   size_t num_matrices, size_t count,
                                                   dlflow_compressor** compressor);
 
-/* What was started with it goes on. */
+/* Sums already started with it continue. */
 DLFLOW_API void dlflow_compressor_free(dlflow_compressor* compressor);
 
-/* Replaces `data`, of the compressor's count, by what passes for the sum over all ranks, the same
- * bits on all; what this rank has not sent is added to its next sum. Collective; `step` of the
- * training and `epoch`, from 0, are the same on all ranks. */
+/* Replaces the compressor's count of floats in `data` by the approximate sum over all ranks, with
+ * the same bits on all. Values that this rank did not send are added to its next sum. Collective;
+ * training `step` and `epoch`, from 0, must be equal on all ranks. */
 DLFLOW_API dlflow_status dlflow_compressed_all_reduce(dlflow_group* group,
                                                       dlflow_compressor* compressor, float* data,
                                                       uint64_t step, uint64_t epoch,
                                                       dlflow_work** work);
 
 typedef enum {
-  DLFLOW_RESIDUAL = 0,     /* what this rank has not sent, an element for each of the buffer */
+  DLFLOW_RESIDUAL = 0,     /* unsent values, one per element of the buffer */
   DLFLOW_VELOCITY = 1,     /* of dgc, likewise */
-  DLFLOW_RIGHT_FACTORS = 2 /* of powersgd, the same on all ranks: of each matrix min(rank, rows,
-                              columns) * columns numbers, one after the other */
+  DLFLOW_RIGHT_FACTORS = 2 /* of powersgd, the same on all ranks: min(rank, rows, columns) * columns
+                              numbers per matrix, one matrix after the other */
 } dlflow_compressor_part;
 
-/* Numbers that are kept, to be read or written while no sum is under way; `count` becomes 0 for
- * other methods than those named. Valid as long as the compressor. */
+/* The state, to be read or written while no sum is running; `count` becomes 0 for other methods
+ * than those named. Valid as long as the compressor. */
 DLFLOW_API float* dlflow_compressor_state(dlflow_compressor* compressor,
                                           dlflow_compressor_part part, size_t* count);
 
@@ -237,8 +236,7 @@ DLFLOW_API float* dlflow_compressor_state(dlflow_compressor* compressor,
 
 typedef struct dlflow_leaf_sum dlflow_leaf_sum;
 
-/* The leaves of one rank: consecutive ones, counted over all ranks; none if there are more ranks.
- */
+/* The consecutive leaves of one rank, counted over all ranks; none if there are more ranks. */
 typedef struct {
   size_t first, count;
 } dlflow_leaves;
@@ -249,70 +247,71 @@ typedef struct {
   const float* data;
 } dlflow_piece;
 
-/* A vector of `count` floats for each of `num_leaves` leaves, which the ranks share out. They are
- * added along one binary tree over the numbers of the leaves: neighbours first, then neighbouring
- * pairs, and so on. Collective. The group owns the sum; it may be used once the work is done. */
+/* Sums one vector of `count` floats per leaf. The ranks divide the `num_leaves` leaves among them.
+ * Vectors are added along one binary tree over the leaf numbers: neighbours first, then
+ * neighbouring pairs, and so on. Collective. The group owns the sum; it may be used once the work
+ * is done. */
 DLFLOW_API dlflow_status dlflow_leaf_sum_create(dlflow_group* group, size_t num_leaves,
                                                 size_t count, dlflow_leaf_sum** sum,
                                                 dlflow_work** work);
 
 DLFLOW_API dlflow_leaves dlflow_leaf_sum_leaves(const dlflow_leaf_sum* sum);
 
-/* Takes `scale` times the pieces, which are copied, as elements of `leaf`, one of this rank. For
- * each element, one leaf after the other, and once each. */
+/* Adds `scale` times the pieces, which are copied, as elements of `leaf`, one of this rank's. Each
+ * element must get its leaves in order, and each leaf once. */
 DLFLOW_API dlflow_status dlflow_leaf_sum_add(dlflow_leaf_sum* sum, size_t leaf, float scale,
                                              const dlflow_piece* pieces, size_t num_pieces);
 
-/* Adds up these elements of all leaves, which every rank has given for all of its own. Collective.
- * Once the work is done, they are in the result, and may be given again. */
+/* Sums these elements over all leaves; every rank must have added them for all of its own. Once the
+ * work is done, the result has the sums, and the elements may be added again. Collective. */
 DLFLOW_API dlflow_status dlflow_leaf_sum_start(dlflow_leaf_sum* sum, size_t first, size_t count,
                                                dlflow_work** work);
 
-/* `count` floats at a multiple of 64 bytes. They stay until the elements are given again. */
+/* `count` floats, 64-byte aligned. They stay until the elements are added again. */
 DLFLOW_API float* dlflow_leaf_sum_result(dlflow_leaf_sum* sum);
 
 /* ---- messages between two ranks: not collective, and in no order with collectives ---- */
 
-/* Messages of one tag between two ranks arrive in order, and each meets a receive of its size. Tags
- * are 0 to 2^30. A send is done once `data` may be written again. */
+/* Messages with one tag between two ranks arrive in order; each needs a receive of equal size. Tags
+ * are 0 to 2^30. A send is done once `data` may be overwritten. */
 DLFLOW_API dlflow_status dlflow_send(dlflow_group* group, const void* data, size_t size, int to,
                                      int tag, dlflow_work** work);
 DLFLOW_API dlflow_status dlflow_receive(dlflow_group* group, void* data, size_t size, int from,
                                         int tag, dlflow_work** work);
 
-/* The same for the first message of this tag that arrives from any rank and that no receive from
- * that rank waits for; dlflow_work_source() tells which rank it was. */
+/* The same for the first message with this tag from any rank, unless a receive from that rank waits
+ * for it; dlflow_work_source() returns the sender. */
 DLFLOW_API dlflow_status dlflow_receive_from_any(dlflow_group* group, void* data, size_t size,
                                                  int tag, dlflow_work** work);
 
 /* ---- works ---- */
 
-/* DLFLOW_OK if it has succeeded, DLFLOW_PENDING if it is not done, else why it failed. */
+/* Returns DLFLOW_OK if the work has succeeded, DLFLOW_PENDING if it is not done, else the error. */
 DLFLOW_API dlflow_status dlflow_work_test(dlflow_work* work);
 
-/* The same after at most `timeout`; negative: as long as it takes. */
+/* The same after waiting up to `timeout`; negative: without limit. */
 DLFLOW_API dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout);
 
-/* The same for a caller that goes on: executes the work on its own thread while the work moves.
- * Does so only if all ranks are on one node and `threads`, which each of them computes with, leave
- * no core to the group's own thread; that would take as long and be late. */
+/* The same for callers with other work: executes the work on the caller's thread while it makes
+ * progress. Does so only if all ranks are on one node and the `threads` that each of them computes
+ * with leave no core for the group's own thread, which would then be late. */
 DLFLOW_API dlflow_status dlflow_work_advance(dlflow_work* work, int threads);
 
-/* The sender, of a receive from any rank that is done; of others -1. */
+/* The sender, for a finished receive from any rank; else -1. */
 DLFLOW_API int dlflow_work_source(const dlflow_work* work);
 
-/* Frees the handle; what it stands for goes on. */
+/* Frees the handle; the operation continues. */
 DLFLOW_API void dlflow_work_free(dlflow_work* work);
 
-/* ---- queues of works that are done, for whoever completes futures ---- */
+/* ---- queues of finished works, for code that completes futures ---- */
 
 DLFLOW_API dlflow_queue* dlflow_queue_create(void);
 DLFLOW_API void dlflow_queue_free(dlflow_queue* queue);
 
-/* `id` comes into the queue once `work` is done, at once if it is. Once per work. */
+/* Puts `id` into the queue once `work` is done, at once if it already is. Call once per work. */
 DLFLOW_API void dlflow_work_notify(dlflow_work* work, dlflow_queue* queue, uint64_t id);
 
-/* Takes an id out of the queue, the oldest one; DLFLOW_PENDING if none comes within `timeout`. */
+/* Removes the oldest id; DLFLOW_PENDING if none arrives within `timeout`. */
 DLFLOW_API dlflow_status dlflow_queue_pop(dlflow_queue* queue, int64_t timeout, uint64_t* id);
 
 /* NOLINTEND(readability-identifier-naming) */

@@ -27,7 +27,7 @@ void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
 
 using Parts = std::vector<std::span<std::byte>>;
 
-/// The blocks that lie in `bytes` one after the other.
+/// The consecutive blocks in `bytes`.
 Parts parts_of(std::span<std::byte> bytes, std::span<const size_t> sizes) {
   Parts parts;
   for (const size_t size : sizes) {

@@ -21,29 +21,29 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// Sums between nodes pass through memory of this size, in pieces, so that values are copied and
-/// added while they are in the cache, and the next piece is on its way.
+/// Sums between nodes pass through memory in pieces of this size: values are copied and added while
+/// they are cached, and the next piece is already on its way.
 constexpr size_t kPieceBytes = 512 << 10;
 constexpr size_t kPieces = 4;
 
-/// From this size on, blocks go through the memory of a node. Fewer bytes arrive as early by
-/// messages, whose sender need not wait for receivers.
+/// Blocks of this size or more go through the shared memory of a node. Smaller ones arrive as early
+/// by messages, whose sender need not wait for receivers.
 constexpr size_t kExchangedBytes = 32 << 10;
 
-/// Between the start of an operation and a call that waits for it.
+/// Time from the start of an operation to a call that waits for it.
 constexpr auto kTimeToWait = 50us;
 
-/// For who waits while another thread executes.
+/// How often a caller that waits checks while another thread executes.
 constexpr auto kTimeToLook = 1ms;
 
-/// Of a caller that goes on: ranks which do the same come to the same operation within this time.
+/// Patience of advance(): ranks that do the same reach the same operation within this time.
 constexpr auto kTimeToCome = 200us;
 
-/// Behind those that Communicator::open_channel hands out.
+/// Above the tags that Communicator::open_channel hands out.
 constexpr int kFirstTag = 1 << 15;
 
-/// The runtime's own sums are for these types. They round sums to the type before they divide: a
-/// sum of fp16 may be infinite where the mean is not.
+/// The types that the runtime's own sums support. These round sums to the type before they divide:
+/// a sum of fp16 may be infinite although the mean is not.
 std::optional<DataType> data_type(Reduction reduction) {
   if (reduction.op != DLFLOW_SUM && reduction.op != DLFLOW_AVG) return std::nullopt;
   if (reduction.op == DLFLOW_AVG && reduction.type == DLFLOW_F16) return std::nullopt;
@@ -65,11 +65,11 @@ Work::Failure failure_of(const std::exception& thrown) {
 
 }  // namespace
 
-/// The turn to execute, for as long as this lives. No std::timed_mutex: GCC 12's thread sanitizer
-/// does not see who holds one.
+/// Holds the turn to execute while it lives. Not a std::timed_mutex, whose owner GCC 12's thread
+/// sanitizer does not track.
 class Group::Turn {
  public:
-  /// Waits for it until `deadline`: false then.
+  /// Waits for the turn until `deadline`; false afterwards.
   explicit Turn(Group& group, Time deadline = Time::max()) : group_(group) {
     std::unique_lock lock(group.mutex_);
     const auto is_free = [&] { return !group.has_turn_; };
@@ -111,7 +111,7 @@ void Group::leave(std::chrono::milliseconds linger) {
   }
   if (thread_.joinable()) thread_.join();
   while (waiters_ > 0) std::this_thread::yield();  // all works are done
-  const std::lock_guard lock(mutex_);              // the last of them has let go of it
+  const std::lock_guard lock(mutex_);              // the last waiter has released it
 }
 
 Group::Needs Group::needs_of(Reduction reduction, size_t count, int urgency) {
@@ -177,7 +177,7 @@ void Group::keep(std::shared_ptr<void> object) {
   kept_.push_back(std::move(object));
 }
 
-/// The first of a type and urgency makes the memory that it needs.
+/// The first sum of each type and urgency allocates its memory.
 Task Group::sum(Values input, Values output, int divisor, int urgency) {
   const std::pair key(input.type, urgency);
   if (comm_.node_size() == size()) {
@@ -208,7 +208,7 @@ Task Group::reduce(Reduction reduction, Reduced values, int urgency) {
              reduction.op == DLFLOW_AVG ? size() : 1, urgency);
 }
 
-/// The thread, from its begin to its end.
+/// The main function of the thread.
 void Group::run() {
   WatchOptions options;
   options.limits.stall = options_.stall;
@@ -245,7 +245,7 @@ void Group::run() {
   for (const Message& message : messages) message.work->fail(failure);
 }
 
-/// Executes what is started until this rank leaves.
+/// Executes operations until this rank leaves.
 void Group::serve() {
   const auto set = [this](bool serves) {
     const Turn turn(*this);
@@ -259,7 +259,7 @@ void Group::serve() {
   }
 }
 
-/// False once this rank leaves and nothing is left to do.
+/// Returns false once this rank leaves and nothing remains to be done.
 bool Group::wait_for_more() {
   const Activity activity(comm_, "computes");
   std::unique_lock lock(mutex_);
@@ -270,7 +270,7 @@ bool Group::wait_for_more() {
     changed_.wait(lock, has_turn);
     if (thrown_) std::rethrow_exception(thrown_);
     if (!has_more()) return false;
-    // Most callers wait at once for what they started, and execute it.
+    // Most callers immediately wait for their operation, and execute it themselves.
     if (leaving_until_ || !changed_.wait_for(lock, kTimeToWait, [this] { return waiters_ > 0; })) {
       return true;
     }
@@ -287,8 +287,7 @@ void Group::advance(Work& work, int threads) {
   take_part(work, deadline, kTimeToCome);
 }
 
-/// Ranks of other nodes are waited for without a core, and whoever is bound to cores has them
-/// alone.
+/// Waiting for other nodes needs no core. A process bound to cores has them to itself.
 bool Group::has_free_core(int threads) const {
   if (comm_.node_size() != size()) return true;
   const int cores = usable_cores();
@@ -296,12 +295,12 @@ bool Group::has_free_core(int threads) const {
   return cores > threads * (is_bound ? 1 : comm_.node_size());
 }
 
-/// Executes until `work` is done, `deadline`, or until nothing has moved for `patience`. The caller
-/// is one of waiters_.
+/// Executes until `work` is done, `deadline` has passed, or nothing has moved for `patience`. The
+/// caller must be counted in waiters_.
 void Group::take_part(Work& work, Time deadline, Clock::duration patience) {
   bool is_idle = false;
   while (!work.is_done() && !is_idle && Clock::now() < deadline) {
-    // Another waiter may have the turn, and end this work, too.
+    // Another waiter may have the turn, and also complete this work.
     std::exception_ptr thrown;
     {
       const auto time_to_look = std::min<Clock::duration>(patience, kTimeToLook);
@@ -322,9 +321,9 @@ void Group::take_part(Work& work, Time deadline, Clock::duration patience) {
         }
       }
     }
-    if (thrown) {  // the thread tells all ranks, then all works
+    if (thrown) {  // the thread reports it to all ranks, then to all works
       const std::lock_guard lock(mutex_);
-      if (!thrown_) thrown_ = std::move(thrown);  // it may be the thread's already
+      if (!thrown_) thrown_ = std::move(thrown);  // the thread may already have it
       changed_.notify_all();
     }
     work.wait(kTimeToLook);
@@ -333,7 +332,7 @@ void Group::take_part(Work& work, Time deadline, Clock::duration patience) {
   if (--waiters_ == 0 && (has_more() || leaving_until_)) changed_.notify_all();
 }
 
-/// Until `is_over`, or nothing is under way. Nobody executes what is left after an error.
+/// Executes until `is_over`, or nothing is under way. After an error, nothing is executed any more.
 void Group::execute(const IsOver& is_over) {
   try {
     move_all(is_over);
@@ -358,7 +357,7 @@ void Group::move_all(const IsOver& is_over) {
   }
 }
 
-/// Under the mutex.
+/// Requires the mutex.
 bool Group::has_more() const {
   return std::ranges::any_of(operations_, [](const auto& lane) { return !lane.empty(); }) ||
          !new_messages_.empty() || under_way_;
@@ -398,18 +397,18 @@ Progress Group::move_message(Message& message) {
   return message.messages.poll();
 }
 
-/// The same for calls that are the same on all ranks. What differs in the number of elements alone
-/// has one number only if that differs by a multiple of kCalls.
+/// A number that is equal on all ranks for the same call. Calls that only differ in the number of
+/// elements have the same number only if the difference is a multiple of kCalls.
 uint32_t Group::number_of(const Call& call) {
-  uint64_t kind = uint64_t(call.root) + 1;  // of calls without a root it is 0
+  uint64_t kind = uint64_t(call.root) + 1;  // 0 for calls without a root
   for (const std::string_view text : {call.operation, call.type}) {
     for (const char letter : text) kind = (kind * 31 + uint8_t(letter)) % ChannelSpace::kCalls;
   }
   return uint32_t((kind + call.num_elements) % ChannelSpace::kCalls);
 }
 
-/// Less urgent ones while more urgent ones wait for peers. Ranks may disagree on which lane moves,
-/// but each moves whatever can: no lane waits for another, except for memory that is made.
+/// Less urgent operations move while more urgent ones wait for peers. Each rank moves whichever
+/// lane it can: no lane waits for another, except while memory is made.
 Progress Group::move_operations() {
   for (size_t lane = kLanes; lane-- > 0;) {
     const Progress progress = move_lane(lane);
@@ -441,7 +440,7 @@ Progress Group::move_lane(size_t lane) {
   return progress;
 }
 
-/// Under the mutex.
+/// Requires the mutex.
 bool Group::may_begin(const Operation& operation) const {
   if (operation.makes_memory) return *open_.begin() == operation.number;
   return making_memory_.empty() || *making_memory_.begin() > operation.number;
@@ -460,13 +459,13 @@ void Group::begin(Operation& operation) {
   operation.task = operation.makes_memory ? make_together(operation.make) : operation.make(*this);
 }
 
-/// Memory is made by a call that blocks: once all ranks have come, so that nobody waits long in it.
+/// Shared memory is made by a blocking call. A barrier precedes it, so no rank waits long in it.
 Task Group::make_together(std::function<Task(Group&)> make) {
   co_await barrier(open_link());
   co_await make(*this);
 }
 
-/// A rank that leaves has no more patience.
+/// Throws if the time to linger is over and something is still under way.
 void Group::check_end() {
   const std::lock_guard lock(mutex_);
   if (!leaving_until_ || Clock::now() < *leaving_until_) return;

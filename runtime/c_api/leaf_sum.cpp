@@ -8,10 +8,10 @@
 namespace dlflow::runtime {
 namespace {
 
-/// So many numbers of each level stay in the first-level cache.
+/// This many numbers of each level fit in the L1 cache.
 constexpr size_t kTile = 2048;
 
-// No fused multiply-add (dlflow_same_bits): a product that travels to another rank is rounded.
+// No fused multiply-add (dlflow_same_bits), since products that travel to another rank are rounded.
 DLFLOW_VECTOR_CLONES
 void write_scaled(float* __restrict into, const float* __restrict values, float scale,
                   size_t count) {
@@ -24,7 +24,7 @@ void add_scaled(float* __restrict into, const float* __restrict values, float sc
 }
 
 DLFLOW_VECTOR_CLONES
-void add_zeros(float* into, size_t count) {  // -0.0 becomes 0.0, as it does on another rank
+void add_zeros(float* into, size_t count) {  // turns -0.0 into 0.0, as on another rank
   for (size_t i = 0; i < count; ++i) into[i] += 0.0f;
 }
 
@@ -33,7 +33,7 @@ void add_level(float* __restrict into, const float* __restrict values, size_t co
   for (size_t i = 0; i < count; ++i) into[i] += values[i];
 }
 
-/// A leaf that is added at once to what lies below it needs no level of its own.
+/// A leaf that is immediately added to the level below it needs no level of its own.
 size_t num_levels(const LeafShare& share) {
   size_t height = 0, highest = share.num_parts;
   for (const uint8_t additions : share.additions) {

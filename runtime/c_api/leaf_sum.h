@@ -12,10 +12,10 @@
 
 namespace dlflow::runtime {
 
-/// The sum of vectors of floats over the leaves of a step, with the same bits on any number of
-/// ranks: along one binary tree over the numbers of the leaves (collectives/sum_order.h). The
-/// vectors are given from outside, piece by piece and leaf by leaf. A rank adds up what the tree
-/// adds among its own leaves, on a stack of at most 2 lg n + 1 vectors for n leaves.
+/// Sums vectors of floats over the leaves of a step, with the same bits on any number of ranks:
+/// along one binary tree over the leaf numbers (collectives/sum_order.h). The caller provides the
+/// vectors piece by piece and leaf by leaf. A rank adds what the tree adds among its own leaves, on
+/// a stack of at most 2 lg n + 1 vectors for n leaves.
 class LeafSum {
  public:
   /// Collective. `comm` must outlive this.
@@ -25,13 +25,13 @@ class LeafSum {
   size_t num_leaves() const { return share_.count; }
   size_t count() const { return count_; }
 
-  /// Takes `scale * values` as elements from `first` on of this rank's leaf `leaf` (from 0), which
-  /// must come one leaf after the other for each element. Each product is rounded before it is
-  /// added, wherever it is. Null `values`: zeros.
+  /// Adds `scale * values` as the elements from `first` on of this rank's leaf `leaf` (from 0). For
+  /// each element, leaves must come in order. Each product is rounded before it is added, on every
+  /// rank. If `values` is null, adds zeros.
   void add(size_t leaf, size_t first, size_t count, const float* values, float scale);
 
-  /// The sum of these elements over all leaves of all ranks comes to lie in result(). Every leaf of
-  /// this rank has given them, and gives them again once the task is done.
+  /// Puts the sum of these elements over all leaves of all ranks in result(). Every leaf of this
+  /// rank must have added them; they may be added again once the task is done.
   Task sum(size_t first, size_t count);
 
   /// 64-byte aligned, always at the same address.
@@ -42,9 +42,9 @@ class LeafSum {
 
   LeafShare share_;
   size_t count_;
-  std::vector<size_t> height_of_;  // of the stack below each leaf
-  Allreduce allreduce_;            // the lowest levels: what is left of this rank's leaves
-  AlignedFloats waiting_;          // the higher ones
+  std::vector<size_t> height_of_;  // of the stack before each leaf
+  Allreduce allreduce_;            // the lowest levels: the remaining parts of this rank
+  AlignedFloats waiting_;          // the higher levels
 };
 
 }  // namespace dlflow::runtime

@@ -16,7 +16,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kOps = {"sum", "avg",  "product", "min",
                                                   "max", "band", "bor",     "bxor"};
 
-/// What a sum is kept in: values of this many stay in the first-level cache.
+/// Number of sums computed at a time, which fit in the L1 cache.
 constexpr size_t kTile = 1024;
 
 float widened(Float16 value) { return widen(value); }
@@ -32,7 +32,7 @@ void narrow_to(T& into, T value) {
   into = value;
 }
 
-/// Wraps around, where signed arithmetic is undefined.
+/// Integers wrap around, where signed overflow would be undefined.
 template <typename T, typename Operation>
 T wrapped(T a, T b, Operation operation) {
   if constexpr (std::is_integral_v<T>) {
@@ -97,11 +97,11 @@ struct Reduce {
         }
         break;
     }
-    DLFLOW_CHECK(false);  // require_reduction() refuses it
+    DLFLOW_CHECK(false);  // require_reduction() rejects this
   }
 };
 
-/// Of a byte that is 0 or 1.
+/// The operation on bytes that are 0 or 1.
 dlflow_op op_of_bool(dlflow_op op) {
   if (op == DLFLOW_SUM || op == DLFLOW_MAX) return DLFLOW_BOR;
   return op == DLFLOW_PRODUCT || op == DLFLOW_MIN ? DLFLOW_BAND : op;

@@ -14,12 +14,12 @@
 
 namespace dlflow::runtime {
 
-/// The numbers of works that are done, for one thread that completes futures.
+/// The ids of finished works, for one thread that completes futures.
 class DoneQueue {
  public:
   void push(uint64_t id);
 
-  /// The oldest one; nothing if none comes within `timeout`.
+  /// Removes and returns the oldest id; nothing if none arrives within `timeout`.
   std::optional<uint64_t> pop(std::chrono::milliseconds timeout);
 
  private:
@@ -30,7 +30,7 @@ class DoneQueue {
 
 class Group;
 
-/// An operation that was started, for whoever waits for it. Any thread may call it.
+/// A started operation, for those that wait for it. Any thread may call it.
 class Work {
  public:
   struct Failure {
@@ -38,29 +38,29 @@ class Work {
     std::string message;
   };
 
-  /// `group` outlives it, or ends it.
+  /// `group` must outlive the work or end it.
   explicit Work(Group* group) : group_(group) {}
 
-  /// Whoever executes it says so, once.
+  /// Called once by the thread that executes it.
   void succeed() { end({}); }
   void fail(const Failure& failure) { end(failure); }
 
-  /// Of a receive from any rank: where the message came from. Before it is done.
+  /// The sender, for a receive from any rank. Must be set before the work is done.
   void set_source(int rank) { source_ = rank; }
   int source() const { return source_; }
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }
 
-  /// The group that executes it, which expects the caller in its wait_for(); null once it is done.
+  /// Returns the group that executes it, whose wait_for() must be called next; null once done.
   Group* expecting_group() const;
 
-  /// Whether it is done within `timeout`; a negative one never passes.
+  /// Returns true if it is done within `timeout`; waits forever if that is negative.
   bool wait(std::chrono::milliseconds timeout);
 
-  /// Of what is done.
+  /// The failure, if any, of a finished work.
   std::optional<Failure> failure() const;
 
-  /// `queue` gets `id` once this is done.
+  /// Pushes `id` to `queue` once this is done.
   void notify(std::shared_ptr<DoneQueue> queue, uint64_t id);
 
  private:

@@ -11,8 +11,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// From now on the calling thread has a quarter of a core that somebody computes on. Not less: the
-/// next checkpoint waits for it, and on a crowded machine that would be long.
+/// Lowers the calling thread's priority to a quarter of a core that is busy with computation. Not
+/// less: the next checkpoint waits for this one, which would take long on a crowded machine.
 void step_back() { ::setpriority(PRIO_PROCESS, id_t(::gettid()), 5); }
 
 }  // namespace

@@ -29,7 +29,7 @@ constexpr std::string_view kPrefix = "step-";
 constexpr const char* kLatest = "latest";
 constexpr const char* kTensors = ".safetensors";
 
-/// Whatever carries this in its name is not a checkpoint yet, or no longer.
+/// In the name of a checkpoint that is not complete yet, or is being removed.
 constexpr std::string_view kTemporary = ".tmp.";
 
 std::string folder_name(uint64_t step) {
@@ -38,14 +38,14 @@ std::string folder_name(uint64_t step) {
   return text;
 }
 
-/// The step of "step-000123"; nothing for any other name.
+/// Returns the step of "step-000123"; nothing for any other name.
 std::optional<uint64_t> step_of(const fs::path& step_folder) {
   const std::string name = step_folder.filename().string();
   if (!name.starts_with(kPrefix)) return std::nullopt;
   return number_from<uint64_t>(std::string_view(name).substr(kPrefix.size()));
 }
 
-/// Host, boot and namespace, in which a number stands for one process.
+/// Identifies host, boot and namespace, within which a PID is unique at any time.
 std::string place_of_numbers() {
   constexpr size_t kDigits = 16;
   std::error_code none;
@@ -53,7 +53,7 @@ std::string place_of_numbers() {
   return sha256_hex(host_name() + "\n" + boot_id() + "\n" + space).substr(0, kDigits);
 }
 
-/// "PLACE-PID-START": no other process, on whatever host, has this name.
+/// Returns "PLACE-PID-START", which is unique to this process across hosts.
 std::string writer_name(pid_t pid, uint64_t start_ticks) {
   return place_of_numbers() + "-" + std::to_string(pid) + "-" + std::to_string(start_ticks);
 }
@@ -64,19 +64,19 @@ fs::path temporary_beside(const fs::path& path) {
          writer_name(::getpid(), self ? self->start_ticks : 0);
 }
 
-/// Seconds since anything in `path` was written to.
+/// Returns the seconds since the last write to anything in `path`.
 int64_t seconds_unchanged(const fs::path& path) {
   struct stat info {};
   time_t newest = ::lstat(path.c_str(), &info) == 0 ? info.st_mtime : 0;
-  std::error_code none;  // it is gone, or no folder
+  std::error_code none;  // `path` is gone, or no folder
   for (const auto& entry : fs::directory_iterator(path, none)) {
     if (::lstat(entry.path().c_str(), &info) == 0) newest = std::max(newest, info.st_mtime);
   }
   return int64_t(::time(nullptr) - newest);
 }
 
-/// Whether the writer of a temporary file is dead. Of one on another host, in another container or
-/// of an older version only the time tells: a live one writes all the time.
+/// Whether the writer of a temporary file is dead. If it is on another host, in another container
+/// or of an older version, only time shows this: a live writer writes all the time.
 bool is_left_over(const fs::path& path) {
   constexpr int64_t kDeadSeconds = 3600;
   const std::string name = path.filename().string();
@@ -88,7 +88,7 @@ bool is_left_over(const fs::path& path) {
   }
   std::from_chars(writer.data() + dash + 1, writer.data() + writer.size(), pid);
   const auto process = identify(pid);
-  // Only one save at a time: what this process itself has left was given up.
+  // This process saves once at a time, so its own leftovers were abandoned.
   return pid == ::getpid() || !process ||
          !writer.starts_with(writer_name(pid, process->start_ticks));
 }
@@ -97,7 +97,7 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot write " + to.string(), errno);
 }
 
-/// Removes what killed writers left, and nothing that may be another's live file.
+/// Removes what killed writers left, but no file that another process may be writing.
 void remove_leftovers(const fs::path& folder) {
   std::vector<fs::path> leftovers;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -108,7 +108,7 @@ void remove_leftovers(const fs::path& folder) {
   for (const fs::path& leftover : leftovers) remove_tree(leftover);
 }
 
-/// Makes `folder`; a power cut leaves it where it is, and the folders above it that are new.
+/// Creates `folder` so that it survives a power cut, with its new parent folders.
 void make_lasting_folder(const fs::path& folder) {
   fs::path parent = fs::absolute(folder / "").parent_path();
   std::vector<fs::path> parents;
@@ -118,12 +118,12 @@ void make_lasting_folder(const fs::path& folder) {
   } while (!fs::exists(parent));
   make_output_folder(folder);
   for (const fs::path& changed : parents) {
-    // Where we may not write, nothing is new.
+    // Folders without write permission are not new.
     if (::access(changed.c_str(), R_OK | W_OK) == 0) sync_directory(changed);
   }
 }
 
-/// Sizes agree with the manifest: cheap, and enough to tell a torn checkpoint from a whole one.
+/// Compares sizes with the manifest: cheap, and enough to detect a torn checkpoint.
 bool looks_whole(const fs::path& step_folder) {
   try {
     for (const auto& [name, file] : read_manifest(step_folder).files) {
@@ -154,7 +154,7 @@ void verify_content(const fs::path& path, const WrittenFile& written) {
   }
 }
 
-/// The manifest, of whose files the lengths hold.
+/// Verifies the lengths of all files, and returns the manifest.
 CheckpointManifest verify_lengths(const fs::path& step_folder) {
   CheckpointManifest manifest = read_manifest(step_folder);
   for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
@@ -202,7 +202,7 @@ void write_files(const fs::path& target, const CheckpointContent& content) {
   write_text(target / kManifestFile, format_manifest(manifest));  // syncs the folder, too
 }
 
-/// Makes FOLDER/latest name `step_folder`; it names the one before or this one at any time.
+/// Makes FOLDER/latest point to `step_folder`, atomically.
 void point_latest_to(const fs::path& folder, const fs::path& step_folder) {
   const fs::path link = temporary_beside(folder / kLatest);
   if (::symlink(step_folder.filename().c_str(), link.c_str()) != 0) {
@@ -212,10 +212,10 @@ void point_latest_to(const fs::path& folder, const fs::path& step_folder) {
   sync_directory(folder);
 }
 
-/// Removes what is older than `newest` and the `keep` - 1 whole checkpoints before it, but not what
-/// one of these calls the best so far: if the newest turns out damaged, training goes on from the
-/// one before. What is beyond `newest` was damaged, or training would not have come here: it stays
-/// to be looked at.
+/// Removes checkpoints older than `newest` and the `keep` - 1 whole ones before it, but not one
+/// that these list as the best so far: if the newest proves damaged, training resumes from the one
+/// before. Checkpoints beyond `newest` were damaged, or training would not have returned here: they
+/// stay for inspection.
 void prune(const fs::path& folder, const fs::path& newest, size_t keep) {
   auto folders = list_checkpoints(folder);
   std::reverse(folders.begin(), folders.end());
@@ -237,7 +237,7 @@ void prune(const fs::path& folder, const fs::path& newest, size_t keep) {
 fs::path save_checkpoint(const fs::path& folder, const CheckpointContent& content, size_t keep) {
   if (keep < 1) throw Error(Errc::InvalidInput, "at least 1 checkpoint must be kept, not 0");
   fs::path target = folder / folder_name(content.info.step);
-  if (!fs::is_symlink(folder / kLatest)) make_lasting_folder(folder);  // it may be new
+  if (!fs::is_symlink(folder / kLatest)) make_lasting_folder(folder);  // `folder` may be new
   remove_leftovers(folder);
   if (!is_valid(target)) {
     remove_checkpoint(target);

@@ -14,14 +14,14 @@ namespace {
 
 constexpr int kVersion = 1;
 
-/// What the hash of the manifest covers: everything but itself, in the one spelling dump() has.
+/// Hashes everything in the manifest but the hash itself, as formatted by dump().
 std::string self_hash(Json manifest) {
   manifest.erase("sha256");
   return sha256_hex(manifest.dump());
 }
 
-/// The same of a manifest that Python wrote, whose numbers have another spelling: all bytes of the
-/// file, with zeros in place of the hash.
+/// The same for a manifest that Python wrote, whose numbers are formatted differently: hashes all
+/// bytes of the file, with zeros in place of the hash.
 std::string text_hash(std::string text, const std::string& hash) {
   if (const size_t at = text.find(hash); at != text.npos) {
     text.replace(at, hash.size(), hash.size(), '0');
@@ -34,7 +34,7 @@ bool hash_holds(const Json& manifest, const std::string& text) {
   return hash == self_hash(manifest) || hash == text_hash(text, hash);
 }
 
-/// Of a file in the checkpoint's own folder.
+/// Whether `name` is a file directly in the checkpoint's folder.
 bool is_file_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\0') == name.npos;
@@ -79,7 +79,7 @@ std::string format_manifest(const CheckpointManifest& manifest) {
 
 CheckpointManifest read_manifest(const std::filesystem::path& step_folder) {
   const auto path = step_folder / kManifestFile;
-  std::error_code error;  // of a folder that cannot be looked into, which read_file() tells
+  std::error_code error;  // for an unreadable folder, which read_file() reports
   if (!std::filesystem::exists(path, error) && !error) {
     throw Error(Errc::NotFound, step_folder.string() + " is not a checkpoint: it has no " +
                                     kManifestFile + ", which is written last");

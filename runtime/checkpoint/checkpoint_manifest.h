@@ -7,7 +7,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 
-/// manifest.json: the last file of a checkpoint, which says what the others must be.
+/// manifest.json: the last file of a checkpoint, with lengths and hashes of the others.
 namespace dlflow::runtime {
 
 inline constexpr const char* kModelFile = "model.safetensors";
@@ -17,14 +17,14 @@ inline constexpr const char* kManifestFile = "manifest.json";
 
 struct CheckpointManifest {
   CheckpointInfo info;
-  std::map<std::string, WrittenFile> files;  ///< by name, all but the manifest itself
+  std::map<std::string, WrittenFile> files;  ///< by name, without the manifest itself
 };
 
-/// The text of manifest.json. It ends with its own hash, so that no byte of it can change unseen.
+/// Returns the text of manifest.json. It ends with its own hash, which detects any change.
 std::string format_manifest(const CheckpointManifest& manifest);
 
 /// Reads STEP_FOLDER/manifest.json. Throws Error{NotFound} if there is none, Error{Corrupt} if it
-/// is not what format_manifest wrote.
+/// was not written by format_manifest.
 CheckpointManifest read_manifest(const std::filesystem::path& step_folder);
 
 }  // namespace dlflow::runtime

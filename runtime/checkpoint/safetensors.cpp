@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 
 constexpr size_t kLengthBytes = 8;
 
-/// As in the reference implementation: what is larger is not a header but noise.
+/// As in the reference implementation: a larger header is certainly damaged.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 
 std::string_view as_text(std::span<const std::byte> bytes) {
@@ -51,8 +51,8 @@ void validate(std::span<const TensorView> tensors) {
   }
 }
 
-/// The largest elements first, then by name: each tensor is aligned to its elements, and equal
-/// content gives equal files.
+/// Sorts by decreasing element size, then by name: each tensor is aligned to its elements, and
+/// equal content gives equal files.
 std::vector<const TensorView*> in_file_order(std::span<const TensorView> tensors) {
   std::vector<const TensorView*> order;
   for (const TensorView& tensor : tensors) order.push_back(&tensor);
@@ -74,7 +74,7 @@ SafetensorsHeader header_of(std::span<const TensorView* const> order,
   return header;
 }
 
-/// Throws unless the entries cover `data_bytes` without overlap or hole and each has the bytes of
+/// Throws unless the entries cover `data_bytes` without overlap or gap, and the size of each fits
 /// its shape.
 void validate(std::vector<HeaderEntry> entries, uint64_t data_bytes, const std::string& source) {
   const auto fail = [&](const std::string& what) {
@@ -106,7 +106,7 @@ void validate(std::vector<HeaderEntry> entries, uint64_t data_bytes, const std::
   }
 }
 
-/// A whole file in memory, read-only.
+/// A file mapped as a whole, read-only.
 class Mapping {
  public:
   explicit Mapping(const std::filesystem::path& path) {
@@ -115,7 +115,7 @@ class Mapping {
     struct stat info {};
     if (::fstat(file.get(), &info) != 0) throw_errno("cannot read " + path.string(), errno);
     size_ = size_t(info.st_size);
-    if (size_ == 0) return;  // mmap refuses it, and parse() says what is wrong with it
+    if (size_ == 0) return;  // mmap refuses it, and parse() reports it
     address_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
     if (address_ == MAP_FAILED) throw_errno("cannot map " + path.string(), errno);
   }

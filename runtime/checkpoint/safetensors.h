@@ -17,21 +17,21 @@
 /// docs/contributor/checkpoint-format.md describes every byte.
 namespace dlflow::runtime {
 
-/// The type of an element. In the order in which the reference implementation sorts tensors (it
+/// The type of an element, in the order by which the reference implementation sorts tensors (it
 /// writes the largest first, so that each tensor is aligned to its elements).
 enum class DType { U8, F16, BF16, I32, F32, F64, I64 };
 
 /// Bytes per element.
 size_t element_size(DType dtype);
 
-/// As the format spells it: "F32".
+/// Returns the name in the format: "F32".
 std::string_view name(DType dtype);
 
-/// A tensor that somebody else owns: row-major, little-endian, not necessarily aligned.
+/// A non-owning view of a tensor: row-major, little-endian, not necessarily aligned.
 struct TensorView {
   std::string name;
   DType dtype = DType::F32;
-  std::vector<uint64_t> shape;  ///< empty is a scalar: one element
+  std::vector<uint64_t> shape;  ///< empty: a scalar of one element
   std::span<const std::byte> bytes;
 };
 
@@ -45,7 +45,7 @@ constexpr DType dtype_of() {
   if constexpr (std::is_same_v<T, uint8_t>) return DType::U8;
 }
 
-/// Names `elements`, which must live as long as the view.
+/// Returns a named view of `elements`, which must outlive it.
 template <typename T>
 TensorView tensor_view(std::string name, std::vector<uint64_t> shape, std::span<const T> elements) {
   return {std::move(name), dtype_of<T>(), std::move(shape), std::as_bytes(elements)};
@@ -55,7 +55,7 @@ TensorView tensor_view(std::string name, std::vector<uint64_t> shape, std::span<
 void require_elements(const TensorView& tensor, DType dtype, size_t num_elements);
 
 /// Copies `tensor` to `elements`, bit for bit. Throws Error{InvalidInput} naming the tensor if type
-/// or number of elements differ; shapes are for the caller to compare.
+/// or number of elements differ; the caller must compare shapes.
 template <typename T>
 void copy_elements(const TensorView& tensor, std::span<T> elements) {
   require_elements(tensor, dtype_of<T>(), elements.size());
@@ -64,7 +64,7 @@ void copy_elements(const TensorView& tensor, std::span<T> elements) {
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-/// A written file, described without reading it again.
+/// Size and hash of a file, computed while writing it.
 struct WrittenFile {
   uint64_t bytes = 0;
   std::string sha256;
@@ -79,20 +79,20 @@ WrittenFile write_safetensors(const std::filesystem::path& path,
                               const SafetensorsMetadata& metadata = {});
 
 /// A safetensors file that was checked as a whole: lengths, names, types, shapes, offsets without
-/// overlap or hole. Views and spans live as long as this object (copies share the mapping).
+/// overlap or gap. Views and spans live as long as this object (copies share the mapping).
 class Safetensors {
  public:
-  /// Maps the file; nobody may truncate it meanwhile. Throws Error{Corrupt} saying what is wrong.
+  /// Maps the file, which must not be truncated meanwhile. Throws Error{Corrupt} with the reason.
   static Safetensors open(const std::filesystem::path& path);
 
-  /// Checks `file`, which the caller keeps; `source` names it in messages.
+  /// Checks `file`, which must outlive the result; `source` names it in messages.
   static Safetensors parse(std::span<const std::byte> file, const std::string& source);
 
   /// Sorted by name.
   const std::vector<TensorView>& tensors() const { return tensors_; }
   const SafetensorsMetadata& metadata() const { return metadata_; }
 
-  /// Throws Error{NotFound}, with the name that was probably meant.
+  /// Throws Error{NotFound}, suggesting a similar name.
   const TensorView& at(std::string_view name) const;
 
  private:

@@ -23,7 +23,7 @@ constexpr std::array<DTypeRow, 7> kDTypes{{{DType::U8, "U8", 1},
                                            {DType::F64, "F64", 8},
                                            {DType::I64, "I64", 8}}};
 
-/// Far more than anybody uses; keeps a hostile header from costing memory.
+/// Far more than any tensor has; prevents a hostile header from costing memory.
 constexpr size_t kMaxDimensions = 64;
 
 std::optional<DType> dtype_named(std::string_view text) {
@@ -33,8 +33,8 @@ std::optional<DType> dtype_named(std::string_view text) {
   return std::nullopt;
 }
 
-/// Follows the header's grammar while nlohmann reads it, so that nothing is built that is not
-/// needed: a hostile header of 100 MB costs no more memory than its names.
+/// Checks the header's grammar while nlohmann parses it, and builds only what is needed: a hostile
+/// header of 100 MB costs no more memory than its names.
 ///
 ///   {"__metadata__": {KEY: TEXT, ...}, NAME: {"dtype": TEXT, "shape": [N, ...],
 ///    "data_offsets": [BEGIN, END]}, ...}
@@ -156,7 +156,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   SafetensorsHeader header_;
   Place place_ = Place::Start;
   std::set<std::string> names_;
-  std::set<std::string> seen_;  // keys of the present tensor
+  std::set<std::string> seen_;  // keys of the current tensor
   std::string name_;
   std::string key_;
   std::vector<uint64_t> numbers_;

@@ -11,7 +11,7 @@
 /// The JSON header of a safetensors file, as text and as values.
 namespace dlflow::runtime {
 
-/// One tensor of the header: where its bytes are, counted from the end of the header.
+/// One tensor of the header. `begin` and `end` count bytes from the end of the header.
 struct HeaderEntry {
   std::string name;
   DType dtype = DType::F32;
@@ -25,14 +25,14 @@ struct SafetensorsHeader {
   std::vector<HeaderEntry> entries;  ///< in the order of the text
 };
 
-/// The text of `header`, padded with spaces to a multiple of 8 bytes.
+/// Returns the text of `header`, padded with spaces to a multiple of 8 bytes.
 std::string format_header(const SafetensorsHeader& header);
 
-/// The inverse. Accepts the grammar of the format and nothing else: every key once, numbers that
-/// fit 64 bits, no unknown keys. Throws Error{Corrupt}: "SOURCE: tensor 'w': ...".
+/// The inverse. Accepts only the grammar of the format: every key once, numbers that fit 64 bits,
+/// no unknown keys. Throws Error{Corrupt}: "SOURCE: tensor 'w': ...".
 SafetensorsHeader parse_header(std::string_view text, const std::string& source);
 
-/// The bytes that elements of `dtype` in `shape` take, or nothing if 64 bits cannot say it.
+/// Returns the bytes of a tensor of `dtype` and `shape`, or nothing on overflow.
 std::optional<uint64_t> tensor_bytes(DType dtype, const std::vector<uint64_t>& shape);
 
 }  // namespace dlflow::runtime

@@ -14,7 +14,7 @@ Task all_gather(Link link, std::span<std::byte> bytes, std::vector<size_t> sizes
     const size_t first = std::accumulate(sizes.begin(), sizes.begin() + rank, size_t(0));
     return bytes.subspan(first, sizes[size_t(rank)]);
   };
-  // In round k each rank passes on what it got in round k-1.
+  // In round k each rank passes on the block that it received in round k-1.
   for (int round = 0; round < ranks - 1; ++round) {
     co_await link.exchange(block(link.neighbour(-round)), link.neighbour(1),
                            block(link.neighbour(-round - 1)), link.neighbour(-1));

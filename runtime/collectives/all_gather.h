@@ -8,17 +8,17 @@
 
 namespace dlflow::runtime {
 
-/// Fills `bytes` with the blocks of all ranks, one after the other: block r has sizes[r] bytes,
-/// which add up to bytes.size(), and rank r has put its own in place. The same sizes on every rank;
-/// 0 is allowed.
+/// Fills `bytes` with the blocks of all ranks, one after the other: block r has sizes[r] bytes, the
+/// sizes add up to bytes.size(), and each rank has put its own block in place. All ranks pass the
+/// same sizes; 0 is allowed.
 ///
-/// Cost for P ranks and n bytes in all, with a seconds per message and b per byte sent:
-/// (P-1) a + (P-1)/P n b with blocks of one size, which is the least that can be received; uneven
-/// blocks cost as if all had the largest's.
+/// Cost for P ranks and n bytes in all, with a seconds per message and b per byte sent: (P-1) a +
+/// (P-1)/P n b with equal blocks, which is optimal; uneven blocks cost as if all had the size of
+/// the largest.
 /// Source: the second half of Patarasuk and Yuan, J. Parallel Distrib. Comput. 69 (2009), 117-124.
 Task all_gather(Link link, std::span<std::byte> bytes, std::vector<size_t> sizes);
 
-/// The same for the shares of `values`: what reduce_scatter leaves.
+/// The same for the shares of `values`, as reduce_scatter leaves them.
 Task all_gather(Link link, Values values);
 
 }  // namespace dlflow::runtime

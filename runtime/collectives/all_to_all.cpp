@@ -8,7 +8,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Block `index` of those that lie in `bytes` one after the other.
+/// Returns block `index` of the consecutive blocks in `bytes`.
 template <typename Byte>
 std::span<Byte> block(std::span<Byte> bytes, const std::vector<size_t>& sizes, int index) {
   return bytes.subspan(std::accumulate(sizes.begin(), sizes.begin() + index, size_t(0)),

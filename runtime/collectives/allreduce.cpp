@@ -20,13 +20,13 @@ namespace {
 /// All-reduce among the ranks of one node: each rank sums its share of `range` straight from its
 /// peers' buffers, in `order`, and writes the result to all of them. Nothing is copied.
 ///
-/// Collective over the node, which must hold all ranks. `memory` and `order` outlive the task.
-/// Cost for P ranks with a part of n bytes each: a rank reads and writes n bytes of cache lines,
-/// n/P in each buffer; no messages, two flags. Always the fastest where it can be used.
+/// Collective over the node, which must hold all ranks. `memory` and `order` outlive the task. Cost
+/// for P ranks with a part of n bytes each: a rank reads and writes n bytes of cache lines, n/P in
+/// each buffer; no messages, two flags. Always the fastest where it can be used.
 ///
-/// With `consume`, which outlives the task, too, nothing is written back: each rank hands it its
-/// share of the sums. Done once all ranks have, so that what they made of it in memory that they
-/// share is there for all.
+/// With `consume`, which also outlives the task, nothing is written back: each rank passes its
+/// share of the sums to it. The task ends once all ranks have consumed theirs, so that results in
+/// shared memory are then complete.
 Task shared_memory_allreduce(NodeMemory& memory, const SumOrder& order, Range range,
                              const Consume* consume = nullptr) {
   memory.announce(NodeMemory::Stage::Started, range);
@@ -44,14 +44,14 @@ Task shared_memory_allreduce(NodeMemory& memory, const SumOrder& order, Range ra
 /// All-reduce in two levels. The first `slices` ranks of each node sum a slice of `range` each over
 /// their node's buffers, in the order of `additions`, all-reduce it with their peers of the other
 /// nodes by `between_nodes`, and write the result to all buffers of their node. Only sums of nodes
-/// travel; those of halves of floats are rounded first.
+/// travel; those of half-precision numbers are rounded first.
 ///
-/// Collective over all ranks. `slices`: ranks that every node has; then slices are the same on all
-/// nodes. `between_nodes(slice)` starts this rank's all-reduce of the slice of values() in place.
-/// `memory` and `additions` (SumOrder, over the parts of the node) outlive the task.
-/// Cost for m nodes of q ranks and n bytes: in shared memory as shared_memory_allreduce, and
-/// between nodes that of an all-reduce of n/q bytes over m ranks, q of them at a time: with a ring
-/// 2(m-1) a + 2(m-1)/m n/q b. Where a node holds several ranks.
+/// Collective over all ranks, for nodes with several ranks. `slices`: the number of ranks that
+/// every node has, so that slices are the same on all nodes. `between_nodes(slice)` starts this
+/// rank's all-reduce of the slice of values() in place. `memory` and `additions` (SumOrder, over
+/// the parts of the node) outlive the task. Cost for m nodes of q ranks and n bytes: in shared
+/// memory as shared_memory_allreduce, and between nodes that of q concurrent all-reduces of n/q
+/// bytes over m ranks: with a ring 2(m-1) a + 2(m-1)/m n/q b.
 Task hierarchical_allreduce(NodeMemory& memory, std::span<const uint8_t> additions, int slices,
                             Range range, std::function<Task(Range)> between_nodes) {
   memory.announce(NodeMemory::Stage::Started, range);
@@ -71,16 +71,16 @@ Task hierarchical_allreduce(NodeMemory& memory, std::span<const uint8_t> additio
   co_await memory.all_reduced(range, slices);
 }
 
-/// Has messages moved while their rank computes. They move inside the rank's calls alone, and a
-/// layer may compute for longer than what a socket holds takes to travel. A thread that sleeps
-/// nearly always: it looks every millisecond while there is something to move, which takes about a
-/// hundredth of the rank's core.
+/// Moves messages while their rank computes. Otherwise they would move only inside the rank's
+/// calls, and a layer may compute for longer than a socket's buffer takes to drain. The thread
+/// nearly always sleeps: it polls every millisecond while there is something to move, which takes
+/// about a hundredth of the rank's core.
 /// \param move  moves what it can without waiting and returns whether there was anything to move;
 ///              must not throw
 void move_again_and_again(const std::stop_token& stop, const std::function<bool()>& move) {
   using namespace std::chrono_literals;
   constexpr auto kPeriod = 1ms, kIdlePeriod = 5ms;
-  constexpr int kLooksUntilIdle = 100;  // in vain
+  constexpr int kLooksUntilIdle = 100;  // without anything to move
   std::mutex mutex;
   std::condition_variable_any stopped;
   std::unique_lock lock(mutex);
@@ -90,10 +90,10 @@ void move_again_and_again(const std::stop_token& stop, const std::function<bool(
   }
 }
 
-/// One hides the other's latency; more only share its bandwidth.
+/// A few ranges hide each other's latency; more would only share the bandwidth.
 constexpr size_t kUnderWay = 4;
 
-/// Of the ranks of this node.
+/// The number of parts of each rank of this node.
 std::vector<size_t> parts_on_node(const Communicator& comm, const SumOrder& order) {
   DLFLOW_CHECK(order.num_parts.size() == size_t(comm.size()));
   const std::span<const int> nodes = comm.nodes();
@@ -106,7 +106,7 @@ std::vector<size_t> parts_on_node(const Communicator& comm, const SumOrder& orde
 
 }  // namespace
 
-/// The end of one range; all others move meanwhile.
+/// Waits for one range to end; all others move meanwhile.
 class Allreduce::UntilDone final : public Wait {
  public:
   UntilDone(Allreduce& all, Ticket ticket) : all_(all), ticket_(ticket) {}
@@ -172,7 +172,7 @@ Task Allreduce::reduce_in_two_levels(const Range& range) {
   const Topology& topology = plan_.topology();
   const int slices = topology.smallest_node();
   const int channel = comm_.open_channel();
-  std::vector<int> peers;  // the ranks with this one's slice
+  std::vector<int> peers;  // the ranks that have the same slice
   if (memory_.rank() < slices) {
     for (const auto& node : topology.nodes) peers.push_back(node[size_t(memory_.rank())]);
   }
@@ -202,7 +202,7 @@ Allreduce::Ticket Allreduce::start(size_t first, size_t count, int64_t urgency) 
   const Ticket ticket{first_ + ranges_.size()};
   const Range range = {first, count, uint32_t(ticket.number + 1), comm_.space().call};
   ranges_.push_back({reduce(range), urgency});
-  // The library's sums must begin in one order on all ranks, whatever is urgent.
+  // The library's sums must begin in the same order on all ranks, regardless of urgency.
   const bool begins_now = over_all(range) == Algorithm::Mpi;
   if (begins_now) (void)ranges_.back().task.poll();
   const auto less_urgent = [&](uint64_t number) {
@@ -215,10 +215,10 @@ Allreduce::Ticket Allreduce::start(size_t first, size_t count, int64_t urgency) 
 
 void Allreduce::poll() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock) advance(Caller::Owner);  // else the mover does it
+  if (lock) advance(Caller::Owner);  // otherwise the mover is at work
 }
 
-/// What the mover does. Whoever has the mutex moves all there is.
+/// The mover's poll. The thread that holds the mutex moves everything.
 bool Allreduce::move() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return true;
@@ -256,7 +256,7 @@ Progress Allreduce::advance(Caller caller) {
   bool moved = false;
   size_t under_way = 0;
   std::erase_if(waiting_, [&](uint64_t number) {
-    // The flags of a later range are those of one that is not done (NodeMemory).
+    // A later range would share its flags with a range that is not done (NodeMemory).
     const bool has_flags = number < first_ + NodeMemory::kRangesAtATime;
     const bool has_turn = under_way < kUnderWay || number == first_;
     if (error_ || !has_flags || !has_turn) return false;

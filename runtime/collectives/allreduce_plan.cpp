@@ -14,7 +14,7 @@ bool is_power_of_two(int number) { return std::has_single_bit(unsigned(number));
 
 SumOrder tree_over(int num_parts) { return sum_in_leaf_order(size_t(num_parts), num_parts); }
 
-/// Whether the tree over all ranks adds up each node's ranks by themselves, and then the nodes.
+/// Whether the tree over all ranks first adds up the ranks of each node, and then the nodes.
 bool are_subtrees(const Topology& topology) {
   const int ranks = topology.largest_node();
   if (!is_power_of_two(ranks) || topology.smallest_node() != ranks) return false;
@@ -23,11 +23,11 @@ bool are_subtrees(const Topology& topology) {
   });
 }
 
-/// Below this, the number of messages decides; above, the number of bytes.
+/// Below this size, the number of messages decides the time; above, the number of bytes.
 constexpr size_t kLatencyBytes = 32 << 10;
 
 Rules rules_between(int num_ranks) {
-  // Two ranks cannot send less than all they have, and do it at once.
+  // With two ranks, each must send all it has anyway; one round suffices.
   if (num_ranks <= 2) return {{Algorithm::RecursiveDoubling, 0, SIZE_MAX}};
   const Algorithm large = is_power_of_two(num_ranks) ? Algorithm::Rabenseifner : Algorithm::Ring;
   return {{Algorithm::RecursiveDoubling, 0, kLatencyBytes}, {large, kLatencyBytes, SIZE_MAX}};
@@ -92,7 +92,7 @@ bool AllreducePlan::may_sum(Algorithm algorithm) const {
   return may_send(algorithm, topology_.num_ranks()) && (!exact() || along_tree_);
 }
 
-/// Over ranks with one part each, which exact mode adds along their tree.
+/// Assumes one part per rank, which exact mode adds along the ranks' tree.
 bool AllreducePlan::may_send(Algorithm algorithm, int num_ranks) const {
   if (algorithm == Algorithm::Direct) return true;
   if (narrows()) return false;

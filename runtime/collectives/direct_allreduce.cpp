@@ -25,7 +25,7 @@ class Direct {
     DLFLOW_CHECK(order().num_parts.size() == size_t(link.size()));
     DLFLOW_CHECK(order().num_parts[size_t(link.rank())] == sum.parts.size());
     for (const size_t parts : order().num_parts) first_part_.push_back(first_part_.back() + parts);
-    // By the largest share: all ranks count the same number of pieces.
+    // Uses the largest share, so that all ranks count the same number of pieces.
     const size_t share = (sum.result.count + size_t(link.size()) - 1) / size_t(link.size());
     num_pieces_ = (share + piece_elements_ - 1) / piece_elements_;
     parts_ = std::make_unique_for_overwrite<std::byte[]>(
@@ -34,7 +34,7 @@ class Direct {
 
   size_t num_pieces() const { return num_pieces_; }
 
-  /// What the others hold of this rank's piece comes to parts_, and theirs goes to them.
+  /// Receives the others' values of this rank's piece into parts_, and sends them theirs.
   Messages collect(size_t index) {
     Messages messages = link_.messages();
     for (int distance = 1; distance < link_.size(); ++distance) {
@@ -98,9 +98,9 @@ class Direct {
   const Link& link_;
   const DirectSum& sum_;
   size_t piece_elements_;
-  std::vector<size_t> first_part_;  // of each rank, counted over all; and the number of all
+  std::vector<size_t> first_part_;  // of each rank, among all parts; last, the total
   size_t num_pieces_;
-  std::unique_ptr<std::byte[]> parts_;  // a piece of each part of all ranks
+  std::unique_ptr<std::byte[]> parts_;  // one piece of every part of all ranks
   WireBuffer wire_;
 };
 

@@ -11,22 +11,22 @@ namespace dlflow::runtime {
 
 /// This rank's contribution to a direct all-reduce, and the order of the additions.
 struct DirectSum {
-  std::vector<Values> parts;        ///< order.num_parts[rank] of them, of one size and type
-  Values result;                    ///< where the sum goes; it may be a part
+  std::vector<Values> parts;        ///< order.num_parts[rank] of them, all of one size and type
+  Values result;                    ///< receives the sum; may be a part
   const SumOrder* order = nullptr;  ///< over the ranks of the link; outlives the task
-  DataType wire = result.type;      ///< what travels: for Float32 also Float16 or BFloat16
+  DataType wire = result.type;      ///< the type that travels: for Float32 also Float16 or BFloat16
 };
 
-/// Leaves in `sum.result` on every rank the sum of the parts of all ranks, added in any order one
-/// wants: every rank sends each other rank its share of all parts, adds up its own share by
+/// Leaves in `sum.result` on every rank the sum of the parts of all ranks, added in any given
+/// order: every rank sends each other rank its share of all parts, adds up its own share by
 /// sum_parts(), and sends the sum back to all. With a narrow wire type the parts of others and the
-/// sum are rounded once each; all ranks get the same bits, the owner of a share, too.
+/// sum are rounded once each; all ranks get the same bits, including the owner of a share.
 /// Collective; the same order, size and types on every rank.
 ///
 /// Cost for P ranks with a part of n bytes each, with a seconds per message, b per byte sent, g per
-/// byte added: 2(P-1) a + 2(P-1)/P n b + (P-1)/P n g, as the ring, but all messages of a half are
-/// under way together; what is sent for parts beyond the first comes on top. Half of b with 16 bits
-/// on the wire. Scratch memory for 256 KiB of each part of all ranks.
+/// byte added: 2(P-1) a + 2(P-1)/P n b + (P-1)/P n g, as the ring, but all messages of each half
+/// are under way together; sending parts beyond the first costs extra. With 16 bits on the wire, b
+/// is halved. Scratch memory for 256 KiB of each part of all ranks.
 /// Source: the direct exchange of Thakur, Rabenseifner and Gropp, "Optimization of collective
 /// communication operations in MPICH", Int. J. High Perf. Comp. Appl. 19 (2005).
 Task direct_allreduce(Link link, DirectSum sum);

@@ -11,8 +11,7 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr size_t kExchangePieceBytes = 256 << 10;
-constexpr size_t kPiecesUnderWay =
-    8;  // pieces; two peers that share a core take turns only so often
+constexpr size_t kPiecesUnderWay = 8;  // so that two peers that share a core switch less often
 
 /// Both directions, divided into pieces.
 class Exchange {
@@ -31,7 +30,7 @@ class Exchange {
     return (std::max(sent_.count, into_.count) + elements_ - 1) / elements_;
   }
 
-  /// Piece `index` under way; nothing if there is no such piece.
+  /// Starts piece `index`; does nothing if there is no such piece.
   Messages start(size_t index) const {
     Messages messages = link_.messages();
     const Values in = received(index), out = piece(sent_, index);

@@ -5,11 +5,11 @@
 
 namespace dlflow::runtime {
 
-/// Sends `sent` to rank `to` and adds what rank `from` sends to `into`: the step that all sums over
-/// messages repeat. Either may be empty, and both may be the same memory. `link` outlives the task.
+/// Sends `sent` to rank `to` and adds the values from rank `from` to `into`: the basic step of all
+/// sums. Either may be empty, and both may be the same memory. `link` outlives the task.
 ///
-/// In messages of at most 256 KiB, others on their way while one is added, so that what was
-/// received is still in the cache; at most 2 MiB of scratch memory, however large the sum is.
+/// The messages hold at most 256 KiB; the next ones travel while one is added, so that received
+/// data is still in the cache. Needs at most 2 MiB of scratch memory, however large the sum is.
 Task exchange_and_add(const Link& link, Values sent, int to, Values into, int from);
 
 }  // namespace dlflow::runtime

@@ -22,7 +22,7 @@ size_t FastestWays::add(size_t bytes, std::span<const MeasuredWay> ways) {
   if (rules_.empty()) {
     rules_.push_back({winner->algorithm, 0, SIZE_MAX});
   } else {
-    auto before = ways.end();  // the fastest of those that were taken for the last size
+    auto before = ways.end();  // the fastest way with the last size's algorithm
     for (auto way = ways.begin(); way != ways.end(); ++way) {
       if (way->algorithm != rules_.back().algorithm) continue;
       if (before == ways.end() || faster(*way, *before)) before = way;

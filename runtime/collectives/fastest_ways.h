@@ -7,23 +7,23 @@
 
 namespace dlflow::runtime {
 
-/// A way to sum that was measured, with the seconds of its calls.
+/// A measured way to sum, with the seconds of its calls.
 struct MeasuredWay {
   Algorithm algorithm;
-  double lower_quartile;  ///< what else runs on a node disturbs a part of all calls
+  double lower_quartile;  ///< robust, as other processes on a node disturb some calls
   double median;
 };
 
-/// Rules that take the fastest algorithm for each size. Sizes between two that were measured belong
-/// to the larger. A way that is at most 5 % faster does not replace the one of the size before:
-/// rules should not say what is noise.
+/// Rules that take the fastest algorithm for each size. Sizes between two measured ones belong to
+/// the larger. A way that is at most 5 % faster does not replace that of the size before: rules
+/// should not depend on noise.
 class FastestWays {
  public:
-  /// `slices` of each size that is measured are what the algorithms sum.
+  /// The algorithms sum a slice, which is 1/`slices` of each measured size.
   explicit FastestWays(size_t slices = 1) : slices_(slices) {}
 
-  /// The next larger size; returns the index of the way that the rules take for it. There is at
-  /// least one way.
+  /// Adds the next larger size; returns the index of the way that the rules use for it. `ways` must
+  /// not be empty.
   size_t add(size_t bytes, std::span<const MeasuredWay> ways);
 
   const Rules& rules() const { return rules_; }

@@ -6,9 +6,9 @@
 
 namespace dlflow::runtime {
 
-/// For algorithms that need a power of two of ranks: of P ranks the first 2E, E being what is too
-/// much, go in pairs. The even one hands its values to the odd one and gets the sum back at the
-/// end; the others are the core, a power of two, counted anew.
+/// Reduces P ranks to a power of two, for algorithms that need one. With E ranks too many, the
+/// first 2E ranks form pairs: the even one hands its values to the odd one and gets the sum back at
+/// the end. The remaining ranks, the core, are renumbered from 0.
 class Folding {
  public:
   explicit Folding(const Link& link)
@@ -21,10 +21,10 @@ class Folding {
   bool hands_over() const { return rank_ < 2 * extra_ && rank_ % 2 == 0; }
   bool takes_over() const { return rank_ < 2 * extra_ && rank_ % 2 == 1; }
 
-  /// The other one of a pair.
+  /// The other rank of the pair.
   int partner() const { return rank_ ^ 1; }
 
-  /// This rank's number in the core, and what the link calls number `core_rank`.
+  /// This rank's number in the core, and the link's number of `core_rank`.
   int core_rank() const { return rank_ < 2 * extra_ ? rank_ / 2 : rank_ - extra_; }
   int name(int core_rank) const {
     return core_rank < extra_ ? 2 * core_rank + 1 : core_rank + extra_;

@@ -15,35 +15,34 @@ class Messages final : public Wait {
 
   void add(Transfer transfer) { transfers_.push_back(transfer); }
 
-  /// Asks only for the first that is not known to have ended: asking moves all of them, and is
-  /// what costs.
+  /// Polls only the first message that is not known to have ended: each poll is expensive and moves
+  /// all of them.
   Progress poll() override;
   int peer() const override { return ended_ < transfers_.size() ? transfers_[ended_].peer : -1; }
 
  private:
   Communicator* comm_;
   std::vector<Transfer> transfers_;
-  size_t ended_ = 0;  // of the first ones
+  size_t ended_ = 0;  // the number of leading messages that have ended
 };
 
 /// The ranks of one collective, counted 0 .. size() - 1 among themselves, and the channel that its
-/// messages take: collectives under way at a time have a link each.
+/// messages take. Concurrent collectives have a link each.
 class Link {
  public:
   /// All ranks of `comm`, which must outlive this. Collective in the sense of open_channel().
   explicit Link(Communicator& comm);
 
-  /// `ranks` of `comm`, this one among them, in the same order on each. The caller opened
-  /// `channel`.
+  /// `ranks` of `comm`, including this one, in the same order on each. The caller opened `channel`.
   Link(Communicator& comm, std::vector<int> ranks, int channel);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// The rank at `distance` behind this one in the ring of ranks; it may be negative.
+  /// The rank at `distance` behind this one in the ring; `distance` may be negative.
   int neighbour(int distance) const { return ((rank_ + distance) % size_ + size_) % size_; }
 
-  /// None yet: for send and receive below.
+  /// An empty set, to be filled by send and receive below.
   Messages messages() const { return Messages(*comm_); }
   void send(Messages& messages, std::span<const std::byte> bytes, int to) const {
     messages.add(comm_->start_send(bytes, name(to), channel_));

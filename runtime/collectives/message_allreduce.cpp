@@ -15,7 +15,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Sums `values` over all ranks, given `core`, which does so over the ranks of the core.
+/// Sums `values` over all ranks; `core` does so over the ranks of the core.
 Task folded(Link link, Values values, Task (*core)(Link, Values, Folding)) {
   const Folding folding(link);
   const Values nothing = values.subrange(0, 0);
@@ -38,18 +38,18 @@ Task recursive_doubling_core(Link link, Values values, Folding folding) {
   }
 }
 
-/// In round k each rank exchanges all it has with the one at distance 2^k.
+/// In round k each rank exchanges all it has with the rank at distance 2^k.
 ///
 /// Adds along a binary tree over ranks, neighbours first, if P is a power of two: the bits of exact
 /// mode with one part per rank. All ranks get the same bits in any case.
-/// Cost: lg P (a + n b + n g), and for a P that is no power of two 2 (a + n b) + n g more. For
-/// small n. Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication
-/// operations in MPICH", Int. J. High Perf. Comp. Appl. 19 (2005).
+/// Cost: lg P (a + n b + n g), plus 2 (a + n b) + n g if P is not a power of two. For small n.
+/// Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in
+/// MPICH", Int. J. High Perf. Comp. Appl. 19 (2005).
 Task recursive_doubling_allreduce(Link link, Values values) {
   return folded(link, values, recursive_doubling_core);
 }
 
-/// What a rank has to do before a round, divided between it and its peer.
+/// The values that a rank sums before a round, divided between it and its peer.
 struct Halves {
   int peer;
   Values kept, given;
@@ -71,33 +71,33 @@ Task rabenseifner_core(Link link, Values values, Folding folding) {
   }
 }
 
-/// A reduce-scatter in which in round k each rank gives half of what it still has to do to the one
-/// at distance 2^k, and the same rounds backwards as an all-gather.
+/// A reduce-scatter in which in round k each rank gives half of its remaining values to the rank at
+/// distance 2^k, and the same rounds backwards as an all-gather.
 ///
 /// Adds along a binary tree over ranks, neighbours first, if P is a power of two: the bits of exact
 /// mode with one part per rank. All ranks get the same bits in any case.
-/// Cost: 2 lg P a + 2(P-1)/P n b + (P-1)/P n g, and for a P that is no power of two 2 (a + n b) + n
-/// g more. For large n and many ranks. Source: Rabenseifner, "Optimization of collective reduction
+/// Cost: 2 lg P a + 2(P-1)/P n b + (P-1)/P n g, plus 2 (a + n b) + n g if P is not a power of two.
+/// For large n and many ranks. Source: Rabenseifner, "Optimization of collective reduction
 /// operations", ICCS 2004.
 Task rabenseifner_allreduce(Link link, Values values) {
   return folded(link, values, rabenseifner_core);
 }
 
-/// Each P-th of the values is summed in ring order, starting behind its number: all ranks get the
-/// same bits, and so do runs with the same P; with another P they agree to rounding.
-/// Cost: 2(P-1) a + 2(P-1)/P n b + (P-1)/P n g. For large n and few ranks, or a P that is no power
-/// of two. Source: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69 (2009), 117-124.
+/// Share s is summed in ring order, starting at rank s + 1: all ranks get the same bits, and so do
+/// runs with the same P; with another P they agree to rounding.
+/// Cost: 2(P-1) a + 2(P-1)/P n b + (P-1)/P n g. For large n and few ranks, or a P that is not a
+/// power of two. Source: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69 (2009), 117-124.
 Task ring_allreduce(Link link, Values values) {
   co_await reduce_scatter(link, values);
   co_await all_gather(link, values);
 }
 
-/// Up a binomial tree to rank 0, and down again by broadcast().
+/// Sums up a binomial tree to rank 0, then calls broadcast().
 ///
 /// Adds along a binary tree over ranks, neighbours first, for any P: the bits of exact mode with
 /// one part per rank.
 /// Cost: 2 lg P (a + n b) + lg P n g; but all ranks together send only 2(P-1) messages, the fewest
-/// possible. For small n where ranks share a core or a wire.
+/// possible. For small n where ranks share a core or a network link.
 Task tree_allreduce(Link link, Values values) {
   const int rank = link.rank(), ranks = link.size();
   const Values nothing = values.subrange(0, 0);

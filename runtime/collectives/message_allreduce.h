@@ -6,13 +6,13 @@
 
 namespace dlflow::runtime {
 
-/// The algorithms that need nothing but messages between ranks.
+/// The algorithms that need only messages between ranks.
 inline constexpr std::array kMessageAlgorithms = {
     Algorithm::RecursiveDoubling, Algorithm::Rabenseifner, Algorithm::Ring, Algorithm::Tree};
 
-/// Replaces `values` on every rank by their sum over all ranks, in place, by one of them.
-/// Collective: every rank starts it in the same order with the same count, which may be anything,
-/// and type.
+/// Replaces `values` on every rank by their sum over all ranks, in place, by the given algorithm.
+/// Collective: every rank starts it in the same order with the same type and count; any count is
+/// allowed.
 Task message_allreduce(Algorithm algorithm, Link link, Values values);
 
 }  // namespace dlflow::runtime

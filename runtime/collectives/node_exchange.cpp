@@ -16,15 +16,15 @@ constexpr size_t kRingBytes = 1 << 20;
 constexpr size_t kCopiedBytes = 128 << 10;
 constexpr size_t kLineBytes = 64;
 
-/// The number of an exchange above, a position in an offer below; the last position is "all of it".
+/// A word is an exchange's number, then a position in an offer; the last position means "all".
 constexpr int kPositionBits = 40;
 constexpr uint64_t kAll = (uint64_t(1) << kPositionBits) - 1;
-/// Numbers of exchanges go around: ranks are fewer than half of them apart.
+/// Numbers of exchanges wrap around: ranks are fewer than half of them apart.
 constexpr uint64_t kNumbers = uint64_t(1) << (64 - kPositionBits);
 
 uint64_t word(uint64_t number, uint64_t position) { return number << kPositionBits | position; }
 
-/// Of what a rank says: 0 if it has not come to exchange `number`.
+/// The position in exchange `number` by a rank's word `said`: 0 if the rank has not begun it.
 uint64_t position_in(uint64_t number, uint64_t said) {
   const uint64_t ahead = ((said >> kPositionBits) - number) % kNumbers;
   if (ahead == 0) return said & kAll;
@@ -55,8 +55,8 @@ Offer Offer::to_each(std::span<const std::byte> bytes, std::span<const size_t> s
   return offer;
 }
 
-/// The words of a rank. Behind them are the parts of its offer, by rank, then how much of each
-/// rank's offer it needs no more, then its ring.
+/// The words of a rank. They are followed by the parts of its offer, by rank, its position in each
+/// rank's offer, before which it needs no more, and its ring.
 struct NodeExchange::Header {
   alignas(kLineBytes) std::atomic<uint64_t> offered;
   std::atomic<uint32_t> call;  // of the exchange
@@ -66,7 +66,7 @@ struct NodeExchange::Header {
         reinterpret_cast<std::byte*>(this) + kLineBytes * size_t(rank + 1)));
   }
 };
-static_assert(std::atomic<uint64_t>::is_always_lock_free);  // so it works between processes
+static_assert(std::atomic<uint64_t>::is_always_lock_free);  // so that it works between processes
 
 NodeExchange::NodeExchange(Communicator& comm) : comm_(&comm) {
   DLFLOW_CHECK(comm.node_size() == comm.size());
@@ -138,7 +138,7 @@ class NodeExchange::UnderWay final : public Wait {
     uint64_t offset = 0, got = 0;
   };
 
-  /// Nobody needs what this rank offered before.
+  /// Whether all peers have taken the previous offer of this rank.
   bool is_free() {
     for (const int peer : peers_) {
       if (taken_by(peer, number_ - 1) != kAll) {
@@ -172,7 +172,7 @@ class NodeExchange::UnderWay final : public Wait {
     all_.header(rank_).taken(peer).store(word(number_, kAll), std::memory_order_release);
   }
 
-  /// A piece of the offer, as far as there is room in the ring.
+  /// Copies a piece of the offer into the ring, as far as there is room.
   bool send() {
     if (sent_ == size_) return false;
     uint64_t taken = kAll;
@@ -197,7 +197,7 @@ class NodeExchange::UnderWay final : public Wait {
     return true;
   }
 
-  /// What lies in the ring of `peer` for this rank.
+  /// Copies what lies in the ring of `peer` for this rank.
   bool receive(int peer) {
     From& from = from_[size_t(peer)];
     const std::span<std::byte> into = received_[size_t(peer)];
@@ -232,13 +232,13 @@ class NodeExchange::UnderWay final : public Wait {
   uint64_t number_;
   uint32_t call_;
   int rank_;
-  std::vector<int> peers_;  // all others
+  std::vector<int> peers_;  // all other ranks
   Offer offer_;
   std::vector<std::span<std::byte>> received_;
   std::vector<From> from_;
   bool has_begun_ = false;
   uint64_t size_ = 0, sent_ = 0;
-  size_t block_ = 0, in_block_ = 0;  // where the next byte of the offer is
+  size_t block_ = 0, in_block_ = 0;  // the place of the next byte of the offer
   int missing_ = -1, slowest_ = -1;
 };
 

@@ -22,29 +22,29 @@ struct Offer {
   /// All of `bytes` to every rank.
   static Offer to_all(std::span<const std::byte> bytes, int num_ranks);
 
-  /// Block r of `bytes`, of sizes[r], to rank r: the next of `rank` first, so that all ranks have
-  /// something to take at once.
+  /// Block r of `bytes`, of sizes[r], to rank r. The block of the rank after `rank` comes first, so
+  /// that all ranks have something to take at once.
   static Offer to_each(std::span<const std::byte> bytes, std::span<const size_t> sizes, int rank);
 };
 
-/// Blocks of any sizes between the ranks of one node through memory that they share: a sender
-/// copies into it, receivers copy out of it, piece by piece, so that both happen in the cache.
+/// Exchanges blocks of any sizes between the ranks of one node through shared memory: a sender
+/// copies into it and receivers copy out of it, piece by piece, so that both happen in the cache.
 ///
-/// Each rank has 1 MiB, a ring: it says how much of its offer lies there, and each receiver says
-/// how much it needs no more. Positions and the number of the exchange are one word, so that what a
-/// rank says in one exchange is never taken for another's.
+/// Each rank has a ring of 1 MiB. It publishes how much of its offer it has written there, and each
+/// receiver how much it no longer needs. A position and the number of its exchange share one word,
+/// so that positions of different exchanges are never confused.
 class NodeExchange {
  public:
   /// Collective over `comm`, whose ranks are all on one node.
   explicit NodeExchange(Communicator& comm);
 
-  /// Collective: received[r] gets what rank r offers this one; that of this rank stays as it is.
-  /// Begins with the first poll, one after the other. Ranks that come to other calls
-  /// (ChannelSpace) wait for ever; a part of another size is Error{InvalidInput}.
+  /// Collective: received[r] gets the bytes that rank r offers this one; this rank's entry is
+  /// unchanged. Begins with the first poll; one exchange runs at a time. Ranks with different calls
+  /// (ChannelSpace) wait for ever; a size mismatch is Error{InvalidInput}.
   Task exchange(Offer offer, std::vector<std::span<std::byte>> received);
 
-  /// As if there had been `number` exchanges: for tests of what comes after many. Before the first,
-  /// on all ranks; a barrier follows.
+  /// Continues as if there had been `number` exchanges, for tests of the wrap-around. Called on all
+  /// ranks before the first exchange, and followed by a barrier.
   void count_from(uint64_t number);
 
  private:

@@ -16,17 +16,17 @@ size_t num_lines(size_t num_elements, DataType type) {
 
 }  // namespace
 
-/// [number % kRangesAtATime]: the last range of that remainder that this rank has announced.
-/// Written by their rank, read by the others.
+/// Entry [number % kRangesAtATime] is the last range of that remainder that this rank has
+/// announced. Written by the owning rank, read by the others.
 struct NodeMemory::Flags {
   alignas(kCacheLineBytes) std::atomic<uint32_t> announced[3][kRangesAtATime];
-  std::atomic<uint32_t> calls[kRangesAtATime];  // of the ranges that are started
+  std::atomic<uint32_t> calls[kRangesAtATime];  // of started ranges
 
   std::atomic<uint32_t>& of(Stage stage, uint32_t number) {
     return announced[size_t(stage)][number % kRangesAtATime];
   }
 };
-static_assert(std::atomic<uint32_t>::is_always_lock_free);  // so it works between processes
+static_assert(std::atomic<uint32_t>::is_always_lock_free);  // so that it works between processes
 
 NodeMemory::NodeMemory(Communicator& comm, size_t num_elements, DataType type,
                        std::span<const size_t> parts_of_ranks)
@@ -42,7 +42,7 @@ NodeMemory::NodeMemory(Communicator& comm, size_t num_elements, DataType type,
   const size_t most = std::max<size_t>(1, std::ranges::max(parts_of_ranks));
   const auto memory = comm.allocate_shared(sizeof(Flags) + most * stride_bytes_);
   for (size_t rank = 0; rank < memory.size(); ++rank) {
-    // Zeroed memory is what the owner's constructor would make of it, whoever comes first.
+    // Zeroed memory equals what the constructor would write, so that no rank must initialize it.
     flags_.push_back(std::launder(reinterpret_cast<Flags*>(memory[rank])));
     memory_.push_back(memory[rank] + sizeof(Flags));
     values_.insert(int(rank) == rank_ ? values_.begin() : values_.end(), part_of(int(rank), 0));
@@ -73,7 +73,7 @@ Progress NodeMemory::Announced::poll() {
     if (!is_waited_for(missing_)) continue;
     Flags& flags = *memory_.flags_[size_t(missing_)];
     const auto& call = flags.calls[range_.number % kRangesAtATime];
-    // Numbers only go up, and wrap around together.
+    // Numbers only increase, and wrap around together.
     if (int32_t(flags.of(stage_, range_.number).load(std::memory_order_acquire) - range_.number) <
             0 ||
         (stage_ == Stage::Started && call.load(std::memory_order_relaxed) != range_.call)) {

@@ -11,22 +11,22 @@
 namespace dlflow::runtime {
 
 /// Elements [first, first + count) of an all-reduce, and their number among all ranges, from 1 on.
-/// Ranks sum them only if they do so in the same `call` (ChannelSpace).
+/// Ranks sum a range only if all do so in the same `call` (ChannelSpace).
 struct Range {
   size_t first, count;
   uint32_t number;
   uint32_t call = 0;
 };
 
-/// The parts of all ranks of a node in memory that they share, and flags by which each says how far
-/// it is with a range.
+/// The parts of all ranks of a node in shared memory, and flags for each rank's progress with a
+/// range.
 class NodeMemory {
  public:
-  /// Ranges whose flags are kept apart: of range n + kRangesAtATime nothing may be announced before
-  /// this rank is done with n.
+  /// The number of ranges with separate flags: nothing may be announced for range n +
+  /// kRangesAtATime before this rank is done with n.
   static constexpr uint32_t kRangesAtATime = 256;
 
-  /// Collective over the node. `parts_of_ranks`: of each rank of the node; one is made if it is 0.
+  /// Collective over the node. `parts_of_ranks`: each rank's number of parts; 0 counts as 1.
   NodeMemory(Communicator& comm, size_t num_elements, DataType type,
              std::span<const size_t> parts_of_ranks);
 
@@ -42,17 +42,18 @@ class NodeMemory {
   /// All parts of the node, by rank.
   std::span<const Values> parts() const { return parts_; }
 
-  /// Of `shares` shares of `range` the one with this `index`, in whole cache lines, so that no two
-  /// ranks write to one.
+  /// Share `index` of the `shares` shares of `range`, in whole cache lines, so that no two ranks
+  /// write to the same line.
   Range share(const Range& range, int index, int shares) const;
 
   enum class Stage { Started, Reduced, Consumed };
 
-  /// This rank's parts are final, its share of the sum lies in all buffers, or it was consumed.
+  /// Started: this rank's parts are final. Reduced: its share of the sum lies in all buffers.
+  /// Consumed: its share was consumed.
   void announce(Stage stage, const Range& range);
 
-  /// Waits until all ranks of the node have announced it, or those with one of `shares`, if any,
-  /// that is not empty. Of ranks that started another call it waits for ever.
+  /// Waits until all ranks of the node have announced the stage; with `shares`, only the ranks
+  /// whose share is not empty. Waits for ever for ranks that started another call.
   class Announced final : public Wait {
    public:
     Announced(const NodeMemory& memory, Stage stage, const Range& range, int shares = 0)
@@ -69,7 +70,7 @@ class NodeMemory {
     Stage stage_;
     Range range_;
     int shares_;
-    int missing_ = 0;  // ranks before it have
+    int missing_ = 0;  // all ranks before it have announced
   };
   Announced all_started(const Range& range) const { return {*this, Stage::Started, range}; }
   Announced all_reduced(const Range& range, int shares) const {
@@ -88,9 +89,9 @@ class NodeMemory {
   std::vector<int> world_ranks_;
   size_t num_elements_;
   DataType type_;
-  size_t stride_bytes_;             // from one part of a rank to the next
-  std::vector<Flags*> flags_;       // of each rank
-  std::vector<std::byte*> memory_;  // of each rank: where its parts begin
+  size_t stride_bytes_;             // between consecutive parts of a rank
+  std::vector<Flags*> flags_;       // by rank
+  std::vector<std::byte*> memory_;  // by rank: the beginning of its parts
   std::vector<Values> values_, parts_;
 };
 

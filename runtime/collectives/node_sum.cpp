@@ -9,14 +9,14 @@
 namespace dlflow::runtime {
 namespace {
 
-/// What is offered and added at a time stays in a second-level cache.
+/// A piece that is offered and added at a time stays in a second-level cache.
 constexpr size_t kNodePieceBytes = 256 << 10;
 
-/// Pieces whose numbers lie in the memory at a time: three, one that is offered, one that is added
-/// up, and one that is taken. A power of two, as their numbers wrap around.
+/// The number of pieces that the memory holds: one being offered, one being added up and one being
+/// taken need three. It is a power of two, as piece numbers wrap around.
 constexpr size_t kPlaces = 4;
 
-/// Of each rank, in NodeMemory: what others add, and what it has added.
+/// The parts of each rank in NodeMemory: numbers that others add, and sums that it has added up.
 constexpr size_t kOffered = 0, kAdded = 1, kParts = 2;
 
 }  // namespace
@@ -32,11 +32,10 @@ NodeSum::NodeSum(Communicator& comm, DataType type)
 /// A sum, piece by piece. A rank offers piece n + 2 before it adds up n + 1 and takes n, so that it
 /// seldom waits for a peer that is a little late.
 ///
-/// So few places are enough. What was offered in a place is read until all ranks have added it up,
-/// which this rank has seen when it took that piece. And what was added up there is read until all
-/// ranks have taken it, after which each began the piece that this rank waits for before it adds it
-/// up. Offered and added numbers have parts of their own, since the shares of another sum may have
-/// other bounds.
+/// These few places are enough. An offer is read until all ranks have added it up, and this rank
+/// has seen that when it took the piece. A sum is read until all ranks have taken it; each rank
+/// then began the later piece that this rank waits for before it writes its next sum there. Offered
+/// and added numbers have separate parts, since the shares of another sum may have other bounds.
 class NodeSum::UnderWay {
  public:
   UnderWay(NodeSum& all, const Values& input, const Values& output)
@@ -94,13 +93,13 @@ class NodeSum::UnderWay {
  private:
   size_t count_of(size_t piece) const { return std::min(piece_, input_.count - piece * piece_); }
 
-  /// Its place in the memory.
+  /// The place of a piece in the memory.
   Range range_of(size_t piece) const {
     const uint32_t number = first_number_ + uint32_t(piece);
     return {number % kPlaces * piece_, count_of(piece), number, call_};
   }
 
-  /// What `rank` adds up of the piece.
+  /// The share of the piece that `rank` adds up.
   Range share(int rank, size_t piece) const {
     return memory_.share(range_of(piece), rank, memory_.size());
   }
@@ -120,7 +119,7 @@ class NodeSum::UnderWay {
   size_t piece_;
   uint32_t first_number_, call_;
   Values input_, output_;
-  std::vector<Values> parts_;  // of add_up(): kept, as pieces are many
+  std::vector<Values> parts_;  // used by add_up(); reused for all pieces
 };
 
 Task NodeSum::sum(Values input, Values output, int divisor) {

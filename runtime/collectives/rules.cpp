@@ -11,7 +11,7 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr size_t kMax = SIZE_MAX;
-constexpr std::string_view kUnits = "KMG";  // of 1024, 1024^2, 1024^3 bytes
+constexpr std::string_view kUnits = "KMG";  // 1024, 1024^2, 1024^3 bytes
 
 constexpr std::array<std::string_view, kAlgorithms.size()> kNames = {
     "shm", "hierarchical", "recursive_doubling", "rabenseifner", "ring", "tree", "direct", "mpi"};

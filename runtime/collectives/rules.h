@@ -7,7 +7,7 @@
 #include <vector>
 
 /// The rules that choose an algorithm by the number of bytes, as text that people write and --tune
-/// prints: `allreduce=recursive_doubling:0-8K;shm:8K-max`.
+/// prints, such as `allreduce=recursive_doubling:0-8K;shm:8K-max`.
 namespace dlflow::runtime {
 
 enum class Algorithm {
@@ -18,7 +18,7 @@ enum class Algorithm {
   Ring,
   Tree,
   Direct,
-  Mpi,  ///< stays the last
+  Mpi,  ///< must stay last
 };
 inline constexpr std::array kAlgorithms = {
     Algorithm::SharedMemory, Algorithm::Hierarchical, Algorithm::RecursiveDoubling,
@@ -26,7 +26,7 @@ inline constexpr std::array kAlgorithms = {
     Algorithm::Direct,       Algorithm::Mpi};
 static_assert(kAlgorithms.size() == size_t(Algorithm::Mpi) + 1, "kAlgorithms lacks an algorithm");
 
-/// As in rules: "shm", "recursive_doubling", ...
+/// The algorithm's name in rules: "shm", "recursive_doubling", ...
 std::string_view name(Algorithm algorithm);
 
 /// The algorithm for sums of first_bytes to last_bytes, both included.
@@ -37,7 +37,7 @@ struct Rule {
   bool operator==(const Rule&) const = default;
 };
 
-/// The rule that comes first counts; every size has one.
+/// The first matching rule counts; every size has one.
 using Rules = std::vector<Rule>;
 
 /// `rules` must hold a rule for every size.
@@ -46,13 +46,13 @@ Algorithm choose(const Rules& rules, size_t bytes);
 /// Rules for ranks of one shape.
 struct RuleSet {
   Rules allreduce;
-  Rules between_nodes;  ///< `hierarchical`: for the slices that travel
+  Rules between_nodes;  ///< `hierarchical`: for the slices between nodes
 
   bool operator==(const RuleSet&) const = default;
 };
 
-/// "allreduce=shm:0-max", also followed by " between_nodes=...". What is not named is empty.
-/// Throws Error{InvalidInput} beginning with `where`.
+/// Parses "allreduce=shm:0-max", optionally followed by " between_nodes=...". Rules that the text
+/// does not name stay empty. Throws Error{InvalidInput} beginning with `where`.
 RuleSet parse_rules(std::string_view text, const std::string& where);
 
 /// The text that parse_rules reads.

@@ -7,7 +7,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// "2x4" of "2x4 allreduce=...".
+/// Returns "2x4" for "2x4 allreduce=...".
 std::string_view shape_of(std::string_view line) { return line.substr(0, line.find(' ')); }
 
 std::string_view without_comment(std::string_view line) {

@@ -7,7 +7,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Consecutive leaves that the tree adds up by themselves; their number is a power of two.
+/// Consecutive leaves that form a subtree; their number is a power of two.
 struct Subtree {
   size_t first, count;
 };
@@ -18,7 +18,7 @@ bool are_siblings(const Subtree& left, const Subtree& right) {
 
 class Stack {
  public:
-  /// How many additions follow.
+  /// Returns the number of additions that follow.
   uint8_t push(Subtree subtree) {
     subtrees_.push_back(subtree);
     highest_ = std::max(highest_, subtrees_.size());
@@ -85,7 +85,7 @@ SumOrder sum_in_leaf_order(size_t num_leaves, int num_ranks) {
     for (const Subtree& part : own.subtrees()) order.additions.push_back(all.push(part));
   }
   DLFLOW_CHECK(!order.additions.empty());
-  // What has no sibling rises until it has one.
+  // A subtree without a sibling rises until it has one.
   order.additions.back() += uint8_t(all.subtrees().size() - 1);
   return order;
 }

@@ -6,17 +6,16 @@
 
 #include "runtime/comm/communicator.h"
 
-/// Collectives as coroutines: each algorithm is written straight down, and the same code is driven
-/// to its end by run(), or polled by whoever computes meanwhile (Allreduce).
+/// Collectives as coroutines: each algorithm is written as straight-line code, which run() drives
+/// to its end, or a rank polls while it computes (Allreduce).
 ///
 ///   Task pass_round(Link link, std::span<std::byte> bytes) {
-///     co_await link.exchange(bytes, next, scratch, previous);   // others run until both have
-///     ended
+///     co_await link.exchange(bytes, next, scratch, previous);   // others run meanwhile
 ///     ...
 ///   }
 namespace dlflow::runtime {
 
-/// The outcome of a look whether a wait is over.
+/// The result of polling a wait.
 enum class Progress {
   None,  ///< not over, and nothing has moved
   Some,  ///< not over, but something has moved: a peer is alive
@@ -28,10 +27,10 @@ class Wait {
  public:
   virtual ~Wait() = default;
 
-  /// Looks, and never waits. Throws Error if what is waited for cannot come.
+  /// Checks without waiting. Throws Error if the event cannot happen any more.
   virtual Progress poll() = 0;
 
-  /// The rank that is waited for.
+  /// The rank that this waits for.
   virtual int peer() const = 0;
 
   bool await_ready() { return poll() == Progress::Done; }
@@ -42,9 +41,8 @@ class Wait {
   void await_resume() const {}
 };
 
-/// A collective under way. It begins with the first poll(), and is itself something to wait for:
-/// one collective may consist of others. Its arguments live in it; what they refer to must outlive
-/// it.
+/// A running collective. It begins with the first poll(), and is itself a Wait: one collective may
+/// consist of others. It owns its arguments; memory that they refer to must outlive it.
 class [[nodiscard]] Task final : public Wait {
  public:
   struct promise_type {  // NOLINT(readability-identifier-naming): the standard calls it so
@@ -56,7 +54,7 @@ class [[nodiscard]] Task final : public Wait {
     void return_void() {}
     void unhandled_exception() { error = std::current_exception(); }
 
-    Wait* wait = nullptr;  // what the coroutine waits for, if anything
+    Wait* wait = nullptr;  // what the coroutine currently waits for, or null
     std::exception_ptr error;
   };
 
@@ -83,8 +81,8 @@ class [[nodiscard]] Task final : public Wait {
 void run(Communicator& comm, Wait& wait);
 inline void run(Communicator& comm, Task&& task) { run(comm, static_cast<Wait&>(task)); }
 
-/// Lets whoever polls the task look for something more urgent. Its first poll() is that of
-/// co_await, the second is still of the same poll() of the task.
+/// Lets the poller of the task turn to something more urgent. co_await makes the first poll(), and
+/// the second still belongs to the same poll() of the task.
 class Pause final : public Wait {
  public:
   Progress poll() override { return ++polls_ <= 2 ? Progress::Some : Progress::Done; }
@@ -94,7 +92,7 @@ class Pause final : public Wait {
   int polls_ = 0;
 };
 
-/// Waits until `condition` holds, which `rank` makes true.
+/// Waits until `condition` holds; `rank` makes it true.
 template <typename Condition>
 class Until final : public Wait {
  public:

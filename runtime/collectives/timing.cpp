@@ -15,10 +15,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kFewest = 5, kMost = 500;
 
-/// What a rank brings. The sum over all is exact in every type: bf16 has whole numbers up to 256.
+/// A rank's summand. Sums are exact in every type: bf16 represents whole numbers up to 256.
 int number_of(int rank, DataType type) { return is_half(type) && rank >= 16 ? 0 : rank + 1; }
 
-/// Parts of `values` that stay in the first-level cache, with room for as many floats.
+/// Processes `values` in blocks that stay in the first-level cache, with room for as many floats.
 template <typename Work>
 void for_each_block(const Values& values, Work work) {
   std::array<float, 1024> room;
@@ -57,7 +57,7 @@ void run_once(Communicator& comm, Contender& contender) {
   check_sum(contender, sum);
 }
 
-/// Of each call the time of the rank that it took longest: one that came late finds its peers'
+/// Replaces the time of each call by that of the slowest rank: a late rank finds its peers'
 /// messages waiting.
 void take_slowest_ranks(Communicator& comm, std::vector<double>& seconds) {
   const size_t calls = seconds.size(), ranks = size_t(comm.size());

@@ -8,7 +8,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/values.h"
 
-/// How long sums take, measured so that ways to sum can be compared: in turn, on the same ranks.
+/// Measures how long sums take, so that ways to sum can be compared: in turn, on the same ranks.
 namespace dlflow::runtime {
 
 /// A way to replace `values` by their sum over all ranks, and the seconds that its calls took.
@@ -25,9 +25,9 @@ struct Contender {
 };
 
 /// Lets all contenders sum in turn until they have taken `seconds_each`, at least 5 and at most 500
-/// times; each call follows a barrier, with freshly written values as after a backward pass. Of a
-/// call the time of the slowest rank counts, on every rank. Collective. Throws Error{Corrupt} if a
-/// sum is wrong.
+/// times; each call follows a barrier, with freshly written values as after a backward pass. The
+/// time of a call is that of its slowest rank, on every rank. Collective. Throws Error{Corrupt} if
+/// a sum is wrong.
 void take_turns(Communicator& comm, std::span<Contender> contenders, double seconds_each);
 
 }  // namespace dlflow::runtime

@@ -7,15 +7,15 @@
 
 namespace dlflow::runtime {
 
-/// Which ranks share a node.
+/// The assignment of ranks to nodes.
 struct Topology {
-  std::vector<std::vector<int>> nodes;  ///< the ranks of each, ascending
+  std::vector<std::vector<int>> nodes;  ///< the ranks of each node, ascending
 
   int num_ranks() const;
-  int smallest_node() const;  ///< its number of ranks
+  int smallest_node() const;  ///< The number of ranks of the smallest node.
   int largest_node() const;
 
-  /// "2x4": nodes and ranks per node; of the largest node if they differ.
+  /// "2x4" for nodes and ranks per node; the largest node counts if they differ.
   std::string text() const;
 };
 

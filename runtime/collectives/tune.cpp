@@ -18,7 +18,7 @@ constexpr size_t kSmallestBytes = 64;
 
 struct Way {
   Algorithm algorithm;
-  std::optional<Algorithm> between_nodes;  // of Hierarchical
+  std::optional<Algorithm> between_nodes;  // for Hierarchical
 
   bool operator==(const Way&) const = default;
 
@@ -33,7 +33,7 @@ struct Way {
   }
 };
 
-/// What is left of all algorithms once those that do not fit are replaced.
+/// The distinct ways that these ranks support: others would be replaced by one of these.
 std::vector<Way> ways_of(Communicator& comm) {
   std::vector<Way> ways;
   for (const Algorithm algorithm : kAlgorithms) {
@@ -52,7 +52,7 @@ std::vector<Way> ways_of(Communicator& comm) {
 /// The lower quartile.
 double time_of(const Contender& contender) { return contender.quantile(0.25); }
 
-/// What is measured of the algorithm that `algorithm_of` names for each way; nothing for others.
+/// The measurements of the ways for which `algorithm_of` returns an algorithm.
 template <typename AlgorithmOf>
 std::vector<MeasuredWay> measured_ways(const std::vector<Way>& ways,
                                        std::span<const Contender> contenders,

@@ -7,7 +7,7 @@
 
 namespace dlflow::runtime {
 
-/// One size measured: what is fastest over all ranks and how long each way took.
+/// One measured size: the fastest way over all ranks and the time of each way.
 struct TuneLine {
   struct Time {
     std::string way;  ///< "ring", "hierarchical+ring"
@@ -15,11 +15,11 @@ struct TuneLine {
   };
   size_t bytes;
   std::vector<Time> times;
-  size_t fastest;  ///< index
+  size_t fastest;  ///< index of the fastest way
 };
 
-/// Measures every way that these ranks can sum fp32 numbers, from 64 bytes to `largest_bytes`, for
-/// about `seconds_each` per way and size, and returns the rules of the fastest (FastestWays).
+/// Measures every way in which these ranks can sum fp32 numbers, from 64 bytes to `largest_bytes`,
+/// for about `seconds_each` per way and size, and returns the rules of the fastest (FastestWays).
 /// Collective; the same rules on every rank. Throws Error{InvalidInput} if nothing can be measured.
 RuleSet tune(Communicator& comm, size_t largest_bytes, double seconds_each,
              const std::function<void(const TuneLine&)>& measured);

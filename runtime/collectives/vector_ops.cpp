@@ -79,7 +79,7 @@ void add_as(const Values& into, const Values& values) {
   sum_of_arrays(as<T>(into), as<T>(values), as<T>(into), into.count);
 }
 
-/// Through blocks of fp32 that stay in the first-level cache.
+/// Adds in blocks of fp32 that stay in the first-level cache.
 template <typename Half>
 void add_halves(const Values& into, const Values& values) {
   constexpr size_t kBlock = 1024;
@@ -125,17 +125,17 @@ void to_floats(float* into, const Values& values) {
   DLFLOW_CHECK(false);
 }
 
-/// What numbers of a type are added as.
+/// The type in which numbers of type T are added.
 template <typename T>
 using Addend = std::conditional_t<sizeof(T) == 2, float, T>;
 
 constexpr size_t kSumBlock = 512, kSumHeight = 32;
 
-/// Hands the sums, not rounded yet, to `take` in blocks.
+/// Passes the sums, not yet rounded, to `take` in blocks.
 template <typename T, typename Take>
 void sum_blocks(std::span<const Values> parts, std::span<const uint8_t> additions, size_t first,
                 size_t count, const Take& take) {
-  // The lower ones stay in the first-level cache.
+  // The lowest rows stay in the first-level cache.
   alignas(64) Addend<T> sums[kSumHeight][kSumBlock];
   std::array<const Addend<T>*, kSumHeight> stack;
   for (const size_t end = first + count; first < end; first += kSumBlock) {
@@ -162,9 +162,9 @@ void sum_blocks(std::span<const Values> parts, std::span<const uint8_t> addition
   }
 }
 
-/// Other results than the first are copied from it so many bytes at a time. Stores to memory that
-/// another core has read go two to five times as fast in long runs as between loads (measured on
-/// AMD's Zen 5: 0.5 MiB in 6 us from 16 KiB on, 13 us by 2 KiB, 22 us by 1 KiB).
+/// The first result is copied to the others in runs of this many bytes. Stores to memory that
+/// another core has read are two to five times as fast in long runs as between loads (measured on
+/// AMD's Zen 5: 0.5 MiB in 6 us with runs of 16 KiB, 13 us with 2 KiB, 22 us with 1 KiB).
 constexpr size_t kCopiedBytes = 16 << 10;
 
 template <typename T>

@@ -7,36 +7,36 @@
 
 #include "runtime/comm/values.h"
 
-/// The arithmetic of collectives: loops that the compiler turns into vector instructions, in one
-/// version per generation of CPUs, all with the same bits (no fused multiply-add).
+/// The arithmetic of collectives: loops that the compiler vectorizes, in one version per generation
+/// of CPUs, all with the same bits (no fused multiply-add).
 namespace dlflow::runtime {
 
-/// into[i] += values[i]. Equal sizes and types. Halves of floats are added as fp32 and rounded once
-/// to the nearest, ties to even; integers wrap around. a + b and b + a have the same bits.
+/// into[i] += values[i]. Equal sizes and types. Half-precision numbers are added in fp32 and
+/// rounded once to nearest, ties to even; integers wrap around. Commutative bit for bit.
 void add(const Values& into, const Values& values);
 
 /// into[i] = values[i], rounded to the type of `into`. Equal sizes; the types are the same, or one
-/// of them is Float32. Too large for Float16 becomes infinite; of a number that becomes an integer,
-/// which must have it, the fraction is cut off.
+/// of them is Float32. Values too large for Float16 become infinite. Conversion to an integer
+/// truncates; the integer type must be able to represent the value.
 void convert(const Values& into, const Values& values);
 
-/// values[i] /= divisor, only of types with fractions; halves of floats are divided as fp32 and
-/// rounded once.
+/// values[i] /= divisor, for floating-point types only; half-precision numbers are divided in fp32
+/// and rounded once.
 void divide(const Values& values, int divisor);
 
-/// A consumer of sums that come piece by piece: the number of the first, and the sums.
+/// A consumer of sums that come piece by piece: the index of the first element, and the sums.
 using Consume = std::function<void(size_t first, std::span<const float> sums)>;
 
 /// Adds elements [first, first + count) of all `parts`, fp32, in the order of `additions`
-/// (SumOrder) and hands the sums to `consume`, some hundred at a time, while they are in the
-/// first-level cache. At most 32 parts wait for each other.
+/// (SumOrder) and passes the sums to `consume`, some hundred at a time, while they are in the
+/// first-level cache. At most 32 parts may be on the stack.
 void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions, size_t first,
                size_t count, const Consume& consume);
 
-/// The same for any type, one for all, and writes the sums to those elements of every one of
-/// `results`, which may be parts; first the one that other cores read least. Halves of floats are
-/// added as fp32, and only the sum of all parts is rounded. Nothing is read after its result was
-/// written.
+/// The same for any type, shared by all parts, writing the sums to those elements of all `results`,
+/// which may be parts; the result that other cores read least should come first. Half-precision
+/// numbers are added in fp32, and only the sum of all parts is rounded. No element is read after
+/// its result was written.
 void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions,
                std::span<const Values> results, size_t first, size_t count);
 

@@ -8,19 +8,19 @@
 
 namespace dlflow::runtime {
 
-/// Numbers as they travel: themselves if they are of the wire type, else fp32 ones as rounded
-/// copies, which live until unpack().
+/// Numbers in the form that travels: the values themselves if they have the wire type, otherwise
+/// rounded copies of fp32 numbers, which live until unpack().
 class WireBuffer {
  public:
   explicit WireBuffer(DataType wire) : wire_(wire) {}
 
-  /// What to send for `values`.
+  /// Returns the data to send for `values`.
   Values packed(const Values& values);
 
-  /// Where to receive what is meant for `values`.
+  /// Returns the memory that receives the data for `values`.
   Values room_for(const Values& values);
 
-  /// What has been received goes where it is meant.
+  /// Converts the received data into the values given to room_for().
   void unpack();
 
  private:

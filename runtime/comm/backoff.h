@@ -9,28 +9,28 @@
 
 namespace dlflow::runtime {
 
-/// Waiting for something that takes as long as another rank computes, without a core of one's own:
-/// sleeps for an eighth of the time that was waited so far, so that what comes is late by no more,
-/// and never for more than a millisecond. Patience is for what comes soon.
+/// Waits for something that takes as long as another rank computes, without occupying a core: each
+/// sleep lasts an eighth of the time waited so far, at most a millisecond, so that it adds little
+/// delay. For short waits, use Patience.
 ///
 ///   for (Backoff backoff(comm); !done();) if (!backoff.wait()) throw_no_answer(...);
 class Backoff {
  public:
-  /// Of the rank that waits, which outlives this; it may be watched over (runtime/watch/watch.h).
+  /// `comm`: of the waiting rank; outlives this and may have a watch (runtime/watch/watch.h).
   explicit Backoff(const Communicator& comm)
       : timeout_(comm.timeout()), lifeline_(comm.lifeline()) {}
   Backoff(const Backoff&) = delete;
   Backoff& operator=(const Backoff&) = delete;
   ~Backoff() { restart(); }
 
-  /// As if this were new: something has come.
+  /// Starts anew, after something has arrived.
   void restart() {
     if (waits_ && lifeline_) lifeline_->end_wait();
     waits_ = false;
   }
 
-  /// Lets a moment pass. False once the timeout has passed since the first call. Throws the
-  /// WatchError that says why what is waited for will not come.
+  /// Sleeps for a moment. False once the timeout has passed since the first call. Throws the
+  /// watch's WatchError if the wait is in vain.
   bool wait() {
     using namespace std::chrono_literals;
     const auto now = std::chrono::steady_clock::now();

@@ -21,14 +21,14 @@ uint64_t mix(uint64_t hash, std::string_view text) {
   return hash;
 }
 
-/// As much of `text` as fits, ended by a zero.
+/// Copies as much of `text` as fits, with a terminating zero.
 template <size_t kSize>
 void copy(std::string_view text, std::array<char, kSize>& into) {
   const size_t length = text.copy(into.data(), kSize - 1);
   into[length] = '\0';
 }
 
-/// Also of memory that came from another rank and may hold no zero.
+/// Memory from another rank may lack the terminating zero.
 template <size_t kSize>
 std::string text_in(const std::array<char, kSize>& chars) {
   return {chars.begin(), std::find(chars.begin(), chars.end(), '\0')};

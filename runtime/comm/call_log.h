@@ -10,18 +10,18 @@
 
 namespace dlflow::runtime {
 
-/// A collective call as the rank that comes to it describes it: what must be the same on all ranks.
+/// A collective call as a rank describes it: everything that must be the same on all ranks.
 struct Call {
   std::string_view operation = {};  ///< "all-reduce", "all-reduce (max)", "broadcast"
-  std::string_view name = {};       ///< of what is reduced; may be empty
+  std::string_view name = {};       ///< of the reduced values; may be empty
   uint64_t num_elements = 0;
   std::string_view type = {};  ///< "fp32", "bytes"; may be empty
   int root = -1;               ///< -1: none
 };
 
-/// A Call that was made. Plain memory, so that ranks can send it; what is too long is cut off.
+/// A recorded Call in plain memory, which ranks can send; texts that are too long are cut off.
 struct CallRecord {
-  uint64_t hash = 0;  ///< of this call and all before it, of every letter
+  uint64_t hash = 0;  ///< of this call and all before it, with uncut texts
   uint64_t num_elements = 0;
   int32_t root = -1;
   std::array<char, 20> operation{};
@@ -32,15 +32,15 @@ struct CallRecord {
 /// "all-reduce 'conv1.weight' of 9216 fp32", "broadcast of 64 bytes from rank 2", "barrier".
 std::string to_string(const CallRecord& call);
 
-/// The collective calls of one rank: how many, a hash over all of them, and the newest in full.
-/// One thread adds; others may ask. A call takes about 0.05 us.
+/// The collective calls of one rank: their number, a hash over all of them, and the newest ones in
+/// full. One thread adds; other threads may read. A call costs about 0.05 us.
 class CallLog {
  public:
   static constexpr size_t kKept = 4096;
 
   struct Head {
     uint64_t count = 0;
-    uint64_t hash = 0;  ///< equal counts and equal hashes: the same calls in the same order
+    uint64_t hash = 0;  ///< equal counts and hashes mean the same calls in the same order
   };
 
   CallLog();
@@ -49,17 +49,17 @@ class CallLog {
 
   Head head() const;
 
-  /// The hash after the first `count` calls; nothing if there are fewer, or more than kKept since.
+  /// The hash after the first `count` calls; nothing if there are fewer, or kKept or more followed.
   std::optional<uint64_t> hash_after(uint64_t count) const;
 
   struct Recent {
     uint64_t count = 0;              ///< of all calls
-    std::vector<CallRecord> newest;  ///< the last is number `count`, from 1
+    std::vector<CallRecord> newest;  ///< the last one is call number `count`, counted from 1
   };
   Recent recent() const;
 
  private:
-  mutable std::mutex mutex_;  // asked for ten times a second: the adding thread never waits long
+  mutable std::mutex mutex_;  // held briefly by readers, ten times a second
   uint64_t count_ = 0;
   std::vector<CallRecord> kept_;  // call n at (n - 1) % kKept
 };

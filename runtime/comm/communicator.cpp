@@ -9,9 +9,9 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr int kBlockingChannel = 0;
-constexpr int kChannels = 1 << 14;  // MPI promises tags up to 2^15 - 1
+constexpr int kChannels = 1 << 14;  // MPI guarantees tags up to 2^15 - 1
 
-constexpr int kLaneBits = 2, kChannelBits = 12;  // and 17 of the call: a negative int
+constexpr int kLaneBits = 2, kChannelBits = 12;  // with 17 bits of the call: a negative int
 static_assert(ChannelSpace::kLanes == 1 << kLaneBits && ChannelSpace::kCalls < 1 << 17);
 
 }  // namespace
@@ -67,7 +67,7 @@ void Communicator::barrier() {
 
 void Communicator::broadcast(std::span<std::byte> bytes, int root) {
   submit({.operation = "broadcast", .num_elements = bytes.size(), .type = "bytes", .root = root});
-  // In round k the ranks at distance < 2^k behind the root have the bytes and pass them on.
+  // In round k the ranks at a distance below 2^k from the root have the bytes and pass them on.
   const int distance = (rank() - root + size()) % size();
   const auto rank_at = [&](int from_root) { return (from_root + root) % size(); };
   for (int reached = 1; reached < size(); reached *= 2) {

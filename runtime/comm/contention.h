@@ -6,14 +6,14 @@
 
 namespace dlflow::runtime {
 
-/// Whether others want the core of a rank's thread, as far as its waits have seen (Patience).
-/// Believed for 20 ms, and for twice as long each time that it is seen again soon, up to a second:
-/// one look by a daemon changes little, and among others a rank seldom tries what a spin costs.
+/// Whether other threads compete for a rank's core, as its waits have observed (Patience). An
+/// observation counts for 20 ms, doubled each time that contention soon returns, up to a second: a
+/// daemon's burst changes little, and under lasting contention a rank seldom spins.
 class Contention {
  public:
   bool believed(Core::Time now) const { return now < until_; }
 
-  /// The core was taken away, or somebody took it when it was offered.
+  /// The core was taken away, or another thread used it when it was offered.
   void see(Core::Time now) {
     if (now >= until_)
       memory_ = now < until_ + memory_ ? std::min(2 * memory_, kLongest) : kShortest;

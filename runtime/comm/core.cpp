@@ -22,7 +22,7 @@ class ThisCore final : public Core {
   void yield() override { ::sched_yield(); }
 
   void sleep(Duration duration) override {
-    if (!precise_) ::prctl(PR_SET_TIMERSLACK, 1000UL);  // else the kernel adds 50 us
+    if (!precise_) ::prctl(PR_SET_TIMERSLACK, 1000UL);  // otherwise the kernel adds 50 us
     precise_ = true;
     std::this_thread::sleep_for(duration);
   }

@@ -4,8 +4,8 @@
 
 namespace dlflow::runtime {
 
-/// The time, and what a thread may do with the core that it waits on. Implementations: the real
-/// one, and the tests' FakeCore.
+/// The clock, and the ways to give up a core while waiting. Implementations: the real one, and the
+/// tests' FakeCore.
 class Core {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -14,18 +14,18 @@ class Core {
   virtual ~Core() = default;
   virtual Time now() = 0;
 
-  /// The processor time that this thread has had.
+  /// The processor time that this thread has used.
   virtual Duration used() = 0;
 
-  /// Lets other threads run that wait for this core, as far as the kernel lets it: Linux offers it
-  /// to threads of the same control group and session only.
+  /// Offers this core to other threads. Linux offers it only to threads of the same control group
+  /// and session.
   virtual void yield() = 0;
 
-  /// Leaves the core to anybody for `duration`, and some 30 us more.
+  /// Frees the core for `duration`, plus some 30 us.
   virtual void sleep(Duration duration) = 0;
 };
 
-/// The one under the calling thread.
+/// The core of the calling thread.
 Core& this_core();
 
 }  // namespace dlflow::runtime

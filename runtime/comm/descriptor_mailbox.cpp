@@ -26,7 +26,7 @@ FileDescriptor open_socket(int flags) {
   return socket;
 }
 
-/// By the kernel's word. A user of another namespace has the number here that he has outside.
+/// Asks the kernel, which translates users of other namespaces to their numbers in this one.
 bool is_of_this_user(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -41,7 +41,7 @@ DescriptorMailbox::DescriptorMailbox(int most) : socket_(open_socket(SOCK_NONBLO
   name.sun_family = AF_UNIX;
   socklen_t size = sizeof name;
   auto* const any = reinterpret_cast<sockaddr*>(&name);
-  // Without a name to bind to, the kernel takes a free one: a zero byte and five digits.
+  // Without a name, the kernel chooses a free one: a zero byte and five digits.
   if (::bind(socket_.get(), any, sizeof name.sun_family) != 0 ||
       ::getsockname(socket_.get(), any, &size) != 0 || ::listen(socket_.get(), most) != 0) {
     throw_errno(kWhat, errno);

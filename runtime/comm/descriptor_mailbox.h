@@ -7,21 +7,21 @@
 
 namespace dlflow::runtime {
 
-/// Takes copies of open descriptors from processes of this user that share this one's network. What
-/// else they see of each other does not matter: containers have user and process namespaces of
-/// their own, which forbid to open another's files below /proc.
+/// Receives copies of open descriptors from processes of the same user in the same network
+/// namespace. It also works between containers, whose separate user and process namespaces forbid
+/// opening another process's files below /proc.
 class DescriptorMailbox {
  public:
-  /// An abstract address of Unix sockets, which the kernel chooses.
+  /// An abstract address of a Unix socket, chosen by the kernel.
   using Address = std::array<char, 6>;
 
-  /// \param most  how many senders may wait to be received. Throws Error.
+  /// \param most  the number of senders that may be queued. Throws Error.
   explicit DescriptorMailbox(int most);
 
   const Address& address() const { return address_; }
 
-  /// Leaves a copy of `descriptor` there, in the name of `sender`. Returns at once. Throws Error if
-  /// there is no mailbox, or one of another user.
+  /// Sends a copy of `descriptor` to that mailbox, in the name of `sender`. Returns at once. Throws
+  /// Error if there is no mailbox, or it belongs to another user.
   static void send(const Address& to, int32_t sender, int descriptor);
 
   struct Letter {
@@ -29,7 +29,7 @@ class DescriptorMailbox {
     FileDescriptor descriptor;
   };
 
-  /// The next letter; those of other users are thrown away. Throws Error if none has come.
+  /// Returns the next letter and discards those of other users. Throws Error if none has arrived.
   Letter receive();
 
  private:

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kPurpose = "memory for the ranks of a node";
 
-/// Parts begin at pages, which the kernel places next to the core that first writes to them.
+/// Parts begin at pages, which the kernel places near the core that first writes to them.
 constexpr size_t kPage = 4096;
 
 struct Part {
@@ -31,7 +31,7 @@ FileDescriptor new_memory(size_t bytes) {
   return memory;
 }
 
-/// The memory that the first rank of the node made, on all of its ranks.
+/// Shares the memory that the node's first rank created with all ranks of the node.
 FileDescriptor share_memory(Communicator& comm, DescriptorMailbox& mailbox,
                             std::span<const Part> parts, size_t bytes) {
   const std::vector<int> ranks = ranks_of_node(comm);

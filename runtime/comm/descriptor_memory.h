@@ -12,14 +12,14 @@ namespace dlflow::runtime {
 /// The ranks of this node, ascending.
 std::vector<int> ranks_of_node(const Communicator& comm);
 
-/// The `own` of each rank of this node, by its place in the node. Collective over the node; with P
-/// ranks there, lg P messages a rank.
+/// Returns the `own` of each rank of this node, by its place in the node. Collective over the node;
+/// each of P ranks sends lg P messages.
 /// Source: Bruck, Ho, Kipnis, Upfal and Weathersby, IEEE Trans. Parallel Distrib. Syst. 8 (1997).
 template <typename T>
 std::vector<T> gather_in_node(Communicator& comm, T own) {
   const std::vector<int> ranks = ranks_of_node(comm);
   const size_t count = ranks.size(), place = size_t(comm.node_rank());
-  std::vector<T> values(count, own);  // [i]: of the rank i places behind this one, around the node
+  std::vector<T> values(count, own);  // [i]: value of the rank i places after this one, cyclically
   for (size_t have = 1; have < count; have *= 2) {
     const size_t more = std::min(have, count - have);
     const size_t to = (place + count - have) % count, from = (place + have) % count;
@@ -30,18 +30,18 @@ std::vector<T> gather_in_node(Communicator& comm, T own) {
   return values;
 }
 
-/// Memory for the ranks of a node in one file that has no name, of which a kill leaves nothing. Its
-/// descriptor travels by mailboxes, along a binomial tree: no file system needs to have room for
-/// it, as /dev/shm would, and a rank needs one mapping however many ranks there are.
+/// Memory for the ranks of a node in one anonymous file, which vanishes even after a kill.
+/// Mailboxes pass its descriptor along a binomial tree. Unlike /dev/shm, it needs no room in a file
+/// system, and each rank needs one mapping regardless of the number of ranks.
 class DescriptorMemory {
  public:
-  /// Collective over the node of `comm`. \param bytes  of this rank's part, which is zeroed
+  /// Collective over the node of `comm`. \param bytes  size of this rank's part, which is zeroed
   DescriptorMemory(Communicator& comm, size_t bytes);
   DescriptorMemory(const DescriptorMemory&) = delete;
   DescriptorMemory& operator=(const DescriptorMemory&) = delete;
   ~DescriptorMemory();
 
-  /// In the order of the ranks in the node.
+  /// The parts in the order of the ranks in the node.
   std::span<std::byte* const> parts() const { return parts_; }
 
  private:

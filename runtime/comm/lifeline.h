@@ -9,16 +9,15 @@
 
 namespace dlflow::runtime {
 
-/// Why all ranks end.
+/// The reason why all ranks end.
 enum class Fault : uint8_t {
-  Failed,   ///< one of them threw
-  Differs,  ///< they made different collective calls
-  Lost,     ///< one's process is gone
-  Stalled,  ///< one that others wait for does nothing
+  Failed,   ///< a rank threw
+  Differs,  ///< ranks made different collective calls
+  Lost,     ///< a rank's process is gone
+  Stalled,  ///< a rank that others wait for makes no progress
 };
 
-/// The error that every rank throws once one of them cannot go on; the message names ranks and
-/// nodes.
+/// Thrown by every rank once one of them cannot go on; the message names ranks and nodes.
 class WatchError : public Error {
  public:
   WatchError(Fault fault, Errc code, const std::string& message)
@@ -29,31 +28,30 @@ class WatchError : public Error {
   Fault fault_;
 };
 
-/// The state that a rank's thread shares with the thread that watches over it
-/// (runtime/watch/watch.h).
+/// The state that a rank's thread shares with its watch thread (runtime/watch/watch.h).
 class Lifeline {
  public:
-  /// The rank's thread comes to a collective call. Throws what was raised.
+  /// Records a collective call of the rank's thread. Throws the raised WatchError, if any.
   void submit(const Call& call) {
     check();
     calls_.add(call);
   }
 
-  /// Throws the WatchError that was raised, if any. Costs a load.
+  /// Throws the raised WatchError, if any. Costs a load.
   void check() const {
     if (raised()) throw error_;
   }
 
-  /// The rank's thread begins or ends to wait for a peer.
+  /// The rank's thread begins or stops waiting for a peer.
   void begin_wait() { waits_.store(true, std::memory_order_relaxed); }
   void end_wait() {
     waits_.store(false, std::memory_order_relaxed);
     num_waits_.fetch_add(1, std::memory_order_relaxed);
   }
 
-  /// What the rank's thread does for as long as it takes, however long others wait for it: "saves a
-  /// checkpoint". A literal; null: nothing such. With `arrivals` it waits for what they count, and
-  /// is to be left alone only while they go on; they outlive who watches.
+  /// Marks a long activity of the rank's thread, such as "saves a checkpoint" (a literal; null ends
+  /// it): the rank does not count as stalled meanwhile. With `arrivals`, this holds only while that
+  /// counter increases; the counter outlives the watch.
   void set_activity(const char* activity, const std::atomic<uint64_t>* arrivals = nullptr) {
     arrivals_.store(arrivals, std::memory_order_relaxed);
     activity_.store(activity, std::memory_order_relaxed);
@@ -67,7 +65,7 @@ class Lifeline {
     return arrivals_.load(std::memory_order_relaxed);
   }
 
-  /// Ends what the rank's thread waits for, now or later. For one thread; the first error counts.
+  /// Ends the rank's current or next wait. Called by one thread; the first error counts.
   void raise(const WatchError& error) {
     if (raised()) return;
     error_ = error;
@@ -82,7 +80,7 @@ class Lifeline {
   std::atomic<const char*> activity_{nullptr};
   std::atomic<const std::atomic<uint64_t>*> arrivals_{nullptr};
   std::atomic<bool> raised_{false};
-  WatchError error_{Fault::Failed, Errc::Unavailable, ""};  // not written again once raised
+  WatchError error_{Fault::Failed, Errc::Unavailable, ""};  // constant once raised
 };
 
 }  // namespace dlflow::runtime

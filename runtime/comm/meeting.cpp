@@ -24,25 +24,25 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kTimeToReachHost = 2s;  // to each address
+constexpr auto kTimeToReachHost = 2s;  // per address
 constexpr auto kTimeBetweenLooks = 20ms, kMostTimeBetweenLooks = 320ms;
-constexpr auto kTimeToAnswer = 30s;         // of rank 0, to which all come at once
+constexpr auto kTimeToAnswer = 30s;         // by rank 0, to which all connect at once
 constexpr size_t kMaxTextBytes = 64 << 20;  // of all ranks
 
-/// Each side shows the other one half of the secret: a stranger who has the port of an earlier
-/// start cannot pretend to be rank 0.
+/// Each side proves one half of the secret: a stranger on the port of an earlier start cannot
+/// impersonate rank 0.
 std::string half_of_guest(const Endpoint& host) {
   return host.token.substr(0, host.token.size() / 2);
 }
 std::string half_of_host(const Endpoint& host) { return host.token.substr(host.token.size() / 2); }
 
-/// A text behind its size.
+/// Prefixes a text with its size.
 std::string framed(const std::string& text) {
   const uint64_t size = text.size();
   return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
 }
 
-/// The texts that are framed in `all`, one behind the other.
+/// Splits `all` into its consecutive framed texts.
 std::vector<std::string> unframed(std::string_view all) {
   std::vector<std::string> texts;
   uint64_t size = 0;
@@ -59,8 +59,8 @@ bool send(const FileDescriptor& socket, const std::string& framed_texts, Deadlin
   return send_all(socket, std::as_bytes(std::span(framed_texts)), until);
 }
 
-/// Returns nothing if the other side closes the connection or sends more than `most` bytes, or if
-/// the time is over.
+/// Returns nothing if the peer closes the connection or sends more than `most` bytes, or at the
+/// deadline.
 std::optional<std::string> receive_text(const FileDescriptor& socket, size_t most, Deadline until) {
   uint64_t size = 0;
   if (!receive_all(socket, std::as_writable_bytes(std::span(&size, 1)), until) || size > most) {
@@ -71,7 +71,7 @@ std::optional<std::string> receive_text(const FileDescriptor& socket, size_t mos
   return text;
 }
 
-/// A connection to somebody who listens at `place` and knows its secret, or none.
+/// Connects to the listener at `place` and verifies its secret; returns no descriptor on failure.
 FileDescriptor reach(const Endpoint& place, Deadline deadline) {
   for (const std::string& address : addresses_to_try(place)) {
     FileDescriptor socket = connect_to(address, place.port, kTimeToReachHost);
@@ -84,7 +84,7 @@ FileDescriptor reach(const Endpoint& place, Deadline deadline) {
   return FileDescriptor();
 }
 
-/// The next connection of somebody who knows the secret of `place`, if one comes within a moment.
+/// Accepts the next connection whose peer has the secret of `place`, if one comes within a moment.
 /// A stranger costs kTimeForToken.
 FileDescriptor let_in(const Listener& listener, const Endpoint& place, Deadline deadline) {
   pollfd waiting{listener.socket.get(), POLLIN, 0};
@@ -99,13 +99,13 @@ FileDescriptor let_in(const Listener& listener, const Endpoint& place, Deadline 
   return is_guest ? std::move(socket) : FileDescriptor();
 }
 
-/// All ranks, by number: for each the place where it listens and its own text, framed.
+/// All ranks, by number: each rank's listening address and its own text, framed.
 using Guests = std::vector<std::string>;
 
 Endpoint place_of(const std::string& guest) { return endpoint_from(unframed(guest).at(0)); }
 
-/// The list goes from rank 0 along a binomial tree: `rank` passes it on to rank + 2^k, for each 2^k
-/// above its number.
+/// Passes the list on along a binomial tree from rank 0: `rank` sends it to rank + 2^k, for each
+/// 2^k > rank.
 void pass_on(const Guests& guests, int rank, std::chrono::milliseconds timeout, Deadline deadline) {
   std::string list;
   for (const std::string& guest : guests) list += framed(guest);
@@ -116,7 +116,7 @@ void pass_on(const Guests& guests, int rank, std::chrono::milliseconds timeout, 
   }
 }
 
-/// Takes down who has come, by its number.
+/// Registers a connected guest under its number.
 void take_down(const FileDescriptor& socket, Guests& guests, Deadline until) {
   const auto rank = receive_text(socket, 16, until);
   const auto guest = receive_text(socket, kMaxTextBytes, until);
@@ -125,7 +125,7 @@ void take_down(const FileDescriptor& socket, Guests& guests, Deadline until) {
   if (send(socket, framed(""), until)) guests[number] = *guest;
 }
 
-/// Rank 0: lets all others in, each for as long as it takes to say who it is.
+/// Rank 0: admits all other ranks; each has kTimeForToken to identify itself.
 Guests receive_guests(const std::filesystem::path& file, int size, const std::string& own,
                       std::chrono::milliseconds timeout, Deadline deadline) {
   const Listener listener = listen_anywhere();
@@ -144,14 +144,14 @@ Guests receive_guests(const std::filesystem::path& file, int size, const std::st
   return guests;
 }
 
-/// Whether rank 0 has taken down this guest.
+/// Whether rank 0 has registered this guest.
 bool visit(const Endpoint& host, int rank, const std::string& guest, Deadline deadline) {
   const FileDescriptor socket = reach(host, deadline);
   return socket && send(socket, framed(std::to_string(rank)) + framed(guest), deadline) &&
          receive_text(socket, 0, deadline);
 }
 
-/// Any other rank: says who it is to rank 0, then waits for the list.
+/// Other ranks: registers with rank 0, then waits for the list.
 Guests receive_list(const std::filesystem::path& file, int rank, const std::string& own,
                     std::chrono::milliseconds timeout, Deadline deadline) {
   const Listener listener = listen_anywhere();

@@ -23,25 +23,25 @@ namespace {
 constexpr size_t kMaxMessageBytes = size_t(1) << 30;  // MPI 3 counts with int
 constexpr size_t kAlignment = 64;
 
-/// Held wherever messages are started or looked after: MPI_THREAD_SERIALIZED.
+/// Held while messages are started or polled: MPI_THREAD_SERIALIZED.
 std::mutex mpi_calls;
 
-/// The plug-in of MpiEnvironment: MPI, too, is there once in a process.
+/// The plug-in of MpiEnvironment; global because MPI exists once per process.
 const DlflowMpiPlugin* mpi = nullptr;
 
 void check(DlflowMpiError error) {
   if (error) throw Error(Errc::Unavailable, error);
 }
 
-/// Open MPI's switch for whether its waits call sched_yield(), which returns how it was; null in
-/// other libraries. Users can set it at the start alone (mpi_yield_when_idle), and then MPI_Test
-/// yields, too: messages take longer where every rank has a core of its own.
+/// Open MPI's switch for whether its waits call sched_yield(); it returns the previous setting;
+/// null in other libraries. Users can set it only at the start (mpi_yield_when_idle), and then
+/// MPI_Test yields, too, which delays messages of ranks that have a core of their own.
 using YieldSwitch = bool (*)(bool);
 YieldSwitch yield_switch() {
   return reinterpret_cast<YieldSwitch>(::dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle"));
 }
 
-/// Room in the file system whose memory MPI lets the processes of a node share.
+/// Free space in the file system that MPI uses for shared memory.
 uint64_t free_shared_bytes() {
   struct statvfs room {};
   const bool has_limit = ::statvfs("/dev/shm", &room) == 0 && room.f_blocks > 0;
@@ -55,7 +55,7 @@ std::byte* aligned(void* memory) {
   return static_cast<std::byte*>(memory) + (kAlignment - address % kAlignment) % kAlignment;
 }
 
-/// MPI 3 has no 16-bit floats: there is no type for them.
+/// MPI 3 has no type for 16-bit floats.
 std::optional<DlflowMpiType> mpi_type(DataType type) {
   switch (type) {
     case DataType::Float32:
@@ -71,7 +71,7 @@ std::optional<DlflowMpiType> mpi_type(DataType type) {
   return std::nullopt;
 }
 
-/// Calls `post(piece)` for consecutive pieces that MPI can count; once if `bytes` is empty.
+/// Calls `post(piece)` for consecutive pieces that MPI's int can count; once if `bytes` is empty.
 template <typename Byte, typename Post>
 void for_each_piece(std::span<Byte> bytes, Post post) {
   do {
@@ -102,7 +102,7 @@ int MpiEnvironment::rank() const { return mpi->rank(); }
 
 void MpiEnvironment::abort(int exit_status) const {
   mpi->abort(exit_status);
-  std::abort();  // MPI_Abort is not declared to stay away
+  std::abort();  // MPI_Abort is not declared noreturn
 }
 
 MpiCommunicator::MpiCommunicator(std::chrono::milliseconds timeout)
@@ -116,7 +116,7 @@ void MpiCommunicator::find_nodes() {
   nodes_.resize(size_t(size()));
   check(mpi->gather_nodes(&ranks_, nodes_.data()));
   int next = 0;
-  std::vector<int> numbers(size_t(size()), -1);  // of the node that has this first rank
+  std::vector<int> numbers(size_t(size()), -1);  // of the node with this first rank
   for (int& node : nodes_) {
     int& number = numbers[size_t(node)];
     if (number < 0) number = next++;
@@ -205,7 +205,7 @@ bool MpiCommunicator::has_room_for(size_t bytes) {
   struct Wanted {
     uint64_t bytes, free;
   };
-  constexpr uint64_t kOfMpi = 1 << 20;  // beside what it is asked for
+  constexpr uint64_t kOfMpi = 1 << 20;  // used by MPI itself
   uint64_t wanted = kOfMpi, free = UINT64_MAX;
   for (const Wanted& one : gather_in_node(*this, Wanted{bytes, free_shared_bytes()})) {
     wanted += one.bytes;
@@ -222,7 +222,7 @@ bool MpiCommunicator::has_room_for(size_t bytes) {
 }
 
 std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {
-  wait_for_node();  // watched over, as MPI_Win_allocate_shared is not
+  wait_for_node();  // under the watch, unlike MPI_Win_allocate_shared
   if (!has_room_for(bytes + kAlignment)) return memories_.emplace_back(*this, bytes).parts();
   const PoliteMpi polite;
   uint64_t total = 0;  // of all ranks of the node
@@ -234,12 +234,12 @@ std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {
   for (int rank = 0; rank < node_size(); ++rank) {
     void* part = nullptr;
     check(mpi->shared_part(window.handle, rank, &part));
-    // MPI aligns less than 64 bytes, but every process maps the parts at page boundaries: all of
-    // them skip the same bytes.
+    // MPI's alignment is below 64 bytes, but every process maps the parts at page boundaries, so
+    // that all skip the same bytes.
     window.parts.push_back(aligned(part));
   }
   std::memset(window.parts[size_t(node_rank())], 0, bytes);
-  wait_for_node();  // before anybody writes to a part that its owner has still to clear
+  wait_for_node();  // no rank may write to a part before its owner has cleared it
   return window.parts;
 }
 

@@ -12,17 +12,17 @@
 
 namespace dlflow::runtime {
 
-/// MPI from construction to destruction: main's first local, outside its try block. Any thread may
-/// call MPI, one at a time.
+/// Initializes MPI and finalizes it on destruction: main's first local, outside its try block. Any
+/// thread may call MPI, one at a time.
 class MpiEnvironment {
  public:
-  /// Throws Error{NotFound} if no MPI library of the launcher can be opened; a library that cannot
-  /// begin ends the process.
+  /// Throws Error{NotFound} if no MPI library of the launcher can be opened; a library that fails
+  /// to initialize ends the process.
   MpiEnvironment(int& argc, char**& argv);
   MpiEnvironment(const MpiEnvironment&) = delete;
   MpiEnvironment& operator=(const MpiEnvironment&) = delete;
 
-  /// Waits for all ranks to come here.
+  /// Waits until all ranks are here.
   ~MpiEnvironment();
 
   /// This process's rank, for messages; P ranks were started.
@@ -31,7 +31,7 @@ class MpiEnvironment {
   /// "Open MPI v4.1.4"
   std::string library() const { return library_.name(); }
 
-  /// Ends every rank's process. For a rank that cannot go on: if it just left, the others would
+  /// Ends every rank's process. Called if a rank cannot go on: if it just exited, the others would
   /// wait for it.
   [[noreturn]] void abort(int exit_status) const;
 
@@ -39,9 +39,9 @@ class MpiEnvironment {
   MpiLibrary library_;
 };
 
-/// For its lifetime, calls that block inside MPI yield the core while they wait, so that a rank
-/// that shares it comes to the same call: MPI spins wherever it believes that every rank has a core
-/// of its own. Nothing changes in libraries other than Open MPI. One thread at a time has one.
+/// For its lifetime, calls that block inside MPI yield the core while they wait, so that a rank on
+/// the same core reaches the same call: MPI spins if it assumes that every rank has its own core.
+/// Has no effect in libraries other than Open MPI. At most one exists at a time.
 class PoliteMpi {
  public:
   PoliteMpi();
@@ -50,20 +50,20 @@ class PoliteMpi {
   ~PoliteMpi();
 
  private:
-  std::optional<bool> before_;  // if there is such a switch
+  std::optional<bool> before_;  // if the library has the switch
 };
 
-/// A communicator of all ranks that mpirun or srun started, within the lifetime of the process's
+/// A communicator of all ranks that mpirun or srun started; lives within the lifetime of
 /// MpiEnvironment. Several threads may have messages under way.
 class MpiCommunicator : public Communicator {
  public:
-  /// Collective over all ranks. Throws Error if MPI reports one, or lets no second thread call it.
+  /// Collective over all ranks. Throws Error if MPI reports one, or allows only one thread.
   explicit MpiCommunicator(std::chrono::milliseconds timeout);
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
 
   /// Collective, except while an exception unwinds: then nothing is freed, because the other ranks
-  /// may never come here, and MpiEnvironment::abort is what follows.
+  /// may never come here; MpiEnvironment::abort follows.
   ~MpiCommunicator() override;
 
   int rank() const override { return ranks_.rank; }
@@ -91,7 +91,7 @@ class MpiCommunicator : public Communicator {
   Piece& new_piece(const Transfer& transfer, size_t bytes);
   bool done(Piece& piece, const Transfer& transfer) const;
   void wait_for_node();
-  /// Whether MPI can give the ranks of this node the memory that they come here for.
+  /// Whether MPI has room for the memory that the ranks of this node request.
   bool has_room_for(size_t bytes);
   void find_nodes();
 
@@ -104,9 +104,9 @@ class MpiCommunicator : public Communicator {
   DlflowMpiRanks ranks_{};
   std::vector<int> nodes_;
   int exceptions_at_start_;
-  std::vector<std::vector<Piece>> under_way_;  // [number of a transfer]: what has not ended of it
+  std::vector<std::vector<Piece>> under_way_;  // [number of a transfer]: its unfinished pieces
   std::vector<uint64_t> free_numbers_;
-  std::vector<Window> windows_;  // the elements of their parts never move
+  std::vector<Window> windows_;  // their `parts` are never reallocated
   std::deque<DescriptorMemory> memories_;
 };
 

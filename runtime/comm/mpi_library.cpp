@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Those that the launcher may be of, the likely one first. srun starts ranks of both.
+/// The interfaces that the launcher may use, the likeliest first. srun starts ranks of both.
 std::vector<MpiInterface> interfaces() {
   const auto is_set = [](const char* name) { return !environment_variable(name).empty(); };
   if (is_set("OMPI_COMM_WORLD_SIZE")) return {kOpenMpi};
@@ -26,12 +26,12 @@ fs::path plugin_file(const char* name) {
   return this_program().parent_path().parent_path() / "lib/dlflow" / name;
 }
 
-/// It stays open: threads and exit handlers of MPI libraries outlive MPI_Finalize.
+/// The library stays open: its threads and exit handlers outlive MPI_Finalize.
 SharedLibrary open_library(const MpiInterface& interface) {
   std::string problems;
   for (const char* name : interface.libraries) {
     try {
-      // Its parts are libraries that it opens itself and that call it; so does the plug-in.
+      // RTLD_GLOBAL: its components and our plug-in are libraries opened later, which call it.
       return SharedLibrary(name, RTLD_GLOBAL | RTLD_NODELETE);
     } catch (const Error& error) {
       if (problems.empty()) problems = error.what();

@@ -9,16 +9,16 @@
 namespace dlflow::runtime {
 
 /// The MPI library of the launcher that started this process, opened at run time: no program links
-/// one. Ranks find each other by the library of their own launcher alone; with another, each would
-/// be rank 0 of 1. So the launcher's variables say which binary interface is opened, and the loader
-/// finds the file, in LD_LIBRARY_PATH and the system's folders. The plug-in for that interface
-/// (mpi_plugin_abi.h) lies in ../lib/dlflow of the program's folder, as in a run's.
+/// one. Ranks find each other only with their launcher's own library; with another, each would be
+/// rank 0 of 1. So the launcher's variables select the binary interface, and the loader finds the
+/// file, in LD_LIBRARY_PATH and the system's folders. The plug-in for that interface
+/// (mpi_plugin_abi.h) lies in ../lib/dlflow relative to the program's folder, also within a run.
 class MpiLibrary {
  public:
-  /// Throws Error{NotFound} saying which files were looked for and what to do.
+  /// Throws Error{NotFound} with the files that were tried and a remedy.
   MpiLibrary();
 
-  /// "Open MPI v4.1.4, plug-in libdlflow_mpi_40.so"; once it is initialized.
+  /// "Open MPI v4.1.4, plug-in libdlflow_mpi_40.so"; requires initialized MPI.
   std::string name() const;
 
   const DlflowMpiPlugin* functions() const { return functions_; }

@@ -10,8 +10,8 @@
 
 #include "runtime/comm/mpi_plugin_abi.h"
 
-/// One MPI library's interface as C: no exception leaves it. Compiled once for each mpi.h. The
-/// plug-in names no library that it needs: whoever opens it has opened the launcher's own.
+/// One MPI library's interface as C; no exception leaves it. Compiled once for each mpi.h. The
+/// plug-in is not linked to an MPI library: its user has opened the launcher's own before.
 
 namespace dlflow::runtime {
 namespace {
@@ -24,7 +24,7 @@ void check(int status, const char* call) {
   throw std::runtime_error(std::string(call) + ": " + std::string(text, size_t(length)));
 }
 
-/// Runs `work`; what it throws becomes the text that the caller is given.
+/// Runs `work` and converts an exception into the text that the caller gets.
 template <typename Work>
 DlflowMpiError guarded(Work work) noexcept {
   static thread_local std::string error;
@@ -62,9 +62,9 @@ const char* library() {
   return text;
 }
 
-/// Whether srun has started ranks of Open MPI 5. That aborts a rank when the connection to a dead
-/// one closes, which ends the step within 30 ms: before the dead rank's guard has reported, and
-/// before this rank's watch ends it. mpirun ends the ranks by itself.
+/// Whether srun has started ranks of Open MPI 5. It aborts a rank when the connection to a dead one
+/// closes, which ends the step within 30 ms: before the dead rank's guard has reported, and before
+/// this rank's watch ends it. mpirun ends the ranks itself.
 bool delays_abort() {
   const std::string_view name = library();
   return name.starts_with("Open MPI") && !name.starts_with("Open MPI v4") &&
@@ -81,7 +81,7 @@ void init(int* argc, char*** argv) {
 void finalize() { MPI_Finalize(); }
 
 void abort(int32_t status) {
-  if (delays_abort()) ::_exit(status);  // which SLURM takes for an abort, too
+  if (delays_abort()) ::_exit(status);  // SLURM also treats this as an abort
   MPI_Abort(MPI_COMM_WORLD, status);
 }
 
@@ -91,7 +91,7 @@ int32_t rank() {
   return rank;
 }
 
-/// Some libraries grant less than MPI_Init_thread asks for, and say so only here.
+/// Some libraries grant less than MPI_Init_thread requests, and report it only here.
 void require_threads() {
   int granted = MPI_THREAD_SINGLE;
   check(MPI_Query_thread(&granted), "MPI_Query_thread");

@@ -2,12 +2,12 @@
 
 #include <stdint.h>
 
-/// The interface between a program and libdlflow_mpi_N.so, which it opens at run time: plain C, in
-/// which no type of an MPI library occurs. The families of MPI libraries have binary interfaces
-/// of their own, so there is one plug-in for each, of the same source (mpi_plugin.cpp).
+/// The interface between a program and libdlflow_mpi_N.so, which it opens at run time: plain C
+/// without types of any MPI library. Families of MPI libraries differ in their binary interface, so
+/// there is one plug-in for each, from the same source (mpi_plugin.cpp).
 ///
-/// Calls that may fail return null, or what went wrong as text that stays until this thread's next
-/// call. One thread at a time calls.
+/// Calls that may fail return null, or an error text that is valid until this thread's next call.
+/// One thread at a time calls.
 
 #ifdef __cplusplus
 extern "C" {

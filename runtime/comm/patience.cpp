@@ -7,23 +7,22 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A core that is away for that long went to somebody who computes; interrupts and daemons take
-/// less.
+/// A core that is gone for that long is used by a computation; interrupts and daemons take less.
 constexpr Core::Duration kLoss = 200us;
 
 /// With 8 ranks on 2 cores, sleeping at once takes 40 times as long for a few bytes.
 constexpr uint64_t kYieldsBeforeSleep = 20;
 
-/// From then on the core may be of more use to the peer, which may share one with another program.
+/// After this time the core may be of more use to the peer, whose core may be shared.
 constexpr Core::Duration kLongWait = 1ms;
 
-/// The longest sleep: 1 ms, or a 128th of the time waited, up to 50 ms. Hundreds of ranks that wait
-/// on a few cores for one that is late would else look so often that it gets none.
+/// The longest sleep: 1 ms, or a 128th of the time waited, up to 50 ms. Otherwise hundreds of ranks
+/// that wait on a few cores for a late rank would poll so often that it gets no core.
 constexpr Core::Duration kSleep = 1ms, kLongSleep = 50ms;
 constexpr int kPartOfWait = 128;
 
-/// Where a message ends the sleep, it is an eighth of the time waited, up to this: so long an error
-/// of the watch may go unnoticed.
+/// If a message can end the sleep, it lasts an eighth of the time waited, up to this limit: an
+/// error of the watch may go unnoticed for that long.
 constexpr Core::Duration kTimeToLook = 250ms;
 
 }  // namespace
@@ -33,7 +32,7 @@ bool Patience::wait_longer() {
   measure(now);
   const bool contended = contention_.believed(now);
   if (looks_ < spins_ && !contended) return true;
-  looks_ = std::max(looks_, spins_);  // spun enough
+  looks_ = std::max(looks_, spins_);  // no more spins
   if (!waits_) start(now);
   if (lifeline_) lifeline_->check();
   const Core::Duration waited = now - start_;
@@ -47,8 +46,8 @@ bool Patience::wait_longer() {
   return waited < timeout_;
 }
 
-/// The clock of processor time takes ten times as long to read as the other one, so it is asked
-/// only after a gap, which may also be a large message that was copied.
+/// Reading the clock of processor time takes ten times as long as the other one, so it is read only
+/// after a gap. Copying a large message may also cause a gap.
 void Patience::measure(Core::Time now) {
   const bool gap = measures_ && now - looked_ > kLoss;
   looked_ = now;

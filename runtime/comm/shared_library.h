@@ -10,11 +10,11 @@
 
 namespace dlflow::runtime {
 
-/// A library that is opened at run time and stays open as long as this.
+/// A library that is opened at run time and stays open for the lifetime of this object.
 class SharedLibrary {
  public:
-  /// \param flags  of dlopen(), besides RTLD_NOW
-  /// Throws Error{NotFound} with the loader's words: "libnccl.so.2: cannot open shared object
+  /// \param flags  for dlopen(), besides RTLD_NOW
+  /// Throws Error{NotFound} with the loader's message: "libnccl.so.2: cannot open shared object
   /// file".
   explicit SharedLibrary(const std::string& name, int flags = RTLD_LOCAL);
 
@@ -25,8 +25,8 @@ class SharedLibrary {
     function = reinterpret_cast<Function*>(address(symbol));
   }
 
-  /// The table of functions that `symbol` of a plug-in of ours returns; `Plugin` is its type.
-  /// Throws Error{InvalidInput} if its interface is another one than `abi`.
+  /// The table of functions, of type `Plugin`, that `symbol` of one of our plug-ins returns. Throws
+  /// Error{InvalidInput} if its interface is not version `abi`.
   template <typename Plugin>
   auto functions(const char* symbol, uint32_t abi) const {
     std::remove_pointer_t<Plugin>* plugin = nullptr;

@@ -26,12 +26,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kMagic = 0x646c666c;                   // "dlfl"
-constexpr auto kTimeToConnect = std::chrono::seconds(2);  // to each address
+constexpr auto kTimeToConnect = std::chrono::seconds(2);  // per address
 
-/// A receive waits that long for its peer to connect, before this rank does.
+/// A receive waits that long for its peer to connect before this rank connects.
 constexpr auto kTimeToBeLinked = std::chrono::milliseconds(100);
 
-/// Open files of a rank beside connections to its peers: those of the program and of the watch.
+/// Descriptors of a rank besides its connections: those of the program and of the watch.
 constexpr size_t kOtherFiles = 512;
 
 std::string first_line(const char* path) {
@@ -40,16 +40,16 @@ std::string first_line(const char* path) {
   return line;
 }
 
-/// "pid:[4026531836]". By the link's text: proot, of udocker, shows no file behind it. One that is
-/// not to be seen is nobody else's.
+/// Returns "pid:[4026531836]". Reads the link's text, since under proot (udocker) its target does
+/// not exist. An unreadable namespace counts as private.
 std::string name_space(const std::string& kind) {
   std::error_code error;
   const std::string text = std::filesystem::read_symlink("/proc/self/ns/" + kind, error);
   return error ? std::to_string(::getpid()) + "@" + host_name() : text;
 }
 
-/// The same text for processes that find each other's DescriptorMailbox: one boot of one machine,
-/// one network, one user.
+/// Returns the same text for processes that can reach each other's DescriptorMailbox: one boot of
+/// one machine, one network namespace, one user.
 std::string memory_of_this_machine() {
   std::ostringstream text;
   text << first_line("/proc/sys/kernel/random/boot_id") << ':' << name_space("net") << ':'
@@ -116,8 +116,8 @@ void SocketCommunicator::open_link(int rank) {
   try_next_address(rank);
 }
 
-/// Shows the token at the first of the peer's addresses where somebody listens. Whether that is the
-/// peer shows its answer.
+/// Sends the token to the first of the peer's addresses that accepts a connection. The answer
+/// proves whether it is the peer.
 void SocketCommunicator::try_next_address(int rank) {
   Peer& peer = peers_[size_t(rank)];
   Link& link = *peer.opened;
@@ -133,7 +133,7 @@ void SocketCommunicator::try_next_address(int rank) {
   close(rank, link);
 }
 
-/// Messages that arrived by other links are complete.
+/// The peer has ended if it has no other link. Messages that arrived by other links are complete.
 void SocketCommunicator::close(int rank, Link& link) {
   link.socket.reset();
   Peer& peer = peers_[size_t(rank)];
@@ -141,7 +141,7 @@ void SocketCommunicator::close(int rank, Link& link) {
   peer.ended = !is_open(peer.opened) && !is_open(peer.accepted);
 }
 
-/// False if it has not come yet, or is none.
+/// False if the answer has not arrived yet or is invalid.
 bool SocketCommunicator::read_answer(int rank, Link& link) {
   uint32_t answer = 0;
   std::byte* const to = reinterpret_cast<std::byte*>(&link.header) + link.header_got;
@@ -160,8 +160,8 @@ bool SocketCommunicator::read_answer(int rank, Link& link) {
   return true;
 }
 
-/// Takes the connections that wait. A rank shows its token at once; a stranger who does not is sent
-/// away, the oldest of too many first.
+/// Accepts pending connections. A rank sends its token at once; strangers that do not are
+/// disconnected, and if there are too many, the oldest first.
 void SocketCommunicator::let_in() {
   const auto now = Clock::now();
   while (FileDescriptor socket = accept_from(listener_)) {
@@ -178,7 +178,7 @@ void SocketCommunicator::let_in() {
   });
 }
 
-/// Takes over the connection of a rank that knows the token and has none here yet.
+/// Adopts the connection of a rank that has the token and is not yet connected here.
 void SocketCommunicator::join(Stranger& stranger) {
   const Hello& hello = stranger.hello;
   const Endpoint self{token_, "", 0, {}};
@@ -251,7 +251,7 @@ Transfer SocketCommunicator::start_receive(std::span<std::byte> bytes, int from,
   const auto unclaimed = std::ranges::find(mailbox.arrived, Transfer::kDone, &Incoming::number);
   if (unclaimed == mailbox.arrived.end()) {
     mailbox.awaited.emplace_back(transfer.number, bytes);
-  } else if (!unclaimed->complete()) {  // end_message() finds it
+  } else if (!unclaimed->complete()) {  // end_message() completes the receive
     unclaimed->number = transfer.number;
     unclaimed->into = bytes;
   } else {
@@ -262,7 +262,7 @@ Transfer SocketCommunicator::start_receive(std::span<std::byte> bytes, int from,
   return transfer;
 }
 
-/// Channels are many, and each is used for a while.
+/// There are many channels, and each is used only for a while.
 void SocketCommunicator::drop_if_empty(Peer& peer, int channel) {
   const auto mailbox = peer.mailboxes.find(channel);
   if (mailbox != peer.mailboxes.end() && mailbox->second.empty()) peer.mailboxes.erase(mailbox);
@@ -270,7 +270,7 @@ void SocketCommunicator::drop_if_empty(Peer& peer, int channel) {
 
 Transfer SocketCommunicator::start_sum(const Values&) { DLFLOW_CHECK(false); }
 
-/// `message` is what the receive gets.
+/// Completes receive `number` with `message`.
 void SocketCommunicator::finish(uint64_t number, std::span<std::byte> into, Incoming& message) {
   State& state = states_[number];
   state.done = true;
@@ -355,7 +355,7 @@ bool SocketCommunicator::sleep_until_it_moves(std::chrono::nanoseconds time) {
   return true;
 }
 
-/// Sends and receives what the sockets take and have.
+/// Sends and receives as much as the sockets allow.
 void SocketCommunicator::move() {
   static thread_local std::vector<pollfd> waiting;
   static thread_local Links links;
@@ -370,8 +370,7 @@ void SocketCommunicator::move() {
   }
 }
 
-/// Sends by the first link that is ready, and by no other one after that: messages stay in their
-/// order.
+/// Sends only by the first link that was ready, so that messages stay in order.
 void SocketCommunicator::flush(Peer& peer) {
   for (Link* const link : {peer.opened.get(), peer.accepted.get()}) {
     if (peer.by == nullptr && link != nullptr && link->ready) peer.by = link;
@@ -383,7 +382,7 @@ void SocketCommunicator::flush(Peer& peer) {
     all.msg_iov = parts.data();
     const auto add = [&](const void* data, size_t size, size_t skipped) {
       if (skipped >= size) return;
-      // sendmsg only reads, but iovec knows no const.
+      // sendmsg only reads, but iovec has no const pointer.
       void* const begin = const_cast<std::byte*>(static_cast<const std::byte*>(data) + skipped);
       parts[all.msg_iovlen++] = {begin, size - skipped};
     };
@@ -394,7 +393,7 @@ void SocketCommunicator::flush(Peer& peer) {
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (sent < 0) {
-      // What it sent before it ended is still to be read: read() says that it has ended.
+      // Data that the peer sent before it ended must still be read: read() then detects the end.
       if (errno != EPIPE && errno != ECONNRESET) peer.ended = true;
       return;
     }
@@ -435,7 +434,7 @@ void SocketCommunicator::read(int rank, Link& link) {
   }
 }
 
-/// The header is there. False if it is none.
+/// Called with a complete header; false if it is invalid.
 bool SocketCommunicator::begin_message(Peer& peer, Link& link) {
   link.header_got = 0;
   if (link.header.magic != kMagic) return false;
@@ -450,7 +449,7 @@ bool SocketCommunicator::begin_message(Peer& peer, Link& link) {
     return true;
   }
   Incoming message{std::vector<std::byte>(size), {}, size, 0, Transfer::kDone};
-  if (!mailbox.awaited.empty()) {  // of another size: done() says so
+  if (!mailbox.awaited.empty()) {  // of another size: done() reports it
     std::tie(message.number, message.into) = mailbox.awaited.front();
     mailbox.awaited.pop_front();
   }

@@ -23,15 +23,15 @@
 
 namespace dlflow::runtime {
 
-/// A place where a rank can be found by the others: open it, tell everybody its text by whatever
-/// means there is, then make a SocketCommunicator of it.
+/// An address where other ranks can find this one: open it, distribute its text to all ranks by any
+/// means, then make a SocketCommunicator of it.
 class SocketEndpoint {
  public:
-  /// Ranks whose `memory` is the same text share memory; empty: those of one user on one machine
-  /// and in one network namespace. Throws Error if no port can be opened.
+  /// Ranks with the same text `memory` share memory; if empty, ranks of one user on one machine and
+  /// in one network namespace do. Throws Error if no port can be opened.
   explicit SocketEndpoint(const std::string& memory = "");
 
-  /// One line that other ranks read; whoever knows it may join.
+  /// One line for the other ranks; any process that has it may join.
   std::string text() const;
 
  private:
@@ -42,23 +42,23 @@ class SocketEndpoint {
   std::string memory_;
 };
 
-/// A communicator over TCP connections between processes that found each other somehow: no MPI, and
-/// no launcher that would know of it. Ranks of one machine share memory by memfd, of which a kill
-/// leaves nothing.
+/// A communicator over TCP connections, between processes that already have each other's endpoints:
+/// it needs no MPI and no launcher. Ranks of one machine share memory by memfd, which vanishes even
+/// after a kill.
 ///
-/// Two ranks connect when the first of them sends to the other: with P ranks, the collectives whose
-/// messages go lg P ways need lg P connections. Each end sends by the first connection that it has.
-/// Both ends may open one at the same time: then each sends by its own, and both read from both. A
-/// rank that waits for another one without a connection opens one after a while, because a
-/// connection that is refused or closed shows that the other is gone. Ranks are let in, and
-/// messages move, while a rank asks whether a transfer is done().
+/// Two ranks connect when the first of them sends to the other: with P ranks, collectives with lg P
+/// peers need lg P connections. Each end sends by the first connection that it has. If both ends
+/// open one at the same time, each sends by its own, and both read from both. A rank that waits for
+/// a peer without a connection opens one after a while, because a refused or closed connection
+/// shows that the peer is gone. Connections are accepted, and messages move, while a rank polls
+/// done().
 ///
-/// A message that nobody waits for yet is kept in memory.
+/// A message without a receive is kept in memory.
 class SocketCommunicator final : public Communicator {
  public:
-  /// Collective over the ranks with these `endpoints`, in the order of ranks, `own` among them; lg
-  /// P rounds, those of a barrier. Throws Error{Unavailable} naming the rank that did not come
-  /// within `timeout`.
+  /// Collective over the ranks with these `endpoints`, in the order of ranks, including `own`;
+  /// takes the lg P rounds of a barrier. Throws Error{Unavailable} naming the rank that did not
+  /// come within `timeout`.
   SocketCommunicator(SocketEndpoint own, int rank, const std::vector<std::string>& endpoints,
                      std::chrono::milliseconds timeout);
 
@@ -78,12 +78,11 @@ class SocketCommunicator final : public Communicator {
   int node_rank() const override { return node_rank_; }
   std::span<std::byte* const> allocate_shared(size_t bytes) override;
 
-  /// A rank that has sent a message on `channel` for which no receive was started; -1: none has
-  /// yet.
+  /// Returns a rank that has sent a message on `channel` for which no receive was started, or -1.
   int sender_on(int channel);
 
-  /// For a process that was forked off: its copies of the connections would keep them open after
-  /// this rank's death. Nothing else may be called there.
+  /// Called in a forked child: its copies of the connections would keep them open after this rank's
+  /// death. Nothing else may be called there.
   void close_in_child();
 
  private:
@@ -98,7 +97,7 @@ class SocketCommunicator final : public Communicator {
     size_t sent;  // header included
     uint64_t number;
   };
-  /// A message that arrives: into the memory of a receive, or into memory of its own.
+  /// An arriving message: into the memory of a receive, or into its own buffer.
   struct Incoming {
     std::vector<std::byte> own;
     std::span<std::byte> into;
@@ -107,34 +106,34 @@ class SocketCommunicator final : public Communicator {
     uint64_t number = Transfer::kDone;  // of the receive
     bool complete() const { return got == size; }
   };
-  /// Messages of one channel of one peer that met no receive, and receives that met no message.
+  /// Messages of one channel of one peer without a receive, and receives without a message.
   struct Mailbox {
     std::list<Incoming> arrived;  // the last one may still be arriving
     std::list<std::pair<uint64_t, std::span<std::byte>>> awaited;
     bool empty() const { return arrived.empty() && awaited.empty(); }
   };
   static constexpr size_t kTokenBytes = 32;
-  /// The first that a rank says to the one that it connects to; the answer is its magic.
+  /// The first message from a rank that connects; the answer is the magic number.
   struct Hello {
     uint32_t magic;
     int32_t rank;
     std::array<char, kTokenBytes> token;
   };
-  /// A connection to a peer, and the message that arrives by it.
+  /// A connection to a peer, and the message that is arriving by it.
   struct Link {
     FileDescriptor socket;
-    size_t tried = 0;    // of the peer's addresses; of a link that this rank opens
-    bool ready = false;  // the other end has said that it is the peer
+    size_t tried = 0;    // number of the peer's addresses, if this rank opened the link
+    bool ready = false;  // the other end has proved to be the peer
     Header header{};
     size_t header_got = 0;
-    Incoming* arriving = nullptr;  // in `direct`, or in a mailbox
+    Incoming* arriving = nullptr;  // points to `direct` or into a mailbox
     Incoming direct;
   };
   struct Peer {
-    std::unique_ptr<Link> opened, accepted;  // by this rank, from the other
-    Link* by = nullptr;                      // by which this rank sends
+    std::unique_ptr<Link> opened, accepted;  // by this rank; from the peer
+    Link* by = nullptr;                      // the link by which this rank sends
     bool ended = false;
-    bool came = false;  // some link was ready
+    bool came = false;  // a link has been ready
     std::list<Outgoing> out;
     std::map<int, Mailbox> mailboxes;  // by channel
     bool has_link() const { return opened || accepted; }
@@ -149,7 +148,7 @@ class SocketCommunicator final : public Communicator {
   struct State {
     bool done = false;
     size_t mismatch = SIZE_MAX;                     // the size that arrived instead
-    std::chrono::steady_clock::time_point since{};  // of a receive
+    std::chrono::steady_clock::time_point since{};  // when a receive started
   };
   void open_link(int rank);
   void try_next_address(int rank);
@@ -176,12 +175,12 @@ class SocketCommunicator final : public Communicator {
   std::vector<int> nodes_, node_ranks_;
   int node_rank_ = 0;
   std::vector<std::string> endpoints_;  // by rank
-  std::mutex mutex_;                    // guards what follows
+  std::mutex mutex_;                    // guards the members below
   Listener listener_;
   std::string token_;
   std::list<Stranger> strangers_;  // the oldest first
   std::vector<Peer> peers_;        // by rank; this rank's has no link
-  std::vector<int> linked_;        // ranks that have or had one
+  std::vector<int> linked_;        // ranks that have or had a link
   std::vector<State> states_;
   std::vector<uint64_t> free_numbers_;
   std::deque<DescriptorMemory> memories_;

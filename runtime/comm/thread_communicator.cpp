@@ -25,7 +25,7 @@ AlignedMemory allocate_zeroed(size_t bytes) {
   return memory;
 }
 
-/// Messages of one channel from one rank to another. The n-th that is sent is for the n-th receive.
+/// Messages of one channel from one rank to another. The n-th message is for the n-th receive.
 struct Mailbox {
   std::map<uint64_t, std::vector<std::byte>> arrived;  // by number
   uint64_t sent = 0, awaited = 0;
@@ -37,9 +37,9 @@ struct ThreadGroup::Shared {
   int num_ranks, ranks_per_node;
   std::chrono::milliseconds timeout;
 
-  std::mutex mutex;                                        // guards what follows
+  std::mutex mutex;                                        // guards the members below
   std::map<std::tuple<int, int, int>, Mailbox> mailboxes;  // (from, to, channel)
-  // [rank][i]: what a rank's i-th allocate_shared made.
+  // [rank][i]: memory of that rank's i-th allocate_shared
   std::vector<std::vector<AlignedMemory>> memory;
 
   Shared(int ranks, std::chrono::milliseconds limit, int per_node)
@@ -128,7 +128,7 @@ class ThreadCommunicator : public Communicator {
   ThreadGroup::Shared& shared_;
   int rank_;
   std::vector<int> nodes_;
-  std::vector<std::vector<std::byte*>> parts_;  // of each allocation; their elements never move
+  std::vector<std::vector<std::byte*>> parts_;  // of each allocation; never reallocated
 };
 
 }  // namespace

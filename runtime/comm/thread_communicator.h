@@ -8,19 +8,19 @@
 
 namespace dlflow::runtime {
 
-/// Ranks that are threads of this process, as many to a "node" as the caller says: what tests of
-/// collectives run on (tests/support/on_ranks.h), with or without MPI on the machine.
+/// Ranks as threads of this process, with any number per "node": tests of collectives use them
+/// (tests/support/on_ranks.h), with or without MPI on the machine.
 class ThreadGroup {
  public:
-  /// `ranks_per_node` consecutive ranks share memory, the last node's may be fewer; 0: all of them.
+  /// `ranks_per_node` consecutive ranks share memory; the last node may have fewer. 0: all ranks.
   explicit ThreadGroup(int num_ranks, std::chrono::milliseconds timeout = std::chrono::seconds(10),
                        int ranks_per_node = 0);
   ~ThreadGroup();
 
-  /// The communicator of `rank`, for the one thread that plays that rank; lives as long as this.
+  /// The communicator of `rank`, for the one thread that acts as that rank; lives as long as this.
   Communicator& communicator(int rank);
 
-  struct Shared;  ///< what the ranks share; known to thread_communicator.cpp only
+  struct Shared;  ///< the ranks' shared state; defined in thread_communicator.cpp
 
  private:
   std::unique_ptr<Shared> shared_;

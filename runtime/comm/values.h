@@ -15,14 +15,14 @@ enum class DataType { Float32, Float16, BFloat16, Int32, Int64 };
 inline constexpr std::array kDataTypes = {DataType::Float32, DataType::Float16, DataType::BFloat16,
                                           DataType::Int32, DataType::Int64};
 
-/// As people write it: "fp32", "int64".
+/// The name in text: "fp32", "int64".
 constexpr std::string_view name(DataType type) {
   constexpr std::array<std::string_view, kDataTypes.size()> kNames = {"fp32", "fp16", "bf16",
                                                                       "int32", "int64"};
   return kNames[size_t(type)];
 }
 
-/// Half as wide as fp32, which they are added in.
+/// Whether the type is half as wide as fp32, in which it is added.
 constexpr bool is_half(DataType type) {
   return type == DataType::Float16 || type == DataType::BFloat16;
 }
@@ -31,7 +31,7 @@ constexpr size_t size_of(DataType type) {
   return type == DataType::Int64 ? 8 : is_half(type) ? 2 : 4;
 }
 
-/// Numbers in memory that somebody else owns.
+/// Numbers in memory that another object owns.
 struct Values {
   std::byte* data = nullptr;
   size_t count = 0;
@@ -48,7 +48,7 @@ struct Values {
 
   std::span<std::byte> bytes() const { return {data, count * size_of(type)}; }
 
-  /// Only of Float32.
+  /// For Float32 only.
   std::span<float> floats() const {
     DLFLOW_CHECK(type == DataType::Float32);
     return {reinterpret_cast<float*>(data), count};
@@ -58,7 +58,7 @@ struct Values {
     return {data + first * size_of(type), number, type};
   }
 
-  /// Of `parts` equal shares the one with this `index`: they differ by at most one in size.
+  /// Returns share `index` of `parts` equal shares: their sizes differ by at most one.
   Values share(int index, int parts) const {
     const size_t begin = count * size_t(index) / size_t(parts);
     return subrange(begin, count * (size_t(index) + 1) / size_t(parts) - begin);

@@ -11,18 +11,18 @@ namespace {
 
 constexpr size_t kLanes = 16;  // a cache line
 
-/// How many of the wanted numbers a sample should hold: it then tells with a deviation of 7 % how
-/// many there are, if neighbours are not alike.
+/// The desired number of hits in a sample: the estimated count then deviates by 7 %, if neighbours
+/// are dissimilar.
 constexpr size_t kHits = 192;
-/// It is asked for half as many more than are wanted, and three times as many are too many.
+/// The sample's threshold aims at 1.5 times the wanted count; more than three times is too many.
 constexpr size_t kMost = 3;
-/// One line of at least so many is read.
+/// A sample reads at most one in this many lines.
 constexpr size_t kLeastStride = 16;
-/// What is collected between two looks at how many there are.
+/// The count is checked after each block of this size.
 constexpr size_t kBlock = 1024;
 
 /// Collects the numbers from a threshold on, a group of lanes at a time, most of which hold none;
-/// the caller looks at what is behind the last whole group. Returns how many there are.
+/// the caller handles the rest behind the last whole group. Returns the number collected.
 DLFLOW_VECTOR_CLONES
 size_t collect_lanes(uint32_t threshold, const float* values, size_t count, uint32_t first_index,
                      float* found, uint32_t* indices) {
@@ -42,8 +42,8 @@ size_t collect_lanes(uint32_t threshold, const float* values, size_t count, uint
   return taken;
 }
 
-/// Keys of one line of `stride`. An odd stride comes to all columns of a matrix, whose number is
-/// even as a rule.
+/// Returns the keys of one line in every `stride`. An odd stride reaches all columns of a matrix,
+/// whose number is usually even.
 std::vector<uint32_t> sample_of(std::span<const float> values, size_t stride) {
   std::vector<uint32_t> keys;
   keys.reserve(values.size() / stride + kLanes);

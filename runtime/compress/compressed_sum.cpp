@@ -12,7 +12,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Those numbers of `buffer`, which begins at element `first`, one piece after the other.
+/// Concatenates the pieces of `buffer`, which begins at element `first`.
 std::vector<float> gather(std::span<const float> buffer, size_t first,
                           const std::vector<Piece>& pieces) {
   std::vector<float> gathered;
@@ -23,7 +23,7 @@ std::vector<float> gather(std::span<const float> buffer, size_t first,
   return gathered;
 }
 
-/// The inverse.
+/// The inverse of gather().
 void scatter(std::span<const float> gathered, size_t first, const std::vector<Piece>& pieces,
              std::span<float> buffer) {
   for (const Piece& piece : pieces) {
@@ -34,7 +34,7 @@ void scatter(std::span<const float> gathered, size_t first, const std::vector<Pi
 
 }  // namespace
 
-/// A range: what of it is compressed, and the rest.
+/// A range, divided into compressed pieces and the rest.
 struct CompressedSum::Division {
   std::vector<Piece> compressed, rest;
 };
@@ -78,7 +78,7 @@ CompressedSum::Division CompressedSum::divide(size_t first, size_t count) const 
   return division;
 }
 
-/// To those of `piece` that have one, in `values`, which begin at element `first`.
+/// Applies momentum to the elements of `piece` that have one; `values` begins at element `first`.
 void CompressedSum::add_momentum(const Piece& piece, size_t first, std::span<float> values) {
   if (!velocity_) return;
   const size_t end = std::min(piece.first + piece.count, parts_.num_gradients);
@@ -87,7 +87,7 @@ void CompressedSum::add_momentum(const Piece& piece, size_t first, std::span<flo
                    values.subspan(piece.first - first, count));
 }
 
-/// Also what other ranks may have left when there were some.
+/// Also adds what other ranks left unsent in an earlier run with more ranks.
 void CompressedSum::sum_alone(size_t first, std::span<float> values) {
   add_momentum({first, values.size()}, first, values);
   const std::span<float> unsent = residual().subspan(first, values.size());
@@ -122,7 +122,7 @@ Task CompressedSum::sum_rest(Link link, const std::vector<Piece>& pieces, size_t
 
 Task CompressedSum::sum_compressed(Link link, const std::vector<Piece>& pieces, size_t first,
                                    std::span<float> values) {
-  if (pieces.size() == 1) {  // which may be a large one: without copies
+  if (pieces.size() == 1) {  // avoids copies of a piece that may be large
     const auto [begin, count] = pieces.front();
     co_await sum_fed_back(link, first,
                           {residual().subspan(begin, count),
@@ -139,8 +139,8 @@ Task CompressedSum::sum_compressed(Link link, const std::vector<Piece>& pieces, 
   scatter(sum, first, pieces, values);
 }
 
-/// Error feedback: sums `values`, of the range that begins at element `first`, and what was not
-/// sent of them before.
+/// Error feedback: sums `values`, whose range begins at element `first`, and their unsent parts of
+/// earlier steps.
 Task CompressedSum::sum_fed_back(Link link, size_t first, Unsent unsent, std::span<float> values) {
   if (velocity_) {
     const double limit = compression_.clip / std::sqrt(double(link.size()));

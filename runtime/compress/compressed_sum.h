@@ -14,7 +14,7 @@
 
 namespace dlflow::runtime {
 
-/// Neighbours in a flat buffer.
+/// Consecutive elements of a flat buffer.
 struct Piece {
   size_t first = 0, count = 0;
   bool operator==(const Piece&) const = default;
@@ -23,40 +23,40 @@ struct Piece {
 /// The parts of a flat buffer of gradients that are compressed; the rest is summed as it is.
 struct CompressedParts {
   std::vector<Piece> pieces;     ///< ascending
-  std::vector<Matrix> matrices;  ///< of PowerSgd: each in a piece of its own, ascending
-  size_t num_gradients = 0;      ///< elements that have a momentum; what follows has none
+  std::vector<Matrix> matrices;  ///< for PowerSgd: each in its own piece, ascending
+  size_t num_gradients = 0;      ///< the first elements, which have momentum
 };
 
-/// Sums ranges of a flat buffer over ranks by one method of compression, and keeps what each rank
-/// has not sent yet, as large as the buffer. Several ranges may be under way at once.
+/// Sums ranges of a flat buffer over ranks by one method of compression, and keeps each rank's
+/// unsent values, as large as the buffer. Several ranges may be under way at once.
 class CompressedSum {
  public:
   CompressedSum(const Compression& compression, CompressedParts parts, size_t num_elements,
                 uint64_t seed);
 
-  /// The sums that follow are of step `step` of the run, in epoch `epoch`, both from 0. No range is
-  /// under way.
+  /// Begins step `step` of the run, in epoch `epoch`, both from 0. No range may be under way.
   void begin(uint64_t step, uint64_t epoch);
 
-  /// Replaces `values`, elements from `first` on, by what passes for their sum over the ranks of
-  /// `link`; the same bits on all. Of one rank alone nothing is left out. Collective; the same
-  /// range in every step. This and what `values` refers to outlive the task.
+  /// Replaces `values`, elements from `first` on, by their approximate sum over the ranks of
+  /// `link`; the same bits on all. A single rank leaves nothing unsent. Collective; the same range
+  /// in every step. This and the memory of `values` outlive the task.
   Task sum(Link link, size_t first, std::span<float> values);
 
   const Compression& how() const { return compression_; }
 
-  /// Whether there was a step. Until then what is kept is as it was loaded.
+  /// Whether a step has begun. Until then the kept values are as loaded.
   bool has_begun() const { return has_begun_; }
 
-  /// Which ranges this rank has summed so far; of others it keeps nothing.
+  /// The ranges that this rank has summed so far; it keeps nothing for others.
   const std::vector<Piece>& ranges() const { return ranges_; }
 
-  /// What goes on from step to step, by elements of the buffer: what is not sent yet, and, empty
-  /// for other methods than Dgc, velocities. All ranks' together are what was not applied yet.
+  /// The state kept between steps, by elements of the buffer: unsent values, and velocities, which
+  /// are empty for methods other than Dgc. Together, all ranks' states are the updates not yet
+  /// applied.
   std::span<float> residual() { return {residual_.get(), num_elements_}; }
   std::span<float> velocity() { return {velocity_.get(), velocity_ ? num_elements_ : 0}; }
 
-  /// The same on all ranks; empty for other methods than PowerSgd.
+  /// The same on all ranks; empty for methods other than PowerSgd.
   std::span<float> right_factors() { return power_sgd_ ? power_sgd_->right() : std::span<float>(); }
 
  private:

@@ -6,30 +6,30 @@
 
 namespace dlflow::runtime {
 
-/// The time and place of a compression, which a choice of numbers may depend on: then all ranks
-/// agree on it, and a resumed run repeats it.
+/// The time and place of a compression. A random choice depends on these only, so that all ranks
+/// agree and a resumed run repeats it.
 struct Occasion {
   uint64_t seed = 0;
   uint64_t step = 0;   ///< of the run, from 0
-  size_t first = 0;    ///< where the range begins: tells the ranges of a step apart
-  double density = 1;  ///< of sparse methods: the share of the numbers that is sent
+  size_t first = 0;    ///< the range's first element: distinguishes the ranges of a step
+  double density = 1;  ///< sparse methods: the share of the numbers that is sent
 };
 
-/// Makes of a range of gradients a shorter message that stands for something near it. One file per
-/// method; none keeps anything from call to call.
+/// Encodes a range of gradients as a shorter message that approximates it. One file per method; all
+/// are stateless.
 class Compressor {
  public:
   virtual ~Compressor() = default;
 
-  /// The length of each message for `count` numbers on that occasion.
+  /// The length of each message for `count` numbers on `occasion`.
   virtual size_t message_bytes(size_t count, const Occasion& occasion) const = 0;
 
-  /// Writes what stands for `values`; `message` is of message_bytes(), aligned to 4 bytes. If a
-  /// value is NaN or infinite, so is something that the message stands for: training must stop.
+  /// Encodes `values`; `message` has message_bytes(), aligned to 4 bytes. If a value is NaN or
+  /// infinite, so is a decoded one: training must stop.
   virtual void encode(std::span<const float> values, const Occasion& occasion,
                       std::span<std::byte> message) const = 0;
 
-  /// Adds `sign` (1 or -1) times what `message` stands for to `into`, of as many numbers as were
+  /// Adds `sign` (1 or -1) times the decoded `message` to `into`, which has as many numbers as were
   /// encoded.
   virtual void add(std::span<const std::byte> message, const Occasion& occasion, float sign,
                    std::span<float> into) const = 0;
@@ -38,12 +38,12 @@ class Compressor {
 /// The numbers of a range that a rank has not sent.
 struct Unsent {
   std::span<float> error;     ///< with the newest gradient already added
-  std::span<float> velocity;  ///< of momentum_correction.h, for sparse methods; else empty
+  std::span<float> velocity;  ///< of momentum_correction.h, for sparse methods; otherwise empty
 };
 
-/// Error feedback: writes to `message` what stands for `unsent.error`, and leaves there what it
-/// leaves out, so that it is sent later: what all messages stand for and what is left add up to all
-/// gradients. The velocity of what is sent becomes 0.
+/// Error feedback: encodes `unsent.error` as `message` and leaves the difference there for later,
+/// so that all messages plus the remainder add up to all gradients. The velocity of sent numbers
+/// becomes 0.
 /// Source: Karimireddy, Rebjock, Stich and Jaggi, "Error feedback fixes SignSGD", ICML 2019.
 void compress(const Compressor& compressor, const Occasion& occasion, const Unsent& unsent,
               std::span<std::byte> message);

@@ -12,14 +12,14 @@ namespace {
 
 using Message = std::vector<std::byte>;
 
-/// The entries of one rank, and which of them are in all that came of merging so far.
+/// The entries of one rank, and which of them have survived all merges so far.
 class Contribution {
  public:
   explicit Contribution(const Message& message)
       : indices_(sparse_view(std::span<const std::byte>(message)).indices),
         survives_(indices_.size(), std::byte{1}) {}
 
-  /// Only what is in `merged` survives.
+  /// Drops the entries that are not in `merged`.
   void merged_into(const Message& merged) {
     const auto kept = sparse_view(std::span<const std::byte>(merged)).indices;
     auto at = kept.begin();
@@ -29,7 +29,7 @@ class Contribution {
     }
   }
 
-  /// A byte for each entry.
+  /// One byte per entry.
   std::span<std::byte> survives() { return survives_; }
 
  private:
@@ -37,8 +37,8 @@ class Contribution {
   std::vector<std::byte> survives_;
 };
 
-/// Replaces `mine` by the largest of its sum with `theirs`, which has as many entries. The same
-/// bits whichever of the two is whose.
+/// Replaces `mine` by the largest entries of its sum with `theirs`, which has as many entries.
+/// Swapping the two gives the same bits.
 void merge(Message& mine, const Message& theirs) {
   const auto left = sparse_view(std::span<const std::byte>(mine));
   const auto right = sparse_view(std::span<const std::byte>(theirs));
@@ -55,14 +55,14 @@ void merge(Message& mine, const Message& theirs) {
     values.push_back(value);
   }
   const auto kept = sparse_view(std::span(mine));
-  select_largest(values, kept.indices);  // of what was merged
+  select_largest(values, kept.indices);  // indices into `values`
   for (size_t i = 0; i < kept.indices.size(); ++i) {
     kept.values[i] = values[kept.indices[i]];
     kept.indices[i] = indices[kept.indices[i]];
   }
 }
 
-/// What did not survive has not been sent after all.
+/// Entries that did not survive become unsent again.
 void take_back(const Message& sent, std::span<const std::byte> survives,
                std::span<const float> velocity_before, const Unsent& unsent) {
   const auto entries = sparse_view(std::span<const std::byte>(sent));
@@ -74,7 +74,7 @@ void take_back(const Message& sent, std::span<const std::byte> survives,
   }
 }
 
-/// A rank that hands its message to `partner`, and hears what came of it.
+/// Hands this rank's message to `partner`, and receives the result.
 Task merge_by_partner(Link link, int partner, Message& result, Contribution& own) {
   co_await link.send(result, partner);
   Messages news = link.messages();

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBlock = 1024;  // stays in the first-level cache
 
-/// Within what the type has; infinity and NaN stay what they are.
+/// Clamps finite numbers to the type's range; infinity and NaN remain.
 DLFLOW_VECTOR_CLONES
 void saturate(const float* __restrict values, float* __restrict saturated, size_t count,
               float largest) {
@@ -29,7 +29,7 @@ void add_scaled(float* __restrict into, const float* __restrict values, size_t c
   for (size_t i = 0; i < count; ++i) into[i] += sign * values[i];
 }
 
-/// The largest number that the type has.
+/// The largest finite number of the type.
 float largest_of(DataType type) { return type == DataType::Float16 ? 65504.0f : 0x1.FEp127f; }
 
 class Half final : public Compressor {

@@ -23,7 +23,7 @@ void encode_block(const float* __restrict values, size_t count, float* __restric
   const bool is_finite = greatest < 0x7f800000;
   *scale = is_finite ? std::bit_cast<float>(greatest) / kLargest
                      : std::numeric_limits<float>::quiet_NaN();
-  // Where the scale is so small that its inverse is none, all of the block is sent later.
+  // If the scale is so small that its inverse overflows, all of the block is sent later.
   const float inverse = 1 / *scale;
   const float factor = inverse <= std::numeric_limits<float>::max() ? inverse : 0;
   for (size_t i = 0; i < count; ++i) {
@@ -42,7 +42,7 @@ class Int8 final : public Compressor {
  public:
   size_t message_bytes(size_t count, const Occasion&) const override {
     const size_t bytes = num_blocks(count) * sizeof(float) + count;
-    return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);  // the next one is aligned
+    return (bytes + sizeof(float) - 1) / sizeof(float) * sizeof(float);  // aligns the next message
   }
 
   void encode(std::span<const float> values, const Occasion&,

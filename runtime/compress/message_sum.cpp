@@ -12,12 +12,11 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Shares end where blocks of numbers that have something in common may end (Int8).
+/// Shares end at multiples of this, where blocks with a common scale may end (Int8).
 constexpr size_t kAlignment = 256;
 
-/// The most numbers of a share. Numbers and messages of a long range would leave the cache between
-/// two passes over them, and no other message would move meanwhile. 512 KiB as fp16 take 4 ms at
-/// 1 Gbit/s.
+/// The most numbers of a share. A longer range and its messages would leave the cache between two
+/// passes, and no other message would move meanwhile. 512 KiB as fp16 take 4 ms at 1 Gbit/s.
 constexpr size_t kLargestShare = size_t{256} << 10;
 
 struct Share {
@@ -40,7 +39,7 @@ std::vector<Share> shares_of(size_t count, int parts) {
   return shares;
 }
 
-/// Block `index` of those that lie in `bytes` one after the other.
+/// Returns block `index` of the consecutive blocks in `bytes`.
 std::span<std::byte> block(std::span<std::byte> bytes, const std::vector<size_t>& sizes,
                            size_t index) {
   return bytes.subspan(std::accumulate(sizes.begin(), sizes.begin() + long(index), size_t(0)),
@@ -51,7 +50,7 @@ size_t total(const std::vector<size_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), size_t(0));
 }
 
-/// sum_of_shares() of a range whose shares are small enough.
+/// sum_of_shares() for a range whose shares are small enough.
 Task sum_of_chunk(Link link, const Compressor& compressor, Occasion occasion,
                   std::span<float> unsent, std::span<float> sum) {
   const std::vector<Share> shares = shares_of(sum.size(), link.size());

@@ -5,11 +5,11 @@
 #include "runtime/collectives/link.h"
 #include "runtime/compress/compressor.h"
 
-/// Ways to add what ranks compress. Each is a coroutine, takes what a rank has not sent yet, leaves
-/// there what it leaves out, and writes to `sum` (of the same size) the sum over the ranks of
-/// `link` of what was sent: the same bits on every rank, and the same in every run on as many
-/// ranks. Collective; the same sizes, method and occasion on every rank. What the arguments refer
-/// to must outlive the task.
+/// Ways to add the ranks' compressed gradients. Each is a coroutine, takes a rank's unsent values,
+/// leaves the remainder there, and writes to `sum` (of the same size) the sum of all sent values
+/// over the ranks of `link`: the same bits on every rank, and in every run with as many ranks.
+/// Collective; the same sizes, method and occasion on every rank. Memory that arguments refer to
+/// must outlive the task.
 ///
 /// With P ranks, messages of m bytes, a seconds per message and b per byte sent:
 namespace dlflow::runtime {
@@ -24,10 +24,9 @@ Task sum_of_all_messages(Link link, const Compressor& compressor, Occasion occas
 Task sum_of_added_messages(Link link, const Compressor& compressor, Occasion occasion,
                            Unsent unsent, std::span<float> sum);
 
-/// For methods that send every number (Half, Int8): each rank adds a share of the numbers, and
-/// sends what stands for the sums to all; what that leaves out stays with it. Long ranges go one
-/// part after the other.
-/// Cost of each part: 2(P-1) a + 2(P-1)/P m b.
+/// For methods that send every number (Half, Int8): each rank adds a share of the numbers and sends
+/// the compressed sums to all; it keeps the remainder. Long ranges are summed chunk by chunk. Cost
+/// of each chunk: 2(P-1) a + 2(P-1)/P m b.
 /// Source: the two stages of Tang et al., "DoubleSqueeze", ICML 2019.
 Task sum_of_shares(Link link, const Compressor& compressor, Occasion occasion, Unsent unsent,
                    std::span<float> sum);

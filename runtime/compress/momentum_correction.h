@@ -4,17 +4,17 @@
 
 namespace dlflow::runtime {
 
-/// The part that Deep Gradient Compression adds to top-k: each rank has the momentum, and sends the
-/// largest of the velocities that add up, not of the gradients; so that what is sent late has the
-/// weight that it would have had. The velocity of what is sent becomes 0 (compress()), lest a stale
-/// direction goes on: momentum factor masking.
+/// The part that Deep Gradient Compression adds to top-k: each rank applies momentum itself and
+/// sends the largest accumulated velocities, not gradients, so that late numbers have the weight
+/// that they would have had. Sending resets a velocity to 0 (compress()), so that a stale direction
+/// does not continue: momentum factor masking.
 /// Source: Lin, Han, Mao, Wang and Dally, "Deep gradient compression", ICLR 2018.
 
-/// velocity = momentum * velocity + gradient, for each number; and so becomes `gradient`.
+/// Sets velocity = momentum * velocity + gradient, and `gradient` to the result, for each number.
 void correct_momentum(float momentum, std::span<float> velocity, std::span<float> gradient);
 
-/// Local gradient clipping: scales `gradient` down to the norm `most`, if it has more. What is not
-/// finite stays so.
+/// Local gradient clipping: scales `gradient` down to the norm `most` if it exceeds that.
+/// Non-finite numbers stay non-finite.
 void clip_norm(double most, std::span<float> gradient);
 
 }  // namespace dlflow::runtime

@@ -15,10 +15,10 @@
 namespace dlflow::runtime {
 namespace {
 
-/// On Gaussian, Laplace and Student-3 numbers 15 find 99.95 % of the largest, 20 all of them.
+/// With Gaussian, Laplace and Student-3 numbers, 15 searches find 99.95 % of the largest, 20 all.
 constexpr int kSearches = 20;
-/// So many times the wanted numbers are looked at on their own: to read all others again for each
-/// search takes longer than to collect these.
+/// Once at most this many times the wanted numbers remain, they are collected: reading all others
+/// again in each search takes longer.
 constexpr size_t kFew = 2;
 constexpr size_t kLanes = 16;
 
@@ -29,7 +29,7 @@ size_t count_from(float threshold, const float* values, size_t count) {
   return found;
 }
 
-/// Of all values without their signs; NaN and infinity are larger than all else.
+/// The largest magnitude as bits; NaN and infinity exceed all finite numbers.
 DLFLOW_VECTOR_CLONES
 uint32_t greatest_bits(const float* values, size_t count) {
   uint32_t greatest = 0;
@@ -50,7 +50,7 @@ double sum_of_magnitudes(const float* values, size_t count) {
   return sum;
 }
 
-/// All from `sure` on are taken: at most as many as are wanted; those from `likely` on are more.
+/// Numbers from `sure` on are at most as many as wanted, and all taken; from `likely` on, more.
 struct Thresholds {
   float sure = std::numeric_limits<float>::infinity();
   float likely = 0;
@@ -58,25 +58,24 @@ struct Thresholds {
   size_t num_likely = 0;  // between the two
 };
 
-/// Between two magnitudes, by their bits: as many floats lie below as above. The middle of the
-/// numbers themselves would stay near `high` where one gradient is larger than all others by orders
-/// of magnitude.
+/// Bisects two magnitudes by their bits, so that as many floats lie below as above. The arithmetic
+/// mean would stay near `high` if one gradient exceeds all others by orders of magnitude.
 float middle_of(float low, float high) {
   const uint32_t below = std::bit_cast<uint32_t>(low), above = std::bit_cast<uint32_t>(high);
   return std::bit_cast<float>(below + (above - below) / 2);
 }
 
-/// Looks for a threshold between two magnitudes.
+/// Searches for a threshold between two magnitudes.
 class Search {
  public:
-  /// \param num_from_low  how many numbers are from `low` on; none is beyond `high`
+  /// \param num_from_low  the number of values from `low` on; none exceeds `high`
   Search(float low, size_t num_from_low, float high, size_t wanted)
       : greatest_(high), wanted_(wanted), low_(low), high_(high), from_low_(num_from_low) {}
 
   float low() const { return low_; }
   size_t from_low() const { return from_low_; }
 
-  /// Until at most `enough` are from the lower one on. \param values  with all of these in it
+  /// Raises low() until at most `enough` values reach it. \param values  includes all from low() on
   void narrow(std::span<const float> values, size_t enough) {
     for (; left_ > 0 && found_.num_sure < wanted_ && from_low_ > enough; --left_) {
       const float middle = middle_of(low_, high_);
@@ -114,7 +113,7 @@ class Search {
   Thresholds found_;
 };
 
-/// Of finite numbers.
+/// Requires finite numbers.
 Search search_from_mean(std::span<const float> values, float greatest, size_t wanted) {
   const double sum = sum_of_magnitudes(values.data(), values.size());
   const float mean = float(sum / double(values.size()));
@@ -133,7 +132,7 @@ float least_of(std::span<const float> values) {
   return least;
 }
 
-/// The `wanted` largest among not many more. Nothing if a number is not finite.
+/// The `wanted` largest among few others. Nothing if a number is not finite.
 std::optional<Candidates> few_largest(std::span<const float> values, size_t wanted) {
   if (auto sampled = sampled_candidates(values, wanted)) return sampled;
   const float greatest = greatest_of(values);
@@ -146,7 +145,7 @@ std::optional<Candidates> few_largest(std::span<const float> values, size_t want
   return found;
 }
 
-/// Those from `sure` on, and of the likely ones a run that begins with number `offset`.
+/// Takes those from `sure` on, and a run of the likely ones that begins with number `offset`.
 void take(const Candidates& candidates, const Thresholds& from, size_t offset,
           std::span<uint32_t> indices) {
   size_t taken = 0, likely = 0;

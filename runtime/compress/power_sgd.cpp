@@ -17,7 +17,7 @@ void add_multiple(float* __restrict into, const float* __restrict values, size_t
   for (size_t i = 0; i < count; ++i) into[i] += factor * values[i];
 }
 
-/// Added in one order on every processor.
+/// Adds in the same order on every processor.
 DLFLOW_VECTOR_CLONES
 float product(const float* a, const float* b, size_t count) {
   constexpr size_t kLanes = 16;
@@ -32,7 +32,7 @@ float product(const float* a, const float* b, size_t count) {
   return sum;
 }
 
-/// A matrix, row after row, and the factors of rank k that stand for it.
+/// A row-major matrix, and the factors of rank k that approximate it.
 struct Factored {
   const Matrix* matrix;
   std::vector<float> numbers;    // (rows, columns)
@@ -104,7 +104,7 @@ std::span<float> PowerSgd::right(size_t matrix) {
                                    rank_of(matrix) * matrices_[matrix].columns.size());
 }
 
-/// A column that is zero would stay so for ever.
+/// Replaces zero columns by random ones; otherwise they would stay zero for ever.
 void PowerSgd::begin_anew_where_zero(size_t matrix, uint64_t step) {
   const size_t columns = matrices_[matrix].columns.size();
   const std::span<float> all = right(matrix);

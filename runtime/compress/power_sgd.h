@@ -9,8 +9,8 @@
 
 namespace dlflow::runtime {
 
-/// A parameter as a matrix, however its numbers lie in memory: number (r, c) at
-/// first + rows[r] + columns[c] of a flat buffer. So blocked layouts can be told, too.
+/// A parameter as a matrix, regardless of its memory layout: number (r, c) lies at first + rows[r]
+/// + columns[c] of a flat buffer. This covers blocked layouts, too.
 struct Matrix {
   size_t first = 0;
   std::vector<uint32_t> rows, columns;
@@ -19,23 +19,23 @@ struct Matrix {
 };
 
 /// Sends gradients as products of two thin matrices, left times right, found by one step of
-/// subspace iteration: sums over ranks of the left ones, then of the right ones, in which the next
-/// step begins. What a rank's own product leaves out of its gradient is sent later.
+/// subspace iteration: it sums the left ones over ranks, then the right ones, from which the next
+/// step starts. Each rank sends the error of its own product later.
 /// Source: Vogels, Karimireddy and Jaggi, "PowerSGD", NeurIPS 2019.
 class PowerSgd {
  public:
-  /// Of rank `rank`, or less where a matrix has no more rows or columns.
+  /// The rank is reduced for matrices with fewer rows or columns.
   PowerSgd(std::vector<Matrix> matrices, size_t rank, uint64_t seed);
 
-  /// For the matrices that lie in the range of a flat buffer that begins at `first`: adds them to
-  /// `error`, which has the same range, leaves there what this rank does not send, and replaces
-  /// them in `values` by the sum over the ranks of `link` of what they send; the same bits on all.
-  /// Two all-reduces; together rank * (rows + columns) numbers of each matrix. The arguments must
-  /// outlive the task. Collective.
+  /// For the matrices in the range of a flat buffer that begins at `first`: adds their `values` to
+  /// `error`, which has the same range, leaves the unsent part there, and replaces `values` by the
+  /// sum over the ranks of `link` of the sent parts; the same bits on all. Two all-reduces;
+  /// together rank * (rows + columns) numbers of each matrix. The arguments must outlive the task.
+  /// Collective.
   Task sum(Link link, size_t first, std::span<float> values, std::span<float> error, uint64_t step);
 
-  /// The right factors of the last step, one column after the other, of all matrices: the same on
-  /// all ranks; where the next step begins. Zeros where it is to begin anew.
+  /// The right factors of the last step, one column after the other, of all matrices; the same on
+  /// all ranks. The next step starts from them; zero columns start anew.
   std::span<float> right() { return right_; }
   const std::vector<Matrix>& matrices() const { return matrices_; }
 

@@ -9,7 +9,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Calls `use(i, index)` for each of the `sent` numbers of `count`, ascending.
+/// Calls `use(i, index)` for each of the `sent` chosen numbers out of `count`, ascending.
 template <typename Use>
 void for_each_pick(size_t count, size_t sent, const Occasion& occasion, Use use) {
   RandomStream random(occasion.seed, RandomUse::Compression, uint32_t(occasion.step),
@@ -35,7 +35,7 @@ class RandomK final : public Compressor {
     auto* const sent = reinterpret_cast<float*>(message.data());
     for_each_pick(values.size(), message.size() / sizeof(float), occasion,
                   [&](size_t i, size_t index) { sent[i] = values[index]; });
-    // A number that is not finite is reported even if it was not picked.
+    // A non-finite number is reported even if it was not chosen.
     if (!all_finite(values)) sent[0] = std::numeric_limits<float>::quiet_NaN();
   }
 

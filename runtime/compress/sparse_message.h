@@ -8,10 +8,10 @@
 
 namespace dlflow::runtime {
 
-/// Of a range of `count` numbers, how many are sent: at least 1 unless there are none.
+/// The number of values sent for a range of `count`: at least 1 unless `count` is 0.
 size_t num_sent(size_t count, double density);
 
-/// Some numbers of a range and where they are: all indices, ascending, then all values.
+/// Some numbers of a range and their places: all indices, ascending, then all values.
 template <typename Index, typename Number>
 struct SparseView {
   std::span<Index> indices;
@@ -20,11 +20,11 @@ struct SparseView {
 
 size_t sparse_bytes(size_t num_entries);
 
-/// The entries in `message`, of sparse_bytes() and aligned to 4 bytes.
+/// The entries in `message`, which has sparse_bytes() and is aligned to 4 bytes.
 SparseView<uint32_t, float> sparse_view(std::span<std::byte> message);
 SparseView<const uint32_t, const float> sparse_view(std::span<const std::byte> message);
 
-/// Copies to `message` those of `values` whose indices it already has.
+/// Copies to `message` the `values` at the indices that it already has.
 void fill_in(std::span<const float> values, std::span<std::byte> message);
 
 /// A method whose messages are of this form.

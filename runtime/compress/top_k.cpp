@@ -15,7 +15,7 @@ constexpr int kShift = 20;  // a bin for each exponent and the first three bits 
 constexpr size_t kBins = size_t(1) << (31 - kShift);
 
 std::array<uint32_t, kBins> histogram_of(std::span<const float> values) {
-  // Two, since neighbours are often in one bin, and its next increment waits for the last.
+  // Two histograms: neighbours often share a bin, whose increments would wait for each other.
   std::array<uint32_t, kBins> even{}, odd{};
   size_t i = 0;
   for (; i + 1 < values.size(); i += 2) {
@@ -27,7 +27,7 @@ std::array<uint32_t, kBins> histogram_of(std::span<const float> values) {
   return even;
 }
 
-/// The smallest key that is taken, and how many of those that have it.
+/// The smallest selected key, and how many of its equals are selected.
 struct Threshold {
   uint32_t key = 0;
   size_t equals = 0;
@@ -35,7 +35,7 @@ struct Threshold {
 
 Threshold threshold_of(std::span<const float> values, size_t count) {
   const auto histogram = histogram_of(values);
-  size_t bin = kBins - 1, above = 0;  // how many are in greater bins
+  size_t bin = kBins - 1, above = 0;  // above: the count in greater bins
   while (above + histogram[bin] < count) above += histogram[bin--];
 
   std::vector<uint32_t> keys;

@@ -10,18 +10,18 @@
 
 namespace dlflow::runtime {
 
-/// The step after which ranks that step at their own pace meet.
+/// Agrees on the step after which ranks that step at their own pace meet.
 ///
-/// A small sum over all ranks goes round beside the steps, again and again: the steps of each rank,
+/// Beside the steps, a small sum over all ranks is taken repeatedly: the steps of each rank,
 /// whether a rank calls for a meeting, and how many have arrived at it. All ranks see the same sums
-/// in the same order, and conclude the same from each. After a call no rank begins a step; the next
-/// sum has the steps of each, and the ranks meet where the furthest one is. The sum in which all
-/// have arrived is the last one.
+/// in the same order, and draw the same conclusion from each. After a call no rank begins a step;
+/// the next sum has the steps of each, and the ranks meet at the greatest of these. The sum in
+/// which all have arrived is the last one.
 ///
-/// Cost of a sum: 2 lg P messages of P + 2 numbers, as often as the slowest rank looks.
+/// Cost of a sum: 2 lg P messages of P + 2 numbers, as often as the slowest rank polls.
 class Agreement {
  public:
-  /// A rank at this moment.
+  /// A rank's current progress.
   struct Place {
     uint64_t done = 0;  ///< steps of the run
     bool calls = false;
@@ -31,10 +31,10 @@ class Agreement {
   /// Collective; `comm` must outlive this.
   explicit Agreement(Communicator& comm) : link_(comm) {}
 
-  /// The ranks meet at `limit` steps, or before. Collective.
+  /// The ranks meet at `limit` steps or earlier. Collective.
   void begin(uint64_t limit);
 
-  /// Looks at the sum, starts the next one with `place`, and never waits. Whether something moved.
+  /// Polls the sum; starts the next one with `place`. Never waits. True if something moved.
   bool look(const Place& place);
 
   bool may_step(uint64_t done) const { return !asked_ && done < meeting_; }
@@ -46,10 +46,10 @@ class Agreement {
 
   Link link_;
   std::vector<int64_t> values_;  // steps of each rank, calls, arrivals
-  std::optional<Task> sum_;      // of them
+  std::optional<Task> sum_;      // over values_
   uint64_t meeting_ = 0;
-  bool asked_ = false;   // the next sum decides
-  bool called_ = false;  // it has decided
+  bool asked_ = false;   // the next sum decides on the meeting
+  bool called_ = false;  // the meeting is decided
   bool over_ = false;
 };
 

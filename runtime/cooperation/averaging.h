@@ -10,14 +10,14 @@
 
 namespace dlflow::runtime {
 
-/// The mean of what all ranks have.
+/// Averages the ranks' states.
 class Averaging {
  public:
   /// `comm` must outlive this.
   Averaging(Communicator& comm, RuleSet rules) : comm_(comm), rules_(std::move(rules)) {}
 
-  /// Replaces every number of `state` by its mean over the ranks, rounded once: the same bits on
-  /// all. Returns the sum of the reports. Collective; the same sizes on every rank in every call.
+  /// Replaces every number of `state` by its mean over the ranks, rounded once, with the same bits
+  /// on all. Returns the reports' sum. Collective; the same sizes on all ranks, in every call.
   ///
   /// Cost: an all-reduce of the state's bytes, by the rules.
   StepReport average(std::span<const std::span<float>> state, const StepReport& mine);
@@ -25,7 +25,7 @@ class Averaging {
  private:
   Communicator& comm_;
   RuleSet rules_;
-  std::optional<Allreduce> sum_;  // of the state and a report behind it; from the first call on
+  std::optional<Allreduce> sum_;  // of the state and a report; created by the first call
 };
 
 }  // namespace dlflow::runtime

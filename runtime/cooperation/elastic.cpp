@@ -20,7 +20,7 @@ Role Elastic::role() { return role_of_own_model(alone_.communicator(0), comm_); 
 Meeting Elastic::advance(const Learner& learner, const Stretch& stretch) {
   const std::vector<std::span<float>> state = learner.own.state();
   const std::span<float> weights = state.front();
-  center_.assign(weights.begin(), weights.end());  // all ranks have the same now
+  center_.assign(weights.begin(), weights.end());  // all ranks have the same weights here
   uint64_t done = stretch.done;
   StepReport report;
   do {

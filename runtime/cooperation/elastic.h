@@ -9,15 +9,15 @@
 
 namespace dlflow::runtime {
 
-/// Elastic averaging: every rank trains a model of its own on its share of the samples, and all
-/// have a copy of one center. After each `every` steps a rank's weights x and the center c move
-/// towards each other, by the same force: x -= a (x - c), c += a sum(x - c), with a = rate / P, so
-/// that the center follows the mean of the ranks at `rate`. Ranks may be further apart than with
-/// LocalSgd, and each explores. Decentralised, staleness bounded by `every`.
+/// Elastic averaging: every rank trains its own model on its share of the samples, and all have a
+/// copy of one center. After each `every` steps a rank's weights x and the center c move towards
+/// each other with the same force: x -= a (x - c), c += a sum(x - c), with a = rate / P, so that
+/// the center follows the mean of the ranks at `rate`. Ranks may diverge more than with LocalSgd,
+/// and each explores. Decentralised, staleness bounded by `every`.
 ///
-/// When ranks stop, save or end an epoch, which they do after an exchange, all get the center, and
-/// the mean of the optimizer's states. A run that was stopped within an epoch goes on with other
-/// bits.
+/// Ranks stop, save or end an epoch only after an exchange; then all get the center, and the mean
+/// of the optimizer's states. A run that was stopped within an epoch and resumed ends with
+/// different bits.
 /// Source: Zhang, Choromanska and LeCun, arXiv 1412.6651 (synchronous EASGD; beta is `rate`).
 class Elastic : public Cooperation {
  public:

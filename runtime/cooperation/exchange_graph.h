@@ -2,12 +2,12 @@
 
 #include <cstdint>
 
-/// The one-peer exponential graph of P ranks: in round t every rank sends to the one 2^(t mod L)
-/// behind it in the ring of ranks and receives from the one as far before, L = ceil(lg P).
+/// The one-peer exponential graph of P ranks: in round t every rank sends to the rank 2^(t mod L)
+/// places after it in the ring and receives from the rank as far before it, L = ceil(lg P).
 ///
-/// Whoever averages with what it receives multiplies the ranks' states by a matrix that is doubly
-/// stochastic for every P, so that their mean stays; after L rounds something of every rank has
-/// reached all, and if P is a power of two all have the mean.
+/// Averaging with the received states multiplies the ranks' states by a matrix that is doubly
+/// stochastic for every P, so that their mean is preserved; after L rounds every rank has
+/// influenced all, and if P is a power of two all have the mean.
 /// Source: Ying et al., arXiv 2110.13363; Assran et al., arXiv 1811.10792.
 namespace dlflow::runtime {
 
@@ -19,7 +19,7 @@ struct Neighbours {
   int from = 0;
 };
 
-/// Of `rank` in round `round`, from 0.
+/// The neighbours of `rank` in round `round`, from 0.
 Neighbours neighbours(uint64_t round, int rank, int num_ranks);
 
 }  // namespace dlflow::runtime

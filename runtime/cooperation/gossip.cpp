@@ -32,7 +32,7 @@ Meeting Gossip::advance(const Learner& learner, const Stretch& stretch) {
   return {done, averaging_.average(learner.own.state(), steps.report())};
 }
 
-/// The first exchange that carries it is the next; so many exchanges later all know.
+/// The next exchange is the first to carry the call; exchange_rounds() exchanges inform all ranks.
 uint64_t Gossip::earliest_meeting(uint64_t done) const {
   const uint64_t next = (done + every_ - 1) / every_;
   return (next + uint64_t(exchange_rounds(comm_.size())) - 1) * every_;

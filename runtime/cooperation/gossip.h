@@ -9,17 +9,17 @@
 
 namespace dlflow::runtime {
 
-/// Every rank trains a model of its own on its share of the samples. After each `every` steps it
-/// sends what it has (weights, running statistics, the optimizer's state) to one other rank and
-/// averages its own with what it receives from another; with whom changes from round to round
-/// (exchange_graph.h). At meetings, so at the end of an epoch and for a checkpoint, all of them are
-/// replaced by their mean. Decentralised; staleness bounded by L = ceil(lg P) rounds: what a rank
-/// has learnt takes so long to reach all, and none gets further ahead of another.
+/// Every rank trains its own model on its share of the samples. After each `every` steps it sends
+/// its state (weights, running statistics, the optimizer's state) to one other rank and averages
+/// its own with that received from another; the peers change from round to round
+/// (exchange_graph.h). At meetings, so at the end of an epoch and for a checkpoint, all states are
+/// replaced by their mean. Decentralised; staleness bounded by L = ceil(lg P) rounds: progress of
+/// one rank takes so long to reach all, and no rank gets further ahead of another.
 ///
-/// A rank that calls for a meeting names a step L rounds ahead; the earliest one that is named
-/// travels with the states, so that all know it before they come there.
+/// A rank that calls for a meeting names a step L rounds ahead; the earliest named step travels
+/// with the states, so that all ranks have it before they reach it.
 ///
-/// Cost of an exchange: one message of each array of the state to one rank, however many there are.
+/// Cost of an exchange: one message of each array of the state to one rank, regardless of P.
 /// Source: Lian et al., arXiv 1705.09056; with momentum averaged, Ying et al., arXiv 2110.13363;
 /// with meetings, Chen et al., arXiv 2105.09080.
 class Gossip : public Cooperation {
@@ -31,10 +31,10 @@ class Gossip : public Cooperation {
   Meeting advance(const Learner& learner, const Stretch& stretch) override;
 
  private:
-  /// The step in which all can be together if this rank says so after `done` steps.
+  /// The earliest step at which all can meet if this rank calls for it after `done` steps.
   uint64_t earliest_meeting(uint64_t done) const;
 
-  /// Averages `state` with a neighbour's; returns the earlier of `meeting` and that one's.
+  /// Averages `state` with a neighbour's; returns the earlier of `meeting` and the neighbour's.
   uint64_t exchange(uint64_t round, std::vector<std::span<float>> state, uint64_t meeting);
 
   uint64_t every_;
@@ -43,7 +43,7 @@ class Gossip : public Cooperation {
   Timeline& timeline_;
   ThreadGroup alone_{1};
   Averaging averaging_;
-  std::vector<std::vector<float>> received_;  // as the state
+  std::vector<std::vector<float>> received_;  // of the sizes of the state
 };
 
 }  // namespace dlflow::runtime

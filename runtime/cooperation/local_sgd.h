@@ -6,13 +6,13 @@
 
 namespace dlflow::runtime {
 
-/// Every rank trains a model of its own on its share of the samples; after each `every` steps all
-/// of them are replaced by their mean. Decentralised, staleness bounded by `every`.
+/// Every rank trains its own model on its share of the samples; after each `every` steps all models
+/// are replaced by their mean. Decentralised, staleness bounded by `every`.
 ///
-/// The optimizer's state is averaged like weights and running statistics: what ranks have after a
-/// meeting is then one state, from which any number of ranks goes on; and as weights and momentum
-/// are linear in the gradient, `every` 1 is synchronous SGD up to rounding. It doubles the bytes.
-/// Ranks stop, save and find a NaN at meetings alone, so that a run that was stopped and goes on
+/// The optimizer's state is averaged like weights and running statistics: after a meeting all ranks
+/// have one state, from which any number of ranks can continue; and as weights and momentum are
+/// linear in the gradient, `every` 1 is synchronous SGD up to rounding. This doubles the bytes.
+/// Ranks stop, save and detect a NaN only at meetings, so that a run that was stopped and resumed
 /// ends with the same bits.
 /// Source: Stich, arXiv 1805.09767; `synchronous_epochs`: post-local SGD, Lin et al., arXiv
 /// 1808.07217; averaged momentum: Yu, Jin and Yang, arXiv 1905.03817.

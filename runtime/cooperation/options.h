@@ -5,33 +5,32 @@
 
 namespace dlflow::runtime {
 
-/// Which way the ranks of a training cooperate (docs/user/taxonomy.md), and its figures; those of
-/// other kinds are of no meaning.
+/// The way in which the ranks of a training cooperate (docs/user/taxonomy.md), and its parameters;
+/// those of other ways are ignored.
 struct CooperationOptions {
   enum class Kind { Synchronous, LocalSgd, Elastic, ParameterServer, Gossip, Pairwise };
 
   Kind kind = Kind::Synchronous;
 
-  /// Local SGD: steps from one averaging to the next. Elastic, gossip, pairwise: steps from one
-  /// exchange to the next.
+  /// Local SGD: steps between averagings. Elastic, gossip, pairwise: steps between exchanges.
   uint64_t every = 1;
 
-  /// Local SGD: the first epochs, in which ranks average after every step.
+  /// Local SGD: the number of first epochs in which ranks average after every step.
   uint64_t synchronous_epochs = 0;
 
-  /// Elastic: the share of the way to the mean of the ranks that the center goes in an exchange.
+  /// Elastic: the fraction of its distance to the ranks' mean that the center moves in an exchange.
   double rate = 0.9;
 
-  /// Parameter server: how many of the ranks, the last, are servers.
+  /// Parameter server: the number of servers, which are the last ranks.
   int servers = 1;
 
-  /// Parameter server: how many steps a worker may be ahead of the slowest; nothing: any number.
+  /// Parameter server: how many steps a worker may be ahead of the slowest; unlimited if empty.
   std::optional<uint64_t> staleness = std::nullopt;
 
   bool operator==(const CooperationOptions&) const = default;
 };
 
-/// Of `ranks`, those that compute gradients. Throws Error{InvalidInput} if none is left.
+/// The number of `ranks` that compute gradients. Throws Error{InvalidInput} if it would be 0.
 int num_workers(const CooperationOptions& options, int ranks);
 
 }  // namespace dlflow::runtime

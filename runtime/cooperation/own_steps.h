@@ -5,7 +5,7 @@
 
 namespace dlflow::runtime {
 
-/// The role of a rank of `comm` that trains a model of its own; `alone` has this rank alone.
+/// The role of a rank of `comm` that trains its own model; `alone` contains only this rank.
 inline Role role_of_own_model(Communicator& alone, const Communicator& comm) {
   return {.team = &alone,
           .num_teams = size_t(comm.size()),
@@ -13,13 +13,13 @@ inline Role role_of_own_model(Communicator& alone, const Communicator& comm) {
           .own_mean = true};
 }
 
-/// Steps that a rank makes by itself from one meeting to the next.
+/// The steps that a rank takes alone between meetings.
 class OwnSteps {
  public:
   /// Both must outlive this.
   OwnSteps(const Communicator& comm, Stepper& stepper) : comm_(comm), stepper_(stepper) {}
 
-  /// One more. Throws the WatchError that ends all ranks: nobody is asked anything in a step.
+  /// Takes one step. Throws the watch's WatchError, as a step itself makes no collective calls.
   OwnStep make() {
     if (comm_.lifeline()) comm_.lifeline()->check();
     const OwnStep own = stepper_.step();
@@ -27,7 +27,7 @@ class OwnSteps {
     return own;
   }
 
-  /// The sum of their losses, which is not finite if one was not; else what the last one says.
+  /// The sum of the steps' losses, not finite if one was not; otherwise the last step's report.
   const StepReport& report() const { return report_; }
 
  private:

@@ -7,7 +7,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Precedes the weights of a rank that asks.
+/// Precedes the weights from a rank that asks.
 enum class Question : uint32_t { Average, NoMore };
 
 std::span<const std::byte> bytes_of(const Question& question) {
@@ -35,7 +35,7 @@ Task say_no_more(Link link) {
   co_await messages;
 }
 
-/// Whatever `asker` asks, until it asks no more.
+/// Answers `asker` until it sends NoMore.
 Task answer(Link link, std::span<float> weights, int asker) {
   for (;;) {
     Question question{};

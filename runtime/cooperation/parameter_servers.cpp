@@ -66,7 +66,7 @@ Pull ParameterServers::push_and_pull(OwnUpdates& own, const Push& push) {
   return pulls.front();
 }
 
-/// All ranks get what the servers have.
+/// Gives all ranks the servers' state.
 StepReport ParameterServers::meet(OwnUpdates& own, const StepReport& mine) {
   const Timed timed(timeline_, Timeline::Row::Waiting, "gather weights");
   const std::vector<std::span<float>> state = own.state();

@@ -11,17 +11,17 @@
 namespace dlflow::runtime {
 
 /// The last N ranks are servers: each holds a shard of the weights with its part of the optimizer's
-/// state, and makes its updates. The others, W workers, compute gradients on their shares of the
-/// samples: each pushes its own and pulls new weights after every step. Centralised.
+/// state, and updates it. The others, W workers, compute gradients on their shares of the samples:
+/// each pushes its own and pulls new weights after every step. Centralised.
 ///
-/// No worker begins a step while it is more than `staleness` steps ahead of the slowest. With 0
+/// No worker begins a step while it is more than `staleness` steps ahead of the slowest. With 0,
 /// training is synchronous: the sum of a step's gradients is one update, and the result is that of
-/// an all-reduce up to the order of additions. Else each push is an update, with its share of the
-/// samples as its share of the learning rate; without a bound training is asynchronous, and workers
-/// wait for each other at meetings alone.
+/// an all-reduce up to the order of additions. Otherwise each push is an update, its learning rate
+/// weighted by its share of the samples; without a bound training is asynchronous, and workers wait
+/// for each other only at meetings.
 ///
 /// Cost of a step, n bytes of weights: a worker sends n and receives n in 2N messages each way; a
-/// server sends and receives W n / N. Memory of a server: W n / N beside its weights.
+/// server sends and receives W n / N. Memory of a server: W n / N besides its weights.
 /// Source: Li et al., OSDI 2014; Ho et al., NIPS 2013.
 class ParameterServers : public Cooperation {
  public:
@@ -44,7 +44,7 @@ class ParameterServers : public Cooperation {
   Timeline& timeline_;
   size_t num_servers_, num_workers_;
   std::optional<uint64_t> staleness_;
-  Server server_;  // of use on servers
+  Server server_;  // used on servers only
   ThreadGroup alone_{1};
 };
 

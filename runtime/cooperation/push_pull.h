@@ -4,7 +4,7 @@
 #include <cstdint>
 
 /// The messages between workers and parameter servers. After each step a worker sends every server
-/// a Push and the gradient of that one's shard, and gets a Pull and the shard's weights.
+/// a Push and the gradient of its shard, and gets a Pull and the shard's weights.
 namespace dlflow::runtime {
 
 struct Push {
@@ -14,7 +14,7 @@ struct Push {
 };
 
 struct Pull {
-  uint64_t meeting = 0;  ///< steps of the run after which the ranks meet; the first server's counts
+  uint64_t meeting = 0;  ///< step of the run after which the ranks meet; the first server's counts
 };
 
 /// Weights [first, first + count), which one server holds.
@@ -23,7 +23,7 @@ struct WeightRange {
   size_t count = 0;
 };
 
-/// Of `num_weights`, which `num_servers` share out evenly, in whole cache lines.
+/// The range of server `server`: servers share the weights evenly, in whole cache lines.
 WeightRange weights_of_server(size_t num_weights, size_t server, size_t num_servers);
 
 }  // namespace dlflow::runtime

@@ -58,7 +58,7 @@ void Server::await_push(size_t worker) {
   link_.receive(client.messages, std::as_writable_bytes(std::span(client.values)), int(worker));
 }
 
-/// Whether something has come from `worker`, or went there.
+/// Returns whether messages from or to `worker` have moved.
 bool Server::look_at(size_t worker, OwnUpdates& own) {
   Client& client = clients_[worker];
   if (client.state != Client::State::Pushes && client.state != Client::State::Pulls) return false;
@@ -78,7 +78,7 @@ void Server::take_push(size_t worker, OwnUpdates& own) {
   Client& client = clients_[worker];
   client.state = Client::State::Waits;
   staleness_.step_of(worker);
-  // The fastest may be in its next step already; it hears of the meeting before the one after that.
+  // The fastest may be in its next step already; its next pull names the meeting in time.
   const bool asked = client.push.calls_for_meeting || own.wishes().calls_for_meeting();
   if (asked) meeting_ = std::min(meeting_, staleness_.fastest() + 2);
   update(client, own);
@@ -90,13 +90,13 @@ void Server::update(Client& client, OwnUpdates& own) {
     if (client.push.rate > 0) own.update(shard_.first, client.values, client.push.rate);
     return;
   }
-  if (staleness_.slowest() < staleness_.fastest()) return;  // others will push this step, too
+  if (staleness_.slowest() < staleness_.fastest()) return;  // pushes of this step are missing
   const std::span<float> sum = clients_[0].values;
   for (size_t i = 1; i < clients_.size(); ++i) add(sum, std::span<float>(clients_[i].values));
   own.update(shard_.first, sum, client.push.rate);
 }
 
-/// To all who wait and may go on.
+/// Sends the weights to all waiting workers that may go on.
 void Server::send_weights(OwnUpdates& own) {
   const std::span<const float> weights = own.state().front().subspan(shard_.first, shard_.count);
   for (size_t worker = 0; worker < clients_.size(); ++worker) {
@@ -104,7 +104,7 @@ void Server::send_weights(OwnUpdates& own) {
     if (client.state != Client::State::Waits || !staleness_.may_go_on(worker)) continue;
     client.state = Client::State::Pulls;
     client.pull.meeting = meeting_;
-    std::ranges::copy(weights, client.values.begin());  // which updates leave alone
+    std::ranges::copy(weights, client.values.begin());  // a copy that later updates do not change
     client.messages = link_.messages();
     link_.send(client.messages, std::as_bytes(std::span(&client.pull, 1)), int(worker));
     link_.send(client.messages, std::as_bytes(std::span(client.values)), int(worker));

@@ -17,21 +17,21 @@ class Server {
   /// Workers are the first ranks of `comm`, which must outlive this.
   Server(Communicator& comm, Link link, size_t num_workers, std::optional<uint64_t> staleness);
 
-  /// Serves until every worker has made its last step and has its weights; returns the steps of the
-  /// run that are done then. The shard is one of own.state()'s weights.
+  /// Serves until every worker has taken its last step and has its weights; returns the number of
+  /// steps of the run by then. The shard is a range of the weights in own.state().
   ///
-  /// Every push is an update, in the order in which they come; without staleness, the sum of all
-  /// workers' gradients of a step is one, added in their order. It sleeps while nothing comes.
+  /// Every push is an update, in the order of arrival; without staleness, the sum of a step's
+  /// gradients is one update, added in worker order. Sleeps while nothing arrives.
   uint64_t serve(OwnUpdates& own, const WeightRange& shard, const Stretch& stretch);
 
  private:
-  /// A worker, as this server sees it.
+  /// The server's view of a worker.
   struct Client {
     enum class State { Pushes, Waits, Pulls, Done };
     State state = State::Pushes;
     Push push{};
     Pull pull{};
-    std::vector<float> values{};  // the gradient that it pushes, then the weights that it pulls
+    std::vector<float> values{};  // the pushed gradient, then the pulled weights
     Messages messages;            // under way
   };
 

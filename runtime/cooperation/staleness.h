@@ -6,20 +6,20 @@
 
 namespace dlflow::runtime {
 
-/// Bounded staleness, which keeps workers together: none begins a step while it is more than
-/// `bound` steps ahead of the slowest. 0: each waits for all in every step; no bound: nobody waits.
+/// Bounded staleness: no worker begins a step while it is more than `bound` steps ahead of the
+/// slowest. With 0 all wait for each other in every step; without a bound none waits.
 /// Source: stale synchronous parallel, Ho et al., NIPS 2013.
 class Staleness {
  public:
   Staleness(size_t num_workers, std::optional<uint64_t> bound);
 
-  /// All workers have done so many steps.
+  /// All workers have taken `done` steps.
   void begin(uint64_t done);
 
-  /// `worker` has done one more.
+  /// `worker` has taken another step.
   void step_of(size_t worker);
 
-  size_t slowest_worker() const;  ///< the first of equals
+  size_t slowest_worker() const;  ///< the first if several are equal
   uint64_t slowest() const { return done_[slowest_worker()]; }
   uint64_t fastest() const;
 
@@ -28,7 +28,7 @@ class Staleness {
 
  private:
   std::vector<uint64_t> done_;  // by each worker
-  uint64_t bound_;              // the greatest there is: none
+  uint64_t bound_;              // the maximum means no bound
 };
 
 }  // namespace dlflow::runtime

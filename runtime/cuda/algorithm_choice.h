@@ -10,12 +10,12 @@ namespace dlflow::cuda {
 /// The limits of an algorithm.
 struct Rules {
   size_t most_workspace = 0;  ///< bytes
-  bool tensor_cores = false;  ///< may be used, which round the factors of products
+  bool tensor_cores = false;  ///< allowed; they round the factors of products
 };
 
-/// The algorithm for a pass of a convolution: the fastest, as cuDNN guesses, of those that always
-/// compute the same bits and keep the rules; else `fallback`, which cuDNN documents to do so too.
-/// Guessed, not measured: the same every time.
+/// Chooses an algorithm for a pass of a convolution: of those that are deterministic and within the
+/// limits, the one that cuDNN estimates to be fastest; else `fallback`, which cuDNN documents to be
+/// both. Estimates, unlike measurements, are the same every time.
 template <typename Found, typename Algorithm>
 Algorithm choose_algorithm(std::span<const Found> fastest_first, Algorithm fallback,
                            const Rules& rules) {

@@ -10,7 +10,7 @@ struct Pair {
   double first, second;
 };
 
-/// A channel's sums from those of its blocks; on every lane of a warp.
+/// Adds up the sums of a channel's blocks; every lane of a warp gets the result.
 __device__ Pair of_channel(const Pair* of_blocks) {
   const unsigned lane = threadIdx.x % kWarp;
   const Pair mine = lane < gridDim.y ? of_blocks[blockIdx.x * gridDim.y + lane] : Pair{0.0, 0.0};
@@ -22,8 +22,8 @@ __device__ void keep(Pair* of_blocks, double first, double second) {
   if (threadIdx.x == 0) of_blocks[blockIdx.x * gridDim.y + blockIdx.y] = sums;
 }
 
-/// The sums of x - origin and its squares, where the channel's first number is the origin: near
-/// the mean, so that little cancels in the variance.
+/// The sums of x - origin and of its square. The origin is the channel's first number, which is
+/// near the mean, so that little cancels in the variance.
 template <int kWidth>
 __global__ void value_sums(Maps maps, const float* x, Pair* of_blocks) {
   const float origin = x[blockIdx.x * maps.pixels];
@@ -39,7 +39,7 @@ __global__ void value_sums(Maps maps, const float* x, Pair* of_blocks) {
   keep(of_blocks, sum, squares);
 }
 
-/// What a channel's numbers are multiplied by and added to. The same bits in every kernel.
+/// Normalises a channel's numbers, with the same bits in every kernel.
 struct Normalization {
   float mean, factor, bias;
   __device__ float of(float x) const { return __fmaf_rn(x - mean, factor, bias); }
@@ -93,8 +93,8 @@ __global__ void normalize_by(Maps maps, const float* weight, const float* bias, 
                     with_relu);
 }
 
-/// The numbers that the backward pass reads. The result of ReLU is read only where something was
-/// added before it; else it is computed again from x.
+/// The inputs of the backward pass. The result of ReLU is only read if something was added before
+/// it; otherwise it is recomputed from x.
 struct Before {
   const float *x, *y, *dy;
   bool relu;
@@ -111,7 +111,7 @@ struct Channel {
         bias(channels.bias[blockIdx.x]) {}
 };
 
-/// Of kWidth adjacent numbers: the gradient behind ReLU, and x normalised.
+/// For kWidth adjacent numbers: the gradient before ReLU, and normalised x.
 template <int kWidth>
 struct Gradients {
   Group<kWidth> dy, normalized;
@@ -126,7 +126,7 @@ struct Gradients {
   }
 
  private:
-  /// Of x, which `normalized` still is.
+  /// The results for x, which `normalized` holds at this point.
   __device__ Group<kWidth> results(const Channel& channel) const {
     const Normalization before_relu{channel.mean, channel.inverse * channel.weight, channel.bias};
     Group<kWidth> y;
@@ -135,7 +135,7 @@ struct Gradients {
   }
 };
 
-/// The sums of dy and of dy * x, normalised.
+/// The sums of dy and of dy * normalised x.
 template <int kWidth>
 __global__ void gradient_sums(Maps maps, BatchNormChannels channels, Before before,
                               Pair* of_blocks) {
@@ -184,7 +184,7 @@ __global__ void give_gradients(Maps maps, BatchNormChannels channels, const Pair
       }
       give(input, at, dx);
     }
-    if (second.to) give(second, at, here.dy);  // last: it may be added to the input's
+    if (second.to) give(second, at, here.dy);  // last, may add to the input's
   });
 }
 

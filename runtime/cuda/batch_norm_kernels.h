@@ -7,12 +7,12 @@
 #include "runtime/cuda/maps.h"
 
 /// Batch normalisation of (batch, channels, pixels) in plain order, over batch and pixels. Each
-/// pass reads what it needs once for the sums and once for the result; the sums are added in a
-/// fixed order, so that the same numbers give the same bits. Sources: Ioffe and Szegedy,
-/// "Batch Normalization" (2015), equations of algorithm 1 and section 3.
+/// pass reads its inputs once for the sums and once for the result. Sums are added in a fixed
+/// order, so that the same numbers give the same bits. Sources: Ioffe and Szegedy, "Batch
+/// Normalization" (2015), equations of algorithm 1 and section 3.
 namespace dlflow::cuda {
 
-/// Bytes of the scratch memory that both passes of training need.
+/// Bytes of scratch memory that both passes of training need.
 size_t batch_norm_scratch(const Maps& maps);
 
 /// Arrays of one number per channel.
@@ -22,9 +22,9 @@ struct BatchNormChannels {
   float* inverse_deviation = nullptr;  ///< 1 / sqrt(variance + epsilon) of the last batch
 };
 
-/// y = (x - mean) * inverse_deviation * weight + bias + second (if given); then ReLU, if asked for.
-/// `batch_mean` and `batch_variance` (unbiased; 0 for one value) are given what the running
-/// statistics move to.
+/// y = (x - mean) * inverse_deviation * weight + bias + second (if given); then ReLU, if requested.
+/// Writes the targets of the running statistics to `batch_mean` and `batch_variance` (unbiased; 0
+/// for a single value).
 void batch_norm_forward(const Maps& maps, const BatchNormChannels& channels, const float* x,
                         const float* second, float* y, bool relu, float epsilon, float* batch_mean,
                         float* batch_variance, void* scratch, cudaStream_t stream);
@@ -35,14 +35,14 @@ void batch_norm_inference(const Maps& maps, const float* weight, const float* bi
                           const float* second, float* y, bool relu, float epsilon,
                           cudaStream_t stream);
 
-/// Where a gradient goes: nowhere if `to` is null.
+/// The destination of a gradient; none if `to` is null.
 struct GradientTo {
   float* to = nullptr;
   bool adds = false;
 };
 
-/// All gradients from `dy`, that of the result, which went through ReLU if `relu`. `y` is the
-/// result; it may be null unless something was added before ReLU.
+/// Computes all gradients from `dy`, that of the result `y`; with `relu`, the result passed through
+/// ReLU. `y` may be null unless something was added before ReLU.
 void batch_norm_backward(const Maps& maps, const BatchNormChannels& channels, const float* x,
                          const float* y, const float* dy, bool relu, float* weight_gradient,
                          float* bias_gradient, GradientTo input, GradientTo second, void* scratch,

@@ -5,7 +5,7 @@
 
 #include "runtime/cuda/cuda_check.h"
 
-/// check() for the other libraries.
+/// Overloads of check() for the other libraries.
 namespace dlflow::cuda {
 
 inline void check(cudnnStatus_t status, const char* call) {

@@ -21,7 +21,7 @@ ConvolutionShape shape_of(const Parts& parts) {
 
 Rules rules_of(const Parts& parts) { return {parts.tools.most_workspace, parts.tensor_float32}; }
 
-/// Whatever algorithm is chosen uses no TF32 with CUDNN_FMA_MATH.
+/// With CUDNN_FMA_MATH, no algorithm uses TF32.
 void describe(const ConvolutionDescriptor& convolution, int padding, int stride,
               bool tensor_float32) {
   check(cudnnSetConvolution2dDescriptor(convolution.get(), padding, padding, stride, stride, 1, 1,
@@ -32,9 +32,9 @@ void describe(const ConvolutionDescriptor& convolution, int padding, int stride,
         "cudnnSetConvolutionMathType");
 }
 
-/// The gradient of what a convolution reads. A kernel of one pixel that steps over some reads no
-/// others: the gradient is computed for the pixels that are read, and spread. For the rest cuDNN
-/// computes, too: in fp32 on an H200 that takes 1.4 to 4 times as long for those of resnet50.
+/// The gradient of a convolution's input. A 1x1 kernel with a stride skips pixels: the gradient is
+/// computed only for those it reads, and then spread. cuDNN also computes the others: in fp32 on an
+/// H200 this takes 1.4 to 4 times as long for resnet50's layers.
 class InputGradient {
  public:
   /// The references must outlive this.
@@ -87,7 +87,7 @@ class InputGradient {
   }
 
  private:
-  /// cuDNN's scratch memory behind it begins where memory of its own would.
+  /// Aligns cuDNN's scratch memory, which follows, like a separate allocation.
   static size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
   const Parts& p_;
@@ -96,7 +96,7 @@ class InputGradient {
   const TensorDescriptor& y_;
   bool spreads_;
   TensorDescriptor dx_;
-  size_t read_bytes_;  // of scratch memory, for the gradient of the pixels that are read
+  size_t read_bytes_;  // scratch memory for the gradient of the pixels that are read
   ConvolutionDescriptor convolution_;
   cudnnConvolutionBwdDataAlgo_t algorithm_{};
 };
@@ -184,7 +184,7 @@ class Convolution : public Operation {
     backward_filter_ = choose_algorithm(
         std::span<const cudnnConvolutionBwdFilterAlgoPerf_t>(found.data(), size_t(count)),
         CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1, rules_of(p_));
-    // On tensor cores ALGO_1 does share the positions.
+    // On tensor cores, ALGO_1 does split the positions among blocks.
     splits_ = backward_filter_ == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 && !p_.tensor_float32 &&
               splits_weight_gradient(shape_);
     if (splits_) return p_.tools.workspace->reserve(weight_gradient_scratch(shape_));
@@ -203,7 +203,7 @@ class Convolution : public Operation {
   ConvolutionDescriptor convolution_;
   cudnnConvolutionFwdAlgo_t forward_{};
   cudnnConvolutionBwdFilterAlgo_t backward_filter_{};
-  bool splits_ = false;  // the weights' gradient is weight_gradient()'s
+  bool splits_ = false;  // weight_gradient() computes the weights' gradient
   std::optional<InputGradient> input_gradient_;
 };
 

@@ -7,13 +7,13 @@
 
 namespace dlflow::cuda {
 
-/// Throws what CUDA says; `call` is what failed.
+/// Throws CUDA's error message; `call` is the failed call.
 inline void check(cudaError_t status, const char* call) {
   if (status == cudaSuccess) return;
   throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(status));
 }
 
-/// A kernel that was just launched.
+/// Checks a kernel that was just launched.
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
 }  // namespace dlflow::cuda

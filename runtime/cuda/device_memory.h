@@ -14,7 +14,7 @@ struct FreePinned {
   void operator()(void* memory) const noexcept { cudaFreeHost(memory); }
 };
 
-/// `count` zeros on the current device.
+/// `count` numbers on the current device, initially zero.
 template <typename T>
 class DeviceArray {
  public:
@@ -25,7 +25,7 @@ class DeviceArray {
     check(cudaMalloc(&memory, count * sizeof(T)), "cudaMalloc");
     memory_.reset(static_cast<T*>(memory));
     check(cudaMemset(memory, 0, count * sizeof(T)), "cudaMemset");
-    // Streams that do not wait for the default stream find the zeros, and not later than their own.
+    // Streams that do not synchronise with the default stream must see the zeros before they write.
     check(cudaStreamSynchronize(nullptr), "cudaMemset");
   }
 
@@ -37,7 +37,7 @@ class DeviceArray {
   std::unique_ptr<T, FreeOnDevice> memory_;
 };
 
-/// `count` numbers of the host that the device copies from or to while the host goes on.
+/// `count` numbers in host memory that the device can copy from or to asynchronously.
 template <typename T>
 class PinnedArray {
  public:
@@ -53,10 +53,10 @@ class PinnedArray {
   std::unique_ptr<T, FreePinned> memory_;
 };
 
-/// Scratch memory that all operations of a stream share, one after the other.
+/// Scratch memory that all operations of a stream use in turn.
 class Workspace {
  public:
-  /// At least `bytes` from now on. Before anything that uses it is enqueued: what was there goes.
+  /// Grows to at least `bytes`. Call before enqueuing anything that uses it: the contents are lost.
   void reserve(size_t bytes) {
     if (bytes > memory_.size()) memory_ = DeviceArray<std::byte>(bytes);
   }

@@ -10,9 +10,9 @@ struct DestroyGraph {
 };
 using RecordedGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, DestroyGraph>;
 
-/// Ends the recording also when `enqueue` throws: else the stream could be used no more.
+/// Ends the recording even if `enqueue` throws; otherwise the stream would be unusable.
 RecordedGraph record(cudaStream_t stream, const std::function<void()>& enqueue) {
-  // Other threads, which may be other ranks, go on to allocate.
+  // Other threads, such as other ranks, can still allocate.
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   cudaGraph_t graph = nullptr;
   try {

@@ -8,12 +8,12 @@
 
 namespace dlflow::cuda {
 
-/// Work for a stream, recorded once: launch() enqueues all of it in one call, which takes the host
-/// a few microseconds however many kernels it has. Addresses and sizes are those of the recording.
+/// Recorded work for a stream: launch() enqueues all of it in one call, which takes the host a few
+/// microseconds for any number of kernels. Addresses and sizes are those of the recording.
 class Graph {
  public:
-  /// Records what `enqueue` enqueues on `stream`; nothing of it runs. Nothing may be built or
-  /// allocated in it: enqueue the same once before, for what libraries make at their first use.
+  /// Records what `enqueue` enqueues on `stream`; none of it runs. It must not build or allocate
+  /// anything: enqueue the same work once before, since libraries allocate on first use.
   Graph(cudaStream_t stream, const std::function<void()>& enqueue);
 
   void launch(cudaStream_t stream) const;

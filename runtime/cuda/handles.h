@@ -8,7 +8,7 @@
 
 #include "runtime/cuda/check.h"
 
-/// Handles of cuDNN and cuBLASLt that free themselves.
+/// RAII handles of cuDNN and cuBLASLt.
 namespace dlflow::cuda {
 
 template <typename Pointer, auto Create, auto Destroy>

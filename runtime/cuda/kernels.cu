@@ -8,7 +8,7 @@
 namespace dlflow::cuda {
 namespace {
 
-/// Blocks for `count` elements; a kernel goes through what is left with a stride.
+/// Number of blocks for `count` elements; beyond the limit, kernels loop with a stride.
 int blocks_for(int64_t count) {
   constexpr int64_t kMostBlocks = 4096;
   return int(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
@@ -17,7 +17,7 @@ int blocks_for(int64_t count) {
 __device__ int64_t first_element() { return int64_t(blockIdx.x) * blockDim.x + threadIdx.x; }
 __device__ int64_t stride() { return int64_t(gridDim.x) * blockDim.x; }
 
-/// Of `count` groups; Index can count them.
+/// For `count` groups, which must fit in Index.
 template <int kWidth, typename Index>
 __global__ void add_bias_kernel(float* y, const float* bias, Index count, Index groups_per_map,
                                 Index channels, bool with_relu) {
@@ -54,7 +54,7 @@ __global__ void pass_on_kernel(const float* from, const float* y, float* to, int
   }
 }
 
-/// A warp takes a row, and a block several.
+/// A warp visits a row at a time, a block several.
 template <typename Visit>
 __device__ void visit_rows(int64_t num_rows, int width, Visit visit) {
   const int64_t step = int64_t(gridDim.x) * blockDim.y;
@@ -81,7 +81,7 @@ __global__ void add_spread_kernel(const float* from, float* to, Spread s) {
   });
 }
 
-/// Of each block of a channel, in channel_grid().
+/// One sum for each block of a channel, in channel_grid().
 template <int kWidth>
 __global__ void map_sums_kernel(Maps maps, float* dy, const float* y, double* of_blocks) {
   double sum = 0;
@@ -100,14 +100,14 @@ __global__ void map_sums_kernel(Maps maps, float* dy, const float* y, double* of
   if (threadIdx.x == 0) of_blocks[blockIdx.x * gridDim.y + blockIdx.y] = all;
 }
 
-/// A block of one warp per channel.
+/// One block of one warp per channel.
 __global__ void channel_sums_kernel(const double* of_blocks, int num_blocks, float* sums) {
   const int lane = threadIdx.x;
   const double sum = warp_sum(lane < num_blocks ? of_blocks[blockIdx.x * num_blocks + lane] : 0.0);
   if (lane == 0) sums[blockIdx.x] = float(sum);
 }
 
-/// A block of kWarp columns times kThreads / kWarp groups of rows.
+/// A block has kWarp columns times kThreads / kWarp groups of rows.
 __global__ void column_sums_kernel(const float* values, float* sums, int64_t rows,
                                    int64_t columns) {
   constexpr int kGroups = kThreads / kWarp;
@@ -126,7 +126,7 @@ __global__ void column_sums_kernel(const float* values, float* sums, int64_t row
   sums[column] = float(all);
 }
 
-/// The highest score of a row and where it first is, known to all threads of the warp.
+/// Gives all threads of the warp the highest score of a row and its first position.
 __device__ void highest(const float* row, int64_t classes, float& score, int& place) {
   const int lane = threadIdx.x % kWarp;
   score = -INFINITY;
@@ -147,7 +147,7 @@ __device__ void highest(const float* row, int64_t classes, float& score, int& pl
   }
 }
 
-/// A warp per sample.
+/// One warp per sample.
 __global__ void softmax_kernel(const float* scores, const uint32_t* labels, int64_t batch,
                                int64_t classes, const float* scale, float* gradient, double* losses,
                                int* correct) {
@@ -174,7 +174,7 @@ __global__ void softmax_kernel(const float* scores, const uint32_t* labels, int6
   }
 }
 
-/// One block. share: *scale becomes it.
+/// One block. Multiplies *share, which is the scale, by the loss.
 __global__ void add_up_kernel(const double* losses, const int* correct, int64_t batch,
                               Totals* totals, float* share) {
   double loss = 0, hits = 0;
@@ -225,7 +225,7 @@ void add_bias(float* y, const float* bias, int64_t batch, int64_t channels, int6
       add_bias_kernel<kWidth, Index><<<blocks_for(count), kThreads, 0, stream>>>(
           y, bias, Index(count), Index(pixels / kWidth), Index(channels), with_relu);
     };
-    // 64-bit divisions take several times as long.
+    // 64-bit divisions are several times slower.
     count < (int64_t(1) << 30) ? launch(uint32_t()) : launch(uint64_t());
   });
   check_launch("add_bias");

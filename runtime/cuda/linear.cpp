@@ -4,15 +4,15 @@
 namespace dlflow::cuda {
 namespace {
 
-constexpr size_t kWorkspace = size_t(32) << 20;  // what cuBLAS recommends for Hopper
-constexpr uint32_t kAlignment = 16;              // of every slot and row block that is passed
+constexpr size_t kWorkspace = size_t(32) << 20;  // cuBLAS's recommendation for Hopper
+constexpr uint32_t kAlignment = 16;              // of all slots and row blocks passed to it
 
 using MatrixLayout = Descriptor<cublasLtMatrixLayout_t,
                                 +[](cublasLtMatrixLayout_t* layout) {
                                   return cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, 1, 1, 1);
                                 },
                                 cublasLtMatrixLayoutDestroy>;
-/// In fp32, without TF32 until it is asked for.
+/// Computes in fp32, without TF32 unless requested.
 using ProductDescriptor =
     Descriptor<cublasLtMatmulDesc_t,
                +[](cublasLtMatmulDesc_t* product) {
@@ -22,8 +22,7 @@ using ProductDescriptor =
 using Preference = Descriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceCreate,
                               cublasLtMatmulPreferenceDestroy>;
 
-/// A matrix of floats, column after column, as cuBLAS has them: a plain (rows, columns) one is its
-/// transpose.
+/// A column-major matrix of floats, as in cuBLAS: the transpose of a plain (rows, columns) one.
 struct Matrix {
   int64_t rows = 0, columns = 0;
 };
@@ -45,7 +44,7 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
         "cublasLtMatmulPreferenceSetAttribute");
 }
 
-/// D = op(A) op(B) + beta D, where op transposes what is marked so; then bias and ReLU.
+/// D = op(A) op(B) + beta D, where op may be a transpose; then bias and ReLU.
 class Product {
  public:
   struct Options {
@@ -95,8 +94,7 @@ class Product {
     set(layout.get(), CUBLASLT_MATRIX_LAYOUT_LD, matrix.rows);
   }
 
-  /// The first that cuBLAS proposes. Sums that are split are put together in a pass of their own,
-  /// in a fixed order.
+  /// Takes cuBLAS's first proposal. Split sums are combined in a separate pass, in a fixed order.
   void choose() {
     Preference preference;
     set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(kWorkspace));
@@ -123,7 +121,7 @@ class Product {
 };
 
 /// y (batch, outputs) = x (batch, inputs) times the transpose of weight (outputs, inputs), + bias.
-/// In the order of cuBLAS each of them is its transpose.
+/// In column-major order, each matrix is its transpose.
 class Linear : public Operation {
  public:
   explicit Linear(const Parts& parts)

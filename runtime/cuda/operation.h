@@ -9,35 +9,35 @@
 
 namespace dlflow::cuda {
 
-/// The factors of cuDNN's sums, which it reads through pointers.
+/// Factors that cuDNN reads through pointers.
 constexpr float kOne = 1, kZero = 0;
 
-/// A value that flows between operations, for as many samples as a batch may have.
+/// A value that flows between operations, with room for the largest batch.
 struct Value {
   int64_t channels = 0, height = 0, width = 0;
-  DeviceArray<float> data, gradient;  ///< gradient: empty if nobody needs it
+  DeviceArray<float> data, gradient;  ///< gradient: empty if not needed
 
   int64_t pixels() const { return height * width; }
   int64_t features() const { return channels * pixels(); }
   TensorDescriptor descriptor(int64_t batch) const { return {batch, channels, height, width}; }
 };
 
-/// The resources that operations share, one after the other on one stream.
+/// Resources that operations use in turn, on one stream.
 struct Tools {
   cudnnHandle_t cudnn = nullptr;
   cublasLtHandle_t blas = nullptr;
   cudaStream_t stream = nullptr;
   Workspace* workspace = nullptr;
-  size_t most_workspace = 0;  ///< bytes, for an algorithm that may choose how much it takes
+  size_t most_workspace = 0;  ///< bytes; limit of algorithms that can choose
 };
 
-/// Where an operation's parameters and their gradients lie on the device; null: there are none.
-/// Statistics of a batch go where the gradients of mean and variance would be.
+/// Device addresses of an operation's parameters or of their gradients; null if there are none.
+/// Batch statistics take the place of the gradients of mean and variance.
 struct Parameters {
   float *weight = nullptr, *bias = nullptr, *mean = nullptr, *variance = nullptr;
 };
 
-/// The parts that an operation is built from; all of them outlive it.
+/// The parts that an operation is built from; they must outlive it.
 struct Parts {
   const DlflowGpuOperation& description;
   int64_t batch = 0;
@@ -51,22 +51,22 @@ struct Parts {
 
   int64_t num_outputs() const { return batch * output.features(); }
 
-  /// The output if it went through ReLU, which its gradient has to pass; else null.
+  /// The output, if its gradient has to pass a ReLU; else null.
   const float* cut_off() const { return description.relu != 0 ? output.data.data() : nullptr; }
   bool adds_input_gradient() const { return description.input_gradient == DLFLOW_GPU_ADD_TO; }
   bool has_input_gradient() const { return description.input_gradient != DLFLOW_GPU_NO_GRADIENT; }
 };
 
-/// An operation for batches of one size: descriptors are set and algorithms chosen. Only those that
-/// compute the same bits every time, without TF32 unless it is asked for.
+/// An operation for batches of one size, with its descriptors and algorithms. All algorithms are
+/// deterministic, and do not use TF32 unless requested.
 class Operation {
  public:
   virtual ~Operation() = default;
 
-  /// The output from the inputs.
+  /// Computes the output from the inputs.
   virtual void forward(bool training) = 0;
 
-  /// The gradients of inputs and parameters from that of the output, which may be changed.
+  /// Computes the gradients of inputs and parameters from that of the output, which it may change.
   virtual void backward() = 0;
 };
 
@@ -74,9 +74,9 @@ std::unique_ptr<Operation> make_convolution(const Parts& parts);
 std::unique_ptr<Operation> make_linear(const Parts& parts);
 std::unique_ptr<Operation> make_batch_norm(const Parts& parts);
 std::unique_ptr<Operation> make_pooling(const Parts& parts);
-std::unique_ptr<Operation> make_add(const Parts& parts);  ///< of one input: ReLU alone
+std::unique_ptr<Operation> make_add(const Parts& parts);  ///< with one input: ReLU alone
 
-/// Of the kind that the description says.
+/// Makes an operation of the description's kind.
 std::unique_ptr<Operation> make_operation(const Parts& parts);
 
 }  // namespace dlflow::cuda

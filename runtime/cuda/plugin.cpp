@@ -9,7 +9,7 @@
 #include "runtime/cuda/session.h"
 #include "runtime/gpu/plugin_abi.h"
 
-/// libdlflow_cuda as C: no exception leaves it.
+/// The C interface of libdlflow_cuda: no exception leaves it.
 
 struct DlflowGpuSession {
   dlflow::cuda::DeviceSession session;
@@ -18,7 +18,7 @@ struct DlflowGpuSession {
 namespace dlflow::cuda {
 namespace {
 
-/// Runs `work`; what it throws becomes the text that the caller is given.
+/// Runs `work`; returns the text of its exception, or null.
 template <typename Work>
 DlflowGpuError guarded(Work work) noexcept {
   static thread_local std::string error;
@@ -52,7 +52,7 @@ const char* arithmetic() {
   return text.c_str();
 }
 
-/// Else one that cuDNN cannot open would end the process without a word of ours.
+/// Without this, cuDNN would end the process without our message if it cannot open a part.
 void require_cudnn() {
   Dl_info cudnn = {};
   ::dladdr(reinterpret_cast<void*>(&cudnnGetVersion), &cudnn);
@@ -60,7 +60,7 @@ void require_cudnn() {
   require_libraries(file.parent_path(), cudnn_parts(CUDNN_MAJOR));
 }
 
-/// CUDA calls a missing driver one that is too old, and names no version.
+/// Checked here because CUDA reports a missing driver as too old, and names no version.
 DlflowGpuError count_devices(int32_t* count) {
   return guarded([&] {
     int driver = 0, runtime = 0;
@@ -179,7 +179,7 @@ DlflowGpuError event_done(DlflowGpuEvent event, int32_t* done) {
     const cudaError_t status = cudaEventQuery(event_of(event));
     *done = status == cudaSuccess;
     if (status == cudaErrorNotReady) {
-      cudaGetLastError();  // forgets it: the next launch would find it there
+      cudaGetLastError();  // clears the error, which the next launch would report
     } else {
       check(status, "the device's work");
     }

@@ -28,7 +28,7 @@ class Pooling : public Operation {
     if (p_.description.relu) add(y, nullptr, y, p_.num_outputs(), true, p_.tools.stream);
   }
 
-  /// ReLU may have changed y since, but only where dy is 0 then.
+  /// ReLU may have changed y since the forward pass, but only where dy is then 0.
   void backward() override {
     if (!p_.has_input_gradient()) return;
     if (const float* y = p_.cut_off()) {

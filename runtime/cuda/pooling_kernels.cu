@@ -5,17 +5,17 @@
 namespace dlflow::cuda {
 namespace {
 
-/// Windows of a row or column that a place is in: [first, end).
+/// The windows of a row or column that contain a place: [first, end).
 struct Range {
   int first, end;
 };
 __device__ Range windows_of(int place, int kernel, int stride, int padding, int count) {
   const int last = (place + padding) / stride;
-  const int beyond = place + padding - kernel;  // windows that begin there or before do not reach
+  const int beyond = place + padding - kernel;  // windows up to here end before the place
   return {beyond < 0 ? 0 : beyond / stride + 1, min(last + 1, count)};
 }
 
-/// A block has parts of maps.
+/// A block computes parts of maps.
 __global__ void average_kernel(PooledMaps m, const float* dy, float* dx, bool adds) {
   const uint32_t pixels = uint32_t(m.height) * uint32_t(m.width);
   const uint32_t place = blockIdx.x * kThreads + threadIdx.x;
@@ -35,7 +35,7 @@ __global__ void average_kernel(PooledMaps m, const float* dy, float* dx, bool ad
   }
 }
 
-/// Blocks for the pixels of a map, and maps beside each other.
+/// Blocks in x for the pixels of a map, in y for the maps.
 dim3 grid_of(const PooledMaps& maps) {
   constexpr int64_t kMostMaps = 32768;
   const int64_t pixels = int64_t(maps.height) * maps.width;

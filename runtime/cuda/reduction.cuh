@@ -5,7 +5,7 @@
 
 #include "runtime/cuda/maps.h"
 
-/// Sums in a fixed order, and how the numbers of a channel are shared among blocks.
+/// Sums in a fixed order, and the distribution of a channel's numbers among blocks.
 namespace dlflow::cuda {
 
 constexpr int kThreads = 256;  // of every block
@@ -18,7 +18,7 @@ __device__ inline double warp_sum(double value) {
   return value;
 }
 
-/// The sum over the kThreads threads of the block, known to all of them.
+/// The sum over the kThreads threads of the block; all of them get it.
 __device__ inline double block_sum(double value) {
   __shared__ double parts[kThreads / kWarp];
   const double of_warp = warp_sum(value);
@@ -26,7 +26,7 @@ __device__ inline double block_sum(double value) {
   __syncthreads();
   double sum = 0;
   for (const double part : parts) sum += part;
-  __syncthreads();  // the next sum writes there
+  __syncthreads();  // the next sum overwrites parts
   return sum;
 }
 
@@ -34,8 +34,8 @@ __host__ __device__ inline int64_t per_channel(const Maps& maps) {
   return maps.batch * maps.pixels;
 }
 
-/// Blocks that share a channel: with all channels enough to fill a device, none with little to do.
-/// Not more than a warp, so that one can add up what they found.
+/// Blocks that share a channel: enough over all channels to fill a device, none with too little
+/// work. At most kWarp, so that one warp can add up their results.
 inline int blocks_per_channel(const Maps& maps) {
   constexpr int64_t kBlocks = 1024, kLeast = 4 * kThreads;
   int64_t blocks = (kBlocks + maps.channels - 1) / maps.channels;
@@ -43,11 +43,11 @@ inline int blocks_per_channel(const Maps& maps) {
   return int(blocks < 1 ? 1 : blocks > kWarp ? kWarp : blocks);
 }
 
-/// In a grid of (channels, blocks_per_channel): visits the places of this thread's groups of
-/// kWidth adjacent numbers. pixels are a multiple of kWidth.
+/// In a grid of (channels, blocks_per_channel): visits the positions of this thread's groups of
+/// kWidth adjacent numbers. `pixels` must be a multiple of kWidth.
 template <int kWidth, typename Visit>
 __device__ void visit_channel(const Maps& maps, Visit visit) {
-  const uint32_t groups = uint32_t(maps.pixels / kWidth);  // of a map
+  const uint32_t groups = uint32_t(maps.pixels / kWidth);  // per map
   const uint32_t all = uint32_t(maps.batch) * groups;
   const uint32_t each = (all + gridDim.y - 1) / gridDim.y;
   const uint32_t begin = blockIdx.y * each;
@@ -63,7 +63,7 @@ inline dim3 channel_grid(const Maps& maps) {
   return dim3(unsigned(maps.channels), unsigned(blocks_per_channel(maps)));
 }
 
-/// Calls `launch` with the widest group that the maps are made of.
+/// Calls `launch` with the largest group width that divides the maps.
 template <typename Launch>
 void with_width(const Maps& maps, Launch launch) {
   if (maps.pixels % 4 == 0) {
@@ -73,7 +73,7 @@ void with_width(const Maps& maps, Launch launch) {
   }
 }
 
-/// kWidth adjacent floats, read and written at once.
+/// kWidth adjacent floats, loaded and stored at once.
 template <int kWidth>
 struct alignas(kWidth * sizeof(float)) Group {
   float values[kWidth];
@@ -87,7 +87,7 @@ __device__ void store(float* to, const Group<kWidth>& group) {
   *reinterpret_cast<Group<kWidth>*>(to) = group;
 }
 
-/// What of a gradient passes a ReLU whose result is `y`.
+/// The part of a gradient that passes a ReLU with result `y`.
 __device__ inline float passes(float gradient, float y) { return y > 0 ? gradient : 0; }
 
 __device__ inline float relu(float x) { return x < 0 ? 0 : x; }  // NaN stays

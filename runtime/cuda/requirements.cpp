@@ -11,7 +11,7 @@ std::string cuda_version(int version) {
   return "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// The first driver of a major version of CUDA, "" where it is not known here.
+/// The first driver of a major version of CUDA; "" if unknown here.
 std::string first_driver_of(int major) {
   if (major == 12) return " (driver 525 or later)";
   if (major == 13) return " (driver 580 or later)";
@@ -20,7 +20,7 @@ std::string first_driver_of(int major) {
 
 }  // namespace
 
-/// Drivers run what was built with their own major version of CUDA, or an earlier one.
+/// Drivers run programs built with their own or an earlier major version of CUDA.
 void require_driver(int driver, int runtime) {
   if (driver == 0) throw std::runtime_error("there is no NVIDIA driver here");
   const int major = runtime / 1000;

@@ -9,7 +9,7 @@ int64_t features_of(const DlflowGpuValue& shape) {
   return shape.channels * shape.height * shape.width;
 }
 
-/// 1 GiB, with which cuDNN's fastest for 128 pictures of 224 x 224 run, or less on a small device.
+/// 1 GiB, enough for cuDNN's fastest with 128 pictures of 224 x 224; less on small devices.
 size_t most_workspace_here() {
   constexpr size_t kMost = size_t(1) << 30, kShareOfDevice = 16;
   size_t available = 0, all = 0;
@@ -55,7 +55,7 @@ DeviceSession::DeviceSession(const DlflowGpuNetwork& network)
   }
 }
 
-/// Nothing uses memory that goes.
+/// Waits until nothing uses the memory any more.
 DeviceSession::~DeviceSession() { cudaStreamSynchronize(stream_.get()); }
 
 float* DeviceSession::find(int32_t buffer, int64_t first, int64_t count) const {
@@ -91,7 +91,7 @@ void DeviceSession::read(int32_t buffer, int64_t first, int64_t count, float* va
   check(cudaStreamSynchronize(stream()), "copying from the device");
 }
 
-/// All of them are built before the first is recorded: scratch memory grows until then.
+/// All batch sizes are built before the first is recorded, since scratch memory grows until then.
 void DeviceSession::prepare(const int64_t* batches, int32_t count) {
   for (int32_t i = 0; i < count; ++i) built(batches[i]);
   for (int32_t i = 0; i < count; ++i) recorded(batches[i]);
@@ -114,8 +114,8 @@ DeviceSession::Passes& DeviceSession::recorded(int64_t batch) {
   return passes;
 }
 
-/// What is enqueued first of all is what libraries build at their first use; it changes scores,
-/// gradients and the report, which the next pass writes anew.
+/// The first passes run unrecorded, because libraries allocate on first use. They change scores,
+/// gradients and the report, which the next pass overwrites.
 void DeviceSession::record(Passes& passes, int64_t batch) {
   Operations& operations = passes.operations;
   enqueue_inference(operations, batch);
@@ -136,8 +136,8 @@ void DeviceSession::record(Passes& passes, int64_t batch) {
   passes.workspace = workspace_.data();
 }
 
-/// The first operation of each piece, from the last to the first: a piece ends with what is
-/// announced.
+/// The first operation of each piece, from the last piece to the first. A piece ends with an
+/// announced operation.
 std::vector<size_t> DeviceSession::pieces_of_backward() const {
   std::vector<size_t> firsts(announced_.begin(), announced_.end());
   if (firsts.empty() || firsts.back() != 0) firsts.push_back(0);
@@ -167,8 +167,8 @@ Parameters DeviceSession::parameters_in(float* buffer,
           at(description.variance)};
 }
 
-/// Its first number is the scale until the loss is known. Waits for that of the step before, whose
-/// end a caller has seen.
+/// The report's first number is the scale until the loss is known. Waits for the copy of the
+/// previous step, whose end the caller has seen.
 void DeviceSession::load_report(float scale, const float* values) {
   check(cudaEventSynchronize(reported_.get()), "copying to the device");
   std::copy_n(values, network_.report_size, pinned_report_.data());
@@ -184,7 +184,7 @@ void DeviceSession::enqueue_inference(Operations& operations, int64_t batch) {
   add_up(losses_.data(), correct_.data(), batch, totals_.data(), nullptr, stream());
 }
 
-/// Up to the gradient of the scores.
+/// Enqueues everything up to the gradient of the scores.
 void DeviceSession::enqueue_forward(Operations& operations, int64_t batch) {
   for (const auto& operation : operations) operation->forward(true);
   softmax_cross_entropy(scores().data.data(), labels_.data(), batch, scores().features(), report(),
@@ -194,7 +194,7 @@ void DeviceSession::enqueue_forward(Operations& operations, int64_t batch) {
   add_up(losses_.data(), correct_.data(), batch, totals_.data(), report(), stream());
 }
 
-/// Of operations [first, end), from the last to the first.
+/// Enqueues operations [first, end), from the last to the first.
 void DeviceSession::enqueue_backward(Operations& operations, size_t first, size_t end) {
   for (size_t i = end; i-- > first;) {
     const Value& output = values_[size_t(descriptions_[i].output)];
@@ -214,7 +214,7 @@ void DeviceSession::train(float scale, const float* report_values, DlflowGpuRead
   }
 }
 
-/// This rank has no samples of the batch: it adds zeros, and its report.
+/// This rank has no samples of the batch: it contributes zeros, and its report.
 void DeviceSession::train_nothing(const float* report_values, DlflowGpuReady ready, void* context) {
   check(cudaMemsetAsync(gradients_.data(), 0, size_t(network_.size) * sizeof(float), stream()),
         "cudaMemsetAsync");

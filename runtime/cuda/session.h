@@ -16,11 +16,11 @@
 
 namespace dlflow::cuda {
 
-/// The implementation of a DlflowGpuSession: a network's memory on one device, and its passes. The
-/// contracts are those of runtime/gpu/plugin_abi.h; what fails throws std::runtime_error.
+/// Implements DlflowGpuSession: a network's memory on one device, and its passes. The contracts are
+/// those of runtime/gpu/plugin_abi.h; failures throw std::runtime_error.
 class DeviceSession {
  public:
-  /// On the current device.
+  /// Uses the current device.
   explicit DeviceSession(const DlflowGpuNetwork& network);
   ~DeviceSession();
 
@@ -41,12 +41,12 @@ class DeviceSession {
  private:
   using Operations = std::vector<std::unique_ptr<Operation>>;
 
-  /// The passes of batches of one size.
+  /// The passes of one batch size.
   struct Passes {
     Operations operations;
-    std::vector<Graph> training;  ///< up to each announcement, and what is left
+    std::vector<Graph> training;  ///< one up to each announcement, and the rest
     std::optional<Graph> inference;
-    const void* workspace = nullptr;  ///< with which they were recorded: its address is in them
+    const void* workspace = nullptr;  ///< its address when they were recorded
   };
 
   Passes& built(int64_t batch);
@@ -65,7 +65,7 @@ class DeviceSession {
   float* report() const { return gradients_.data() + network_.size; }
   float* broken() const { return report() + network_.report_size; }
 
-  DlflowGpuNetwork network_;  // its arrays are not looked at again
+  DlflowGpuNetwork network_;  // its arrays are no longer read
   std::vector<DlflowGpuOperation> descriptions_;
   std::vector<int32_t> announced_;
   size_t most_workspace_;
@@ -75,17 +75,17 @@ class DeviceSession {
   Workspace workspace_;
   std::vector<Value> values_;
   DeviceArray<float> weights_, velocity_;
-  DeviceArray<float> gradients_;  // then the report, then what broken() points to
+  DeviceArray<float> gradients_;  // followed by the report and the number of broken()
   DeviceArray<uint32_t> labels_;
   DeviceArray<double> losses_;
   DeviceArray<int> correct_;
   DeviceArray<Totals> totals_;
   Staging staging_;
-  PinnedArray<float> pinned_report_;  // copies from other memory of the host may wait
-  Event reported_;                    // it may be written to
+  PinnedArray<float> pinned_report_;  // copies from pageable memory may block
+  Event reported_;                    // after it, pinned_report_ may be overwritten
   PinnedArray<float> report_here_;
   PinnedArray<Totals> totals_here_;
-  std::map<int64_t, Passes> passes_;  // by the size of a batch
+  std::map<int64_t, Passes> passes_;  // by batch size
 };
 
 }  // namespace dlflow::cuda

@@ -20,7 +20,7 @@ Staging::Staging(int64_t max_batch, int64_t features)
       images_(size_t(max_batch * features)),
       labels_(size_t(max_batch)) {}
 
-/// Nothing uses memory that goes.
+/// Waits until nothing uses the memory any more.
 Staging::~Staging() { cudaStreamSynchronize(copying_.get()); }
 
 void Staging::stage(const float* images, const uint32_t* labels, int64_t batch) {

@@ -7,7 +7,7 @@
 
 namespace dlflow::cuda {
 
-/// A stream that does not wait for CUDA's default stream.
+/// A stream that does not synchronise with CUDA's default stream.
 class Stream {
  public:
   Stream() {
@@ -22,7 +22,7 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// A point in what a stream does.
+/// A point in the work of a stream.
 class Event {
  public:
   Event() {

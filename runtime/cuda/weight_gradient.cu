@@ -8,15 +8,15 @@
 #include "runtime/cuda/reduction.cuh"
 #include "runtime/cuda/weight_gradient.h"
 
-/// A matrix product: rows are output channels, columns are weights of one (input channel and place
-/// in the kernel), and sums go over all positions of all samples. A block computes a tile for its
-/// part of the positions; while it multiplies some of them, the next are copied to its memory.
+/// A matrix product: rows are output channels, columns are weights (an input channel and a place in
+/// the kernel), and sums go over all positions of all samples. A block computes a tile for its part
+/// of the positions; while it multiplies some of them, the next are copied to its shared memory.
 namespace dlflow::cuda {
 namespace {
 
 constexpr int kColumns = 128;  // of a tile
 constexpr int kDepth = kWarp;  // positions at a time, one for each lane
-constexpr int kStages = 2;     // one is copied while the other is multiplied
+constexpr int kStages = 2;     // one is copied while the other is being multiplied
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kColumnsPerThread = kColumns / kWarp;
 
@@ -29,42 +29,42 @@ int num_tiles(const ConvolutionShape& s, int rows) {
   return round_up(s.output_channels, rows) * round_up(num_columns(s), kColumns);
 }
 
-/// Adjacent rows of a tile, the same for all of a warp. The more, the fewer numbers are read for a
-/// product; not so many that a tile has rows that no channel needs.
+/// Adjacent rows of a tile per thread, equal within a warp. More rows mean fewer loads per product,
+/// but no tile should have rows without a channel.
 int rows_per_thread(const ConvolutionShape& s) {
   return s.output_channels <= 4 * kWarps ? 4 : s.output_channels <= 8 * kWarps ? 8 : 16;
 }
 
-/// Enough for a device, each with some steps to do.
+/// Enough parts to fill a device, each with several steps.
 int num_parts(const ConvolutionShape& s) {
   constexpr int kBlocks = 512, kMost = 128, kLeastPositions = 4 * kDepth;
   const int enough = round_up(kBlocks, num_tiles(s, rows_per_thread(s) * kWarps));
   return std::clamp(std::min(enough, num_positions(s) / kLeastPositions), 1, kMost);
 }
 
-/// What a column reads, from the place of the kernel's first weight on.
+/// The input that a column reads, relative to the kernel's first weight.
 struct Column {
   int offset;
   int row, column;  // in the kernel
 };
 
 __device__ Column column_of(const ConvolutionShape& s, int index, int count) {
-  if (index >= count) return {0, INT_MIN / 2, 0};  // outside of every map
+  if (index >= count) return {0, INT_MIN / 2, 0};  // outside any map
   const int size = s.kernel_height * s.kernel_width;
   const int channel = index / size, place = index % size;
   const int row = place / s.kernel_width, column = place % s.kernel_width;
   return {(channel * s.height + row) * s.width + column, row, column};
 }
 
-/// The memory of a block, with the numbers of each position side by side.
+/// The shared memory of a block; the numbers of a position are adjacent.
 template <int kRows>
 struct Tiles {
   alignas(16) float a[kStages][kDepth][kRows + 4];  // of dy; read as float4s
-  float b[kStages][kDepth][kColumns + 1];           // of x; lanes write to banks of their own
+  float b[kStages][kDepth][kColumns + 1];           // of x; padded to avoid bank conflicts
   Column columns[kColumns];
 };
 
-/// The tile of a block, and its positions [begin, end) of all.
+/// The tile of a block, and its share [begin, end) of all positions.
 struct Part {
   int first_row, first_column, num_columns, begin, end;
 };
@@ -73,7 +73,7 @@ __device__ void copy_or_zero(float* to, const float* from, bool copies) {
   __pipeline_memcpy_async(to, from, sizeof(float), copies ? 0 : sizeof(float));
 }
 
-/// Begins the copies of kDepth positions from `base` on, of which each lane has one.
+/// Begins to copy kDepth positions from `base` on, one per lane.
 template <int kRows>
 __device__ void copy_positions(const ConvolutionShape& s, const float* x, const float* dy,
                                const Part& part, int base, int stage, Tiles<kRows>& tiles) {
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
     } else {
       __pipeline_wait_prior(0);
     }
-    __syncthreads();  // what others copied is there
+    __syncthreads();  // the copies of all threads have arrived
 #pragma unroll 4
     for (int k = 0; k < kDepth; ++k) {
       float rows[kRowsPerThread];
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads)
         for (int i = 0; i < kRowsPerThread; ++i) sums[i][j] += rows[i] * value;
       }
     }
-    __syncthreads();  // nobody reads it any more
+    __syncthreads();  // all threads have finished reading
     stage = 1 - stage;
   }
   for (int i = 0; i < kRowsPerThread; ++i) {
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// Calls `launch` with the rows that a thread has.
+/// Calls `launch` with the number of rows per thread.
 template <typename Launch>
 void with_rows(const ConvolutionShape& s, Launch launch) {
   switch (rows_per_thread(s)) {
@@ -170,7 +170,7 @@ void with_rows(const ConvolutionShape& s, Launch launch) {
 }  // namespace
 
 bool splits_weight_gradient(const ConvolutionShape& shape) {
-  constexpr int kFilled = 256, kRows = 32;  // tiles of cuDNN's that fill a device
+  constexpr int kFilled = 256, kRows = 32;  // tiles of cuDNN that fill a device
   return num_tiles(shape, kRows) < kFilled;
 }
 
@@ -189,7 +189,7 @@ void weight_gradient(const ConvolutionShape& shape, const float* x, const float*
     constexpr auto kKernel = weight_gradient_parts<decltype(rows)::value>;
     const dim3 grid(unsigned(round_up(columns, kColumns)),
                     unsigned(round_up(shape.output_channels, kRows)), unsigned(num_parts(shape)));
-    constexpr int kBytes = int(sizeof(Tiles<kRows>));  // more than a block has without asking
+    constexpr int kBytes = int(sizeof(Tiles<kRows>));  // above the default limit of a block
     check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
           "cudaFuncSetAttribute");
     kKernel<<<grid, kThreads, kBytes, stream>>>(shape, x, dy, columns, positions, per_part, parts);

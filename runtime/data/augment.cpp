@@ -12,8 +12,8 @@ double uniform(RandomStream& random, double from, double to) {
   return from + (to - from) * double(random.uniform());
 }
 
-/// A part with at least the share `least` of the area; the largest in the middle if ten draws do
-/// not fit into the image.
+/// Returns a box with at least the share `least` of the area; the largest box in the middle if ten
+/// draws do not fit into the image.
 CropBox draw_crop(RandomStream& random, const ImageShape& shape, double least) {
   const double area = double(shape.height) * shape.width;
   const double widest = std::log(4.0 / 3);
@@ -31,7 +31,7 @@ CropBox draw_crop(RandomStream& random, const ImageShape& shape, double least) {
   return {(shape.height - height) / 2, (shape.width - width) / 2, height, width};
 }
 
-/// A factor around 1; what is not asked for takes no number from the stream.
+/// Draws a factor around 1; without change, takes no number from the stream.
 float draw_factor(RandomStream& random, double most) {
   return most == 0 ? 1.0f : float(uniform(random, 1 - most, 1 + most));
 }

@@ -12,7 +12,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// `count` rows of the front of `bytes`, which is long enough.
+/// Returns the first `count` rows of `bytes`, which must be long enough.
 template <typename T>
 Rows<T> rows_in(std::string_view bytes, size_t count, size_t row_size,
                 const std::shared_ptr<const void>& owner) {
@@ -21,8 +21,7 @@ Rows<T> rows_in(std::string_view bytes, size_t count, size_t row_size,
   return rows;
 }
 
-/// Throws Error{Corrupt}, "`name`: reason", unless every label is one of a class, or every target a
-/// number.
+/// Throws Error{Corrupt}, "`name`: reason", unless all labels are classes and all targets finite.
 void require_answers(const Dataset& dataset, const std::string& name) {
   for (size_t i = 0; i < dataset.labels.size(); ++i) {
     if (dataset.labels[i] >= dataset.num_classes) {
@@ -39,7 +38,7 @@ void require_answers(const Dataset& dataset, const std::string& name) {
   }
 }
 
-/// Throws Error{Corrupt}, "`name`: reason", unless the ends of samples rise to that of all.
+/// Throws Error{Corrupt}, "`name`: reason", unless the ends of samples rise to `bytes`.
 void require_ends(std::span<const uint64_t> ends, uint64_t bytes, const std::string& name) {
   uint64_t begin = 0;
   for (size_t i = 0; i < ends.size(); ++i) {
@@ -54,7 +53,7 @@ void require_ends(std::span<const uint64_t> ends, uint64_t bytes, const std::str
   }
 }
 
-/// The same unless every text has whole tokens, as many as the header allows.
+/// Throws likewise unless every text has whole tokens, and no more than the header allows.
 void require_lengths(std::span<const uint64_t> ends, const Dataset& dataset,
                      const std::string& name) {
   uint64_t begin = 0;
@@ -68,7 +67,7 @@ void require_lengths(std::span<const uint64_t> ends, const Dataset& dataset,
   }
 }
 
-/// The same of every pixel of every mask.
+/// Throws likewise unless all pixels of masks are classes.
 void require_masks(const Dataset& dataset, const std::string& name) {
   const auto require = [&](const auto& rows) {
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -82,7 +81,7 @@ void require_masks(const Dataset& dataset, const std::string& name) {
   if (dataset.has_masks) std::visit(require, dataset.pixels);
 }
 
-/// Labels or targets.
+/// Adds labels or targets to `dataset`.
 void take_answers(Dataset& dataset, const BinaryHeader& header, std::string_view bytes,
                   const std::shared_ptr<const void>& owner) {
   if (header.has_masks) {
@@ -94,7 +93,7 @@ void take_answers(Dataset& dataset, const BinaryHeader& header, std::string_view
   }
 }
 
-/// JPEG files or texts. \param ends  where each of them ends in `bytes`
+/// Adds JPEG files or texts to `dataset`. \param ends  end of each sample in `bytes`
 void take_encoded(Dataset& dataset, const BinaryHeader& header, std::span<const uint64_t> ends,
                   const SharedBytes& bytes, const std::string& name) {
   require_ends(ends, header.encoded_bytes, name);

@@ -18,17 +18,17 @@
 namespace dlflow::runtime {
 namespace {
 
-static_assert(std::endian::native == std::endian::little);  // the file is read as it lies
+static_assert(std::endian::native == std::endian::little);  // files are mapped without conversion
 
 constexpr std::string_view kMagic = "DLFDATA\n";
-constexpr uint32_t kMaxClasses = 1 << 22;  // what is counted for each takes memory
+constexpr uint32_t kMaxClasses = 1 << 22;  // counters per class take memory
 constexpr uint32_t kVersionWithoutChunks = 1, kVersion = 2, kVersionWithTargets = 3,
                    kVersionWithMasks = 4, kVersionWithJpeg = 5, kVersionWithTexts = 6,
                    kVersionWithTextClasses = 7;
 
 struct JpegFields {
   uint64_t encoded_bytes;
-  uint32_t resize_width, resize_height;  // no height: the width is that of the shorter side
+  uint32_t resize_width, resize_height;  // height 0: the width is the shorter side
 };
 
 struct Header {
@@ -40,17 +40,17 @@ struct Header {
   uint32_t num_classes;
   char sha256[64];
   uint32_t chunk_samples;
-  uint32_t num_targets;  // of version 7: the size of the vocabulary
+  uint32_t num_targets;  // in version 7: size of the vocabulary
   union {
     unsigned char tokenizer[16];
-    JpegFields jpeg;  // of version 5
+    JpegFields jpeg;  // in version 5
   };
 };
 static_assert(sizeof(Header) == kBinaryHeaderBytes);
 static_assert(offsetof(Header, sha256) == BinaryHash::kOffset);
 static_assert(sizeof(Header::sha256) == BinaryHash::kDigits);
 
-/// The parts that files of a version have, or lack.
+/// The parts that files of a version have.
 struct Parts {
   bool chunks = true;
   bool targets = false;
@@ -60,7 +60,7 @@ struct Parts {
   bool text_classes = false;
 };
 
-/// Of each version, from the first on.
+/// The parts of each version, from 1 on.
 constexpr Parts kPartsOfVersion[] = {{.chunks = false},
                                      {},
                                      {.targets = true},
@@ -70,7 +70,7 @@ constexpr Parts kPartsOfVersion[] = {{.chunks = false},
                                      {.texts = true, .text_classes = true}};
 static_assert(std::size(kPartsOfVersion) == kVersionWithTextClasses);
 
-/// For files that are written.
+/// Returns the version to write.
 uint32_t version_of(const BinaryHeader& header) {
   if (header.pixel_type == PixelType::Jpeg) return kVersionWithJpeg;
   if (header.vocabulary > 0) return kVersionWithTextClasses;
@@ -79,7 +79,7 @@ uint32_t version_of(const BinaryHeader& header) {
   return header.num_targets > 0 ? kVersionWithTargets : kVersion;
 }
 
-/// Of a file without hashes whose samples have sizes of their own.
+/// Returns the size without hashes of a file whose samples differ in size; nothing on overflow.
 std::optional<size_t> size_of_encoded(const BinaryHeader& header) {
   constexpr size_t kOfSample = sizeof(uint64_t) + sizeof(uint32_t);
   size_t size = 0;
@@ -91,7 +91,7 @@ std::optional<size_t> size_of_encoded(const BinaryHeader& header) {
   return size;
 }
 
-/// Of any file without hashes, or nothing if that is beyond any.
+/// Returns the size of any file without hashes; nothing on overflow.
 std::optional<size_t> size_without_hashes(const BinaryHeader& header) {
   if (has_own_sizes(header.pixel_type)) return size_of_encoded(header);
   size_t values = header.num_samples, size = 0;
@@ -111,7 +111,7 @@ std::optional<size_t> size_without_hashes(const BinaryHeader& header) {
   return size;
 }
 
-/// Of Header::tokenizer; empty if it is all zeros.
+/// Returns the digits of Header::tokenizer; empty if it is all zeros.
 std::string tokenizer_digits(const unsigned char (&bytes)[16]) {
   if (std::ranges::all_of(bytes, [](unsigned char byte) { return byte == 0; })) return {};
   std::string digits;
@@ -143,7 +143,7 @@ void write_reshaping(const Reshaping& reshaping, Header& raw) {
   }
 }
 
-/// Throws Error{Corrupt} unless JPEG files can be decoded to what the header says.
+/// Throws Error{Corrupt} unless JPEG files can be decoded to the header's shape.
 void require_picture_shape(const Header& header, const std::string& name) {
   if (header.channels != 1 && header.channels != 3) {
     throw_corrupt(name, fmt::format("has JPEG files of {} channels, and they can have 1 or 3",
@@ -157,7 +157,7 @@ void require_picture_shape(const Header& header, const std::string& name) {
   }
 }
 
-/// What the texts of a file take, by the size of the file; 0 if that is too small for all else.
+/// Returns the bytes that `file_size` leaves for texts; 0 if the file is too small for the rest.
 uint64_t text_bytes_of(const Header& header, size_t file_size) {
   BinaryHeader without;
   without.pixel_type = PixelType::Token;
@@ -167,7 +167,7 @@ uint64_t text_bytes_of(const Header& header, size_t file_size) {
   return others && *others < file_size ? file_size - *others : 0;
 }
 
-/// Throws Error{Corrupt} unless the file can have such numbers of things.
+/// Throws Error{Corrupt} unless the header's counts are possible.
 void require_counts(const Header& header, const Parts& parts, const std::string& name) {
   if (parts.targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
   if (parts.chunks && header.chunk_samples == 0) {
@@ -187,7 +187,7 @@ void require_counts(const Header& header, const Parts& parts, const std::string&
   }
 }
 
-/// The same for samples of the version's one type and shape.
+/// Throws Error{Corrupt} unless type and shape of samples are possible in the version.
 void require_samples(const Header& header, const Parts& parts, const std::string& name) {
   const bool is_right = parts.jpeg    ? header.pixel_type == PixelType::Jpeg
                         : parts.texts ? header.pixel_type == PixelType::Token
@@ -202,7 +202,7 @@ void require_samples(const Header& header, const Parts& parts, const std::string
   }
 }
 
-/// \param file_size  says how long texts are
+/// \param file_size  determines the size of texts
 BinaryHeader header_from(const Header& raw, const Parts& parts, size_t file_size) {
   BinaryHeader header;
   header.pixel_type = raw.pixel_type;
@@ -318,7 +318,7 @@ std::optional<size_t> binary_file_bytes(const BinaryHeader& header) {
 }
 
 BinaryHash& BinaryHash::update(std::string_view bytes) {
-  /// What of `bytes` is at `first` to `end` - 1 of the file.
+  /// Returns the part of `bytes` that is in [`first`, `end`) of the file.
   const auto part = [&](uint64_t first, uint64_t end) {
     const uint64_t begin = std::clamp(first, size_, size_ + bytes.size()) - size_;
     return bytes.substr(begin, std::clamp(end, size_, size_ + bytes.size()) - size_ - begin);

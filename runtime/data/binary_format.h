@@ -10,13 +10,13 @@
 #include "base/sha256.h"
 #include "runtime/data/dataset.h"
 
-/// The project's own format for a split, one file NAME.dlset: its header, and what lies where.
-/// docs/user/dlset.md has every byte.
+/// The project's own format for a split, one file NAME.dlset: its header and the location of each
+/// part. docs/user/dlset.md describes every byte.
 namespace dlflow::runtime {
 
 enum class PixelType : uint32_t { Byte = 0, Float = 1, Jpeg = 2, Token = 3 };
 
-/// Each sample has a size of its own: a JPEG file, or a text of any number of tokens.
+/// Whether samples differ in size: JPEG files, or texts of any number of tokens.
 constexpr bool has_own_sizes(PixelType type) { return type >= PixelType::Jpeg; }
 
 PixelType pixel_type_of(const Dataset& dataset);
@@ -27,12 +27,12 @@ struct BinaryHeader {
   uint64_t num_samples = 0;
   ImageShape shape;
   uint32_t num_classes = 0;
-  std::string sha256;          ///< of the whole file but these digits themselves
-  uint32_t chunk_samples = 0;  ///< images that have a hash together; 0: version 1, without such
-  uint32_t num_targets = 0;    ///< of each sample; 0: it has a label
+  std::string sha256;          ///< hash of the whole file except for these digits
+  uint32_t chunk_samples = 0;  ///< images per hash; 0: version 1, without hashes
+  uint32_t num_targets = 0;    ///< per sample; 0: it has a label
   std::string tokenizer = {};  ///< Dataset::tokenizer
-  bool has_masks = false;      ///< behind each image; then samples have no labels
-  uint64_t encoded_bytes = 0;  ///< of all JPEG files, or texts, together
+  bool has_masks = false;      ///< behind each image; samples then have no labels
+  uint64_t encoded_bytes = 0;  ///< sum over all JPEG files or texts
   Reshaping reshaping = {};    ///< Dataset::reshaping
   uint32_t vocabulary = 0;     ///< Dataset::vocabulary
 
@@ -41,34 +41,34 @@ struct BinaryHeader {
 
 constexpr size_t kBinaryHeaderBytes = 128;
 
-/// The header of a file of `file_size` bytes. Throws Error{Corrupt}, "`name`: reason", unless it is
-/// one, and the file as long as it says. \param content  of the file, at least its header
+/// Returns the header of a file of `file_size` bytes. Throws Error{Corrupt}, "`name`: reason", if
+/// it is invalid or the file has another length. \param content  at least the header of the file
 BinaryHeader parse_binary_header(std::string_view content, size_t file_size,
                                  const std::string& name);
 
-/// Reads the header alone. Throws as above.
+/// Reads the header alone. Throws like parse_binary_header().
 BinaryHeader read_binary_header(const std::filesystem::path& file);
 
-/// The header as a file has it, with zeros where the hash belongs.
+/// Returns the header's bytes, with zeros in place of the hash.
 std::string binary_header_bytes(const BinaryHeader& header);
 
-/// Of the index, which is before labels and samples of their own sizes: where each of these ends.
+/// Size of the index before the labels, which holds the ends of samples that differ in size.
 size_t index_bytes(const BinaryHeader& header);
 
-/// Of what a sample has to be learnt: a label, or targets. A mask lies with the image.
+/// Size of a sample's label or targets. Masks are stored with the images.
 size_t answer_bytes(const BinaryHeader& header);
 
-/// The hashes behind the pixels: one for each chunk, and one of all but the pixels. Nothing if that
-/// is beyond any file.
+/// Size of the hashes behind the pixels: one per chunk, and one of everything but the pixels.
+/// Nothing on overflow.
 std::optional<size_t> hash_bytes(const BinaryHeader& header);
 
-/// The whole file, or nothing if that is beyond any.
+/// Size of the whole file; nothing on overflow.
 std::optional<size_t> binary_file_bytes(const BinaryHeader& header);
 
-/// The hash that belongs into the header of a file whose bytes come in parts.
+/// Computes the hash in a file's header from the file's bytes, part by part.
 class BinaryHash {
  public:
-  static constexpr size_t kOffset = 40;  ///< of its digits in the file
+  static constexpr size_t kOffset = 40;  ///< offset of its digits in the file
   static constexpr size_t kDigits = 64;
 
   BinaryHash& update(std::string_view bytes);
@@ -76,7 +76,7 @@ class BinaryHash {
 
  private:
   Sha256 hash_;
-  uint64_t size_ = 0;  // of the parts so far
+  uint64_t size_ = 0;  // bytes hashed so far
 };
 
 }  // namespace dlflow::runtime

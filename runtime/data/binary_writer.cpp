@@ -16,7 +16,7 @@ uint64_t bytes_of_encoded(const SampleSource& source, size_t first, size_t count
   return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
 }
 
-/// Of a usual image.
+/// Size of a typical image.
 size_t row_bytes(const SampleSource& source) {
   if (has_own_sizes(source.pixel_type)) {
     return bytes_of_encoded(source, 0, source.size()) / std::max<size_t>(source.size(), 1);
@@ -25,13 +25,13 @@ size_t row_bytes(const SampleSource& source) {
          (source.pixel_type == PixelType::Float ? sizeof(float) : 1);
 }
 
-/// As many images as fit into a chunk, but at least one.
+/// Returns how many images fit into a chunk, at least one.
 uint32_t chunk_samples(const SampleSource& source, size_t chunk_bytes) {
   const size_t row = std::max<size_t>(1, row_bytes(source));
   return uint32_t(std::clamp<size_t>(chunk_bytes / row, 1, UINT32_MAX));
 }
 
-/// Of a file of samples first to first + count - 1, without its hash.
+/// Returns the header of a file of samples first to first + count - 1, without its hash.
 BinaryHeader header_for(const SampleSource& source, size_t first, size_t count,
                         size_t chunk_bytes) {
   BinaryHeader header;
@@ -57,7 +57,7 @@ std::string_view bytes_of(const T& values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Of the samples of a file, if they have sizes of their own.
+/// Returns the ends of a file's samples, if they differ in size.
 std::vector<uint64_t> ends_of(const SampleSource& source, size_t first, size_t count) {
   if (!has_own_sizes(source.pixel_type)) return {};
   std::vector<uint64_t> ends(count);
@@ -66,7 +66,7 @@ std::vector<uint64_t> ends_of(const SampleSource& source, size_t first, size_t c
   return ends;
 }
 
-/// Labels or targets, as the file has them.
+/// Returns the bytes of labels or targets in the file.
 std::string_view answers_of(const SampleSource& source, size_t first, size_t count) {
   if (source.has_masks) return {};
   const size_t row = source.num_targets;

@@ -13,19 +13,19 @@
 
 namespace dlflow::runtime {
 
-/// Samples on their way into files, read one after the other: they need not fit into memory.
+/// Samples to write to files, read one after the other: they need not fit into memory.
 struct SampleSource {
   ImageShape shape;
   uint32_t num_classes = 0;
   PixelType pixel_type = PixelType::Byte;
-  std::vector<uint32_t> labels;  ///< (N), or none; with masks all 0
-  /// The bytes of an image, and its mask, as the file has them, valid until the next call.
+  std::vector<uint32_t> labels;  ///< (N), or none; all 0 with masks
+  /// Returns an image and its mask as stored in the file, valid until the next call.
   std::function<std::string_view(size_t sample)> image;
   uint32_t num_targets = 0;         ///< T; 0: the samples have labels
   std::vector<float> targets = {};  ///< (N, T), or none
   std::string tokenizer = {};       ///< Dataset::tokenizer
   bool has_masks = false;
-  std::vector<uint64_t> encoded_sizes = {};  ///< (N), of JPEG files or texts; else none
+  std::vector<uint64_t> encoded_sizes = {};  ///< (N), for JPEG files or texts; else none
   Reshaping reshaping = {};                  ///< Dataset::reshaping
   uint32_t vocabulary = 0;                   ///< Dataset::vocabulary
 
@@ -34,12 +34,11 @@ struct SampleSource {
 
 SampleSource source_of(Dataset dataset);
 
-/// Bytes of images that have a hash together, if an image is not larger. Small, since all of it
-/// is read for one image; not so small that a shared file system is asked too often.
+/// Most bytes of images per hash, except for a single larger image. Small, because reading one
+/// image reads its whole chunk; large enough to keep requests to a shared file system few.
 constexpr size_t kChunkBytes = size_t{16} << 10;
 
-/// Writes samples first to first + count - 1 to `file`: a reader sees all of it or what was there
-/// before.
+/// Writes samples first to first + count - 1 to `file` atomically.
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const SampleSource& source,
                                   size_t first, size_t count, size_t chunk_bytes = kChunkBytes);
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,

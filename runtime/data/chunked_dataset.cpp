@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The .dlset files of a split, in order.
+/// Returns the .dlset files of a split, in order.
 std::vector<fs::path> binary_files(const SplitFiles& found, const fs::path& folder) {
   switch (found.format) {
     case SplitFiles::Format::Binary:
@@ -45,7 +45,7 @@ size_t image_bytes(const BinaryHeader& header) {
   return header.num_samples * row_bytes(header);
 }
 
-/// Of every chunk but the last; of samples of their own sizes no such number is known.
+/// Size of all chunks but the last; 0 if samples differ in size.
 size_t chunk_bytes_of(const BinaryHeader& header) {
   if (has_own_sizes(header.pixel_type)) return 0;
   return row_bytes(header) * std::min<uint64_t>(header.chunk_samples, header.num_samples);

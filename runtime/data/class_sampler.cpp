@@ -28,7 +28,7 @@ ClassSampler::ClassSampler(const Dataset& dataset, std::span<const float> shares
   require_shares(dataset, shares.size());
   const std::vector<uint32_t> labels = dataset.labels.copy();
   for (const uint32_t label : labels) {
-    DLFLOW_CHECK(label < dataset.num_classes);  // whoever opened the data has looked
+    DLFLOW_CHECK(label < dataset.num_classes);  // checked when the data was opened
     ++first_[label + 1];
   }
   for (size_t c = 0; c < dataset.num_classes; ++c) first_[c + 1] += first_[c];
@@ -48,9 +48,9 @@ ClassSampler::ClassSampler(const Dataset& dataset, std::span<const float> shares
 
 uint32_t ClassSampler::draw(uint64_t epoch, size_t place) const {
   RandomStream random(seed_, RandomUse::Sampling, uint32_t(epoch), uint32_t(place));
-  const float at = random.uniform() * up_to_.back();  // below the sum, but for rounding
+  const float at = random.uniform() * up_to_.back();  // less than the sum, except for rounding
   const auto found = std::ranges::upper_bound(up_to_, at);
-  const auto last = std::ranges::lower_bound(up_to_, up_to_.back());  // the last with samples
+  const auto last = std::ranges::lower_bound(up_to_, up_to_.back());  // the last class with samples
   const auto drawn = size_t(std::min(found, last) - up_to_.begin());
   const size_t count = first_[drawn + 1] - first_[drawn];
   return samples_[first_[drawn] + random.below(uint32_t(count))];

@@ -23,7 +23,7 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-/// Of the row of a sample: those of its image, and of its mask, if it has one.
+/// The number of values in a sample's row: those of its image, and of its mask, if it has one.
 constexpr size_t values_of_row(const ImageShape& shape, bool has_mask) {
   return (size_t(shape.channels) + (has_mask ? 1 : 0)) * shape.height * shape.width;
 }
@@ -34,36 +34,36 @@ struct PictureSize {
   bool operator==(const PictureSize&) const = default;
 };
 
-/// The changes of each picture on its way to the size that all have, in this order.
+/// The steps that bring each picture to the common size, in this order.
 struct Reshaping {
-  std::optional<uint32_t> shorter_side = {};  ///< resize to it and keep the ratio; or
-  std::optional<PictureSize> size = {};       ///< resize to it
-  std::optional<PictureSize> crop = {};       ///< cut this out of the middle
+  std::optional<uint32_t> shorter_side = {};  ///< resize it to this and keep the ratio; or
+  std::optional<PictureSize> size = {};       ///< resize to this
+  std::optional<PictureSize> crop = {};       ///< cut this out of the centre
 
   bool given() const { return shorter_side || size || crop; }
   bool operator==(const Reshaping&) const = default;
 };
 
-/// In a mask: the pixel is of no class, and counts for nothing.
+/// In a mask: the pixel has no class, and is ignored.
 constexpr uint32_t kNoClass = 255;
 
-/// A value of a mask that may be: a whole number below `num_classes`, or kNoClass.
+/// Whether `value` is valid in a mask: an integer below `num_classes`, or kNoClass.
 template <typename T>
 constexpr bool is_class(T value, uint32_t num_classes) {
   return value == T(kNoClass) || (value >= 0 && value < T(num_classes) && T(int(value)) == value);
 }
 
-/// Images of one size, wherever each of them lies.
+/// Images of one size, in any places of memory.
 template <typename T>
 using Images = Rows<T>;
 
-/// A number for each sample, wherever it lies: as a byte in IDX files, else in four.
+/// An integer per sample, in any place of memory: one byte each in IDX files, else four.
 class Labels {
  public:
   Labels() = default;
   Labels(std::vector<uint32_t> labels) : labels_(Rows<uint32_t>(std::move(labels), 1)) {}
 
-  /// Of rows of one value.
+  /// From rows of one value.
   explicit Labels(Rows<uint8_t> labels) : labels_(std::move(labels)) {}
   explicit Labels(Rows<uint32_t> labels) : labels_(std::move(labels)) {}
 
@@ -75,7 +75,7 @@ class Labels {
   }
   std::vector<uint32_t> copy() const;
 
-  /// Adds all of `other`, which lie in as many bytes each.
+  /// Adds all of `other`, whose labels must have the same width.
   void add(const Labels& other);
   Labels select(const Subset& part) const;
 
@@ -85,39 +85,38 @@ class Labels {
   std::variant<Rows<uint32_t>, Rows<uint8_t>> labels_;
 };
 
-/// A whole split: N images of one shape with their labels, each below num_classes; or, of data to
-/// learn numbers from, with T targets each. Targets that are the shares of classes (soft labels)
-/// have labels beside them: the largest share's. The rows of a table are images of (F, 1, 1). Of
-/// data to learn masks from, the row of a sample is (C + 1, H, W): its image, then the class of
-/// each pixel, below num_classes or kNoClass. Or the images are kept as JPEG files, of any size,
-/// which are decoded, reshaped and cut to `shape` when they are looked at (jpeg_samples.h). Or they
-/// are texts of unequal length, each token in as many bytes as the number of tokens needs, and
-/// `shape` is that of the longest there may be. Of tokens, num_classes is the size of the
-/// vocabulary, unless each text has a class.
+/// A whole split: N images of one shape, each with a label below num_classes, or with T targets to
+/// learn numbers from. If targets are shares of classes (soft labels), samples also have labels:
+/// the class of the largest share. The rows of a table are images of (F, 1, 1). With masks, the row
+/// of a sample is (C + 1, H, W): its image, then the class of each pixel, below num_classes or
+/// kNoClass. Images can be JPEG files of any size, which are decoded, reshaped and cut to `shape`
+/// when they are read (jpeg_samples.h). Samples can be texts of different lengths, with as many
+/// bytes per token as the vocabulary needs; `shape` is then that of the longest possible text. If
+/// samples are tokens, num_classes is the size of the vocabulary, unless each text has a class.
 struct Dataset {
   ImageShape shape;
   uint32_t num_classes = 0;
   std::variant<Images<uint8_t>, Images<float>, EncodedImages> pixels;  ///< (N)
   Labels labels;               ///< (N), or none; with masks all 0
-  uint32_t num_targets = 0;    ///< T; 0: the samples have labels alone
+  uint32_t num_targets = 0;    ///< T; 0: the samples have only labels
   Rows<float> targets = {};    ///< (N) rows of T, or none
-  size_t num_validation = 0;   ///< of the last samples, which training only measures itself with
-  std::string tokenizer = {};  ///< Vocabulary::id() of samples that are tokens; else empty
+  size_t num_validation = 0;   ///< number of samples at the end that are only for evaluation
+  std::string tokenizer = {};  ///< Vocabulary::id() if samples are tokens; else empty
   bool has_masks = false;
-  Reshaping reshaping = {};  ///< of JPEG files, and then the middle of (H, W) is cut out
-  uint32_t token_bytes = 0;  ///< of a token of texts of unequal length; 0: there are none
-  uint32_t vocabulary = 0;   ///< of texts that have a class each; 0: others
+  Reshaping reshaping = {};  ///< for JPEG files, before the centre (H, W) is cut out
+  uint32_t token_bytes = 0;  ///< bytes per token of texts; 0: no texts
+  uint32_t vocabulary = 0;   ///< for texts with a class each; 0: other data
 
-  /// Samples have sizes of their own.
+  /// Whether samples differ in size.
   bool is_encoded() const { return std::holds_alternative<EncodedImages>(pixels); }
 
-  /// Samples are texts of 1 to `shape.width` tokens each.
+  /// Whether samples are texts of 1 to `shape.width` tokens each.
   bool has_texts() const { return token_bytes > 0; }
 
-  /// Each text has a label of its own, below num_classes.
+  /// Whether each text has a label, below num_classes.
   bool has_text_classes() const { return vocabulary > 0; }
 
-  /// Of data whose samples are tokens: how many there are.
+  /// The number of different tokens, if samples are tokens.
   uint32_t num_kinds_of_token() const { return vocabulary > 0 ? vocabulary : num_classes; }
 
   /// The number of tokens of a text.
@@ -127,33 +126,33 @@ struct Dataset {
 
   size_t size() const { return num_targets > 0 ? targets.size() : labels.size(); }
 
-  /// Of the mask of a sample; 0: there are none.
+  /// The size of a sample's mask; 0: no masks.
   size_t values_of_mask() const { return has_masks ? size_t(shape.height) * shape.width : 0; }
 
-  /// Gives each sample the class of its largest target as a label, of equal ones the first.
+  /// Labels each sample with the class of its largest target; the first wins a tie.
   void take_targets_as_shares();
 
-  /// Those samples of a whole split.
+  /// Returns the samples of `part`; this must be a whole split.
   Dataset select(const Subset& part) const;
 
-  /// Without those for validation.
+  /// Returns the samples without those for validation.
   Dataset without_validation() const;
   bool operator==(const Dataset&) const = default;
 };
 
-/// Of each token, where there are `vocabulary` of them: 1, 2 or 4.
+/// Bytes per token for a vocabulary of this size: 1, 2 or 4.
 constexpr uint32_t token_bytes_of(uint32_t vocabulary) {
   return vocabulary <= 1u << 8 ? 1 : vocabulary <= 1u << 16 ? 2 : 4;
 }
 
-/// The token that begins at `bytes`, little-endian.
+/// Returns the token that begins at `bytes`, little-endian.
 inline uint32_t token_at(const uint8_t* bytes, uint32_t token_bytes) {
   uint32_t token = 0;
   std::memcpy(&token, bytes, token_bytes);
   return token;
 }
 
-/// Of all samples of `dataset`, which are tokens.
+/// Counts the tokens of all samples of `dataset`.
 uint64_t num_tokens(const Dataset& dataset);
 
 /// \param values  (N, C, H, W)
@@ -173,16 +172,15 @@ Dataset make_dataset(const ImageShape& shape, std::vector<T> values, std::vector
 
 enum class Split { Train, Validation, Test };
 
-/// The part of a .dlset that is proven before it is used.
+/// How much of a .dlset is verified before it is used.
 enum class Proof {
-  Hash,       ///< that it is what was written: all of it is read once
-  Structure,  ///< that its header, its length and its labels agree
+  Hash,       ///< the hash: reads the whole file once
+  Structure,  ///< header, length and labels
 };
 
-/// Reads a split from `folder`, in any form of split_files.h; behind the training split that for
-/// validation, if there is one. Images of .dlset files stay there and
-/// are read when they are looked at.
-/// Throws Error: NotFound with the names that were looked for, Corrupt with file and reason.
+/// Opens a split in `folder`, in any form of split_files.h; the training split is followed by that
+/// for validation, if there is one. Images of .dlset files stay there and are read on access.
+/// Throws Error: NotFound with the names that were tried, Corrupt with file and reason.
 Dataset open_dataset(const std::filesystem::path& folder, Split split, Proof proof = Proof::Hash);
 
 }  // namespace dlflow::runtime

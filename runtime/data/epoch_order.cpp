@@ -25,7 +25,7 @@ EpochOrder::EpochOrder(size_t num_samples, uint64_t seed, AlignedFloats own)
   own_ = std::move(own);
 }
 
-// Zeroed memory is what these atomics are after construction; every rank finds them in it.
+// Zeroed memory has the value of these atomics after construction, for every rank.
 EpochOrder::EpochOrder(size_t num_samples, uint64_t seed, std::byte* memory, int num_ranks,
                        int rank, bool reads)
     : seed_(seed),
@@ -34,7 +34,7 @@ EpochOrder::EpochOrder(size_t num_samples, uint64_t seed, std::byte* memory, int
       first_needed_(claimed_ + 2, size_t(num_ranks)),
       mine_(&first_needed_[size_t(rank)]),
       order_(reinterpret_cast<uint32_t*>(claimed_ + 2 + num_ranks), num_samples) {
-  static_assert(std::atomic<uint64_t>::is_always_lock_free);  // between processes
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);  // works between processes
   if (!reads) mine_->value.store(std::numeric_limits<uint64_t>::max(), std::memory_order_release);
 }
 
@@ -65,9 +65,9 @@ bool EpochOrder::is_needed_before(uint64_t epoch) const {
   });
 }
 
-/// Whether this rank is to write the order of `epoch`. One rank is: a rank that has seen that no
-/// earlier order is needed, and who wrote last, cannot come too late, since nobody goes on to
-/// another epoch before it.
+/// Whether this rank must write the order of `epoch`. Exactly one rank gets true. A rank that saw
+/// that no earlier order is needed, and read who wrote last, cannot be late: no rank reaches a
+/// further epoch before this one is written.
 bool EpochOrder::claim(uint64_t epoch) {
   if (is_needed_before(epoch)) return false;
   uint64_t last = claimed_->value.load(std::memory_order_relaxed);

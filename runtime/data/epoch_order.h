@@ -11,37 +11,36 @@
 
 namespace dlflow::runtime {
 
-/// The order in which an epoch visits samples (epoch_permutation), once for all ranks of a node:
-/// the first that comes to an epoch works it out, in memory that all read.
+/// The order in which an epoch visits samples (epoch_permutation), computed once per node: the
+/// first rank that enters an epoch writes it to memory that all ranks of the node read.
 ///
-/// There is room for one order. A rank says when it needs an epoch's order no more; the next one is
-/// written once all have said so, and whoever is ahead waits for them. They cannot wait in a
-/// circle: a rank needs the order of an epoch until it has made its last batch, for which it waits
-/// for nothing but batches of this epoch; and whoever waits for the next order has made all of
-/// those.
+/// There is memory for one order. Each rank reports when it no longer needs an epoch's order; the
+/// next is written once all have, and ranks that are ahead wait for it. This cannot deadlock: a
+/// rank needs the order of an epoch until it has made its last batch, for which it waits only for
+/// batches of this epoch; and a rank that waits for the next order has made all of those.
 class EpochOrder {
  public:
-  /// Of one rank alone.
+  /// For a single rank.
   EpochOrder(size_t num_samples, uint64_t seed);
 
-  /// Of one of the ranks that share `memory`, bytes_for(...) zeroed bytes, 64-byte aligned, that
-  /// outlive this. They go through the same epochs, which ascend; one that `reads` none keeps
-  /// nobody waiting.
+  /// For one of the ranks that share `memory`: bytes_for(...) zeroed bytes, 64-byte aligned, which
+  /// must outlive this. All pass the same ascending epochs; no rank waits for one with `reads`
+  /// false.
   EpochOrder(size_t num_samples, uint64_t seed, std::byte* memory, int num_ranks, int rank,
              bool reads = true);
   static size_t bytes_for(size_t num_samples, int num_ranks);
 
-  /// From now on `arrange` changes the random order of an epoch, in the same way on all ranks.
+  /// From now on, `arrange` changes each random order; it must do the same on all ranks.
   void arrange_by(std::function<void(std::span<uint32_t>, uint64_t epoch)> arrange) {
     arrange_ = std::move(arrange);
   }
 
-  /// The order of `epoch`, valid until leave(). `progress` grows while one is worked out that
-  /// others wait for. Throws Error{Unavailable} if it was stopped.
+  /// Returns the order of `epoch`, valid until leave(). `progress` grows while this rank computes
+  /// an order that others wait for. Throws Error{Unavailable} after stop().
   std::span<const uint32_t> enter(uint64_t epoch, std::atomic<uint64_t>* progress = nullptr);
   void leave();
 
-  /// Ends all waits, also later ones. Any thread.
+  /// Ends all waits, present and future. May be called by any thread.
   void stop() { stopped_ = true; }
 
  private:
@@ -54,12 +53,12 @@ class EpochOrder {
   bool claim(uint64_t epoch);
 
   uint64_t seed_;
-  std::function<void(std::span<uint32_t>, uint64_t)> arrange_;  // or none
-  AlignedFloats own_;                                           // memory of one rank alone
-  Number* claimed_;                 // 1 + the epoch whose order a rank writes, or wrote last
-  Number* written_;                 // 1 + the epoch whose order is there
-  std::span<Number> first_needed_;  // epoch, of each rank
-  Number* mine_;                    // of those
+  std::function<void(std::span<uint32_t>, uint64_t)> arrange_;  // may be empty
+  AlignedFloats own_;                                           // memory if no other rank shares it
+  Number* claimed_;  // 1 + the epoch whose order is being written or was written last
+  Number* written_;  // 1 + the epoch whose order is complete
+  std::span<Number> first_needed_;  // first epoch that each rank still needs
+  Number* mine_;                    // this rank's entry of it
   std::span<uint32_t> order_;
   uint64_t epoch_ = 0;
   std::atomic<bool> stopped_ = false;

@@ -9,8 +9,8 @@
 
 namespace dlflow::runtime {
 
-/// A file that is written part by part beside its place, and appears there once it is whole and on
-/// disk. What was not published is gone with this object. Throws Error.
+/// A file that is written to a temporary name, and appears in its place once complete and on disk.
+/// The destructor removes an unpublished file. Throws Error.
 class FileWriter {
  public:
   explicit FileWriter(std::filesystem::path path);
@@ -18,7 +18,7 @@ class FileWriter {
 
   void write(std::string_view bytes);
 
-  /// Overwrites what was written at `offset`.
+  /// Overwrites bytes written at `offset`.
   void replace(uint64_t offset, std::string_view bytes);
 
   void publish();

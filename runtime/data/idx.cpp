@@ -19,7 +19,7 @@ uint32_t big_endian(std::string_view content, size_t offset) {
   return value;
 }
 
-/// The header's dimensions. Throws unless it is one of unsigned bytes.
+/// Returns the header's dimensions. Throws unless the values are unsigned bytes.
 std::vector<uint32_t> parse_header(std::string_view content, const std::string& name) {
   if (content.starts_with("\x1f\x8b")) {
     throw_corrupt(name, "is still compressed; unpack it, in a stage step with `unpack: gzip`");
@@ -43,7 +43,7 @@ std::vector<uint32_t> parse_header(std::string_view content, const std::string& 
   return dimensions;
 }
 
-/// As in "60000 x 28 x 28".
+/// Returns "60000 x 28 x 28".
 std::string format_dimensions(const std::vector<uint32_t>& dimensions) {
   std::vector<std::string> parts;
   for (const uint32_t dimension : dimensions) parts.push_back(std::to_string(dimension));

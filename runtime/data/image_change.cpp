@@ -20,7 +20,7 @@ T to_pixel(float value) {
   }
 }
 
-/// One row of output from one row of input, `width` pixels each; `outside` where there is none.
+/// Shifts and flips one row of `width` pixels; pixels from outside of the input become `outside`.
 template <typename T, typename U>
 void shift_row(const T* input, U* output, int width, const ImageChange& change, U outside) {
   for (int x = 0; x < width; ++x) {
@@ -47,16 +47,16 @@ void shift(const ImageChange& change, const ImageShape& shape, const T* input, U
   }
 }
 
-/// The place between two rows or columns of the input that a pixel of the output is read from.
+/// A position between two rows or columns of the input, to interpolate an output pixel from.
 struct Place {
   int first = 0, second = 0;
-  float share = 0;  ///< of the second
+  float share = 0;  ///< weight of the second
 };
 
 /// Pixel centres are at whole numbers. `at` is clamped to `begin` ... `end` - 1.
 Place place_of(float at, int begin, int end) {
   const float inside = std::clamp(at, float(begin), float(end - 1));
-  const int first = int(inside);  // it is not negative
+  const int first = int(inside);  // rounds down, since it is not negative
   return {first, std::min(first + 1, end - 1), inside - float(first)};
 }
 
@@ -69,7 +69,7 @@ float between(const T* plane, int width, const Place& y, const Place& x) {
   return upper * (1 - y.share) + lower * y.share;
 }
 
-/// From the output back to the input: out of the rotation, the mirror, and the crop or the shift.
+/// Maps the output back to the input: undoes the rotation, the mirror, and the crop or the shift.
 class Warp {
  public:
   Warp(const ImageChange& change, const ImageShape& shape)
@@ -80,7 +80,7 @@ class Warp {
         sine_(float(std::sin(double(change.angle) * std::numbers::pi / 180))),
         cosine_(float(std::cos(double(change.angle) * std::numbers::pi / 180))) {}
 
-  /// Whether pixel (y, x) of the output shows the input, and where.
+  /// Whether pixel (y, x) of the output shows the input, and from which position.
   bool find(int y, int x, Place& row, Place& column) const {
     const float middle_y = float(height_ - 1) / 2, middle_x = float(width_ - 1) / 2;
     const float down = float(y) - middle_y, right = float(x) - middle_x;
@@ -168,7 +168,7 @@ class Colors {
   }
 
  private:
-  /// ITU-R BT.601.
+  /// Luma of ITU-R BT.601.
   float grey(size_t i) const {
     if (channels_ == 1) return float(image_[i]);
     return 0.299f * float(image_[i]) + 0.587f * float(image_[plane_ + i]) +

@@ -9,7 +9,7 @@
 
 #ifdef DLFLOW_JPEG
 #include <jpeglib.h>
-// The numbers of its messages; needs jpeglib.h.
+// Message codes; needs jpeglib.h.
 #include <jerror.h>
 #endif
 
@@ -18,14 +18,14 @@ namespace dlflow::runtime {
 #ifdef DLFLOW_JPEG
 namespace {
 
-/// A progressive file may have as many scans as its author likes, each of which costs a pass over
-/// the picture; encoders write about ten.
+/// A progressive file may have any number of scans, each of which costs a pass over the picture;
+/// encoders write about ten.
 constexpr int kMaxScans = 200;
 constexpr long kMaxMemory = 1L << 30;
 
-/// What libjpeg calls. It has no exceptions: a mistake jumps back to where the call was made.
+/// Callbacks of libjpeg. It has no exceptions: an error jumps back to the caller of libjpeg.
 struct Callbacks {
-  jpeg_error_mgr errors;  // the first member: libjpeg has a pointer to it
+  jpeg_error_mgr errors;  // must be first: libjpeg has a pointer to it
   jpeg_progress_mgr progress;
   std::jmp_buf back;
   char message[JMSG_LENGTH_MAX] = "";
@@ -37,7 +37,7 @@ struct Callbacks {
   std::longjmp(callbacks->back, 1);
 }
 
-/// A warning means that data is missing or made up, but for these.
+/// Warnings mean missing or invented data, except for these.
 void judge(j_common_ptr jpeg, int level) {
   const int code = jpeg->err->msg_code;
   const bool is_harmless =
@@ -54,7 +54,7 @@ void count_scans(j_common_ptr jpeg) {
 
 }  // namespace
 
-/// The decoder, freed also when something is thrown.
+/// The decoder, which is freed on exceptions, too.
 struct JpegReader::Decoder {
   jpeg_decompress_struct jpeg{};
   Callbacks callbacks{};
@@ -69,8 +69,8 @@ struct JpegReader::Decoder {
   Decoder& operator=(const Decoder&) = delete;
   ~Decoder() { jpeg_destroy_decompress(&jpeg); }
 
-  // Each is false, with a message, if it cannot be done. Only trivial objects live in them: longjmp
-  // passes them.
+  // Each returns false, with a message, on failure. They hold only trivial objects, because longjmp
+  // skips destructors.
   bool read_header(std::string_view content);
   bool read_all(uint8_t* values);
   bool begin_part(CropBox& box, uint32_t reduce_by, bool in_color);
@@ -86,7 +86,7 @@ bool JpegReader::Decoder::read_header(std::string_view content) {
   return jpeg_read_header(&jpeg, TRUE) == JPEG_HEADER_OK;
 }
 
-/// Row by row into `values`, which has room for all.
+/// Decodes row by row into `values`, which must have room for all rows.
 bool JpegReader::Decoder::read_all(uint8_t* values) {
   if (setjmp(callbacks.back) != 0) return false;
   jpeg.out_color_space = jpeg.num_components == 1 ? JCS_GRAYSCALE : JCS_RGB;
@@ -101,9 +101,8 @@ bool JpegReader::Decoder::read_all(uint8_t* values) {
   return true;
 }
 
-/// Makes `box` that of the smaller picture, and wider: the decoder begins at whole blocks, and
-/// makes up what is beside them, so that the colours of the outermost column are not those that the
-/// whole picture has.
+/// Converts `box` to the reduced picture and widens it. The decoder starts at whole blocks and
+/// invents the pixels beside them, so the outermost column would differ from the whole picture's.
 bool JpegReader::Decoder::begin_part(CropBox& box, uint32_t reduce_by, bool in_color) {
   constexpr JDIMENSION kMargin = 2;
   if (setjmp(callbacks.back) != 0) return false;

@@ -12,39 +12,39 @@
 /// JPEG, by libjpeg-turbo, if dlflow was built with it.
 namespace dlflow::runtime {
 
-/// Whether it was.
+/// Whether dlflow was built with libjpeg-turbo.
 bool can_read_jpeg();
 
-/// A part of a picture, made smaller by the decoder.
+/// A part of a picture, reduced by the decoder.
 struct DecodedPart {
-  /// Of the smaller picture, whose sides are those of the whole one divided by `reduced_by`; it may
-  /// be larger than what was asked for.
+  /// In the reduced picture, whose sides are the original's divided by `reduced_by`; may be larger
+  /// than requested.
   CropBox box;
   uint32_t reduced_by = 1;
-  size_t values_per_pixel = 1;  ///< 1 of a grey part; 4 of one in colour, and the last says nothing
+  size_t values_per_pixel = 1;  ///< 1 if grey; 4 in colour, where the last is unused
   std::vector<uint8_t> values;  ///< (box.height, box.width, values_per_pixel)
 };
 
-/// A baseline or progressive JPEG picture of 8 bits, grey or in colour. Only its header has been
-/// read.
+/// A baseline or progressive JPEG picture of 8 bits, grey or in colour. Construction reads only the
+/// header.
 class JpegReader {
  public:
-  /// `content` must outlive this. Throws Error{Corrupt}, "`name`: reason", for anything else, and
+  /// `content` must outlive this. Throws Error{Corrupt}, "`name`: reason", for other content, and
   /// if dlflow was built without libjpeg.
   JpegReader(std::string_view content, std::string name);
   ~JpegReader();
 
   const ImageShape& shape() const { return shape_; }
 
-  /// All of it, (H, W, C). Throws Error{Corrupt} for a damaged file, of which libjpeg would give
-  /// the good part. Of this and read_part() only one may be called, and once.
+  /// Returns all pixels, (H, W, C). Throws Error{Corrupt} for a damaged file, even if libjpeg could
+  /// read parts of it. Either this or read_part() may be called, once.
   std::vector<uint8_t> read_all();
 
-  /// The pixels of `box`, which lies in the picture: as read_all() has them if `reduce_by` is 1;
-  /// with 2, 4 or 8 the decoder computes means of so many pixels each way, for less time. What
-  /// lies below the box is not looked at. `part.values` is memory that is used again.
-  /// \param in_color  a grey picture as one in colour, or the other way round
-  /// Throws Error{Corrupt} as read_all(), of damage on the way to the box.
+  /// Decodes the pixels of `box`, which lies in the picture: the values of read_all() if
+  /// `reduce_by` is 1. With 2, 4 or 8, the decoder averages as many pixels in each direction, which
+  /// is faster. Rows below the box are not read. `part.values` is reused memory. Throws
+  /// Error{Corrupt} as read_all(), for damage down to the end of the box.
+  /// \param in_color  decodes to colour, else to grey, whatever the picture is
   void read_part(const CropBox& box, uint32_t reduce_by, bool in_color, DecodedPart& part);
 
  private:

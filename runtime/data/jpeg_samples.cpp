@@ -11,11 +11,11 @@
 namespace dlflow::runtime {
 namespace {
 
-/// A pixel on its way, in as many lanes as it has values.
+/// A pixel, with one lane per value.
 using Lanes = float __attribute__((vector_size(16)));
 
-/// Of each output pixel along a direction: `length` input pixels from `first` on, and their
-/// weights, some of which are 0.
+/// The input of each output pixel along one direction: `length` input pixels from `first` on, and
+/// their weights, some of which are 0.
 struct Windows {
   size_t length = 0;
   std::vector<uint32_t> first;
@@ -26,14 +26,14 @@ struct Windows {
   }
 };
 
-/// The input of a view along a direction, in pixels that are each `reduced_by` of the picture.
+/// The input of a view along one direction, in pixels reduced by `reduced_by`.
 struct Input {
   uint32_t begin = 0, end = 0, reduced_by = 1;
 };
 
 Windows windows_of(const PictureAxis& axis, const Input& input) {
   const double scale = axis.scale / input.reduced_by, width = std::max(scale, 1.0);
-  // Nothing is read outside of the view, but for the pixel that its border goes through.
+  // Reads nothing outside of the view, except for the pixel on its border.
   const uint32_t begin = std::max(input.begin, axis.begin / input.reduced_by);
   const uint32_t end = std::min(input.end, (axis.end + input.reduced_by - 1) / input.reduced_by);
   Windows windows;
@@ -61,8 +61,8 @@ Windows windows_of(const PictureAxis& axis, const Input& input) {
   return windows;
 }
 
-/// `count` sums over the rows of a window, which are `stride` values apart, and half of a step, so
-/// that cutting off what is behind the point rounds.
+/// Computes `count` weighted sums over the rows of a window, `stride` values apart. Adds 0.5, so
+/// that truncation rounds.
 DLFLOW_VECTOR_CLONES
 void add_up_rows(const uint8_t* __restrict rows, size_t stride, std::span<const float> weights,
                  float* __restrict output, size_t count) {
@@ -75,7 +75,7 @@ void add_up_rows(const uint8_t* __restrict rows, size_t stride, std::span<const 
   }
 }
 
-/// One row of a sample from a row of sums, whose pixels have 4 values of which 3 count.
+/// Writes one row of a sample from a row of sums, whose pixels have 4 values, 3 of them used.
 void add_up_columns_in_color(const float* row, const Windows& across, bool flip, size_t plane,
                              uint8_t* output) {
   const size_t width = across.first.size();
@@ -93,7 +93,7 @@ void add_up_columns_in_color(const float* row, const Windows& across, bool flip,
   }
 }
 
-/// The same of pixels of one value.
+/// The same for pixels of one value.
 void add_up_columns(const float* row, const Windows& across, bool flip, uint8_t* output) {
   const size_t width = across.first.size();
   for (size_t x = 0; x < width; ++x) {
@@ -108,11 +108,11 @@ PictureAxis axis_of(uint32_t begin, uint32_t length, uint32_t count) {
   return {double(begin), double(length) / count, begin, begin + length, count};
 }
 
-/// The middle `count` of the `resized` pixels that `length` become.
+/// Returns the middle `count` of the `resized` pixels that `length` pixels become.
 PictureAxis middle_axis(uint32_t length, uint32_t resized, uint32_t count) {
   const uint32_t before = (resized - count) / 2;
   const double scale = double(length) / resized, from = scale * before;
-  const double radius = std::max(scale, 1.0);  // of what is read around the middle of a pixel
+  const double radius = std::max(scale, 1.0);  // reach of the filter around a pixel's centre
   const auto begin = uint32_t(std::max(0.0, std::floor(from + scale / 2 - radius)));
   const double end = std::ceil(from + scale * (count - 0.5) + radius);
   return {from, scale, begin, uint32_t(std::min(double(length), end)), count};

@@ -23,7 +23,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Memory for one batch and what lies in it.
+/// Memory for one batch, and the batch in it.
 struct Slot {
   AlignedFloats images;  // each leaf starts at a cache line
   std::vector<uint32_t> labels, samples;
@@ -36,7 +36,7 @@ struct Position {
   uint64_t epoch = 0, step = 0;
 };
 
-/// Makes the batch of any position; all that is kept between batches is the epoch's order.
+/// Makes the batch of any position. Keeps only the epoch's order between batches.
 class BatchMaker {
  public:
   BatchMaker(const Dataset& dataset, LoaderOptions options)
@@ -48,7 +48,7 @@ class BatchMaker {
     }
     options_.division.num_samples = dataset.size();
     if (options_.class_shares) {
-      options_.shuffle = false;  // no order is needed
+      options_.shuffle = false;  // drawing needs no order
       sampler_.emplace(dataset, *options_.class_shares, options_.seed);
     }
     if (options_.shuffle && options_.order == nullptr) {
@@ -76,7 +76,7 @@ class BatchMaker {
   }
 
   void fill(Position position, Slot& slot) {
-    waiting_.clear();  // of a batch that could not be filled
+    waiting_.clear();  // left by a batch that failed
     begin(position.epoch);
     slot.batch = {slot.leaves, 0, position.epoch, position.step, 0, dataset_.has_text_classes()};
     for (size_t i = 0; i < options_.own_leaves; ++i) {
@@ -113,7 +113,7 @@ class BatchMaker {
     if (position.step + 1 == steps()) end_epoch();
   }
 
-  /// What fill() waits for is not waited for any more.
+  /// Ends the waits of fill().
   void stop() {
     if (options_.order != nullptr) options_.order->stop();
   }
@@ -121,7 +121,7 @@ class BatchMaker {
  private:
   bool mixes() const { return options_.augmentation.mixes(); }
 
-  /// Of each sample.
+  /// The number of targets per sample.
   size_t num_targets() const {
     if (dataset_.has_masks) return dataset_.values_of_mask();
     if (dataset_.has_texts()) return 1;
@@ -137,7 +137,7 @@ class BatchMaker {
     return options_.shuffle ? order_[place] : uint32_t(place);
   }
 
-  /// Of a row in a leaf of these texts; 0 if they are none.
+  /// The row length in a leaf of these texts; 0 if they are no texts.
   size_t length_for(std::span<const uint32_t> samples) const {
     if (!dataset_.has_texts()) return 0;
     size_t longest = 0;
@@ -145,7 +145,7 @@ class BatchMaker {
     return padded_length(longest, dataset_.shape.width);
   }
 
-  /// Of all texts of a step of `samples` samples, of all ranks.
+  /// The tokens of all texts in a step of `samples` samples, over all ranks.
   size_t tokens_of(Position position, size_t samples) const {
     if (!dataset_.has_texts()) return 0;
     size_t tokens = 0;
@@ -159,29 +159,29 @@ class BatchMaker {
   uint32_t label_of(uint32_t sample) const {
     const uint32_t label = dataset_.labels[sample];
     if (label < dataset_.num_classes) return label;
-    throw Error(Errc::Corrupt,  // it was not so when the data was opened
+    throw Error(Errc::Corrupt,  // labels were checked when the data was opened
                 "the data was changed while it was read: sample " + std::to_string(sample) +
                     " has label " + std::to_string(label));
   }
 
-  /// A sample that is to be written to a batch.
+  /// A sample to write to a batch.
   struct Task {
     uint64_t epoch = 0;
     uint32_t sample = 0;
     const void* pixels = nullptr;  ///< or its JPEG file
     float* image = nullptr;
-    float* mask = nullptr;  ///< where samples have one; of a text, its number of tokens
-    size_t length = 0;      ///< of the row of a text
+    float* mask = nullptr;  ///< if samples have one; for a text, its number of tokens
+    size_t length = 0;      ///< length of a text's row
   };
 
-  /// What a thread needs for one sample after the other.
+  /// Memory that a thread reuses for each sample.
   struct Scratch {
     std::vector<std::byte> changed;  // one image
     JpegSamples jpeg;
     std::vector<uint8_t> decoded;
   };
 
-  /// Images are checked by one thread, whoever prepares them.
+  /// One thread checks all images, whichever thread prepares them.
   const void* checked_pixels(uint32_t sample) {
     const void* const image = std::visit(
         [&](const auto& pixels) -> const void* { return pixels[sample].data(); }, dataset_.pixels);
@@ -248,7 +248,7 @@ class BatchMaker {
     *task.mask = float(count);
   }
 
-  /// The crop and the mirror are made on the way from the picture to the image.
+  /// Crop and mirror are part of the resizing.
   void write_picture(const Task& task, const EncodedImages& pictures, Scratch& scratch) const {
     const std::string name = pictures.name_of(task.sample);
     JpegReader picture({static_cast<const char*>(task.pixels), pictures[task.sample].size()}, name);
@@ -305,15 +305,15 @@ class BatchMaker {
   std::optional<EpochOrder> own_order_;
   std::span<const uint32_t> order_;  // of epoch_
   std::optional<uint64_t> epoch_;
-  std::vector<Scratch> scratch_;  // of each thread
-  std::vector<Task> waiting_;     // for the threads
+  std::vector<Scratch> scratch_;  // one per thread
+  std::vector<Task> waiting_;     // tasks for the threads
   std::optional<SampleThreads> threads_;
 };
 
 }  // namespace
 
-/// A ring of slots: the oldest is with the caller, the next `filled_` are ready, and the thread
-/// fills what follows. Without a thread there is one slot, filled by the caller.
+/// A ring of slots. The caller holds the oldest, the next `filled_` are ready, and the thread fills
+/// those after them. Without a thread there is one slot, which the caller fills.
 class Loader::Worker {
  public:
   Worker(const Dataset& dataset, const LoaderOptions& options)
@@ -355,7 +355,7 @@ class Loader::Worker {
   }
 
  private:
-  /// The position to make next; moves on to the one after it.
+  /// Returns the position to make next, and advances.
   Position advance() {
     const Position position = to_make_;
     to_make_ = position.step + 1 < steps() ? Position{position.epoch, position.step + 1}
@@ -363,7 +363,7 @@ class Loader::Worker {
     return position;
   }
 
-  /// The first batch is made by the caller, who would have to wait for it anyway.
+  /// The caller makes the first batch, since it would have to wait for it anyway.
   LocalBatch start() {
     maker_.fill(advance(), slots_[0]);
     error_ = nullptr;
@@ -389,18 +389,18 @@ class Loader::Worker {
     }
   }
 
-  BatchMaker maker_;  // of the thread while it runs; so is to_make_
+  BatchMaker maker_;  // used by the thread while it runs; so is to_make_
   Position to_make_;
   std::vector<Slot> slots_;
   bool has_thread_;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable_any changed_;
-  size_t current_ = 0;  // the slot that is with the caller
+  size_t current_ = 0;  // the slot that the caller holds
   size_t filled_ = 0;
   std::exception_ptr error_;
 
-  std::jthread thread_;  // the last member: it ends before the others do
+  std::jthread thread_;  // last member, so that it ends first
 };
 
 size_t loader_threads(std::optional<size_t> asked, const Dataset& dataset, int cores) {

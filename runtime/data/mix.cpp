@@ -10,8 +10,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Beta(alpha, alpha), `alpha` at most 1.
-/// Source: Joehnk, Metrika 8 (1964).
+/// Draws from Beta(alpha, alpha), `alpha` at most 1. Source: Joehnk, Metrika 8 (1964).
 double draw_beta(RandomStream& random, double alpha) {
   while (true) {
     const double x = std::pow(double(random.uniform()), 1 / alpha);
@@ -20,7 +19,7 @@ double draw_beta(RandomStream& random, double alpha) {
   }
 }
 
-/// A box with the share 1 - `own` of the area around any pixel, of which the part within counts.
+/// Draws a box with the share 1 - `own` of the area around any pixel, clipped to the image.
 CropBox draw_box(RandomStream& random, const ImageShape& shape, double own) {
   const double side = std::sqrt(1 - own);
   const auto range = [&](uint32_t size) {
@@ -46,7 +45,7 @@ void paste(const float* next, const ImageShape& shape, const CropBox& box, float
   }
 }
 
-/// The share of its own that `image` keeps.
+/// Returns the share of itself that `image` keeps.
 float mix_with(const float* next, const Augmentation& augmentation, const ImageShape& shape,
                RandomStream& random, float* image) {
   const bool both = augmentation.mixup > 0 && augmentation.cutmix > 0;
@@ -69,7 +68,7 @@ void mix(const Augmentation& augmentation, const ImageShape& shape, uint64_t see
   const size_t count = leaf.samples.size(), values = shape.num_values();
   if (count == 0) return;
   const size_t classes = leaf.shares.size() / count;
-  const std::vector<float> first(leaf.images, leaf.images + values);  // the last one's next
+  const std::vector<float> first(leaf.images, leaf.images + values);  // mixed into the last one
   const std::vector<float> first_shares(leaf.shares.begin(),
                                         leaf.shares.begin() + std::ptrdiff_t(classes));
   for (size_t i = 0; i < count; ++i) {

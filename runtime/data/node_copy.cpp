@@ -30,15 +30,15 @@ using namespace std::chrono_literals;
 constexpr const char* kComplete = "complete";
 constexpr const char* kLockEnding = ".lock";
 
-/// SCRATCH/dlflow-UID, made if need be, but not what it is in: a disk that is not there is not to
-/// be made up. Throws Error, also if others may write there.
+/// Returns SCRATCH/dlflow-UID, and creates it, but not SCRATCH itself, which must be an existing
+/// disk. Throws Error, also if others may write there.
 fs::path own_node_folder(const NodeDisk& disk) {
   fs::path folder = disk.scratch / ("dlflow-" + std::to_string(::geteuid()));
   make_private_directory(folder);
   return folder;
 }
 
-/// The lock `path`, or nothing if somebody else has it. Throws Error where there are no locks.
+/// Acquires the lock `path`, or returns nothing if it is held. Throws Error without lock support.
 std::optional<FileLock> try_node_lock(const fs::path& path) {
   auto lock = FileLock::try_acquire(path, /*purpose=*/"");
   if (lock && !lock->exclusive()) {
@@ -55,7 +55,7 @@ FileLock lock_registry(const fs::path& root) {
   }
 }
 
-/// Removes what nobody uses, but for what has the lock `but_for`. Under the registry's lock.
+/// Removes unused copies, except for that with the lock `but_for`. Requires the registry's lock.
 void clear_up(const fs::path& root, const fs::path& but_for) {
   std::vector<fs::path> locks;
   for (const auto& entry : fs::directory_iterator(root)) {
@@ -70,8 +70,8 @@ void clear_up(const fs::path& root, const fs::path& but_for) {
   }
 }
 
-/// Throws Error{InvalidInput} if `bytes` do not fit into what is left of the budget. Under the
-/// registry's lock.
+/// Throws Error{InvalidInput} if `bytes` exceed the rest of the budget. Requires the registry's
+/// lock.
 void require_room(const fs::path& root, uint64_t bytes, uint64_t budget_bytes) {
   if (budget_bytes == 0) return;
   uint64_t used = 0;
@@ -84,8 +84,7 @@ void require_room(const fs::path& root, uint64_t bytes, uint64_t budget_bytes) {
                                       format_size(used) + " is in use");
 }
 
-/// A new file that takes the space for `bytes` at once, where the file system can do that. Throws
-/// Error.
+/// Creates a file and allocates `bytes` at once, if the file system can. Throws Error.
 void make_file_of_length(const fs::path& path, uint64_t bytes) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) throw_errno("cannot write " + path.string(), errno);
@@ -105,7 +104,7 @@ std::string key_of(std::span<const CopySource> files) {
 
 bool is_binary_dataset(const fs::path& file) { return file.extension() == ".dlset"; }
 
-/// Hands the content of `file` to `use`, part by part, and returns its hash, as CopySource has it.
+/// Passes the content of `file` to `use` in parts, and returns its hash, as in CopySource.
 std::string read_hashed(const fs::path& file, const std::function<void(std::string_view)>& use) {
   const std::unique_ptr<ByteSource> source = open_file(file);
   BinaryHash binary;
@@ -119,7 +118,7 @@ std::string read_hashed(const fs::path& file, const std::function<void(std::stri
   return is_binary_dataset(file) ? binary.hex() : plain.hex();
 }
 
-/// Whether all of a copy is there and as it should be.
+/// Whether a copy is complete and undamaged.
 bool is_whole(const fs::path& folder, std::span<const CopySource> files) {
   return fs::exists(folder / kComplete) &&
          std::all_of(files.begin(), files.end(), [&](const CopySource& file) {
@@ -128,7 +127,7 @@ bool is_whole(const fs::path& folder, std::span<const CopySource> files) {
          });
 }
 
-/// Throws Error{Corrupt} if `file` has not the hash that it should have.
+/// Throws Error{Corrupt} if the hash of `file` is not the expected one.
 void copy_into(const fs::path& folder, const CopySource& file) {
   const fs::path path = folder / file.path.filename();
   const FileDescriptor copy(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
@@ -181,8 +180,7 @@ bool NodeCopy::try_to_join(std::span<const CopySource> files, uint64_t budget_by
   }
   if (alone) {
     if (!is_whole(folder_, files)) make(files, budget_bytes);
-    const FileLock registry =
-        lock_registry(root_);  // without it, nobody takes what is let go of here
+    const FileLock registry = lock_registry(root_);  // nobody takes the lock in between
     alone.reset();
     use_ = FileLock::try_share(lock_path());
   } else if (use_ && !is_whole(folder_, files)) {
@@ -214,7 +212,7 @@ void NodeCopy::leave() noexcept {
     remove_tree(folder_);
     fs::remove(lock_path());
   } catch (const std::exception&) {
-    // Whoever comes next clears up.
+    // The next process clears up.
   }
 }
 

@@ -88,7 +88,7 @@ Normalization normalization_of(const Dataset& dataset, std::span<const PixelSums
       all.floats += sums[i].floats;
       all.squared_floats += sums[i].squared_floats;
     }
-    // One of the two is zero.
+    // One of the two terms is zero.
     const double sum = double(all.bytes) + all.floats;
     const double squares = double(all.squared_bytes) + all.squared_floats;
     const double mean = sum / count;

@@ -17,24 +17,24 @@ struct Normalization {
   bool operator==(const Normalization&) const = default;
 };
 
-/// Sums over the pixels of one channel: of bytes exact, of floats in double precision.
+/// Sums over the pixels of one channel: exact for bytes, in double precision for floats.
 struct PixelSums {
   uint64_t bytes = 0, squared_bytes = 0;
   double floats = 0, squared_floats = 0;
 };
 
-/// Images whose sums are added up first, whoever does it; so the sums of all have the same bits.
+/// Images per partial sum, independent of ranks, so that total sums always have the same bits.
 constexpr size_t kNormalizationBlock = 1024;
 size_t num_normalization_blocks(const Dataset& dataset);
 
-/// The sums of one block, by channel. `images` checks the samples when they are read, unless it is
-/// null.
+/// Returns the sums of one block, by channel. `images`, unless null, checks the samples when they
+/// are read.
 std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block,
                                      StepImages* images = nullptr);
 
-/// The scale and shift that give the pixels of `dataset`, taken together per channel, mean 0 and
-/// variance 1. A channel that is the same everywhere is only shifted. Exact sums for bytes: the
-/// same on every machine. \param sums  of all blocks in order, (blocks, C)
+/// Returns the scale and shift that give the pixels of `dataset` mean 0 and variance 1 in each
+/// channel. A constant channel is only shifted. Sums of bytes are exact, so the result is the same
+/// on every machine. \param sums  of all blocks in order, (blocks, C)
 Normalization normalization_of(const Dataset& dataset, std::span<const PixelSums> sums);
 Normalization normalization_of(const Dataset& dataset);
 

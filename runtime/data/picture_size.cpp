@@ -9,9 +9,9 @@
 namespace dlflow::runtime {
 namespace {
 
-/// The side that `--resize N` does not name, in the same ratio.
+/// Computes the other side for `--resize N`, and keeps the ratio.
 PictureSize with_shorter_side(const ImageShape& shape, uint32_t shorter) {
-  const auto longer = [&](uint32_t a, uint32_t b) {  // a is the longer one
+  const auto longer = [&](uint32_t a, uint32_t b) {  // requires a >= b
     return uint32_t(std::max<uint64_t>(shorter, uint64_t(shorter) * a / b));
   };
   if (shape.width < shape.height) return {shorter, longer(shape.height, shape.width)};

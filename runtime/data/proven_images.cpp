@@ -22,7 +22,7 @@ size_t ProvenImages::record_bytes(const ChunkedDataset& data) {
   return (1 + num_words(data)) * sizeof(std::atomic<uint64_t>);
 }
 
-// Zeroed memory is what these atomics are after construction; every rank finds them in it.
+// Zeroed memory has the value of these atomics after construction, for every rank.
 ProvenImages::ProvenImages(std::shared_ptr<const ChunkedDataset> data, std::byte* record)
     : data_(std::move(data)),
       arrivals_(std::launder(reinterpret_cast<std::atomic<uint64_t>*>(record))),
@@ -30,7 +30,7 @@ ProvenImages::ProvenImages(std::shared_ptr<const ChunkedDataset> data, std::byte
   static_assert(std::atomic<uint64_t>::is_always_lock_free);
 }
 
-/// Two ranks that come to a chunk together both prove it, which does no harm.
+/// Two ranks may verify the same chunk at the same time, which is harmless.
 void ProvenImages::check(const void* image) {
   const ImagePlace place = data_->place_of(image);
   std::atomic<uint64_t>& word = proven_[place.chunk / kBits];

@@ -13,29 +13,28 @@
 
 namespace dlflow::runtime {
 
-/// Rows of equal length that lie one behind the other in a few places, each a vector or a mapped
-/// file; or a part of such rows. Takes memory for each place and none for a row. Copies share the
-/// rows.
+/// Rows of equal length, consecutive in each of a few places, which are vectors or mapped files; or
+/// a part of such rows. Takes memory per place and none per row. Copies share the rows.
 template <typename T>
 class Rows {
  public:
   Rows() = default;
 
-  /// All of `values`, where a row is `row_size` of them.
+  /// All of `values`, in rows of `row_size`.
   Rows(std::vector<T> values, size_t row_size) {
     const size_t count = row_size == 0 ? 0 : values.size() / row_size;
     const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
     add(owner->data(), count, row_size, owner);
   }
 
-  /// Adds `count` rows that lie one behind the other, in memory that `owner` keeps.
+  /// Adds `count` consecutive rows in memory that `owner` keeps.
   void add(const T* first, size_t count, size_t row_size, std::shared_ptr<const void> owner) {
     DLFLOW_CHECK(!part_ && (row_size_ == row_size || places_.empty()));
     row_size_ = row_size;
     places_.push_back({first, num_rows() + count, std::move(owner)});
   }
 
-  /// Adds all of `other`, which is no part and has rows of the same length.
+  /// Adds all of `other`, which must not be a part and must have rows of the same length.
   void add(const Rows& other) {
     DLFLOW_CHECK(!other.part_ && this != &other);
     for (const Place& place : other.places_) {
@@ -43,7 +42,7 @@ class Rows {
     }
   }
 
-  /// Those of `part`.
+  /// Returns the rows of `part`.
   Rows select(const Subset& part) const {
     DLFLOW_CHECK(!part_);
     Rows chosen = *this;
@@ -70,7 +69,7 @@ class Rows {
  private:
   struct Place {
     const T* first;
-    size_t end;  // behind the number of its last row
+    size_t end;  // index behind its last row
     std::shared_ptr<const void> owner;
   };
   size_t num_rows() const { return places_.empty() ? 0 : places_.back().end; }
@@ -80,7 +79,7 @@ class Rows {
 
   size_t row_size_ = 0;
   std::vector<Place> places_;
-  std::optional<Subset> part_;  // nothing: all
+  std::optional<Subset> part_;  // none: all rows
 };
 
 }  // namespace dlflow::runtime

@@ -41,14 +41,14 @@ void SampleThreads::wait_for_work(const std::stop_token& stop, size_t thread) {
   }
 }
 
-/// Items are taken in order, so that all before one that fails are carried out: which failure is
-/// the first does not depend on the threads.
+/// Threads take items in order, so that all items before a failed one are processed. The first
+/// failure thus does not depend on the threads.
 void SampleThreads::take_items(const Work& work, size_t count, size_t thread) {
   for (size_t item = next_item_++; item < count; item = next_item_++) {
     try {
       work(item, thread);
     } catch (...) {
-      next_item_ = count;  // those behind it are not needed
+      next_item_ = count;  // later items are not needed
       const std::lock_guard lock(mutex_);
       if (item >= failed_item_) continue;
       failed_item_ = item;

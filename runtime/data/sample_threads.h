@@ -12,18 +12,18 @@
 
 namespace dlflow::runtime {
 
-/// Threads that prepare the samples of a batch together with the thread that asks for it. They wait
-/// between batches, and end with this object.
+/// Threads that prepare the samples of a batch together with the calling thread. They wait between
+/// batches, and end with this object.
 class SampleThreads {
  public:
-  /// \param others  threads beside the caller's, at least one
+  /// \param others  threads besides the caller's, at least one
   explicit SampleThreads(size_t others);
 
-  /// Called with an item, and with the number of the thread: 0 for the caller's.
+  /// Called with an item and the index of the thread: 0 for the caller's.
   using Work = std::function<void(size_t item, size_t thread)>;
 
-  /// Calls `work` for each item below `count`, each once, on any thread, and returns when none is
-  /// at work any more. Rethrows what was thrown for the first of the items for which something was.
+  /// Calls `work` once for each item below `count`, on any thread, and returns when all threads are
+  /// done. Rethrows the exception of the first item that threw one.
   void run(size_t count, const Work& work);
 
  private:
@@ -32,16 +32,16 @@ class SampleThreads {
 
   std::atomic<size_t> next_item_ = 0;
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable_any changed_;
   const Work* work_ = nullptr;
   size_t count_ = 0;
-  uint64_t round_ = 0;  // run() was called so often
+  uint64_t round_ = 0;  // number of calls of run()
   size_t at_work_ = 0;  // threads that have not finished the round
   size_t failed_item_ = std::numeric_limits<size_t>::max();
   std::exception_ptr error_;
 
-  std::vector<std::jthread> threads_;  // the last member: they end before the others do
+  std::vector<std::jthread> threads_;  // last member, so that they end first
 };
 
 }  // namespace dlflow::runtime

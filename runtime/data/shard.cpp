@@ -17,7 +17,7 @@ std::vector<uint32_t> epoch_permutation(size_t num_samples, uint64_t seed, uint6
 
 void permute(std::span<uint32_t> order, uint64_t seed, uint64_t epoch,
              std::atomic<uint64_t>* progress) {
-  constexpr size_t kSamplesPerSign = size_t{1} << 20;  // of life: a tenth of a second
+  constexpr size_t kSamplesPerSign = size_t{1} << 20;  // a tenth of a second between signs of life
   DLFLOW_CHECK(order.size() <= UINT32_MAX);
   std::iota(order.begin(), order.end(), 0u);
   RandomStream random(seed, RandomUse::Permutation, uint32_t(epoch));
@@ -40,7 +40,7 @@ size_t Division::samples_of(size_t step) const {
 size_t Division::first_of_leaf(size_t samples, size_t leaf) const {
   const auto usual_first = [this](size_t l) { return global_batch * l / num_leaves; };
   if (spreads_last || samples == 0) return samples * leaf / num_leaves;
-  // The last leaf that begins before `samples`, unless what it would have is too little.
+  // The last leaf that begins before `samples`, or the one before it if that would be too small.
   size_t last = (samples * num_leaves + global_batch - 1) / global_batch - 1;
   const size_t rest = samples - usual_first(last);
   if (last > 0 && 2 * rest < usual_first(last + 1) - usual_first(last)) --last;

@@ -7,15 +7,15 @@
 #include <span>
 #include <vector>
 
-/// Which samples belong together. Any number of ranks agrees on the order of samples, on each
-/// global batch and on its leaves, so that a run can go on with another number of ranks.
+/// The division of samples between ranks. Any number of ranks agrees on the order of samples, on
+/// each global batch and on its leaves, so that a run can resume with another number of ranks.
 namespace dlflow::runtime {
 
-/// The order in which epoch `epoch` visits samples 0 .. num_samples-1: a Fisher-Yates shuffle whose
-/// random numbers are keyed by (seed, epoch). num_samples below 2^32.
+/// Returns the order in which epoch `epoch` visits samples 0 .. num_samples-1: a Fisher-Yates
+/// shuffle whose random numbers are keyed by (seed, epoch). num_samples below 2^32.
 std::vector<uint32_t> epoch_permutation(size_t num_samples, uint64_t seed, uint64_t epoch);
 
-/// The same into `order`, which is as long as there are samples. `progress` grows meanwhile.
+/// The same into `order`, whose length is the number of samples. `progress` grows meanwhile.
 void permute(std::span<uint32_t> order, uint64_t seed, uint64_t epoch,
              std::atomic<uint64_t>* progress = nullptr);
 
@@ -28,25 +28,25 @@ struct IndexRange {
 struct Share {
   size_t first = 0;
   size_t count = 0;           ///< may be 0 in the last batch
-  size_t global_samples = 0;  ///< of the whole batch, over all ranks
+  size_t global_samples = 0;  ///< in the whole batch, over all ranks
 
   bool operator==(const Share&) const = default;
 };
 
-/// The treatment of samples at the end of an epoch that do not fill a batch.
+/// The treatment of a last batch with fewer samples.
 enum class LastBatch { Keep, Drop };
 
 /// The division of an epoch's samples into steps, and of a step's into leaves.
 ///
-/// The leaves of a whole batch have consecutive parts of it, whose sizes differ by one at most.
-/// Those of a smaller last batch are filled up to these sizes one after the other, so that no leaf
-/// has so few samples that batch normalisation tells little; what is left for the last of them, if
-/// that is less than half a leaf, goes to the one before it. The others have none. Or the last
-/// batch, too, is spread evenly: for ranks that each make a step of their own.
+/// The leaves of a whole batch are consecutive parts, whose sizes differ by at most one. A smaller
+/// last batch fills leaves of these sizes one after the other, so that no leaf has too few samples
+/// for batch normalisation. A remainder of less than half a leaf goes to the leaf before; further
+/// leaves are empty. With `spreads_last`, the last batch is spread evenly, too: for ranks that each
+/// make a step of their own.
 struct Division {
-  size_t num_samples = 0;   ///< of an epoch
+  size_t num_samples = 0;   ///< per epoch
   size_t global_batch = 1;  ///< samples per step, over all ranks
-  size_t num_leaves = 1;    ///< of a step
+  size_t num_leaves = 1;    ///< per step
   LastBatch last_batch = LastBatch::Keep;
   bool spreads_last = false;
 
@@ -54,16 +54,16 @@ struct Division {
   size_t samples_of(size_t step) const;
   Share leaf(size_t step, size_t leaf) const;
 
-  /// Where leaf `leaf` begins in a step of `samples` samples, at most global_batch.
+  /// Returns where leaf `leaf` begins in a step of `samples` samples, at most global_batch.
   size_t first_of_leaf(size_t samples, size_t leaf) const;
 
-  /// No leaf has more samples, and none of a whole batch.
+  /// An upper bound for the samples of any leaf, also in a whole batch.
   size_t largest_leaf() const;
 
-  /// The largest of a whole batch; of all samples, if they do not fill one.
+  /// The size of the largest leaf of a whole batch; if no batch is whole, of all samples.
   size_t usual_leaf() const;
 
-  /// Of all leaves of an epoch, but the empty ones.
+  /// The sizes of all leaves of an epoch, without empty ones.
   std::set<size_t> leaf_sizes() const;
 };
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr int kIndexVersion = 1;
 constexpr std::string_view kIndexEnding = ".shards.json";
-constexpr uint64_t kMaxShards = 99999;  // as many as the names have digits for
+constexpr uint64_t kMaxShards = 99999;  // limit of the five digits in names
 
 std::string shard_name(const std::string& name, uint64_t number, uint64_t num_shards) {
   return fmt::format("{}-{:05}-of-{:05}.dlset", name, number, num_shards);
@@ -154,7 +154,7 @@ bool all_fit(uint64_t bytes, const SampleSource& source, uint64_t num_shards) {
   });
 }
 
-/// The same of samples that each have a size of their own: the fewest, or up to a 64th more.
+/// The same if samples differ in size; at most a 64th more than the fewest.
 uint64_t shards_of_encoded(uint64_t bytes, const SampleSource& source) {
   const uint64_t all = binary_dataset_bytes(source, 0, source.size());
   uint64_t num_shards = std::max<uint64_t>(1, all / bytes);

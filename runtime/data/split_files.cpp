@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// FOLDER/NAME, or FOLDER/NAME.gz, which may be unpacked all the same.
+/// Returns FOLDER/NAME or FOLDER/NAME.gz, whichever exists. Unpacked files may end in .gz, too.
 std::optional<fs::path> find(const fs::path& folder, const std::string& name) {
   for (const std::string& candidate : {name, name + ".gz"}) {
     if (fs::exists(folder / candidate)) return folder / candidate;

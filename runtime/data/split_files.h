@@ -6,38 +6,37 @@
 
 #include "runtime/data/dataset.h"
 
-/// Which files of a folder hold a split (docs/user/data-format.md).
+/// Finds the files of a split in a folder (docs/user/data-format.md).
 namespace dlflow::runtime {
 
 struct SplitFiles {
   enum class Format {
     Binary,  ///< train.dlset
-    Shards,  ///< train.shards.json and the train-00000-of-00008.dlset … that it names
-    Idx,     ///< train-images-idx3-ubyte and train-labels-idx1-ubyte, as of MNIST
+    Shards,  ///< train.shards.json and the files train-00000-of-00008.dlset … named in it
+    Idx,     ///< train-images-idx3-ubyte and train-labels-idx1-ubyte, as in MNIST
   };
   Format format = Format::Binary;
-  std::vector<std::filesystem::path> files;  ///< the index of shards, and images, come first
+  std::vector<std::filesystem::path> files;  ///< the index of shards, or the images, come first
 };
 
-/// The files of a split, in the first of the forms above that is there, or nothing. An ending .gz
-/// of IDX files that unpacking left is fine. Throws Error{Corrupt} if an index cannot be read.
+/// Returns the files of a split, in the first of these formats that exists, or nothing. Unpacked
+/// IDX files may still end in .gz. Throws Error{Corrupt} if an index cannot be read.
 std::optional<SplitFiles> find_split(const std::filesystem::path& folder, Split split);
 
-/// "train", "validation" or "test": what its .dlset files begin with.
+/// Returns "train", "validation" or "test": the beginning of its .dlset file names.
 const char* split_name(Split split);
 
 /// Throws Error naming the file that is missing or damaged (see Proof).
 Dataset read_split(const SplitFiles& split, Proof proof);
 
-/// The files of a split; behind those of the training split those of validation.dlset or its
-/// shards, if they are there. Throws Error as split_files, and InvalidInput if they stand beside
-/// IDX files.
+/// Returns the files of a split; the training split is followed by validation.dlset or its shards,
+/// if they exist. Throws Error as split_files, and InvalidInput if they are next to IDX files.
 std::vector<SplitFiles> splits_to_read(const std::filesystem::path& folder, Split split);
 
-/// The files of all of them.
+/// Returns the files of all `splits`.
 std::vector<std::filesystem::path> files_of(const std::vector<SplitFiles>& splits);
 
-/// As find_split; throws Error{NotFound} with the names that were looked for.
+/// As find_split; throws Error{NotFound} with the names that were tried.
 SplitFiles split_files(const std::filesystem::path& folder, Split split);
 
 }  // namespace dlflow::runtime

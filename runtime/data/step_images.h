@@ -5,7 +5,7 @@
 
 namespace dlflow::runtime {
 
-/// Asked for each image before a loader looks at it, by any thread.
+/// Checks each image before a loader reads it. Any thread may call it.
 class StepImages {
  public:
   virtual ~StepImages() = default;
@@ -13,8 +13,8 @@ class StepImages {
   /// Throws Error if the data set's `image` cannot be read, or is damaged.
   virtual void check(const void* image) = 0;
 
-  /// Grows for as long as what somebody may wait for comes in, to any rank of the node. Lives as
-  /// long as the communicator.
+  /// Grows while data arrives on any rank of the node, as a sign of life for ranks that wait. Lives
+  /// as long as the communicator.
   virtual std::atomic<uint64_t>& arrivals() = 0;
 };
 

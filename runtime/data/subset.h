@@ -8,15 +8,14 @@
 
 namespace dlflow::runtime {
 
-/// Ascending numbers of samples, in memory that `owner` keeps; without one, it outlives its users.
+/// Ascending sample numbers in memory that `owner` keeps; without one, it must outlive its users.
 struct SampleList {
   std::span<const uint32_t> samples;
   std::shared_ptr<const void> owner;
 };
 
-/// Which samples of a data set a part of it has, in the order of the data set: those of a list, or
-/// all others. The list is all that it takes, so that a few samples are held out of many at no
-/// cost for each of the many.
+/// A part of a data set, in its order: the samples of a list, or all others. It takes only the
+/// list, so holding out few of many samples is cheap.
 class Subset {
  public:
   static Subset only(SampleList list) { return {std::move(list), true, 0}; }
@@ -28,9 +27,9 @@ class Subset {
     return is_listed_ ? list_.samples.size() : num_samples_ - list_.samples.size();
   }
 
-  /// The number in the data set of the i-th sample of the part. Below the sample that is wanted
-  /// there are those of the list with at most i others before them: the k-th of the list has
-  /// list[k] - k before it, which never falls with k.
+  /// Returns the number in the data set of the part's i-th sample. Before it are those samples of
+  /// the list that have at most i others before them: the k-th of the list has list[k] - k before
+  /// it, which never falls with k.
   size_t operator[](size_t i) const {
     if (is_listed_) return list_.samples[i];
     size_t below = 0, end = list_.samples.size();

@@ -15,8 +15,8 @@ namespace {
 
 static_assert(kNoClass == kIgnoredClass);
 
-/// A class per pixel is what the loss wants and `dataset` has, or neither; a loss that looks at the
-/// input alone takes any data.
+/// Requires masks if the loss needs a class per pixel, and refuses them otherwise, unless the loss
+/// only looks at the input.
 void require_masks(const Model& model, const Dataset& dataset, const std::string& name) {
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
   if (!has_masks(model.loss)) {
@@ -38,9 +38,9 @@ void require_masks(const Model& model, const Dataset& dataset, const std::string
                          "; its last layer must give a score for each of them");
 }
 
-/// The targets of each sample are the shares of the classes in it.
+/// The targets of each sample must be the shares of the classes in it.
 void require_shares(const Model& model, const Dataset& dataset, const std::string& name) {
-  constexpr double kMostRounding = 1e-3;  // of a sum, as of shares that were kept in 16 bits
+  constexpr double kMostRounding = 1e-3;  // of the sum; allows for shares stored in 16 bits
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
   const std::string others = "; to learn other numbers write 'loss: mse', 'l1', 'huber' or 'bce'";
   if (int64_t(dataset.num_targets) != model.num_classes()) {
@@ -65,7 +65,7 @@ void require_shares(const Model& model, const Dataset& dataset, const std::strin
   }
 }
 
-/// The samples of `dataset` have targets, or labels, as the loss wants them.
+/// The samples of `dataset` must have the targets or labels that the loss needs.
 void require_answers(const Model& model, const Dataset& dataset, const std::string& name) {
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
   const uint32_t targets = dataset.num_targets;
@@ -109,7 +109,7 @@ void require_classes(const Model& model, const Dataset& dataset, const std::stri
   }
 }
 
-/// Texts of unequal length are filled up behind their ends, which must change nothing.
+/// Texts of unequal length are padded at the end, which must not change results.
 void require_padding(const Model& model, const Dataset& dataset, const std::string& name) {
   if (!dataset.has_texts()) return;
   const std::string texts = name + " has texts of unequal length (pack --per)";
@@ -133,7 +133,7 @@ void require_padding(const Model& model, const Dataset& dataset, const std::stri
     refuse_data(model, "cannot learn from " + name + ": " + reason + "; " + texts);
 }
 
-/// Tokens are numbers of rows of an embedding, and of scores.
+/// Tokens must be valid indices of embedding rows and of scores.
 void require_tokens(const Model& model, const Dataset& dataset, const std::string& name) {
   if (dataset.tokenizer.empty()) return;
   const auto tokens = int64_t(dataset.num_kinds_of_token());

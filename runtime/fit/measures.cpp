@@ -30,7 +30,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// Those of networks with this loss; `classes` counts for a loss of classes alone.
+/// Metrics of networks with this loss; only a loss of classes uses `classes`.
 std::vector<std::string> names_of(LossKind loss, int64_t classes) {
   switch (loss) {
     case LossKind::SoftmaxCrossEntropy:
@@ -53,19 +53,19 @@ std::vector<std::string> names_of(LossKind loss, int64_t classes) {
   return {};
 }
 
-/// `label_smoothing` changes it: cross-entropy of classes, tokens or pixels is in it.
+/// Whether `label_smoothing` changes the loss, that is, it includes cross-entropy.
 bool smooths_labels(LossKind loss) {
   return loss == LossKind::SoftmaxCrossEntropy || loss == LossKind::NextToken ||
          loss == LossKind::PixelCrossEntropy || loss == LossKind::PixelCrossEntropyAndDice;
 }
 
-/// Whether some network is measured by it.
+/// Whether any network has this metric.
 bool is_metric(const std::string& name) {
   return contains(all_metric_names(), name) || name == kBitsPerByte ||
          name.starts_with(kAccuracyOf) || name.starts_with(kIouOf);
 }
 
-/// What `evaluate` adds to metric_names().
+/// Whether `evaluate` reports this metric in addition to metric_names().
 bool is_measured_by_evaluate(const Model& model, const std::string& name) {
   if (name == kBitsPerByte) return model.loss == LossKind::NextToken;
   if (name.starts_with(kAccuracyOf)) return model.loss == LossKind::SoftmaxCrossEntropy;
@@ -80,7 +80,7 @@ std::vector<std::string> metric_names(const Model& model) {
 }
 
 std::vector<std::string> all_metric_names() {
-  constexpr int64_t kClasses = 10;  // of which each metric of classes is defined
+  constexpr int64_t kClasses = 10;  // with which every metric of classes is defined
   std::vector<std::string> all;
   for (int loss = 0; loss <= int(LossKind::PixelCrossEntropyAndDice); ++loss) {
     for (const std::string& name : names_of(LossKind(loss), kClasses)) {

@@ -24,14 +24,14 @@ std::vector<std::string> gather(Communicator& comm, const DeviceId& mine) {
   return ids;
 }
 
-/// Empty if there are fewer.
+/// Returns the ID of GPU `index`; empty if there are fewer.
 DeviceId id_of(const std::vector<DlflowGpuDevice>& visible, size_t index) {
   DeviceId id = {};
   if (index < visible.size()) std::memcpy(id.data(), visible[index].id, id.size() - 1);
   return id;
 }
 
-/// Whether ranks of this node were given GPUs apart from each other.
+/// Whether the launcher gave each rank of this node GPUs of its own.
 bool all_differ_on_node(const std::vector<std::string>& ids, const Communicator& comm) {
   const std::span<const int> nodes = comm.nodes();
   std::set<std::string> seen;
@@ -42,7 +42,7 @@ bool all_differ_on_node(const std::vector<std::string>& ids, const Communicator&
   return true;
 }
 
-/// The place of this rank among the GPUs that its node's ranks share in turn.
+/// Assigns the node's GPUs to its ranks in turn.
 int shared_device(const Communicator& comm, const std::vector<DlflowGpuDevice>& visible) {
   return comm.node_rank() % int(visible.size());
 }

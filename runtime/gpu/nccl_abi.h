@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-/// The part of NCCL's interface that is used, as nccl.h of 2.14 and later has it: libnccl is opened
-/// at run time, and its header is on few machines. tests/gpu compares the two where it is.
+/// The part of NCCL's interface in use, as in nccl.h of 2.14 and later. libnccl is opened at run
+/// time, and few machines have its header. tests/gpu compares the two if it exists.
 namespace dlflow::runtime::nccl {
 
 // NOLINTBEGIN(readability-identifier-naming): constants of an interface
@@ -16,8 +16,8 @@ struct UniqueId {
   char internal[128];
 };
 
-/// ncclConfig_t as it was in 2.14. Later libraries read as many bytes as `size` says, and take what
-/// `version` did not know from their defaults.
+/// ncclConfig_t of 2.14. Later libraries read as many bytes as `size` gives, and use defaults for
+/// fields that are newer than `version`.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;

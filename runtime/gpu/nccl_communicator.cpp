@@ -37,7 +37,7 @@ NcclCommunicator::NcclCommunicator(Communicator& host, const NcclLibrary& librar
   const nccl::Result result = library_.init(&comm_, size(), id, rank(), &config);
   try {
     settle(result, "ncclCommInitRankConfig");
-  } catch (...) {  // there will be no destructor
+  } catch (...) {  // the destructor will not run
     abort();
     throw;
   }
@@ -53,7 +53,7 @@ NcclCommunicator::~NcclCommunicator() {
     settle(library_.finalize(comm_), "ncclCommFinalize");
     library_.destroy(comm_);
   } catch (const Error&) {
-    abort();  // not done yet if the watch threw
+    abort();  // needed if the watch threw
   }
 }
 
@@ -118,7 +118,7 @@ void NcclCommunicator::check(const char* during) {
   }
 }
 
-/// A communicator that never blocks answers "in progress" and takes no other call until it is not.
+/// A non-blocking communicator returns "in progress", and takes no other call until that ends.
 void NcclCommunicator::settle(nccl::Result result, const char* call) {
   if (result != nccl::kSuccess && result != nccl::kInProgress) {
     fail(std::string(call) + ": " + words_for(result));
@@ -150,7 +150,7 @@ void NcclCommunicator::fail(const std::string& what) {
   throw Error(Errc::Unavailable, fmt::format("rank {}: NCCL: {}", rank(), what));
 }
 
-/// While the first call is under way, NCCL's thread writes to comm_ until abort() has joined it.
+/// During the first call, NCCL's thread writes to comm_ until abort() has joined it.
 void NcclCommunicator::abort() noexcept {
   if (comm_ != nullptr) library_.abort(comm_);
   comm_ = nullptr;

@@ -11,51 +11,50 @@
 
 namespace dlflow::runtime {
 
-/// A collective call under way; what start_* return and done() asks about.
+/// A collective call under way: returned by start_*, passed to done().
 struct DeviceTransfer {
   static constexpr size_t kDone = SIZE_MAX;
 
   const char* operation = "";  ///< "all-reduce"
   size_t num_elements = 0;
-  size_t number = kDone;  ///< what the communicator calls it
+  size_t number = kDone;  ///< the communicator's index for it
 };
 
-/// One rank's end of a group of P ranks with a GPU each, whose memory they exchange through NCCL.
-/// Repeats the shape of MpiCommunicator: calls begin something and never wait for peers; done()
-/// looks, wait() gives up after timeout(). All ranks make the same calls in the same order. Work is
-/// done on a stream of its own: it begins behind what the stream `after` was given so far, and what
-/// uses its result is to be held back (hold_back) or waited for.
+/// One rank's end of a group of P ranks with a GPU each, which exchange data through NCCL. Same
+/// shape as MpiCommunicator: calls start work and never wait for peers; done() polls, and wait()
+/// gives up after timeout(). All ranks make the same calls in the same order. The work runs on a
+/// stream of its own, after everything enqueued so far on the stream `after`. Users of the result
+/// must be held back (hold_back) or wait.
 ///
-/// What goes wrong is Error{Unavailable} naming this rank and the call, in the words of NCCL, or
-/// the WatchError of a watch that knows better. All of it is ended on the device then
-/// (ncclCommAbort), and this is unusable. One thread at a time calls it.
+/// Failures throw Error{Unavailable} naming this rank and the call, with NCCL's message, or the
+/// WatchError of a watch, which has a better reason. All work on the device is then aborted
+/// (ncclCommAbort), and this is unusable. Must be used by one thread at a time.
 class NcclCommunicator {
  public:
-  /// Collective over `host`, whose timeout and watch are this one's. The current device of the
-  /// thread is used, and no other rank's may be it (choose_device). What is given must outlive
-  /// this.
+  /// Collective over `host`, and uses its timeout and watch. Uses the thread's current device,
+  /// which no other rank may use (choose_device). The arguments must outlive this.
   NcclCommunicator(Communicator& host, const NcclLibrary& library, const GpuPlugin& plugin);
 
-  /// Collective, except while an exception unwinds or after an Error: then everything is aborted,
-  /// since the other ranks may never come here.
+  /// Collective, except while an exception unwinds or after an Error: then it aborts all work,
+  /// since the other ranks may never arrive.
   ~NcclCommunicator();
 
   int rank() const { return host_.rank(); }
   int size() const { return host_.size(); }
   std::chrono::milliseconds timeout() const { return host_.timeout(); }
 
-  /// Begins to replace `values` by their sum over all ranks.
+  /// Starts to replace `values` by their sum over all ranks.
   DeviceTransfer start_sum(DeviceFloats values, DlflowGpuStream after);
 
-  /// What `stream` is given from now on begins after `transfer` has ended; nobody waits here.
+  /// Delays work enqueued on `stream` from now on until `transfer` has ended, without a host wait.
   void hold_back(DlflowGpuStream stream, const DeviceTransfer& transfer) const;
 
   /// Whether `transfer` has ended; never waits.
   bool done(DeviceTransfer& transfer);
   void wait(DeviceTransfer& transfer);
 
-  /// Throws if NCCL has noticed since that it cannot go on. For those who wait for what waits for
-  /// transfers; `during` is what they do.
+  /// Throws if NCCL has failed since. For callers that wait for work which depends on transfers;
+  /// `during` names it.
   void check(const char* during);
 
  private:
@@ -74,8 +73,8 @@ class NcclCommunicator {
   int exceptions_at_start_;
   std::unique_ptr<void, void (*)(DlflowGpuStream)> stream_;
   GpuEvent before_;
-  nccl::Comm* comm_ = nullptr;  // null once it was aborted
-  std::vector<GpuEvent> ends_;  // [number of a transfer]
+  nccl::Comm* comm_ = nullptr;  // null once aborted
+  std::vector<GpuEvent> ends_;  // indexed by the number of a transfer
   std::vector<size_t> free_numbers_;
 };
 

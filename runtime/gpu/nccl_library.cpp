@@ -7,10 +7,10 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr int kOldest = 21400;  // as NCCL counts: 2.14.0
+constexpr int kOldest = 21400;  // 2.14.0 in NCCL's encoding
 
 SharedLibrary open(const std::string& name) {
-  // NVLink's switches add in no fixed order. NCCL reads this once; what a user says counts.
+  // NVLink switches add in no fixed order. NCCL reads this once; a user's setting has priority.
   ::setenv("NCCL_NVLS_ENABLE", "0", 0);
   try {
     return SharedLibrary(name);

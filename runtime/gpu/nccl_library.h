@@ -7,11 +7,11 @@
 
 namespace dlflow::runtime {
 
-/// libnccl, opened: its functions under their own names.
+/// The opened libnccl, with its functions under their own names.
 class NcclLibrary {
  public:
-  /// Throws Error{NotFound} if the library is missing, Error{InvalidInput} if it is older
-  /// than 2.14, which is the first that never blocks.
+  /// Throws Error{NotFound} if the library is missing, Error{InvalidInput} if it is older than
+  /// 2.14, the first version with non-blocking communicators.
   explicit NcclLibrary(const std::string& name);
 
   /// "NCCL 2.28.9"

@@ -9,9 +9,9 @@ namespace dlflow::runtime {
 namespace {
 
 SharedLibrary open(const std::filesystem::path& file) {
-  // Else CUDA loads a kernel when it is first launched and may wait then for all that the device
-  // does: also for a sum that waits for another rank. CUDA reads this once; what a user says
-  // counts.
+  // Otherwise CUDA loads a kernel at its first launch, and may then wait for all work of the
+  // device, even for a sum that waits for another rank. CUDA reads this once; a user's setting has
+  // priority.
   ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   try {
     return SharedLibrary(file);

@@ -9,18 +9,18 @@
 
 namespace dlflow::runtime {
 
-/// libdlflow_cuda, opened. What is made with it must not outlive it.
+/// The opened libdlflow_cuda. It must outlive everything made with it.
 class GpuPlugin {
  public:
   /// Throws Error{NotFound} if `file` or a library that it needs is missing, Error{InvalidInput} if
   /// it was built for another DLFLOW_GPU_ABI.
   explicit GpuPlugin(const std::filesystem::path& file);
 
-  /// Beside the program that runs: where the build and an installation put it.
+  /// The usual place of builds and installations: beside the running program.
   static std::filesystem::path usual_file();
 
-  /// The GPUs that this process may use; at least one.
-  /// Throws Error{NotFound} if there is none, or no driver.
+  /// The GPUs that this process may use; at least one. Throws Error{NotFound} if there is no GPU or
+  /// no driver.
   std::vector<DlflowGpuDevice> devices() const;
 
   /// "CUDA 13.0, cuDNN 9.19.0"
@@ -33,7 +33,7 @@ class GpuPlugin {
   const DlflowGpuPlugin* functions_;
 };
 
-/// Throws Error{Unavailable}: "what: `error`", unless that is null.
+/// Throws Error{Unavailable}, "what: `error`", unless `error` is null.
 void check_gpu(DlflowGpuError error, const char* what);
 
 }  // namespace dlflow::runtime

@@ -2,17 +2,17 @@
 
 #include <stdint.h>
 
-/// What dlflow-train and libdlflow_cuda, which it opens at run time, know of each other: plain C,
-/// so that neither links the other and a machine without CUDA needs nothing of it.
+/// The interface between dlflow-train and libdlflow_cuda, which it opens at run time: plain C, so
+/// that neither links the other and machines without CUDA need none of it.
 ///
-/// Every call returns null, or what went wrong as text that stays until this thread's next call.
-/// One thread at a time uses a session; the current device of that thread is the session's.
+/// Every call returns null or an error text, which is valid until this thread's next call. A
+/// session is used by one thread at a time, whose current device must be the session's.
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** Changes with anything below. Both sides compare it before they use anything else. */
+/** Changes with anything below. Both sides compare it before anything else. */
 #define DLFLOW_GPU_ABI 4u
 
 /** The one symbol that a plug-in exports, and its type. */
@@ -25,51 +25,50 @@ typedef const char* DlflowGpuError;
 typedef enum {
   DLFLOW_GPU_CONVOLUTION,
   DLFLOW_GPU_LINEAR,
-  DLFLOW_GPU_BATCH_NORM, /* then + second, if there is one */
+  DLFLOW_GPU_BATCH_NORM, /* plus `second`, if there is one */
   DLFLOW_GPU_MAX_POOL,
   DLFLOW_GPU_AVERAGE_POOL, /* padding counts as zeros */
   DLFLOW_GPU_ADD,
   DLFLOW_GPU_RELU
 } DlflowGpuKind;
 
-/** What the backward pass of an operation does with the gradient of what it read. */
+/** How the backward pass of an operation passes on the gradient of an input. */
 typedef enum {
-  DLFLOW_GPU_NO_GRADIENT, /* nobody needs it */
-  DLFLOW_GPU_WRITE,       /* the first to come */
-  DLFLOW_GPU_ADD_TO       /* the others */
+  DLFLOW_GPU_NO_GRADIENT, /* not needed */
+  DLFLOW_GPU_WRITE,       /* for the first reader */
+  DLFLOW_GPU_ADD_TO       /* for the others */
 } DlflowGpuGradient;
 
-/** One sample of what flows between operations, in plain order (channels, height, width). */
+/** One sample of a value between operations, in plain order (channels, height, width). */
 typedef struct {
   int64_t channels, height, width;
   int32_t has_gradient;
 } DlflowGpuValue;
 
-/** Values are named by their index. Parameters are named by the place of their first number in the
- * flat buffers, where they lie in plain order, or -1 if there are none. */
+/** Values are given by index. Parameters are given by the offset of their first number in the flat
+ * buffers, where they have plain order; -1: none. */
 typedef struct {
   int32_t kind;                            /* DlflowGpuKind */
   int32_t relu;                            /* applied to the result */
-  int32_t input, second, output;           /* second: of a sum, else -1 */
+  int32_t input, second, output;           /* second: for sums, else -1 */
   int32_t input_gradient, second_gradient; /* DlflowGpuGradient */
   int32_t kernel_height, kernel_width, stride, padding;
   int64_t weight, bias, mean, variance;
 } DlflowGpuOperation;
 
-/** A network: value 0 is what it is given, the last operation's output the score of each class.
- * Operations stand in the order of the forward pass. */
+/** A network: value 0 is its input, the last operation's output the score of each class.
+ * Operations are in the order of the forward pass. */
 typedef struct {
   const DlflowGpuValue* values;
   int32_t num_values;
   const DlflowGpuOperation* operations;
   int32_t num_operations;
-  int64_t trainable_size; /* of the flat buffers, in floats: what has a gradient, */
-  int64_t size;           /* and with the running statistics behind it */
-  int64_t report_size;    /* floats behind the gradients that travel with them; at least 1 */
+  int64_t trainable_size; /* floats of the flat buffers that have a gradient, */
+  int64_t size;           /* and with the running statistics behind them */
+  int64_t report_size;    /* floats behind the gradients, summed with them; at least 1 */
   int64_t max_batch;
-  /* Operations of which train() says that the gradients of their parameters, and of all behind
-   * them, have been enqueued: each smaller than the one before. What is between two of them the
-   * device is given at once. */
+  /* Operations that train() announces once the gradients of their parameters, and of all later
+   * ones, are enqueued: in descending order. The work between two of them is enqueued at once. */
   const int32_t* announced;
   int32_t num_announced;
   int32_t tensor_float32; /* products may round their factors to TF32 */
@@ -78,15 +77,15 @@ typedef struct {
 
 /** Memory of a session. */
 typedef enum {
-  DLFLOW_GPU_WEIGHTS,   /* size: with the running statistics */
+  DLFLOW_GPU_WEIGHTS,   /* size, with the running statistics */
   DLFLOW_GPU_VELOCITY,  /* trainable_size */
-  DLFLOW_GPU_GRADIENTS, /* size + report_size: statistics of the batch where the running ones lie */
-  DLFLOW_GPU_SCORES     /* max_batch * classes: of the last pass */
+  DLFLOW_GPU_GRADIENTS, /* size + report_size; batch statistics in place of running ones */
+  DLFLOW_GPU_SCORES     /* max_batch * classes, of the last pass */
 } DlflowGpuBuffer;
 
 typedef struct {
   char name[256];
-  char id[64]; /* the same for every process that sees this device, and for no other device */
+  char id[64]; /* unique to the device, the same for every process */
 } DlflowGpuDevice;
 
 typedef struct {
@@ -97,81 +96,80 @@ typedef struct DlflowGpuSession DlflowGpuSession;
 typedef void* DlflowGpuStream;
 typedef void* DlflowGpuEvent;
 
-/** The gradients of the parameters of `operation` and of all operations behind it have been
- * enqueued on the computing stream; called for those of DlflowGpuNetwork::announced, in their
- * order. */
+/** Called once the gradients of the parameters of `operation` and of all later operations are
+ * enqueued on the computing stream; for DlflowGpuNetwork::announced, in that order. */
 typedef void (*DlflowGpuReady)(void* context, int32_t operation);
 
 typedef struct {
-  uint32_t abi; /* DLFLOW_GPU_ABI of the plug-in; stays first */
+  uint32_t abi; /* DLFLOW_GPU_ABI of the plug-in; must stay first */
 
-  /** "CUDA 13.0, cuDNN 9.19.0": what decides the bits, besides the device. */
+  /** "CUDA 13.0, cuDNN 9.19.0": decides the bits, with the device. */
   const char* (*arithmetic)(void);
 
-  /** Devices that this process may use. An error if there is no driver. */
+  /** Counts the devices that this process may use. An error if there is no driver. */
   DlflowGpuError (*count_devices)(int32_t* count);
   DlflowGpuError (*describe_device)(int32_t device, DlflowGpuDevice* description);
 
-  /** All memory of `network` on `device`; zeros. */
+  /** Allocates and zeroes all memory of `network` on `device`. */
   DlflowGpuError (*open)(int32_t device, const DlflowGpuNetwork* network,
                          DlflowGpuSession** session);
   void (*close)(DlflowGpuSession* session);
 
-  /** Builds what passes of `count` sizes of a batch need: algorithms are chosen and their memory is
-   * allocated. A pass of another size does so itself, which may wait for all that the device does:
-   * also for a sum that waits for another rank. */
+  /** Prepares passes of `count` batch sizes: chooses algorithms and allocates their memory. A pass
+   * of another size does so itself, which may wait for all work of the device, even for a sum that
+   * waits for another rank. */
   DlflowGpuError (*prepare)(DlflowGpuSession* session, const int64_t* batches, int32_t count);
 
-  /** `count` floats of a buffer from `first` on, from and to the host; they wait for what has been
-   * enqueued on the computing stream. */
+  /** Copy `count` floats of a buffer from `first` on, from and to the host, after all work enqueued
+   * on the computing stream. They wait. */
   DlflowGpuError (*write)(DlflowGpuSession* session, int32_t buffer, int64_t first, int64_t count,
                           const float* values);
   DlflowGpuError (*read)(DlflowGpuSession* session, int32_t buffer, int64_t first, int64_t count,
                          float* values);
 
-  /** Copies `batch` samples to the device, beside what it does; they may be overwritten once this
-   * has returned. Passes are of what was staged last before them. */
+  /** Copies `batch` samples to the device, in parallel with its work; the caller may overwrite them
+   * afterwards. A pass uses the samples staged last before it. */
   DlflowGpuError (*stage)(DlflowGpuSession* session, const float* images, const uint32_t* labels,
                           int64_t batch);
 
-  /** Enqueues forward and backward pass of what is staged. Gradients are `scale` times those of the
-   * sum of losses; statistics `scale * batch` times those of the batch. The report is `report`, but
-   * its first number `scale` times the sum of losses. `ready` is called with `context` on this
-   * thread. */
+  /** Enqueues forward and backward pass of the staged samples. Gradients are `scale` times those of
+   * the sum of losses, statistics `scale * batch` times those of the batch. Copies `report`, except
+   * for its first number, which becomes `scale` times the sum of losses. Calls `ready` with
+   * `context` on this thread. */
   DlflowGpuError (*train)(DlflowGpuSession* session, float scale, const float* report,
                           DlflowGpuReady ready, void* context);
 
-  /** Enqueues the update of numbers [first, first + count) by their gradients: weights go a step
-   * down, running statistics move towards those of the batch. */
+  /** Enqueues the update of numbers [first, first + count): weights go a step down the gradient,
+   * running statistics move towards those of the batch. */
   DlflowGpuError (*update)(DlflowGpuSession* session, int64_t first, int64_t count,
                            DlflowGpuSgd sgd);
 
   /** Enqueues the copy of the report to the host: report_size floats, and one that is 0 as long as
-   * every updated weight was a finite number. They are there once an event recorded on the
-   * computing stream after this call is done, until the next call. */
+   * every updated weight was finite. Valid once an event recorded on the computing stream after
+   * this call is done, until the next call. */
   DlflowGpuError (*end_step)(DlflowGpuSession* session, const float** report);
 
-  /** Scores of what is staged by the running statistics: waits, and returns the sum of losses and
-   * how often the highest score was the label's. */
+  /** Evaluates the staged samples with the running statistics. Waits, and returns the sum of losses
+   * and how often the highest score was the label's. */
   DlflowGpuError (*infer)(DlflowGpuSession* session, double* loss_sum, int64_t* num_correct);
 
-  /** Where the gradients lie on the device, and the stream that computes. */
+  /** Return the gradients' device memory, and the computing stream. */
   float* (*gradients)(DlflowGpuSession* session);
   DlflowGpuStream (*computing_stream)(DlflowGpuSession* session);
 
-  /** On the current device. Work of one stream is done in order; other streams know of it only what
-   * events tell them. */
+  /** For the current device. The work of a stream is done in order; only events order it with that
+   * of other streams. */
   DlflowGpuError (*create_stream)(DlflowGpuStream* stream);
   void (*destroy_stream)(DlflowGpuStream stream);
   DlflowGpuError (*create_event)(DlflowGpuEvent* event);
   void (*destroy_event)(DlflowGpuEvent event);
   DlflowGpuError (*record_event)(DlflowGpuEvent event, DlflowGpuStream stream);
   DlflowGpuError (*wait_for_event)(DlflowGpuStream stream,
-                                   DlflowGpuEvent event); /* the stream does */
+                                   DlflowGpuEvent event); /* only the stream waits */
   DlflowGpuError (*event_done)(DlflowGpuEvent event, int32_t* done);
 } DlflowGpuPlugin;
 
-/** DLFLOW_GPU_PLUGIN_SYMBOL */
+/** The type of DLFLOW_GPU_PLUGIN_SYMBOL. */
 typedef const DlflowGpuPlugin* (*DlflowGpuPluginFunction)(void);
 
 // NOLINTEND(readability-identifier-naming)

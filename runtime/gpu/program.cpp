@@ -26,8 +26,8 @@ constexpr int kKinds[] = {
                                       " on GPUs; train with 'device: cpu'");
 }
 
-/// Throws Error{InvalidInput} if GPUs do not have it. Sequences and tied weights come behind an
-/// embedding, which they have not.
+/// Throws Error{InvalidInput} if GPUs do not support the layer. This includes sequences and tied
+/// weights, which follow an embedding.
 DlflowGpuKind kind_of(const Layer& layer) {
   const int kind = kKinds[size_t(layer.kind)];
   if (kind == kNotOnGpu) refuse(layer, name(layer.kind));
@@ -71,11 +71,11 @@ class Translation {
     return fused_index == kImages ? 0 : results_[size_t(fused_index)];
   }
 
-  /// The value that is the layer's result.
+  /// Adds a layer, and returns the value that holds its result.
   int32_t add(const FusedLayer& fused) {
     const Layer& layer = model_.layers[size_t(fused.layer)];
     const int32_t input = value(fused.inputs[0]);
-    if (layer.kind == LayerKind::Flatten) return input;  // in plain order, the same numbers
+    if (layer.kind == LayerKind::Flatten) return input;  // no change in plain order
     DlflowGpuOperation operation = {};
     operation.kind = kind_of(layer);
     if (fused.capped) refuse(layer, "relu6 behind batch_norm");
@@ -106,7 +106,7 @@ class Translation {
     return int64_t(program_.layout->parameters()[found->second].offset);
   }
 
-  /// A global pool is one window over the whole map.
+  /// A global pool is a single window over the whole map.
   void set_window(const Layer& layer, DlflowGpuOperation& operation) const {
     operation.kernel_height = int32_t(layer.kernel.height);
     operation.kernel_width = int32_t(layer.kernel.width);
@@ -120,7 +120,7 @@ class Translation {
     operation.padding = 0;
   }
 
-  /// In the order of the backward pass, the first reader writes a gradient and the others add.
+  /// In the order of the backward pass, a value's first reader writes its gradient; others add.
   void find_gradients() {
     std::vector<bool> written(program_.values.size());
     const auto next = [&](int32_t value) {
@@ -155,7 +155,7 @@ class Translation {
   const Model& model_;
   const std::vector<FusedLayer> fused_;
   std::map<std::string, size_t> parameters_;
-  std::vector<int32_t> results_;  // the value of each fused layer
+  std::vector<int32_t> results_;  // by fused layer
   Program program_;
 };
 

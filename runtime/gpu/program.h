@@ -8,24 +8,23 @@
 
 namespace dlflow::runtime {
 
-/// A model as a plug-in executes it: which operation reads and writes which value, and where its
-/// parameters lie. Plain data; nothing here knows of a device.
+/// A model as executed by a plug-in: the values that each operation reads and writes, and the
+/// location of its parameters. Plain data, independent of devices.
 struct Program {
   std::vector<DlflowGpuValue> values;
   std::vector<DlflowGpuOperation> operations;
   const WeightLayout* layout = nullptr;
 
-  /// Parameters from this one on have their gradients once operation i is ready; those of
-  /// operations without parameters are those of the operation behind it.
+  /// Parameters from this one on have their gradients once operation i is ready. Operations without
+  /// parameters have the value of the next operation.
   std::vector<size_t> first_parameter;
 
-  /// Those of which a session says when they are ready, from the last to the first; none as long as
-  /// nobody adds some.
+  /// Operations that a session announces as ready, from the last to the first; empty unless set.
   std::vector<int32_t> announced;
 
-  bool tensor_float32 = false;  ///< products may round their factors
+  bool tensor_float32 = false;  ///< products may round factors to TF32
 
-  /// As the plug-in is given it; points into this.
+  /// The argument for the plug-in; points into this.
   DlflowGpuNetwork network(int64_t max_batch, size_t report_size) const;
 };
 

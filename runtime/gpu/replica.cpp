@@ -7,11 +7,11 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Sums of this size keep NVLink busy; smaller ones begin earlier. Not measured: no machine with
-/// two GPUs was at hand.
+/// Sums of this size should keep NVLink busy; smaller ones would begin earlier. Not measured: no
+/// machine with two GPUs was available.
 constexpr size_t kBucketBytes = 4 << 20;
 
-/// The report travels behind the last parameter.
+/// The report lies behind the last parameter.
 std::vector<Bucket> buckets_of(const WeightLayout& layout, size_t report_size) {
   std::vector<size_t> sizes;
   for (const Parameter& parameter : layout.parameters()) sizes.push_back(parameter.size);
@@ -19,7 +19,7 @@ std::vector<Bucket> buckets_of(const WeightLayout& layout, size_t report_size) {
   return make_buckets(FlatLayout(sizes), kBucketBytes);
 }
 
-/// The operations with which a bucket is complete, from the last to the first.
+/// Returns the operations that complete a bucket, from the last to the first.
 std::vector<int32_t> last_of_buckets(const Program& program, const std::vector<Bucket>& buckets) {
   std::vector<int32_t> operations;
   size_t complete = 0;
@@ -54,7 +54,7 @@ GpuReplica::GpuReplica(Communicator& comm, const GpuLibraries& libraries, const 
   arithmetic_ += ", " + nccl_library_->version();
 }
 
-/// The first call that asks the driver for something.
+/// This is the first call of the driver.
 std::vector<DlflowGpuDevice> GpuReplica::visible_devices() const {
   const Activity activity(comm_, "starts its GPU");
   return plugin_.devices();
@@ -67,7 +67,7 @@ GpuSession GpuReplica::make_session(size_t max_batch) {
   if (comm_.size() > 1) program_.announced = last_of_buckets(program_, buckets_);
   const Activity activity(comm_, "starts its GPU");
   GpuSession session(plugin_, device, program_, int64_t(max_batch), report_size_);
-  // Now that a library of which a part is missing has been told.
+  // After the session, which reports missing parts of a library.
   arithmetic_ = std::string(devices[size_t(device)].name) +
                 (program_.tensor_float32 ? ", TF32, " : ", ") + plugin_.arithmetic();
   return session;
@@ -104,7 +104,7 @@ GpuReplica::StepEnd GpuReplica::end_step() {
 }
 
 /// Parameters from `first_ready` on have their gradients. Buckets start in order, so that all ranks
-/// start the same ones one after the other.
+/// start them in the same order.
 void GpuReplica::start_sums(size_t first_ready) {
   if (!nccl_) return;
   while (sums_.size() < buckets_.size() && buckets_[sums_.size()].first_parameter >= first_ready) {

@@ -21,61 +21,60 @@ namespace dlflow::runtime {
 /// The libraries that are opened at run time.
 struct GpuLibraries {
   std::filesystem::path plugin = GpuPlugin::usual_file();
-  std::string nccl = "libnccl.so.2";  ///< for several ranks; where the loader finds it
+  std::string nccl = "libnccl.so.2";  ///< for several ranks; found by the loader
 };
 
-/// A rank's copy of a model on its GPU, kept the same as those of the other ranks: gradients are
-/// summed on the devices while the backward pass goes on, and every rank makes the same update.
-/// What NCCL adds in which order depends on the number of ranks: runs repeat bit for bit with the
-/// same number of ranks, build and kind of GPU.
+/// A rank's copy of a model on its GPU, kept equal to those of the other ranks: gradients are
+/// summed on the devices during the backward pass, and every rank makes the same update. NCCL's
+/// order of additions depends on the number of ranks: runs repeat bit for bit with the same number
+/// of ranks, build and kind of GPU.
 class GpuReplica {
  public:
-  /// Collective: finds this rank's GPU (choose_device) and, for several ranks, opens NCCL. Batches
-  /// have at most `max_batch` samples, here and in infer(). `compute` is not BFloat16. `comm` must
-  /// outlive this.
+  /// Collective: chooses this rank's GPU (choose_device) and, for several ranks, opens NCCL.
+  /// Batches have at most `max_batch` samples, here and in infer(). `compute` must not be BFloat16.
+  /// `comm` must outlive this.
   GpuReplica(Communicator& comm, const GpuLibraries& libraries, const Model& model,
              size_t max_batch, size_t report_size, Compute compute = Compute::Float32);
 
-  /// Of everything that goes to and from the host.
+  /// The layout of all data copied from and to the host.
   const WeightLayout& layout() const { return *layout_; }
 
-  /// "NVIDIA H200, TF32, CUDA 13.0, cuDNN 9.19.0, NCCL 2.28.9": what decides the bits, beside the
-  /// build.
+  /// "NVIDIA H200, TF32, CUDA 13.0, cuDNN 9.19.0, NCCL 2.28.9": decides the bits, with the build.
   const std::string& arithmetic() const { return arithmetic_; }
 
-  /// Builds what batches of these sizes need, here and in infer(), so that no step has to.
+  /// Prepares batches of these sizes, here and in infer(), so that no step has to.
   void prepare(const std::set<size_t>& batches);
 
   void set_state(std::span<const float> weights, std::span<const float> velocity);
   void get_state(std::span<float> weights, std::span<float> velocity) const;
 
-  /// The sums of the last step.
+  /// The sums of the last step's gradients.
   void get_gradients(std::span<float> values) const { session_.read(DLFLOW_GPU_GRADIENTS, values); }
 
-  /// This rank's scores in its last pass: for tests, which compare them with those of the CPU.
+  /// This rank's scores in its last pass, for tests that compare them with the CPU's.
   void get_scores(std::span<float> values) const { session_.read(DLFLOW_GPU_SCORES, values); }
 
   /// The sums of a step over the ranks.
   struct StepEnd {
     std::span<const float> report;  ///< valid until the next step
-    bool finite = true;             ///< every weight is a number
+    bool finite = true;             ///< every weight is finite
   };
 
   /// Copies the samples of the next step (there may be none) to the GPU; between begin_step() and
-  /// end_step() beside what that computes.
+  /// end_step(), in parallel with the step.
   void stage(std::span<const float> images, std::span<const uint32_t> labels) {
     session_.stage(images, labels);
   }
 
-  /// Enqueues forward and backward pass of what is staged, sum and update. Gradients are `scale`
-  /// times those of the sum of losses. The first number of `report` becomes this rank's share of
-  /// the loss.
+  /// Enqueues forward pass, backward pass, sum and update for the staged samples. Gradients are
+  /// `scale` times those of the sum of losses. The first number of `report` becomes this rank's
+  /// share of the loss.
   void begin_step(float scale, std::span<const float> report, const DlflowGpuSgd& sgd);
 
-  /// Waits for the end of it.
+  /// Waits for the end of the step.
   StepEnd end_step();
 
-  /// All three.
+  /// Calls stage(), begin_step() and end_step().
   StepEnd step(std::span<const float> images, std::span<const uint32_t> labels, float scale,
                std::span<const float> report, const DlflowGpuSgd& sgd) {
     stage(images, labels);
@@ -83,7 +82,7 @@ class GpuReplica {
     return end_step();
   }
 
-  /// By the running statistics. Waits.
+  /// Evaluates with the running statistics. Waits.
   BatchResult infer(std::span<const float> images, std::span<const uint32_t> labels) {
     return session_.infer(images, labels);
   }
@@ -105,10 +104,10 @@ class GpuReplica {
   std::vector<Bucket> buckets_;
   GpuSession session_;
   GpuEvent end_;
-  std::vector<DeviceTransfer> sums_;  // of the first buckets, in this step
+  std::vector<DeviceTransfer> sums_;  // sums of the first buckets in this step
   std::span<const float> step_end_;   // the report of this step, once end_ is done
   std::optional<NcclLibrary> nccl_library_;
-  std::optional<NcclCommunicator> nccl_;  // last: what it has on the device ends before memory goes
+  std::optional<NcclCommunicator> nccl_;  // last member: its work on the device must end first
 };
 
 }  // namespace dlflow::runtime

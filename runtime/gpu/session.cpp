@@ -7,7 +7,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Who hears of operations that are ready. No exception passes through the plug-in's C.
+/// Passes announced operations to `ready`, and keeps exceptions out of the plug-in's C code.
 struct Announcements {
   const std::function<void(size_t)>& ready;
   std::exception_ptr error;

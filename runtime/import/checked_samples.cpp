@@ -13,7 +13,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Value `index` of a sample, as people find it in theirs.
+/// Returns the location of value `index` of a sample, for messages.
 std::string place_of(const ImageShape& shape, size_t index) {
   const size_t plane = size_t(shape.height) * shape.width;
   if (plane == 1) return fmt::format("value {}", index);
@@ -21,7 +21,7 @@ std::string place_of(const ImageShape& shape, size_t index) {
                      index % shape.width);
 }
 
-/// The source `whole`, sample by sample.
+/// Checks the source `whole`, sample by sample.
 struct Checked {
   const SampleSource& whole;
   const std::string& name;
@@ -53,7 +53,7 @@ struct Checked {
   }
 };
 
-/// Looks at all samples, in whatever order they are written, and throws what is wrong with them.
+/// Checks all samples, in any order, and throws an Error that names the bad ones.
 [[noreturn]] void refuse_all(const Checked& checked) {
   const size_t num_samples = checked.whole.size();
   std::vector<std::string> named;

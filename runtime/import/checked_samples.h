@@ -5,21 +5,21 @@
 
 #include "runtime/data/binary_writer.h"
 
-/// Samples that are looked at on their way into a data set.
+/// Checks samples while they are written to a data set.
 namespace dlflow::runtime {
 
-/// The bad samples that a message names; of more it gives their number.
+/// The number of bad samples that a message names; further ones are only counted.
 constexpr size_t kMaxNamedSamples = 20;
 
-/// Throws Error{Corrupt}, "`name`: sample 17: …", if `values`, the floats of a sample, has a NaN or
-/// an infinite number.
+/// Throws Error{Corrupt}, "`name`: sample 17: …", if `values`, the floats of a sample, contain NaN
+/// or infinity.
 void require_finite(std::string_view values, const ImageShape& shape, size_t sample,
                     const std::string& name);
 
-/// Calls `write` with a source that gives the samples of `source` and refuses what cannot be read
-/// and, of floats, NaN and infinite numbers. After the first bad sample nothing more is written,
-/// but all others are looked at: throws one Error{InvalidInput} that names them, a line for each,
-/// up to kMaxNamedSamples. Other errors of `write` pass through. \param name  of the source
+/// Calls `write` with a source that returns the samples of `source`, and refuses unreadable
+/// samples, NaN and infinite numbers. The first bad sample ends the writing, but all others are
+/// checked: throws a single Error{InvalidInput} with a line for each bad sample, up to
+/// kMaxNamedSamples. Other errors of `write` pass through. \param name  of the source
 void write_checked(const SampleSource& source, const std::string& name,
                    const std::function<void(const SampleSource&)>& write);
 

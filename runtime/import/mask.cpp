@@ -12,7 +12,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// A value a byte, as it is stored: neither a palette nor a scale is applied.
+/// One byte per value, as stored: applies neither palette nor scale.
 void to_bytes(png_structp png) { png_set_packing(png); }
 
 Mask parse_png_mask(std::string_view content, const std::string& name) {

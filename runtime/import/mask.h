@@ -9,7 +9,7 @@
 
 #include "runtime/import/reshape.h"
 
-/// Masks: pictures whose values are the numbers of classes.
+/// Masks: pictures whose values are class numbers.
 namespace dlflow::runtime {
 
 struct Mask {
@@ -19,17 +19,17 @@ struct Mask {
   ImageShape shape() const { return {1, height, width}; }
 };
 
-/// By the ending of its name: a PNG or PGM file.
+/// Whether the extension of `file` is that of PNG or PGM.
 bool is_mask(const std::filesystem::path& file);
 
-/// Of a PNG file of up to 8 bits the grey values, or the places in its palette; of PGM (P5) the
-/// values. Throws Error{Corrupt}, "`name`: reason", for anything else.
+/// Returns the grey values or palette indices of a PNG file of up to 8 bits, or the values of PGM
+/// (P5). Throws Error{Corrupt}, "`name`: reason", for anything else.
 Mask parse_mask(std::string_view content, const std::string& name);
 
-/// The changes of reshape(), where each pixel takes the class that is nearest to its middle.
+/// Resizes and cuts as reshape() for pictures; each pixel takes the class nearest to its centre.
 Mask reshape(Mask mask, const Reshaping& reshaping, const std::string& name);
 
-/// The class that `value` stands for, kNoClass for `ignored` and for 255, or nothing.
+/// Returns the class for `value`, kNoClass for `ignored` and 255, or nothing if it is invalid.
 std::optional<uint8_t> class_of(int64_t value, std::optional<int64_t> ignored);
 
 }  // namespace dlflow::runtime

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char *kImages = "images", *kMasks = "masks";
 
-/// By name without the ending, hidden files left out. Throws Error{InvalidInput} for two of a name.
+/// Files that are not hidden, by name without extension. Throws Error{InvalidInput} for duplicates.
 std::map<std::string, fs::path> files_by_name(const fs::path& folder) {
   std::map<std::string, fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -45,7 +45,7 @@ struct MaskedPicture {
   Mask mask;
 };
 
-/// Pictures with masks.
+/// Reads the pictures of a folder with their masks.
 class MaskedPictures {
  public:
   MaskedPictures(const fs::path& folder, ImportOptions options) : options_(std::move(options)) {
@@ -109,7 +109,7 @@ class MaskedPictures {
           if (c != kNoClass) largest = std::max<uint32_t>(largest, c);
         }
       } catch (const Error&) {
-        continue;  // it is told when its turn comes
+        continue;  // reported when it is read
       }
     }
     return largest;
@@ -127,7 +127,7 @@ class MaskedPictures {
     return reshape(parse_picture(content, file.string()), options_.reshaping, file.string());
   }
 
-  /// With its classes, as it is in its file.
+  /// Returns the mask with its classes, in the size of its file.
   Mask open_mask(size_t sample) const {
     const fs::path& file = masks_[sample];
     if (file.empty()) {
@@ -164,12 +164,12 @@ class MaskedPictures {
   }
 
   ImportOptions options_;
-  std::vector<fs::path> images_, masks_;  // without a mask: empty
+  std::vector<fs::path> images_, masks_;  // empty path: no mask
   std::vector<std::string> names_, classes_;
   uint32_t num_classes_ = 0;
   UsualKind kind_;
   TurnedPictures turned_;
-  std::string bytes_;  // of the sample that was read last
+  std::string bytes_;  // the last sample read
 };
 
 }  // namespace

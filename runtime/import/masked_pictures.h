@@ -9,10 +9,10 @@ namespace dlflow::runtime {
 /// Whether `folder` has the folders `images` and `masks`.
 bool has_masked_pictures(const std::filesystem::path& folder);
 
-/// The pictures of `folder`/images, in the order of their names, each with the mask of the same
-/// name but for the ending in `folder`/masks. `folder`/classes.txt, if it is there, names the
-/// classes; else there is one more than the largest number in the masks, which are all read for it.
-/// Throws Error: NotFound, InvalidInput; what is wrong with a sample, when it is read.
+/// Opens the pictures of `folder`/images, in the order of their names, with the masks of the same
+/// names, except for extensions, in `folder`/masks. `folder`/classes.txt, if it exists, names the
+/// classes; otherwise all masks are read, and their largest number plus one is the number of
+/// classes. Throws Error: NotFound, InvalidInput; bad samples are reported when they are read.
 ImportedSplit open_masked_pictures(const std::filesystem::path& folder,
                                    const ImportOptions& options);
 

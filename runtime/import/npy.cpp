@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-/// What stands behind 'key': in the header, which is a Python dictionary.
+/// Returns the text after 'key': in the header, which is a Python dictionary.
 std::string_view value_of(std::string_view header, const std::string& key,
                           const std::string& name) {
   const size_t at = header.find("'" + key + "':");
@@ -29,7 +29,7 @@ std::string_view value_of(std::string_view header, const std::string& key,
   return trim(header.substr(at + key.size() + 3));
 }
 
-/// "(10, 28, 28), …"
+/// Parses "(10, 28, 28), …".
 std::vector<uint64_t> parse_shape(std::string_view text, const std::string& name) {
   std::vector<uint64_t> shape;
   const size_t end = text.find(')');
@@ -44,7 +44,7 @@ std::vector<uint64_t> parse_shape(std::string_view text, const std::string& name
   return shape;
 }
 
-/// "<f4" of the header's text "'<f4', …". Throws for what is no number, and how to make it one.
+/// Returns "<f4" from "'<f4', …". Throws, with advice, for types that are not numbers.
 std::string parse_type(std::string_view text, const std::string& name) {
   if (text.starts_with('[')) {
     throw_corrupt(name,
@@ -72,7 +72,7 @@ std::string parse_type(std::string_view text, const std::string& name) {
   return type;
 }
 
-/// Bytes of a value: the digits behind "<f".
+/// Returns the bytes per value: the digit after "<f".
 std::optional<uint64_t> size_of_type(const std::string& type) {
   if (type.size() != 3 || type[2] < '1' || type[2] > '8') return std::nullopt;
   return uint64_t(type[2] - '0');
@@ -88,7 +88,7 @@ std::optional<uint64_t> size_of_array(const NpyArray& array) {
   return size;
 }
 
-/// Header and where the values begin.
+/// Returns the header and the offset of the values.
 std::pair<std::string_view, size_t> find_header(std::string_view content, const std::string& name) {
   if (content.size() < 12 || !content.starts_with(kMagic))
     throw_corrupt(name, "is not an .npy file");
@@ -101,7 +101,7 @@ std::pair<std::string_view, size_t> find_header(std::string_view content, const 
   return {content.substr(begin, length), begin + length};
 }
 
-/// Calls `use` with a 0 of the type of whole numbers that the array has, if it has such.
+/// Calls `use` with a 0 of the array's integer type. False if it has another type.
 template <typename Use>
 bool use_integers(const NpyArray& array, const Use& use) {
   const std::string type = array.type.substr(1);
@@ -116,7 +116,7 @@ bool use_integers(const NpyArray& array, const Use& use) {
   return false;
 }
 
-/// How many whole numbers an array may have, from 0 on, and what a reader is told of another.
+/// The allowed numbers, from 0 to less than `size`, and the message about others.
 struct Allowed {
   uint64_t size = std::numeric_limits<uint32_t>::max();
   const char* refusal = "sample {} has the label {}";
@@ -146,7 +146,7 @@ std::vector<uint32_t> read_whole_numbers(const NpyArray& array, const std::strin
   throw_corrupt(name, "has " + what + " of type " + array.type + "; they must be integers");
 }
 
-/// Whether single precision has another whole number in the place of `value`.
+/// Whether single precision rounds `value` to another whole number.
 template <typename T>
 bool is_rounded(T value) {
   constexpr long double kLargest = 1 << 24;
@@ -155,7 +155,7 @@ bool is_rounded(T value) {
          std::isfinite(float(value));
 }
 
-/// \param notes  gets a line if whole numbers are rounded; may be null
+/// \param notes  gets a line if whole numbers are rounded, unless it is null
 template <typename T>
 std::vector<float> floats_of(const NpyArray& array, const std::string& name,
                              std::vector<std::string>* notes) {
@@ -181,7 +181,7 @@ std::vector<float> floats_of(const NpyArray& array, const std::string& name,
   return values;
 }
 
-/// Numbers of any type in single precision.
+/// Converts numbers of any type to single precision.
 std::vector<float> read_numbers(const NpyArray& array, const std::string& name,
                                 std::vector<std::string>* notes) {
   const std::string type = array.type.substr(1);
@@ -196,7 +196,7 @@ std::vector<float> read_numbers(const NpyArray& array, const std::string& name,
   throw_corrupt(name, "has values of type " + array.type + "; write array.astype('float32')");
 }
 
-/// Labels (N) of integers, else targets (N) or (N, T).
+/// Reads labels (N) if they are integers, else targets (N) or (N, T).
 void read_answers(const NpyArray& array, const std::string& name, Dataset& dataset,
                   std::vector<std::string>* notes) {
   if (array.shape.empty() || array.shape.size() > 2) {
@@ -255,7 +255,7 @@ Images<T> images_of(const NpyArray& array, size_t image_size) {
                           "; write images.astype('uint8') or images.astype('float32')");
 }
 
-/// The classes of all pixels, or kNoClass.
+/// The classes of all pixels, including kNoClass.
 struct MaskArray {
   std::vector<uint8_t> values;
   uint32_t num_classes = 1;
@@ -293,14 +293,14 @@ MaskArray read_masks(NpyArray array, const std::string& name, std::optional<int6
       name, "has values of type " + array.type + "; the numbers of classes in masks are integers");
 }
 
-/// "(10, 28, 28)"
+/// Returns "(10, 28, 28)".
 std::string shape_text(const std::vector<uint64_t>& shape) {
   std::string text;
   for (const uint64_t size : shape) text += (text.empty() ? "(" : ", ") + std::to_string(size);
   return text + ")";
 }
 
-/// The row of each sample: its image, then its mask.
+/// Returns a function that joins each sample's image and mask to one row.
 template <typename T>
 std::function<std::string_view(size_t)> joined(Images<T> images, std::vector<uint8_t> masks) {
   const size_t mask = images.size() > 0 ? masks.size() / images.size() : 0;

@@ -19,10 +19,10 @@ namespace dlflow::runtime {
 
 namespace {
 
-/// The colour that stands for transparent pixels becomes their opacity, too.
+/// Expands values to 16 bits, and a colour that marks transparent pixels to opacity.
 void to_wide_values(png_structp png) { png_set_expand_16(png); }
 
-/// Big-endian (H, W, C) of 16 bits, the opacity last if there is one -> floats on black.
+/// Converts big-endian (H, W, C) of 16 bits, with an optional opacity last, to floats on black.
 std::vector<float> to_floats(const std::vector<uint8_t>& bytes, uint32_t stored,
                              uint32_t channels) {
   const auto value = [&](size_t i) { return float(bytes[2 * i] << 8 | bytes[2 * i + 1]); };
@@ -37,8 +37,8 @@ std::vector<float> to_floats(const std::vector<uint8_t>& bytes, uint32_t stored,
   return floats;
 }
 
-/// A PNG file of 16 bits a value, as it lies in the file: no gamma is applied. Throws
-/// Error{Corrupt}, "`name`: reason".
+/// Reads a PNG file of 16 bits per value, as stored: applies no gamma. Throws Error{Corrupt},
+/// "`name`: reason".
 Picture parse_wide_png(std::string_view content, const std::string& name) {
   PngReader reader(content);
   const auto refuse = [&] { throw_corrupt(name, "is a damaged PNG file: " + reader.message()); };
@@ -58,7 +58,7 @@ Picture parse_wide_png(std::string_view content, const std::string& name) {
   return picture;
 }
 
-/// libpng's image, freed also when something is thrown.
+/// libpng's image, which is freed on exceptions, too.
 struct Png {
   png_image image{};
   Png() { image.version = PNG_IMAGE_VERSION; }
@@ -67,7 +67,7 @@ struct Png {
   ~Png() { png_image_free(&image); }
 };
 
-/// (H, W, C + 1) with the opacity last -> (H, W, C) on black.
+/// Converts (H, W, C + 1) with the opacity last to (H, W, C) on black.
 void flatten(std::vector<uint8_t>& values, uint32_t channels) {
   const size_t pixels = values.size() / (channels + 1);
   for (size_t i = 0; i < pixels; ++i) {
@@ -107,7 +107,7 @@ Picture parse_png(std::string_view content, const std::string& name) {
   return picture;
 }
 
-/// The next number of a PNM header, behind space and comments.
+/// Returns the next number of a PNM header, after white space and comments.
 uint32_t next_number(std::string_view& content, const std::string& name) {
   while (!content.empty() && (std::isspace(uint8_t(content[0])) != 0 || content[0] == '#')) {
     const size_t skipped = content[0] == '#' ? content.find('\n') : 0;
@@ -130,7 +130,7 @@ Picture parse_pnm(std::string_view content, const std::string& name) {
   picture.shape.height = next_number(content, name);
   if (next_number(content, name) != 255) throw_corrupt(name, "has not 8 bits per value");
   require_picture_size(picture.shape, name);
-  if (content.size() != picture.shape.num_values() + 1) {  // one space ends the header
+  if (content.size() != picture.shape.num_values() + 1) {  // a single space ends the header
     throw_corrupt(
         name, fmt::format("has {} bytes of pixels, its header says {}",
                           content.empty() ? 0 : content.size() - 1, picture.shape.num_values()));

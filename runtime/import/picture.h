@@ -8,25 +8,25 @@
 
 #include "runtime/data/picture_size.h"
 
-/// Single pictures: JPEG, PNG of 8 or 16 bits, grey, in colour or with a palette, and PGM
-/// and PPM (P5, P6).
+/// Single pictures: JPEG; PNG of 8 or 16 bits, grey, in colour or with a palette; PGM and PPM (P5,
+/// P6).
 namespace dlflow::runtime {
 
 struct Picture {
   ImageShape shape;
   std::vector<uint8_t> values;  ///< (C, H, W); or
-  std::vector<float> floats;    ///< of 16 bits a value: from 0 to 255, too, in steps of 1/257
+  std::vector<float> floats;    ///< if 16 bits per value: also from 0 to 255, in steps of 1/257
 
   bool is_wide() const { return !floats.empty(); }
 };
 
-/// By the ending of its name.
+/// Whether the extension of `file` is that of a picture.
 bool is_picture(const std::filesystem::path& file);
 
-/// What is transparent lies on black. Throws Error{Corrupt}, "`name`: reason", for anything else.
+/// Puts transparent pixels on black. Throws Error{Corrupt}, "`name`: reason", for other content.
 Picture parse_picture(std::string_view content, const std::string& name);
 
-/// (H, W, C) -> (C, H, W)
+/// Reorders (H, W, C) to (C, H, W).
 template <typename T>
 std::vector<T> channels_first(const ImageShape& shape, const T* values) {
   const size_t plane = size_t(shape.height) * shape.width;

@@ -25,7 +25,7 @@ UsualKind::UsualKind(std::vector<std::filesystem::path> files, KindOf kind_of)
       kind_ = kind_of_(i);
       first_ = i;
       return;
-    } catch (const Error&) {  // is told when its turn comes
+    } catch (const Error&) {  // reported when the file is read
     }
   }
 }
@@ -51,10 +51,10 @@ void UsualKind::count_kinds() {
       auto seen = std::ranges::find(all, kind, &Seen::kind);
       if (seen == all.end()) seen = all.insert(all.end(), {kind, i, 0});
       ++seen->count;
-    } catch (const Error&) {  // is told when its turn comes
+    } catch (const Error&) {  // reported when the file is read
     }
   }
-  const auto most = std::ranges::max_element(all, {}, &Seen::count);  // of several, the first
+  const auto most = std::ranges::max_element(all, {}, &Seen::count);  // the first wins a tie
   if (most == all.end()) return;
   first_ = most->first;
   kind_ = most->kind;

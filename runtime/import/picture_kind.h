@@ -12,7 +12,7 @@ namespace dlflow::runtime {
 /// Size, colours and depth of a picture.
 struct PictureKind {
   ImageShape shape = {1, 1, 1};
-  bool is_wide = false;  ///< 16 bits a value
+  bool is_wide = false;  ///< 16 bits per value
 
   bool operator==(const PictureKind&) const = default;
 };
@@ -22,17 +22,17 @@ class UsualKind {
  public:
   using KindOf = std::function<PictureKind(size_t)>;
 
-  /// Takes the kind of the first file that `kind_of` can read, by number. It throws Error for
-  /// others, which are refused when their turn comes, so that all are told at once.
+  /// Starts with the kind of the first readable file. `kind_of` takes a file's number, and throws
+  /// Error if it is unreadable; reading the samples reports all such files at once.
   UsualKind(std::vector<std::filesystem::path> files, KindOf kind_of);
   UsualKind() = default;
 
   const PictureKind& operator*() const { return kind_; }
   const PictureKind* operator->() const { return &kind_; }
 
-  /// Throws Error{InvalidInput} unless file number `sample` is of this kind. The first time, all
-  /// files are looked at, and the most frequent kind is the usual one from then on: one odd picture
-  /// in front of sixty is the odd one all the same.
+  /// Throws Error{InvalidInput} unless file number `sample` is of this kind. The first mismatch
+  /// makes this look at all files and use the most frequent kind: if one odd picture comes before
+  /// sixty others, the odd one is reported.
   void require(size_t sample, const PictureKind& own);
 
  private:
@@ -41,7 +41,7 @@ class UsualKind {
 
   std::vector<std::filesystem::path> files_;
   KindOf kind_of_;
-  size_t first_ = 0;  // the first file of this kind
+  size_t first_ = 0;  // first file of this kind
   PictureKind kind_;
   bool has_counted_ = false;
 };

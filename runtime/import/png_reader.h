@@ -7,8 +7,8 @@
 
 namespace dlflow::runtime {
 
-/// libpng's reader of a file in memory. Its errors are told by return values: longjmp passes
-/// trivial objects alone.
+/// libpng's reader for a file in memory. Reports errors by return values, because longjmp skips
+/// destructors.
 class PngReader {
  public:
   /// `content` must outlive this. Throws Error{Unavailable} if there is no memory.
@@ -17,13 +17,13 @@ class PngReader {
   PngReader& operator=(const PngReader&) = delete;
   ~PngReader();
 
-  /// False, with a message(), if the header is damaged or of a picture beyond the limits.
+  /// False, with a message(), if the header is damaged or the picture exceeds the limits.
   bool read_header();
 
-  /// After read_header(): what is to be made of the values, by `prepare`, which holds no objects.
+  /// Called after read_header(): `prepare` sets the conversion of values. It must not hold objects.
   bool transform(void (*prepare)(png_structp));
 
-  /// After transform(): each of `rows` has row_bytes().
+  /// Called after transform(): each of `rows` must have room for row_bytes().
   bool read_rows(png_bytepp rows);
 
   size_t row_bytes() const { return png_get_rowbytes(png_, info_); }
@@ -35,7 +35,7 @@ class PngReader {
   std::string message() const { return source_.message; }
 
  private:
-  /// The rest of the file, and the last mistake in it.
+  /// The unread part of the file, and the last error.
   struct Source {
     std::string_view rest;
     char message[128] = "";

@@ -13,13 +13,13 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Of one output pixel along a direction: the input pixels from `first` on, and their weights.
+/// The input of one output pixel along one direction: pixels from `first` on, and their weights.
 struct Window {
   size_t first = 0;
   std::vector<float> weights;
 };
 
-/// Pixel i covers [i, i + 1). Shrinking, the triangle is as wide as the pixels that become one.
+/// Pixel i covers [i, i + 1). When shrinking, the triangle covers all contributing pixels.
 std::vector<Window> windows_of(uint32_t from, uint32_t to) {
   const double scale = double(from) / double(to), width = std::max(scale, 1.0);
   std::vector<Window> windows(to);
@@ -39,7 +39,7 @@ std::vector<Window> windows_of(uint32_t from, uint32_t to) {
   return windows;
 }
 
-/// One channel (H, W) -> (windows down, windows across), rows first.
+/// Resizes one channel (H, W) to (windows down, windows across), rows first.
 void resize_plane(const float* plane, uint32_t width, uint32_t height,
                   const std::vector<Window>& across, const std::vector<Window>& down,
                   float* output) {

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The content of a file, unpacked if it is compressed.
+/// Returns the content of a file, unpacked if it is compressed.
 std::string read_unpacked(const fs::path& file) {
   if (!is_gzip(file)) return read_file(file);
   const std::unique_ptr<ByteSource> source = open_gzip(file);
@@ -37,7 +37,7 @@ Dataset read_idx(const fs::path& images, const fs::path& labels) {
                   {labels, shared_bytes(read_unpacked(labels))});
 }
 
-/// What is in `folder`, hidden things left out, in the order of names.
+/// Returns the entries of `folder`, sorted by name, without hidden ones.
 std::vector<fs::path> sorted_entries(const fs::path& folder) {
   std::vector<fs::path> entries;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -47,7 +47,7 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-/// Pictures by class.
+/// A folder of pictures by class.
 struct PictureFolder {
   std::vector<fs::path> files;
   std::vector<std::string> names;
@@ -58,8 +58,8 @@ struct PictureFolder {
   TurnedPictures turned;
   Picture current;
   bool keeps_jpeg = false;
-  uint32_t jpeg_channels = 1;  // of all that are kept
-  std::string current_file;    // of those that are kept
+  uint32_t jpeg_channels = 1;  // common to all kept JPEG files
+  std::string current_file;    // the last kept file read
 
   PictureFolder(const fs::path& folder, const Reshaping& how, bool keep_files)
       : reshaping(how), keeps_jpeg(keep_files) {
@@ -79,12 +79,12 @@ struct PictureFolder {
   PictureFolder(const PictureFolder&) = delete;
   PictureFolder& operator=(const PictureFolder&) = delete;
 
-  /// Of files that are kept, grey ones become coloured if there are such.
+  /// If any of the kept files is in colour, grey ones are converted to colour.
   void find_color() {
     for (size_t i = 0; i < files.size() && jpeg_channels == 1; ++i) {
       try {
         jpeg_channels = JpegReader(map_file(files[i]).view, "").shape().channels;
-      } catch (const Error&) {  // is told when its turn comes
+      } catch (const Error&) {  // reported when the file is read
       }
     }
   }
@@ -95,7 +95,7 @@ struct PictureFolder {
     return {picture.shape, picture.is_wide()};
   }
 
-  /// What the file becomes when it is loaded.
+  /// Returns the file's shape after loading.
   ImageShape shape_of_jpeg(std::string_view content, size_t sample) const {
     const std::string name = files[sample].string();
     if (!content.starts_with("\xff\xd8\xff")) {
@@ -111,14 +111,14 @@ struct PictureFolder {
   std::vector<uint64_t> file_sizes() const {
     std::vector<uint64_t> sizes;
     for (const fs::path& file : files) {
-      std::error_code error;  // what cannot be read is told when its turn comes
+      std::error_code error;  // unreadable files are reported when they are read
       const uintmax_t size = fs::file_size(file, error);
       sizes.push_back(error ? 0 : size);
     }
     return sizes;
   }
 
-  /// All of the file is decoded, so that damage is found now.
+  /// Decodes the whole file to detect damage now.
   std::string_view read_jpeg(size_t sample, uint64_t size) {
     current_file = read_file(files[sample]);
     const std::string name = files[sample].string();
@@ -176,7 +176,7 @@ ImportedSplit keep_pictures(const std::shared_ptr<PictureFolder>& pictures) {
     return pictures->read_jpeg(sample, sizes[sample]);
   };
   source.reshaping = pictures->reshaping;
-  source.reshaping.crop = {};  // the shape says it
+  source.reshaping.crop = {};  // given by the shape
   return {std::move(source), pictures->classes, {}, pictures->names, [pictures] {
             return pictures->turned.notes();
           }};

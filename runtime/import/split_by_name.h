@@ -8,25 +8,25 @@
 
 #include "runtime/data/binary_writer.h"
 
-/// Samples that are divided into splits by their names.
+/// Divides samples into splits by their names.
 namespace dlflow::runtime {
 
-/// About how many of the samples are for the test and for validation, from 0 to 1 together.
+/// Approximate shares of the samples for test and validation, together 0 to 1.
 struct SplitShares {
   double test = 0, validation = 0;
 };
 
-/// The split of the sample `name`: the first 64 bits of the name's SHA-256 decide, and nothing
-/// else. So a sample stays in its split when others come and go, and one for the test stays there
-/// when a share grows.
+/// Returns the split of the sample `name`, which depends only on the first 64 bits of the name's
+/// SHA-256. A sample thus stays in its split when others are added or removed, and a test sample
+/// stays one when a share grows.
 Split split_of(const std::string& name, const SplitShares& shares);
 
-/// The samples of each split, ascending; of test and validation as far as they have a share.
+/// Returns the samples of each split, ascending; test and validation only if they have a share.
 /// Throws Error{InvalidInput} if one of these, or the training split, would be empty.
 std::map<Split, std::vector<size_t>> split_by_name(std::span<const std::string> names,
                                                    const SplitShares& shares);
 
-/// Those samples of `source`.
+/// Returns the part of `source` with these samples.
 SampleSource part_of(const SampleSource& source, const std::vector<size_t>& samples);
 
 }  // namespace dlflow::runtime

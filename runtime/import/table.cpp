@@ -21,7 +21,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Which fields of a record are used, and how.
+/// The fields of a record that are used, by use.
 struct Uses {
   std::vector<size_t> features, targets;
   std::optional<size_t> label;
@@ -64,8 +64,8 @@ Uses uses_of(const TableColumns& columns, const std::vector<std::string>& header
   throw Error(Errc::InvalidInput, name + ": no column is left for a network to read");
 }
 
-/// Single precision has a sign and 24 bits: of larger whole numbers it holds some alone. `text` is
-/// that of the field, without a plus.
+/// Single precision has a sign and 24 bits, so it rounds some larger whole numbers. `text`: of the
+/// field, without a plus sign.
 void note_rounding(const TableField& field, std::string_view text, float rounded,
                    const std::string& column, TableReader& reader) {
   constexpr float kLargest = 1 << 24;
@@ -79,7 +79,7 @@ void note_rounding(const TableField& field, std::string_view text, float rounded
       "leave the column out with --features, or subtract a constant, if this matters");
 }
 
-/// The number in a field, or nothing and a mistake.
+/// Returns the number in a field; reports a mistake and returns nothing if there is none.
 std::optional<float> number_in(const TableField& field, const std::string& column,
                                TableReader& reader) {
   std::string_view text = field.text;
@@ -103,7 +103,7 @@ std::optional<float> number_in(const TableField& field, const std::string& colum
   return float(value);
 }
 
-/// Spellings of "there is no value" in other programs.
+/// Whether other programs use `text` for a missing value.
 bool looks_missing(std::string text) {
   constexpr std::array<std::string_view, 8> kMissing = {"na",   "n/a",  "nan", "null",
                                                         "none", "<na>", "nil", "?"};
@@ -111,7 +111,7 @@ bool looks_missing(std::string text) {
   return std::ranges::find(kMissing, text) != kMissing.end();
 }
 
-/// Whether a field names a class. If not, that is a mistake.
+/// Whether a field names a class; reports a mistake if not.
 bool names_class(const TableField& field, const std::string& column, TableReader& reader) {
   const std::string mistake = mistake_in_name(field.text);
   if (mistake == "is not UTF-8") {
@@ -126,7 +126,7 @@ bool names_class(const TableField& field, const std::string& column, TableReader
   return mistake.empty();
 }
 
-/// Whether a field is a text. If not, that is a mistake.
+/// Whether a field is a text; reports a mistake if not.
 bool is_text(const TableField& field, const std::string& column, TableReader& reader) {
   const char* what = field.text.empty() ? "is empty; write a text, or leave the row out"
                      : field.text.find('\0') != std::string::npos
@@ -136,7 +136,7 @@ bool is_text(const TableField& field, const std::string& column, TableReader& re
   return what == nullptr;
 }
 
-/// The classes of a column in the order in which they come.
+/// The classes of a column in order of appearance.
 struct Classes {
   std::map<std::string, uint32_t> numbers;
   std::vector<uint32_t> of_samples;
@@ -147,7 +147,7 @@ struct Classes {
     of_samples.push_back(known.first->second);
   }
 
-  /// Their names in the order of labels; `of_samples` are labels then.
+  /// Returns their names in the order of labels, and turns `of_samples` into labels.
   std::vector<std::string> sort(const std::string& table) {
     std::vector<std::string> names;
     for (const auto& [name, number] : numbers) names.push_back(name);

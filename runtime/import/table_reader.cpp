@@ -21,7 +21,7 @@ std::string shown_field(const std::string& text) {
 
 TableReader::TableReader(std::string_view content, const std::string& name, char separator)
     : content_(content), name_(name), separator_(separator) {
-  if (content_.starts_with("\xEF\xBB\xBF")) content_.remove_prefix(3);  // a mark of UTF-8
+  if (content_.starts_with("\xEF\xBB\xBF")) content_.remove_prefix(3);  // UTF-8 byte order mark
 }
 
 bool TableReader::next(std::vector<TableField>& fields) {
@@ -76,7 +76,7 @@ TableField TableReader::next_field() {
   return field;
 }
 
-/// Two quotes within quotes are one.
+/// Two quotes within quotes stand for one.
 void TableReader::read_quoted(TableField& field) {
   for (++at_; at_ < content_.size(); ++at_) {
     if (content_[at_] != '"') {
@@ -93,13 +93,13 @@ void TableReader::read_quoted(TableField& field) {
   report(field.offset, "the quote that begins here is not closed");
 }
 
-/// CR LF ends one line, and CR alone one, too.
+/// CR LF ends one line, and so does CR alone.
 bool TableReader::ends_line(size_t offset) const {
   if (content_[offset] == '\r') return !content_.substr(offset + 1).starts_with('\n');
   return content_[offset] == '\n';
 }
 
-/// Line and column from 1, in characters of UTF-8.
+/// Returns line and column, from 1, in characters of UTF-8.
 std::pair<size_t, size_t> TableReader::place_of(size_t offset) {
   if (offset < line_begin_) counted_ = line_begin_ = 0, line_ = 1;
   for (; counted_ < offset; ++counted_) {

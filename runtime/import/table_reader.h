@@ -9,28 +9,28 @@
 
 namespace dlflow::runtime {
 
-/// A field of a table and where it begins in the text.
+/// A field of a table and its offset in the text.
 struct TableField {
   std::string text;
   size_t offset = 0;
 };
 
-/// A field as messages show it, the end of a long one left out.
+/// Returns a field for messages, with a long one cut.
 std::string shown_field(const std::string& text);
 
-/// Reads the text of a table, record by record, and collects what is said about its fields.
+/// Reads the text of a table, record by record, and collects mistakes and notes about its fields.
 class TableReader {
  public:
   /// `content` and `name` must outlive this.
   TableReader(std::string_view content, const std::string& name, char separator);
 
-  /// The fields of the next record that is not empty; false at the end.
+  /// Reads the fields of the next record that is not empty; false at the end.
   bool next(std::vector<TableField>& fields);
 
-  /// A mistake, by the offset of its field.
+  /// Adds a mistake in the field at `offset`.
   void report(size_t offset, const std::string& text);
 
-  /// What may be a mistake. All of a `kind` in a column are one note, which names the first.
+  /// Adds a likely mistake. All of one `kind` in a column make one note, which names the first.
   void note(const TableField& field, const std::string& column, const std::string& kind,
             const std::string& text, const std::string& advice);
   std::vector<std::string> notes() const;
@@ -54,11 +54,11 @@ class TableReader {
   const std::string& name_;
   char separator_;
   size_t at_ = 0;
-  bool is_open_ = false;  // a quote was not closed: what it begins is no record
-  size_t counted_ = 0, line_ = 1, line_begin_ = 0;  // of place_of()
+  bool is_open_ = false;                            // a quote is not closed; its text is no record
+  size_t counted_ = 0, line_ = 1, line_begin_ = 0;  // state of place_of()
   std::vector<std::string> mistakes_;
   size_t num_mistakes_ = 0;
-  std::map<std::string, Note> notes_;  // by column and kind
+  std::map<std::string, Note> notes_;  // keyed by column and kind
 };
 
 }  // namespace dlflow::runtime

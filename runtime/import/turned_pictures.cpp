@@ -9,7 +9,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Numbers of TIFF, in the order of bytes that its header names. What lies behind the end is 0.
+/// Numbers of TIFF, in the byte order of its header. Bytes behind the end are 0.
 class Tiff {
  public:
   explicit Tiff(std::string_view bytes) : bytes_(bytes), big_endian_(bytes.starts_with("MM")) {}

@@ -6,14 +6,14 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
-/// A function of each number by itself.
+/// An elementwise function.
 struct Function {
   algorithm what;
   float alpha = 0, beta = 0;  // as oneDNN defines them for it
 };
 
-/// A function of each number by itself, by oneDNN. A map with padding is taken as a list of
-/// numbers: for a map that oneDNN has to keep padded it has only its reference code.
+/// An elementwise function, computed by oneDNN. A padded map is passed as a flat list of numbers,
+/// since oneDNN has only reference code for padded maps.
 class Activation : public UnaryOperation {
  public:
   Activation(const Builder& builder, const Layer& layer, Function function, Value& input,
@@ -33,7 +33,7 @@ class Activation : public UnaryOperation {
     forward_.execute(stream, {{DNNL_ARG_SRC, from_}, {DNNL_ARG_DST, to_}});
     if (function_.what != algorithm::eltwise_logistic || !is_padded(y_.desc())) return;
     stream.wait();
-    clear_padding(map_geometry(y_), y_.shape[0], y_.numbers());  // it became 0.5
+    clear_padding(map_geometry(y_), y_.shape[0], y_.numbers());  // sigmoid(0) is 0.5
   }
 
   void prepare_backward(const Builder& builder) override {
@@ -49,7 +49,7 @@ class Activation : public UnaryOperation {
   }
 
  private:
-  /// Where there is padding, the gradient is 0, and stays so.
+  /// The gradient of the padding is 0 and stays 0.
   void pass_back(dnnl::stream& stream) override {
     backward_.execute(
         stream,

@@ -9,9 +9,9 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-/// Who needs a value at a time, in the terms of schedule.h.
+/// An operation that uses a value, at a time as schedule.h defines it.
 struct Use {
-  int operation;  ///< -1: the loss, or whoever asks for the scores later
+  int operation;  ///< -1: the loss, or a later reader of the scores
   bool is_backward;
 };
 
@@ -41,8 +41,7 @@ void Arena::keep(const dnnl::memory& memory, int time) {
   if (Block* block = find(memory)) block->times.insert(time);
 }
 
-/// The value is of one segment if all that use it are in the segment of the operation that writes
-/// it.
+/// A value is given up after the forward pass if only the segment that writes it uses it.
 std::vector<Arena::Span> Arena::spans_of(const Block& block, const Schedule& schedule) {
   const int n = schedule.num_operations(), written = *block.times.begin();
   const bool is_result = written < n;
@@ -81,7 +80,7 @@ bool Arena::live_together(const Block& a, const Block& b) {
   });
 }
 
-/// The largest first, each at the lowest address that is free while it is needed.
+/// Places blocks largest first, each at the lowest address that is free during its lifetime.
 size_t Arena::measure(const Schedule& schedule) {
   std::vector<Block*> by_size;
   for (Block& block : blocks_) {
@@ -92,7 +91,7 @@ size_t Arena::measure(const Schedule& schedule) {
   std::vector<const Block*> placed;  // by offset
   size_t end = 0;
   for (Block* block : by_size) {
-    size_t offset = 0;  // the first gap among those that live at the same time
+    size_t offset = 0;  // the first gap between blocks that live at the same time
     for (const Block* other : placed) {
       if (!live_together(*other, *block)) continue;
       if (offset + block->bytes <= other->offset) break;

@@ -9,50 +9,50 @@
 
 namespace dlflow::runtime {
 
-/// Memory for values that are needed during a part of a step only: two of them share bytes if they
-/// are never needed at the same time. Times are those of schedule.h.
+/// Memory for values that only part of a step needs: two values share bytes if they are never
+/// needed at the same time. Times are those of schedule.h.
 ///
-/// A value is needed from the operation that writes it to the last that reads it. With a schedule
-/// that recomputes a segment, the results that only the segment itself reads are needed twice: from
-/// their operation to the last reader in the forward pass, and from the second time on to the last
-/// reader in the backward pass. In between, their bytes are those of others. What operations of
-/// other segments or the loss read is never given up, so that a segment finds there what it reads.
+/// A value is needed from the operation that writes it to the last one that reads it. If the
+/// schedule recomputes a segment, results that only this segment reads are needed twice: in the
+/// forward pass until their last reader, and in the backward pass from their recomputation to the
+/// last reader. In between, other values use their bytes. Results that other segments or the loss
+/// read are kept, so a segment's inputs are still there when it is recomputed.
 class Arena {
  public:
   explicit Arena(dnnl::engine engine) : engine_(std::move(engine)) {}
 
-  /// A value that is written at `time`. It has no address before allocate().
+  /// Adds a value that is written at `time`. It has no address before allocate().
   dnnl::memory add(const dnnl::memory::desc& desc, int time);
 
-  /// The bytes of `memory` under another description of the same size.
+  /// Returns the bytes of `memory` under another description of the same size.
   dnnl::memory view(const dnnl::memory& memory, const dnnl::memory::desc& desc);
 
-  /// `memory` is still needed at `time`. Memory that is not of this arena is left alone.
+  /// Marks `memory` as still needed at `time`. Memory outside this arena is left alone.
   void keep(const dnnl::memory& memory, int time);
 
   /// Bytes that allocate() would take.
   size_t measure(const Schedule& schedule);
 
-  /// Of the values that each forward operation writes.
+  /// Returns the bytes that each forward operation writes.
   std::vector<size_t> bytes_written(int num_operations) const;
 
   /// Gives every value its address.
   void allocate(const Schedule& schedule);
 
-  /// After allocate(): operation i, in a segment, has a result that was given up.
+  /// After allocate(): true if operation i, in a segment, has a result that was given up.
   bool gives_up(int i) const { return given_up_.contains(i); }
 
   size_t bytes() const { return buffer_.size() * sizeof(float); }
 
  private:
-  /// Places of a schedule, both included.
+  /// A range of places of a schedule, both ends included.
   struct Span {
     int first = 0, last = 0;
   };
   struct Block {
     std::vector<dnnl::memory> views;
     size_t bytes = 0;
-    std::set<int> times = {};  // the first writes it
+    std::set<int> times = {};  // the first is that of the write
     std::vector<Span> spans = {};
     size_t offset = 0;
   };
@@ -63,7 +63,7 @@ class Arena {
 
   dnnl::engine engine_;
   std::vector<Block> blocks_;
-  std::set<int> given_up_;  // operations
+  std::set<int> given_up_;  // indices of operations
   HugeBuffer buffer_;
 };
 

@@ -25,7 +25,7 @@ const char* name(dnnl::cpu_isa isa) {
   return "another instruction set";
 }
 
-/// $ONEDNN_DEFAULT_FPMATH_MODE lets oneDNN round the factors of fp32 where that is faster (AMX).
+/// $ONEDNN_DEFAULT_FPMATH_MODE lets oneDNN round fp32 factors where this is faster (AMX).
 const char* rounding_of_factors() {
   dnnl_fpmath_mode_t mode = dnnl_fpmath_mode_strict;
   dnnl_get_default_fpmath_mode(&mode);
@@ -41,8 +41,8 @@ const char* rounding_of_factors() {
   }
 }
 
-/// Of our own loops (base/vector_clones.h), whatever oneDNN may use: those for AVX2 and AVX-512
-/// multiply and add with one rounding, the plain ones with two.
+/// Our own loops (base/vector_clones.h) do not depend on what oneDNN may use: their AVX2 and
+/// AVX-512 versions multiply and add with one rounding, the plain ones with two.
 const char* own_loops() {
 #if defined(__x86_64__)
   static const bool has_fma =

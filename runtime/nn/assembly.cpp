@@ -55,7 +55,7 @@ void Assembly::append(std::unique_ptr<Operation> operation, Value& result) {
 
 void Assembly::bind(const float* images) {
   for (dnnl::memory& view : image_views_) {
-    view.set_data_handle(const_cast<float*>(images));  // oneDNN knows no const memory
+    view.set_data_handle(const_cast<float*>(images));  // oneDNN has no const memory
   }
 }
 
@@ -94,8 +94,8 @@ Value& Assembly::value(int index) {
   return *converted_images_;
 }
 
-/// oneDNN's linear layers take maps in any format, but with bf16 they do not use AMX then. With a
-/// layout given, that of the weights decides: it has a dimension for each of the input.
+/// oneDNN's linear layers take maps in any format, but with bf16 this prevents the use of AMX. A
+/// given layout decides: its weights have a dimension for each dimension of the input.
 bool Assembly::takes_maps(const Layer& linear) const {
   const ParameterMemory& parameters = execution_.parameters;
   const size_t dims = parameters.num_dims(parameters.index(model_.weight_of(linear)));
@@ -117,7 +117,7 @@ Value& Assembly::rows(Value& x, dnnl::memory::data_type type) {
   return reordered(x, {dimensions(x.desc()), type, dnnl::memory::format_tag::nc});
 }
 
-/// In fp32 and plain order.
+/// Returns `x` in fp32 and plain order.
 Value& Assembly::plain(Value& x) {
   if (x.shape.size() != 3) return rows(x, dnnl::memory::data_type::f32);
   return reordered(x, plain_floats(execution_.batch, x.shape));

@@ -9,16 +9,16 @@
 #include "runtime/nn/fusion.h"
 #include "runtime/nn/operation.h"
 
-/// How a network's layers become operations. Each kind of layer has a function in the file of its
-/// kernels, which knows the formats that it wants; what is the same for all of them is here.
+/// Turns a network's layers into operations. Each kind of layer has a function in the file of its
+/// kernels, which chooses the formats. This file has the code that all kinds share.
 namespace dlflow::runtime {
 
 /// A fused layer whose operations are being made.
 struct Place {
   size_t index;  ///< among the fused layers
   const Layer& layer;
-  bool relu;    ///< its result is that of a ReLU
-  bool capped;  ///< which is a ReLU6
+  bool relu;    ///< a ReLU is applied to its result
+  bool capped;  ///< the ReLU is a ReLU6
 };
 
 /// An operation in the order of execution.
@@ -30,16 +30,16 @@ struct PlacedOperation {
   std::vector<size_t> shared_parameters;                ///< operation->shared_parameters()
 };
 
-/// How a network is to be executed; what it is made of belongs to it, not to the assembly.
+/// How a network is to be executed. The network owns the parts referred to, not the assembly.
 struct Execution {
   Arena& arena;
   ParameterMemory& parameters;
   int64_t batch;
   bool training;
-  bool joint;  ///< batch statistics are those of several networks
+  bool joint;  ///< batch statistics are taken over several networks
   Compute compute;
   const Draws& draws;
-  const std::span<const float>& lengths;  ///< Builder::lengths
+  const std::span<const float>& lengths;  ///< see Builder::lengths
 };
 
 /// The operations of a network and the values between them.
@@ -49,7 +49,7 @@ class Assembly {
   /// Error{InvalidInput} naming the layer if oneDNN has no optimised kernel for it.
   Assembly(const Model& model, const std::vector<FusedLayer>& layers, const Execution& execution);
 
-  /// To be called once, after the last reader of every value is known.
+  /// Must be called once, after the last reader of every value is known.
   void prepare_backward();
 
   const std::vector<PlacedOperation>& operations() const { return operations_; }
@@ -57,41 +57,41 @@ class Assembly {
   /// fp32, one row per sample.
   Value& scores() { return *results_.back(); }
 
-  /// Bytes of what forward() is given.
+  /// Bytes of the images that forward() is given.
   size_t images_size() const { return images_->desc().get_size(); }
 
-  /// `images` are what the next forward pass reads.
+  /// The next forward pass reads `images`.
   void bind(const float* images);
 
-  // For the functions of layers.
+  // Used by the functions of layers.
 
-  /// For the operation that is made next.
+  /// Returns the builder of the next operation.
   Builder next() const { return builder(int(operations_.size())); }
 
   const TensorShape& input_shape(const Place& place) const;
 
-  /// What the layer reads, in the format of values: maps in next().map_format, else rows.
+  /// Returns the layer's input in the format of values: maps in next().map_format, others as rows.
   Value& input(const Place& place) { return value(layers_[place.index].inputs[0]); }
 
-  /// The other value that it reads; null if there is none.
+  /// Returns the layer's second input, or null.
   Value* second_input(const Place& place);
 
-  /// All values that it reads.
+  /// Returns all inputs of the layer.
   std::vector<Value*> inputs(const Place& place);
 
   const Model& model() const { return model_; }
 
-  /// It reads the images: fp32 in plain order, until input() converts them.
+  /// Whether the layer reads the images: fp32 in plain order, until input() converts them.
   bool reads_images(const Place& place) const { return layers_[place.index].inputs[0] == kImages; }
   Value& images() { return *images_; }
 
-  /// The images as samples of `shape`, which has as many numbers.
+  /// Returns the images as samples of `shape`, which has the same number of elements.
   Value& images_as(const TensorShape& shape);
 
-  /// The result is read by linear layers only, which take maps as they are.
+  /// Whether all readers of the result are linear layers that take maps as they are.
   bool read_by_linear_only(const Place& place) const;
 
-  /// Adds what `make`, given a result, returns.
+  /// Adds the operation that `make` returns, given its result.
   template <typename Make>
   Value& add_made(Make make) {
     Value& result = values_.emplace_back();
@@ -99,7 +99,7 @@ class Assembly {
     return result;
   }
 
-  /// Adds an `Op` that is made of a Builder, `arguments` and its result.
+  /// Adds an `Op` constructed from a Builder, `arguments` and its result.
   template <typename Op, typename... Arguments>
   Value& add(Arguments&&... arguments) {
     return add_made([&](Value& result) {
@@ -107,12 +107,12 @@ class Assembly {
     });
   }
 
-  /// `x`, of (B,F), as numbers of the type of values.
+  /// Converts `x` (B,F) to the type of values.
   Value& rows(Value& x) { return rows(x, next().type()); }
 
   Value& reordered(Value& x, const dnnl::memory::desc& format);
 
-  /// `map`, of one sample's shape `from`, as rows of a matrix.
+  /// Returns `map`, whose samples have shape `from`, as rows of a matrix.
   Value& flat(Value& map, const TensorShape& from, const TensorShape& shape);
 
  private:
@@ -139,16 +139,16 @@ class Assembly {
   const Model& model_;
   const std::vector<FusedLayer>& layers_;
   const Execution execution_;
-  std::deque<Value> values_;  // addresses stay
+  std::deque<Value> values_;  // a deque keeps addresses valid
   Value* images_ = nullptr;
-  Value* converted_images_ = nullptr;      // in the format of values, if somebody wants them
-  std::vector<dnnl::memory> image_views_;  // of what forward() is given
+  Value* converted_images_ = nullptr;      // in the format of values; made on first use
+  std::vector<dnnl::memory> image_views_;  // point to the images that forward() is given
   std::vector<Value*> results_;            // of each fused layer
   std::vector<PlacedOperation> operations_;
-  std::string layer_under_way_;  // that operations are made for
+  std::string layer_under_way_;  // whose operations are being made
 };
 
-/// The layer's operations; returns its result. One function for each row of layers.def.
+/// Adds the layer's operations and returns its result. One function for each row of layers.def.
 #define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
   Value& add_##word(Assembly& assembly, const Place& place);
 #include "runtime/nn/layers.def"

@@ -13,13 +13,13 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr int64_t kQueries = 64;  // of a block
+constexpr int64_t kQueries = 64;  // per block
 constexpr int64_t kKeys = 128;
-constexpr int64_t kStrip = 16;  // queries that are computed up to the diagonal together
+constexpr int64_t kStrip = 16;  // queries computed together up to the diagonal
 
 int64_t whole(int64_t count, int64_t of) { return (count + of - 1) / of * of; }
 
-/// Behind the rows that count, the last strip of the panel is 0.
+/// The panel's last strip is filled with zeros after the rows that count.
 template <typename T>
 void read_rows(const T* from, const AttentionKernel::HeadRows& rows, float scale, float* to) {
   from += rows.first;
@@ -62,15 +62,14 @@ void write(const HugeBuffer& from, const AttentionKernel::HeadRows& rows, float 
             : write_rows(from.floats().data(), rows, scale, to.as<float>());
 }
 
-/// The first `count` lanes.
+/// Mask of the first `count` lanes.
 DLFLOW_INLINE IntLanes before(int64_t count) {
   const IntLanes lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return lane < int32_t(count);
 }
 
-/// Makes powers of the first `count` numbers of a row of scores, around the highest so far, and 0
-/// of the others up to `columns`; takes what was summed before along: returns by what that is to be
-/// multiplied.
+/// Replaces the first `count` scores of a row by exp(score - highest so far) and the others up to
+/// `columns` by 0, and updates `highest` and `sum`. Returns the factor that rescales earlier sums.
 DLFLOW_VECTOR_CLONES
 float take_row(float* row, int64_t count, int64_t columns, float& highest, float& sum) {
   const Lanes low = broadcast(-INFINITY);
@@ -93,7 +92,7 @@ float take_row(float* row, int64_t count, int64_t columns, float& highest, float
   return factor;
 }
 
-/// row = exp(row - logarithm), of the first `count` numbers, 0 of the others up to `columns`;
+/// row = exp(row - logarithm) for the first `count` numbers, 0 for the others up to `columns`;
 /// gradient = row * (gradient - product).
 DLFLOW_VECTOR_CLONES
 void finish_row(float* row, float* gradient, int64_t count, int64_t columns, float logarithm,
@@ -147,7 +146,7 @@ AttentionKernel::AttentionKernel(const AttentionShape& shape)
   }
 }
 
-/// The two halves of a row are the coordinates of `size / 2` points.
+/// The two halves of a row hold the coordinates of `size / 2` points.
 void AttentionKernel::rotate(HugeBuffer& panel, float direction) const {
   if (!shape_.rotary) return;
   const int64_t half = shape_.size / 2;
@@ -170,7 +169,7 @@ void AttentionKernel::begin_sample(int64_t sample, std::span<const float> length
   end_ = whole(count_, kStrip);
 }
 
-/// Of a tensor whose rows have `features` numbers: part `index`, of a head's size.
+/// Part `index` (one head's size) of a tensor whose rows have `features` numbers.
 AttentionKernel::HeadRows AttentionKernel::head_rows(int64_t sample, int64_t index,
                                                      int64_t features) const {
   return {sample * shape_.length * features + index * shape_.size,
@@ -181,7 +180,7 @@ AttentionKernel::HeadRows AttentionKernel::head_rows(int64_t sample, int64_t ind
           size_};
 }
 
-/// The parts of the input are the heads' queries, then the keys, then the values.
+/// The input's parts are the queries of all heads, then the keys, then the values.
 AttentionKernel::HeadRows AttentionKernel::input_rows(int64_t sample, int64_t index) const {
   return head_rows(sample, index, shape_.input_features());
 }
@@ -202,7 +201,7 @@ void AttentionKernel::read_queries(Numbers x, int64_t sample, int64_t head) {
   rotate(q_, 1);
 }
 
-/// Of a row of scores from key `column` on, how many the query looks at.
+/// Number of keys from `column` on that the query attends to.
 int64_t AttentionKernel::visible(int64_t query, int64_t column, int64_t columns) const {
   const int64_t end = shape_.causal ? std::min(query + 1, count_) : count_;
   return std::min(end - column, columns);
@@ -308,7 +307,7 @@ void AttentionKernel::backward_strip(int64_t first, int64_t column, int64_t colu
                  column == 0 ? Into::Replaced : Into::Added, {dq_.data() + first * size_, size_});
 }
 
-/// The block's part of the gradients of keys and values.
+/// Adds the block's part of the gradients of keys and values.
 void AttentionKernel::add_to_keys(int64_t first, int64_t queries, int64_t column, int64_t columns) {
   for (int64_t c = 0; c < columns; c += kStrip) {
     const int64_t before = shape_.causal ? std::max<int64_t>(0, column + c - first) : 0;

@@ -24,27 +24,26 @@ struct AttentionShape {
 };
 
 /// softmax(q k' / sqrt(size)) v for each head, in blocks of 64 queries and 128 keys: the matrix of
-/// all pairs is never in memory (Dao et al., FlashAttention, NeurIPS 2022), and blocks on the
-/// diagonal of a causal one are computed in strips that end at it. Numbers are fp32 or bf16 and are
-/// computed with in fp32. The same bits for the same arguments.
+/// all pairs is never in memory (Dao et al., FlashAttention, NeurIPS 2022). Causal blocks on the
+/// diagonal are computed in strips that end at it. Numbers are fp32 or bf16; computation is in
+/// fp32. The same arguments give the same bits.
 class AttentionKernel {
  public:
   explicit AttentionKernel(const AttentionShape& shape);
 
-  /// Keeps the logarithm of each row's sum of powers for backward().
-  /// \param lengths  (B), the positions of each sample that count, from 1 to T; or none: all do.
-  /// The
-  ///                 others are seen by no position, and their rows of `y` and `dx` are 0: a sample
-  ///                 has the same bits whatever T it is filled up to.
+  /// Keeps the logarithm of each row's sum of exponentials for backward().
+  /// \param lengths  (B), positions that count in each sample, from 1 to T; empty: all.
+  ///                 No position sees the others, and their rows of `y` and `dx` are 0: a sample
+  ///                 has the same bits whatever T it is padded to.
   void forward(Numbers x, Numbers y, std::span<const float> lengths = {});
 
-  /// After forward() with the same `x`, `y` and `lengths`. Computes the blocks once more.
+  /// Must follow forward() with the same `x`, `y` and `lengths`. Recomputes the blocks.
   void backward(Numbers x, Numbers y, Numbers dy, Numbers dx, std::span<const float> lengths = {});
 
-  /// One head's part of the rows of a tensor (B,T,features), and of a panel.
+  /// One head's part of the rows of a tensor (B,T,features) and of a panel.
   struct HeadRows {
     int64_t first, stride;  ///< in the tensor
-    int64_t count, length;  ///< rows that count, the others are 0; all
+    int64_t count, length;  ///< rows that count (the others are 0); all rows
     int64_t size;
     int64_t panel_stride;
   };
@@ -65,15 +64,15 @@ class AttentionKernel {
   void add_to_keys(int64_t first, int64_t queries, int64_t column, int64_t columns);
 
   const AttentionShape shape_;
-  const int64_t length_, size_;         // of a panel: whole strips and lanes, the rest is 0
-  int64_t count_ = 0, end_ = 0;         // of the sample at hand: positions; those of whole strips
-  const float scale_;                   // 1 / sqrt(size)
-  std::vector<float> cosines_, sines_;  // (T, size / 2), if it is rotary
+  const int64_t length_, size_;  // of a panel, rounded up to whole strips and lanes; the rest is 0
+  int64_t count_ = 0, end_ = 0;  // of the current sample: positions, and rounded up to strips
+  const float scale_;            // 1 / sqrt(size)
+  std::vector<float> cosines_, sines_;  // (T, size / 2), if rotary
   std::vector<float> logarithms_;       // (B, heads, length_)
   HugeBuffer q_, k_, v_, o_;            // (length_, size_) of one head; q_ is scaled
   HugeBuffer dq_, dk_, dv_, do_;        // likewise
   HugeBuffer turned_k_, turned_v_;      // (size_, length_)
-  std::vector<float> products_;         // (length_): of a row's result and its gradient
+  std::vector<float> products_;         // (length_): each row's result times its gradient, summed
   HugeBuffer powers_, slopes_;          // of a block of pairs
 };
 

@@ -5,8 +5,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Our own kernel: batch normalisation, the residual's addition and ReLU in one pass; or in two,
-/// where statistics are those of several networks: their sums are put together in between.
+/// Our own kernel: batch normalisation, residual addition and ReLU in one pass. If several networks
+/// share statistics, it takes two passes, and their sums are combined in between.
 class BatchNorm : public Operation {
  public:
   BatchNorm(const Builder& builder, const Place& place, Value& input, Value* residual,
@@ -75,7 +75,7 @@ class BatchNorm : public Operation {
   }
 
   void prepare_backward(const Builder& builder) override {
-    // The kernel takes two gradients; more are summed before.
+    // The kernel takes two gradients; additional ones are summed first.
     if (y_.gradients.size() > 1) more_dy_ = y_.gradients.back();
     if (y_.gradients.size() > 2) {
       Value rest = y_;
@@ -133,8 +133,7 @@ class BatchNorm : public Operation {
   double* first_sums() { return sums_.data(); }
   double* second_sums() { return sums_.data() + mean_.size(); }
 
-  /// The statistics are constants: dx = weight / deviation * dy, which is the usual formula with
-  /// sums of 0.
+  /// The statistics are constants: dx = weight / deviation * dy, the usual formula with sums of 0.
   void frozen_backward() {
     double* const sums = sums_of_frozen_.data();
     batch_norm_backward_sums(
@@ -168,7 +167,7 @@ class BatchNorm : public Operation {
   }
 
   bool relu_, capped_, training_;
-  bool frozen_;  // in training: by the running statistics
+  bool frozen_;  // in training, uses the running statistics
   bool joint_;
   ParameterMemory& parameters_;
   Value& x_;
@@ -176,10 +175,10 @@ class BatchNorm : public Operation {
   Value& y_;
   MapGeometry geometry_;
   HugeBuffer mean_, variance_;  // of the batch, or the running ones
-  int64_t count_;               // of the values per channel that they are taken from
-  // With joint statistics: the gradients until backward(), since networks share the slots in turn.
+  int64_t count_;               // values per channel that the statistics cover
+  // With joint statistics: gradients until backward(), since networks take turns with the slots.
   HugeBuffer weight_gradient_, bias_gradient_;
-  std::vector<double> sums_;  // of this network's batch, then of all; the last is the count
+  std::vector<double> sums_;  // first of this network's batch, then of all; the last is the count
   std::vector<double> sums_of_frozen_;
   size_t weight_index_ = 0, bias_index_ = 0, mean_index_ = 0, variance_index_ = 0;
   dnnl::memory dy_, more_dy_, dx_;

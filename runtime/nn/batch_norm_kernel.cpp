@@ -7,34 +7,34 @@
 namespace dlflow::runtime {
 namespace {
 
-/// What a loop over one group of channels needs.
+/// Arguments of a loop over one group of channels.
 struct Group {
   const MapGeometry& geometry;
   int64_t index;
-  int64_t width;  // channels in it
+  int64_t width;  // number of channels
 
   DLFLOW_INLINE int64_t start(int64_t image) const {
     return image * geometry.image_stride + index * geometry.group_stride;
   }
-  /// Channels in a part of it.
+  /// Number of channels in one part.
   template <typename R>
   DLFLOW_INLINE int64_t width_of(int part) const {
     return std::clamp<int64_t>(width - part * kWidth<R>, 0, kWidth<R>);
   }
 };
 
-/// Over the batch.
+/// Two sums over the batch.
 struct GroupSums {
   DoubleLanes first, second;
 };
 
-/// Of a part of the group.
+/// Sums of one part of a group.
 template <typename R>
 struct PartSums {
   R sum, square;
 };
 
-/// Of an image, whose first number is at `x`: four at a time to hide the latency of an addition.
+/// Sums over the image that starts at `x`; four accumulators hide the latency of an addition.
 template <typename R, bool Whole, typename T>
 DLFLOW_INLINE PartSums<R> image_sums(const MapGeometry& g, const T* x, int64_t width,
                                      const R& origin) {
@@ -55,7 +55,7 @@ DLFLOW_INLINE PartSums<R> image_sums(const MapGeometry& g, const T* x, int64_t w
   return {(sum[0] + sum[1]) + (sum[2] + sum[3]), (square[0] + square[1]) + (square[2] + square[3])};
 }
 
-/// Sums of (x - origin) and its square: within an image in single precision, over images in double.
+/// Sums of (x - origin) and its square: single precision within an image, double across images.
 template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums sums_around(const Group& group, const T* x, const Lanes& origin) {
   const Parts<R> origins(origin);
@@ -114,7 +114,7 @@ DLFLOW_INLINE void apply(const Group& group, const T* x, const Lanes& factor, co
   const T* const residual = output.residual.as<T>();
   T* const y = output.y.as<T>();
   const Parts<R> factors(factor), shifts(shift);
-  for (int64_t image = g.images; image-- > 0;) {  // the last is still in the cache
+  for (int64_t image = g.images; image-- > 0;) {  // the last image is still cached
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
       for (int part = 0; part < kParts<R>; ++part) {
@@ -143,8 +143,8 @@ DLFLOW_INLINE void normalise(const Group& group, const T* x, BatchNormParameters
 template <typename T>
 struct BackwardArguments {
   const T* x;
-  const T* y;   // or null: no ReLU
-  bool capped;  // it is a ReLU6
+  const T* y;   // null: no ReLU
+  bool capped;  // the ReLU is a ReLU6
   T* dy;
   const T* more_dy;  // or null
   T* dx;
@@ -160,7 +160,7 @@ DLFLOW_INLINE R finished_dy(const BackwardArguments<T>& a, int64_t at, int64_t w
   return a.capped ? pass_below(d, y, kCap) : d;
 }
 
-/// The sums of dy and of dy * (x - mean); leaves the finished dy where it was.
+/// Returns the sums of dy and of dy * (x - mean); leaves the finished dy in place.
 template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments<T>& a,
                                const Lanes& mean) {
@@ -196,8 +196,8 @@ DLFLOW_INLINE Lanes inverse_deviation(const float* variance) {
   return 1 / square_root(load<true>(variance, kLanes) + kBatchNormEpsilon);
 }
 
-/// The sums of dy and of dy * (x - mean); finishes dy, and writes what these images add to the
-/// gradients of weight and bias.
+/// Returns the sums of dy and of dy * (x - mean); finishes dy, and writes these images'
+/// contribution to the gradients of weight and bias.
 template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums finish(const Group& group, const BackwardArguments<T>& a,
                                const BatchNormBackward& pass, BatchNormGradients gradients) {
@@ -223,7 +223,7 @@ DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments<T>
   const Lanes slope = to_single(sums.second) * inverse * share * inverse;
   const Parts<R> factors(load<true>(pass.weight + first, kLanes) * inverse), slopes(slope);
   const Parts<R> constants(mean * slope - to_single(sums.first) * share);
-  for (int64_t image = g.images; image-- > 0;) {  // the last is still in the cache
+  for (int64_t image = g.images; image-- > 0;) {  // the last image is still cached
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
       for (int part = 0; part < kParts<R>; ++part) {
@@ -242,7 +242,7 @@ DLFLOW_INLINE Group group_of(const MapGeometry& geometry, int64_t index) {
   return {geometry, index, index + 1 == geometry.groups ? geometry.last_group : kLanes};
 }
 
-/// For the compiler: a register, whether the group is whole, and the type of the map's numbers.
+/// Compile-time parameters: register, whether the group is whole, and the type of the numbers.
 template <typename R, bool Whole, typename T>
 struct Kind {};
 

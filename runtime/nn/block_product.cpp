@@ -10,11 +10,11 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr int64_t kTileRows = 4;
-/// Registers in a row of a wide tile, whose sums take 16 of AVX-512's 32. A narrow one of 16
-/// columns takes 8 of AVX2's 16.
+/// Registers in a row of a wide tile, whose sums take 16 of AVX-512's 32 registers. A narrow tile
+/// of 16 columns takes 8 of AVX2's 16.
 constexpr int64_t kWide = 4;
 
-/// What is read at (row, i) of a is broadcast and multiplied with row i of b.
+/// Broadcasts the number at (row, i) of a and multiplies it by row i of b.
 template <typename R, int64_t Columns, bool Transposed>
 DLFLOW_INLINE void multiply_tile(int64_t depth, const float* a, int64_t a_stride, const float* b,
                                  int64_t b_stride, Into into, float* c, int64_t c_stride) {
@@ -42,7 +42,7 @@ DLFLOW_INLINE void multiply_tile(int64_t depth, const float* a, int64_t a_stride
   }
 }
 
-/// All tiles of the columns at `column`, which stay in the first cache.
+/// Computes all tiles of the columns at `column`, which stay in the L1 cache.
 template <typename R, int64_t Columns, bool Transposed>
 DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
                                    Rows c, int64_t column) {
@@ -70,7 +70,7 @@ DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstRows a, ConstRows 
 
 using Square = std::array<Lanes, kLanes>;
 
-/// Exchanges the parts beside the diagonal of each square of 2 * Distance rows and columns.
+/// Swaps the two off-diagonal quadrants of each square of 2 * Distance rows and columns.
 template <int Distance, int... Lane>
 DLFLOW_INLINE void exchange(Square& square, std::integer_sequence<int, Lane...>) {
   for (size_t i = 0; i < kLanes; ++i) {

@@ -4,7 +4,7 @@
 
 namespace dlflow::runtime {
 
-/// A matrix of which a row begins `stride` numbers after the one before.
+/// A matrix whose rows begin `stride` numbers apart.
 struct ConstRows {
   const float* numbers;
   int64_t stride;
@@ -16,15 +16,15 @@ struct Rows {
 
 struct ProductExtent {
   int64_t rows, columns;  ///< of the result: multiples of 4 and of 16
-  int64_t depth;          ///< numbers that each of the result's is a sum of
+  int64_t depth;          ///< terms in the sum of each result
 };
 
 enum class Into { Replaced, Added };
 
-/// Products of matrices that fit into a core's second cache, where the preparation of a general
-/// product costs as much as what it gains: c (rows, columns) = a (rows, depth) b (depth, columns),
-/// or added to what c has. Each number is added up in the order of `depth`, by fused multiply-adds
-/// on every processor since 2013 (AVX2): its bits do not depend on the extent.
+/// Products of matrices that fit into a core's L2 cache, where the setup of a general product costs
+/// as much as it gains: c (rows, columns) = a (rows, depth) b (depth, columns), optionally added to
+/// c. Each number is summed in the order of `depth`, by fused multiply-adds on every processor
+/// since 2013 (AVX2), so its bits do not depend on the extent.
 void multiply_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into, Rows c);
 
 /// The same with the transpose of a (depth, rows).

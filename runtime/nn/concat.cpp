@@ -4,7 +4,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Values one after the other: the channels of maps, or the features of rows.
+/// Concatenates values along the channels of maps or the features of rows.
 class Concat : public Operation {
  public:
   Concat(const Builder& builder, const Layer& layer, std::vector<Value*> inputs, Value& result)
@@ -60,7 +60,7 @@ class Concat : public Operation {
   std::vector<Value*> inputs_;
   Value& y_;
   GradientSum dy_;
-  std::vector<dnnl::memory> gradients_;  // of each input; none if it needs none
+  std::vector<dnnl::memory> gradients_;  // of each input; empty where none is needed
 };
 
 }  // namespace

@@ -11,9 +11,8 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
-/// With at most this many channels, oneDNN's AVX-512 convolution of fp32 wants its input plain: it
-/// reads images without conversion, and has nothing but reference code for blocks that are nearly
-/// empty.
+/// Up to this many channels, oneDNN's AVX-512 fp32 convolution takes its input in plain order: it
+/// reads images without conversion, and has only reference code for nearly empty blocks.
 constexpr int64_t kMaxPlainChannels = 3;
 
 bool wants_plain(const Builder& builder, const TensorShape& input) {
@@ -21,13 +20,13 @@ bool wants_plain(const Builder& builder, const TensorShape& input) {
          dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
 }
 
-/// For ranks of several threads: others have one of our own, where it pays (kernel_convolution.h).
-/// oneDNN's Winograd's algorithm saves 2.25 multiplications of 3 in a 3x3 convolution, but its
-/// transformations cost more than that with few channels, and with few tiles of 4x4 pixels, since
-/// the weights are transformed in each call. Measured on AVX-512 with oneDNN 2.6, the three passes
-/// together against the direct way: 0.57 (32 to 64 channels, 576 tiles), 0.48 (64, 3136), 0.76 (64,
-/// 256), 0.98 (64, 64), 1.31 (64, 32), 0.96 (32, 512), 1.12 (32, 256), 1.25 (16, 3136). Not there
-/// in oneDNN 3.
+/// Used by ranks with several threads; single-threaded ranks use our own kernel where it pays
+/// (kernel_convolution.h). oneDNN's Winograd algorithm saves 3 of 4 multiplications in a 3x3
+/// convolution. Its transforms cost more than that with few channels, and with few tiles of 4x4
+/// pixels, since the weights are transformed in each call. Time relative to direct convolution, all
+/// three passes, on AVX-512 with oneDNN 2.6: 0.57 (32 to 64 channels, 576 tiles), 0.48 (64, 3136),
+/// 0.76 (64, 256), 0.98 (64, 64), 1.31 (64, 32), 0.96 (32, 512), 1.12 (32, 256), 1.25 (16, 3136).
+/// oneDNN 3 does not have it.
 bool worth_winograd(const Layer& layer, const TensorShape& in, int64_t batch) {
   const bool can = layer.kernel == Extent(3) && layer.stride == Extent(1) &&
                    layer.dilation == Extent(1) && layer.groups == 1 && in[0] >= 32 &&
@@ -38,15 +37,15 @@ bool worth_winograd(const Layer& layer, const TensorShape& in, int64_t batch) {
   return can && all_tiles >= (in[0] * layer.units > int64_t{32} * 32 ? 64 : 512);
 }
 
-/// For the gradient of the weights, too: with 32 channels it takes 1.12 to 1.16 times as long as
-/// the direct way (256 to 1024 tiles, AMD's Zen 5), the others 0.88 to 0.95.
+/// Whether Winograd also suits the weight gradient: with 32 channels this takes 1.12 to 1.16 times
+/// as long as direct convolution (256 to 1024 tiles, AMD Zen 5), the other passes 0.88 to 0.95.
 bool worth_winograd_for_weights(const Layer& layer, const TensorShape& in) {
   const bool is_wide = layer.padding.height > 1 || layer.padding.width > 1;
   return is_wide || in[0] * layer.units > int64_t{32} * 32;
 }
 
-/// (O,C,K,K), or with groups G (G,O/G,C/G,K,K), which in plain order are the same numbers as
-/// PyTorch's (O,C/G,K,K).
+/// (O,C,K,K), or with groups G (G,O/G,C/G,K,K), which in plain order is the same as PyTorch's
+/// (O,C/G,K,K).
 memory::dims weight_dims(const Layer& layer, int64_t channels) {
   const Extent& k = layer.kernel;
   const int64_t g = layer.groups;
@@ -104,7 +103,7 @@ class Convolution : public WeightedOperation {
   }
 
  private:
-  /// Leaves no descriptor if Winograd's algorithm cannot do one of the passes.
+  /// Creates no descriptor if Winograd's algorithm cannot do one of the passes.
   void build(const Builder& builder, algorithm how, algorithm for_weights, const memory::desc& y) {
     try {
       const auto f = forward_with(builder, how, y);
@@ -130,14 +129,14 @@ class Convolution : public WeightedOperation {
 
   dnnl::convolution_forward::primitive_desc forward_with(const Builder& builder, algorithm how,
                                                          const memory::desc& y) const {
-    // For inference, too: Winograd's inference has a weight format that nothing converts to.
+    // Used for inference as well: oneDNN cannot convert to the weight format of Winograd inference.
     const auto kind = dnnl::prop_kind::forward_training;
     return forward_primitive<dnnl::convolution_forward>(builder.engine(), relu_behind(relu_), kind,
                                                         how, x_.desc(), weight_, bias_format_, y,
                                                         stride(), between(), padding(), padding());
   }
 
-  /// `like`: of the same algorithm.
+  /// `like` must use the same algorithm.
   dnnl::convolution_backward_weights::primitive_desc weights_with(
       const Builder& builder, algorithm how, const memory::desc& y,
       const dnnl::convolution_forward::primitive_desc& like) const {
@@ -168,7 +167,7 @@ bool wants_plain_groups(const Builder& builder, const Layer& layer, const Tensor
 
 }  // namespace
 
-/// A plain input gives a map, unless it needs a gradient: that must be as plain as the result.
+/// A plain input gives a map. If it needs a gradient, the result must be plain as well.
 Value& add_conv2d(Assembly& assembly, const Place& place) {
   const Layer& layer = place.layer;
   const TensorShape& shape = assembly.input_shape(place);

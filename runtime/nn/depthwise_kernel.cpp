@@ -12,7 +12,7 @@ namespace {
 struct Group {
   const DepthwiseShape& shape;
   int64_t index;
-  int64_t width;  // channels in it
+  int64_t width;  // number of channels
 
   DLFLOW_INLINE int64_t x(int64_t image) const { return start(shape.x, image); }
   DLFLOW_INLINE int64_t y(int64_t image) const { return start(shape.y, image); }
@@ -24,7 +24,7 @@ struct Group {
   }
 };
 
-/// Numbers of results along one side whose window has `tap` of the kernel within `size` inputs.
+/// Range of results along one side for which `tap` of the kernel falls within the `size` inputs.
 struct Reach {
   int64_t first, end;
   int64_t offset;  // result r reads input r * stride + offset
@@ -38,7 +38,7 @@ DLFLOW_INLINE Reach reach(int64_t tap, int64_t dilation, int64_t padding, int64_
   return {first, std::clamp(end, first, std::max(first, results)), offset};
 }
 
-/// Calls visit(place in x, place in y) for each pair of one image that `tap` joins.
+/// Calls visit(place in x, place in y) for each pair in one image that `tap` connects.
 template <typename Visit>
 DLFLOW_INLINE void for_each_pair(const DepthwiseShape& s, int64_t tap, Visit visit) {
   const Reach rows = reach(tap / s.kernel.width, s.dilation.height, s.padding.height,

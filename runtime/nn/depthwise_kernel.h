@@ -3,9 +3,8 @@
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/model.h"
 
-/// Convolutions of each channel with a kernel of its own, for the shapes that oneDNN has no fast
-/// code for: among others those of kernels larger than the map. Plain C++, compiled as kernels.h
-/// says.
+/// Convolutions of each channel with its own kernel, for shapes that oneDNN has no fast code for,
+/// such as kernels larger than the map. Plain C++, compiled as described in kernels.h.
 namespace dlflow::runtime {
 
 /// The maps of x and y have the same channels, grouped alike.
@@ -17,9 +16,9 @@ struct DepthwiseShape {
 };
 
 /// Weights lie as (groups, taps, 16), oneDNN's Goihw16g, biases as (groups, 16); both are 0 for
-/// channels that are not there.
+/// padding channels.
 
-/// y = convolution of x (+ bias, if given), then ReLU, if asked for.
+/// y = convolution of x (+ bias, if given), then ReLU, if requested.
 void depthwise_forward(const DepthwiseShape& shape, const float* x, const float* weight,
                        const float* bias, bool relu, float* y);
 
@@ -27,7 +26,7 @@ void depthwise_forward(const DepthwiseShape& shape, const float* x, const float*
 void depthwise_backward_data(const DepthwiseShape& shape, const float* dy, const float* weight,
                              float* dx);
 
-/// The gradients of weight and bias (if asked for): single precision within an image, double over
+/// The gradients of weight and bias (if requested): single precision within an image, double across
 /// images.
 void depthwise_backward_weights(const DepthwiseShape& shape, const float* x, const float* dy,
                                 float* dweight, float* dbias);

@@ -13,7 +13,7 @@ uint64_t name_hash(const std::string& name) {
   return value;
 }
 
-/// A stream has two numbers beside the seed; the epoch and the layer make a seed of their own.
+/// A random stream has two numbers besides its seed, so epoch and layer are hashed into the seed.
 LayerDraws::LayerDraws(const Draws& draws, const std::string& layer) {
   const uint64_t name = name_hash(layer);
   const auto words = philox(
@@ -38,8 +38,8 @@ DLFLOW_INLINE Products multiply(const WordLanes& words, uint64_t factor) {
   return {WordLanes((even >> 32) | (odd & ~lower)), WordLanes((even & lower) | (odd << 32))};
 }
 
-/// As draw(), of 64 numbers from the counter `first`: philox() of 16 counters at once. On AVX2 it
-/// is slower than one counter after the other: GCC makes each product of three.
+/// Draws 64 numbers from the counter `first` as draw() does, with philox() of 16 counters at once.
+/// On AVX2 this is slower than one counter at a time: GCC emits three multiplications for each.
 __attribute__((target("avx512f"))) void draw_64(uint32_t first, uint32_t sample, uint64_t key,
                                                 uint32_t limit, uint8_t* keeps) {
   WordLanes c0 = WordLanes{} + first, c1 = WordLanes{} + uint32_t(RandomUse::Dropout),
@@ -60,7 +60,7 @@ __attribute__((target("avx512f"))) void draw_64(uint32_t first, uint32_t sample,
   std::memcpy(keeps, &bytes, sizeof bytes);
 }
 
-/// Draws what are whole blocks of 64, if the processor has AVX-512; how many those were.
+/// Draws whole blocks of 64 numbers if the processor has AVX-512. Returns how many numbers it drew.
 size_t draw_blocks(uint32_t sample, uint64_t key, uint32_t limit, std::span<uint8_t> keeps) {
   if (!has_avx512()) return 0;
   const size_t end = keeps.size() / 64 * 64;

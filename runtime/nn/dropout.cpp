@@ -6,8 +6,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Dropout of single numbers, or of whole samples (StochasticDepth). What stays is divided by the
-/// probability that it does, so that inference needs nothing.
+/// Dropout of single numbers, or of whole samples (StochasticDepth). Kept numbers are divided by
+/// the probability of being kept, so inference needs no scaling.
 class Dropout : public Operation {
  public:
   Dropout(const Builder& builder, const Layer& layer, Value& input, Value& result)

@@ -47,8 +47,8 @@ class Add : public Operation {
     add(a_.numbers(), b_.numbers(), relu_, y_.numbers(), y_.count());
   }
 
-  /// One input takes over the gradient, the other needs its own memory, since each is finished in
-  /// place by whoever wrote the value.
+  /// One input takes over the gradient and the other gets a copy, since the operations that wrote
+  /// the inputs finish their gradients in place.
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
     if (a_.needs_gradient) a_.gradients.push_back(dy_.sum());

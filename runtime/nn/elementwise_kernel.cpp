@@ -11,7 +11,7 @@ namespace dlflow::runtime {
 
 namespace {
 
-/// Calls visit(where they begin, how many, whether they are 16) for all numbers, 16 at a time.
+/// Calls visit(start, count, whether count is 16) for all numbers, 16 at a time.
 template <typename Visit>
 DLFLOW_INLINE void for_each_lanes(size_t count, Visit visit) {
   const auto end = int64_t(count);
@@ -93,10 +93,10 @@ void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count) {
 
 namespace {
 
-/// Of one sample; leaves the probabilities in `p`.
+/// Softmax of one sample; leaves the probabilities in `p`.
 struct Softmax {
   size_t highest;  ///< the first of the highest scores
-  double log_sum;  ///< of the exponentials of the scores
+  double log_sum;  ///< log of the sum of exp(score)
 
   Softmax(std::span<const float> row, std::span<float> p) {
     const auto most = std::ranges::max_element(row);
@@ -132,8 +132,8 @@ struct SoftTarget {
   }
 };
 
-/// The sum over classes of target * weight * (`log_sum` - score): minus the logarithm of each
-/// probability.
+/// The sum over classes of target * weight * (`log_sum` - score), where `log_sum` - score is -log
+/// of the probability.
 double weighted_loss(std::span<const float> row, double log_sum, const SmoothTarget& target,
                      std::span<const float> weights) {
   double loss = 0;
@@ -164,7 +164,7 @@ LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const ui
     const std::span<const float> row = scores.subspan(b * classes, classes);
     const std::span<float> p = probabilities.subspan(b * classes, classes);
     const Softmax softmax(row, p);
-    double target = double(row[labels[b]]);  // the targets' mean of the scores
+    double target = double(row[labels[b]]);  // the scores' mean, weighted by the targets
     if (smoothing > 0) {
       const double mean = std::accumulate(row.begin(), row.end(), 0.0) / double(classes);
       target += smoothing * (mean - target);
@@ -217,7 +217,7 @@ int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> lab
   for (size_t b = 0; b < labels.size(); ++b) {
     const std::span<const float> row = scores.subspan(b * classes, classes);
     const float own = row[labels[b]];
-    int64_t before = 0;  // of equal scores the first is the higher, as for the accuracy
+    int64_t before = 0;  // in a tie the first score ranks higher, as in the accuracy
     bool ordered = true;
     for (size_t c = 0; c < classes; ++c) {
       before += row[c] > own || (row[c] == own && c < labels[b]) ? 1 : 0;

@@ -36,14 +36,14 @@ class Fusion {
  private:
   struct Node {
     FusedLayer fused;
-    int position;  // of the last layer folded in: all inputs are ready there
+    int position;  // the last layer folded in; all inputs are ready there
     bool alive;
   };
 
   LayerKind kind(int i) const { return model_.layers[size_t(nodes_[size_t(i)].fused.layer)].kind; }
 
   int num_readers(int i) const {
-    int readers = i + 1 == int(nodes_.size()) ? 1 : 0;  // the loss reads the last
+    int readers = i + 1 == int(nodes_.size()) ? 1 : 0;  // the loss reads the last result
     for (const Node& node : nodes_) {
       if (node.alive) readers += int(std::ranges::count(node.fused.inputs, i));
     }
@@ -72,7 +72,7 @@ class Fusion {
     for (size_t i = 0; i < 2; ++i) {
       const int norm = inputs[i];
       if (norm == kImages || kind(norm) != LayerKind::BatchNorm || num_readers(norm) > 1) continue;
-      if (nodes_[size_t(norm)].fused.inputs.size() > 1) continue;  // it adds something already
+      if (nodes_[size_t(norm)].fused.inputs.size() > 1) continue;  // it already adds a value
       nodes_[size_t(norm)].fused.inputs.push_back(inputs[1 - i]);
       return replace(add, norm);
     }

@@ -7,8 +7,8 @@
 
 namespace dlflow::runtime {
 
-/// Zeroed memory for floats, 64-byte aligned; from 512 KiB on in huge pages where the system gives
-/// them, which spares the TLB misses of strided kernels.
+/// Zeroed memory for floats, 64-byte aligned. From 512 KiB on it uses huge pages if the system
+/// provides them, which avoids TLB misses in strided kernels.
 class HugeBuffer {
  public:
   explicit HugeBuffer(size_t num_floats = 0);

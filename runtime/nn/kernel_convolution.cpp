@@ -12,8 +12,8 @@ namespace {
 
 using dnnl::memory;
 
-/// The transforms cost more than they save in tiles of which less than half is there, and where few
-/// tiles share the transformed weights, which many channels find in no cache.
+/// The transforms cost more than they save if less than half of the tiles' area is used, or if few
+/// tiles share the transformed weights, which with many channels fit in no cache.
 bool pays(const TensorShape& in, const TensorShape& out, int64_t batch) {
   const auto tiles = [](int64_t pixels) { return (pixels + 3) / 4; };
   const int64_t tiles_in_map = tiles(out[1]) * tiles(out[2]);
@@ -26,8 +26,7 @@ Registers registers_here() {
   return may_be_wide && has(Registers::Avx512) ? Registers::Avx512 : Registers::Avx2;
 }
 
-/// Kernels of one algorithm: the format that they read weights in, and write gradients, and their
-/// shape.
+/// The kernels of one algorithm, their shape, and the format of weights and their gradients.
 struct Winograd {
   static memory::desc format(const Layer& layer, int64_t channels) {
     return {{layer.units, channels, 3, 3}, memory::data_type::f32, memory::format_tag::OIhw16i16o};
@@ -54,8 +53,7 @@ struct Depthwise {
   static constexpr auto backward_weights = depthwise_backward_weights;
 };
 
-/// A convolution in fp32 on maps of any size that kernels of our own compute, on the calling
-/// thread.
+/// An fp32 convolution on maps of any size, computed by our own kernels on the calling thread.
 template <typename Kernels>
 class KernelConvolution final : public WeightedOperation {
  public:
@@ -106,7 +104,7 @@ class KernelConvolution final : public WeightedOperation {
 }  // namespace
 
 bool suits_winograd(const Builder& builder, const Layer& layer, const TensorShape& input) {
-  // oneDNN takes all threads of a rank.
+  // oneDNN uses all threads of a rank.
   const bool can = builder.compute == Compute::Float32 && omp_get_max_threads() == 1 &&
                    dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx2 && has(Registers::Avx2) &&
                    layer.kernel == Extent(3) && layer.stride == Extent(1) &&

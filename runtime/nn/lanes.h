@@ -8,14 +8,14 @@
 #include "base/vector_clones.h"
 
 /// 16 numbers at once, in GCC's and Clang's vector extension: one AVX-512 register, two of AVX2.
-/// For functions with DLFLOW_VECTOR_CLONES; what those call must be inlined to be compiled with
-/// them.
+/// For functions with DLFLOW_VECTOR_CLONES; functions they call must be inlined to be compiled for
+/// the same target.
 namespace dlflow::runtime {
 
 using Lanes [[gnu::vector_size(64)]] = float;
-/// One register of AVX2: for what a loop adds to, and for what a branch changes. GCC 12 keeps Lanes
-/// in registers within a line of code, but in memory from one turn of a loop to the next, and where
-/// two ways meet, unless there is AVX-512.
+/// One AVX2 register: for accumulators in loops and variables that a branch changes. Without
+/// AVX-512, GCC 12 keeps Lanes in registers within a statement, but spills them to memory between
+/// loop iterations and where branches join.
 using HalfLanes [[gnu::vector_size(32)]] = float;
 using DoubleLanes [[gnu::vector_size(128)]] = double;
 using IntLanes [[gnu::vector_size(64)]] = int32_t;
@@ -26,11 +26,11 @@ using HalfWordLanes [[gnu::vector_size(32)]] = uint32_t;
 using HalfShortLanes [[gnu::vector_size(16)]] = uint16_t;
 constexpr int64_t kLanes = 16;
 
-/// `R`, here and below: Lanes or HalfLanes.
+/// Here and below, `R` is Lanes or HalfLanes.
 template <typename R>
 constexpr int64_t kWidth = sizeof(R) / sizeof(float);
 
-/// Registers that hold Lanes.
+/// Number of registers that hold Lanes.
 template <typename R>
 constexpr int kParts = int(kLanes / kWidth<R>);
 
@@ -57,15 +57,15 @@ DLFLOW_FOR_AVX2 void run_for_avx2(Body body) {
 }
 
 /// Calls body(R()), which must be inlined, in code for this CPU. Unlike DLFLOW_VECTOR_CLONES, it
-/// compiles only the R that each generation is fast with. The body holds values, not references,
-/// so that stores cannot change them.
+/// compiles only the R that is fast on each generation. The body should capture values, not
+/// references, so that stores cannot change them.
 template <typename Body>
 void run_for_this_cpu(Body body) {
   if (has_avx512()) return run_for_avx512(body);
   has_avx2() ? run_for_avx2(body) : body(HalfLanes());
 }
 
-/// All of R's numbers are there, or the first `width`.
+/// Loads all of R's numbers if Whole, else the first `width`.
 template <bool Whole, typename R = Lanes>
 DLFLOW_INLINE R load(const float* from, int64_t width) {
   R lanes = {};
@@ -108,14 +108,14 @@ DLFLOW_INLINE void store(double* to, const DoubleLanes& lanes) {
   std::memcpy(to, &lanes, sizeof lanes);
 }
 
-/// Through an integer: of `value + Lanes{}` GCC 12 makes an addition, since -0 + 0 is 0, and of
-/// `value - Lanes{}` masked loads, one per lane, in AVX-512.
+/// Uses an integer, since GCC 12 compiles `value + Lanes{}` to an addition (-0 + 0 is 0), and
+/// `value - Lanes{}` on AVX-512 to one masked load per lane.
 template <typename R = Lanes>
 DLFLOW_INLINE R broadcast(float value) {
   return R(std::bit_cast<int32_t>(value) + typename BitsOf<R>::Ints{});
 }
 
-/// a0 b0 a1 b1 ... of the first eight lanes of each, and of the others.
+/// a0 b0 a1 b1 ... of the first eight lanes of each; interleave_upper() takes the last eight.
 DLFLOW_INLINE Lanes interleave_lower(const Lanes& a, const Lanes& b) {
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
@@ -130,7 +130,7 @@ DLFLOW_INLINE Lanes square_root(const Lanes& lanes) {
   return root;
 }
 
-/// Lanes, as R.
+/// Lanes, split into registers of type R.
 template <typename R>
 struct Parts {
   R at[kParts<R>] = {};
@@ -153,8 +153,8 @@ DLFLOW_INLINE Lanes to_single(const DoubleLanes& lanes) {
   return __builtin_convertvector(lanes, Lanes);
 }
 
-/// `a` where the mask is set, else `b`. A comparison must be stored as a mask before it is used:
-/// GCC 12 makes one scalar comparison per lane of `x > y ? a : b`.
+/// `a` where the mask is set, else `b`. A comparison must be stored as a mask first: GCC 12
+/// compiles `x > y ? a : b` to one scalar comparison per lane.
 template <typename Mask, typename T>
 DLFLOW_INLINE T select(const Mask& mask, const T& a, const T& b) {
   return mask ? a : b;
@@ -185,13 +185,13 @@ DLFLOW_INLINE Lanes maximum(const Lanes& a, const Lanes& b) {
   return select(greater, a, b);
 }
 
-/// e to the power of each number, to 2 units in the last place; of what is below -87, 0 or nearly
-/// so; NaN stays. x = n * ln 2 + r with |r| <= ln(2) / 2; a polynomial for e^r (Cephes, expf), and
-/// n is added to the exponent.
+/// exp(x) within 2 units in the last place; below -87 the result is 0 or nearly 0; NaN stays. With
+/// x = n ln(2) + r and |r| <= ln(2) / 2, a polynomial gives e^r (Cephes, expf), and n is added to
+/// the exponent.
 DLFLOW_INLINE Lanes exponential(const Lanes& given) {
   const IntLanes is_low = given<-87.0f, is_high = given> 88.0f;
   const Lanes x = select(is_high, broadcast(88.0f), select(is_low, broadcast(-87.0f), given));
-  const Lanes magic = broadcast(12582912.0f);  // 1.5 * 2^23: what is added to it becomes whole
+  const Lanes magic = broadcast(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
   const Lanes n = (x * 1.44269504088896341f + magic) - magic;
   const Lanes r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   Lanes p = broadcast(1.9875691500e-4f);
@@ -207,17 +207,16 @@ DLFLOW_INLINE Lanes exponential(const Lanes& given) {
   return select(is_nan, given, select(is_low, Lanes{}, result));
 }
 
-/// Negatives become 0, NaN stays: (x + |x|) / 2, which is exact, and vectors of AVX2, too, compute
-/// without a comparison.
+/// Negatives become 0, NaN stays. (x + |x|) / 2 is exact and needs no comparison, also on AVX2.
 template <typename R>
 DLFLOW_INLINE R relu(const R& lanes) {
   const R absolute = R(typename BitsOf<R>::Ints(lanes) & 0x7FFFFFFF);
   return (lanes + absolute) * 0.5f;
 }
 
-/// `lanes` where `gate`, the result of a ReLU, is above 0, else 0. As an integer, such a gate is
-/// above 0 just when its negative has the sign bit, which the shift spreads over all bits, and it
-/// has none itself: oneDNN's ReLU makes -0.0 of what is below 0 where there is no AVX2.
+/// `lanes` where `gate`, the result of a ReLU, is above 0, else 0. As an integer, it is above 0 if
+/// its sign bit is clear and that of its negative is set; the shift copies this bit to all others.
+/// The first test excludes -0.0, into which oneDNN's ReLU turns negatives without AVX2.
 template <typename R>
 DLFLOW_INLINE R pass(const R& lanes, const R& gate) {
   using Ints = typename BitsOf<R>::Ints;

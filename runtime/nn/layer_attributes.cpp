@@ -3,7 +3,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Convolutions and linear layers.
+/// True for convolutions and linear layers.
 bool has_weights(LayerKind kind) {
   return kind == LayerKind::Conv2d || kind == LayerKind::ConvTranspose2d ||
          kind == LayerKind::Linear;

@@ -13,15 +13,15 @@ int64_t parameters_of(const Layer& layer, const TensorShape& in) {
   return count;
 }
 
-/// Scores of queries and keys, and the sums of values, in the pairs of positions that are looked
-/// at.
+/// Counts the scores of queries and keys, and the weighted sums of values, over all pairs of
+/// positions that attention visits.
 int64_t multiply_adds_of_attention(const Layer& layer) {
   const int64_t positions = layer.shape[0], features = layer.shape[1];
   const int64_t pairs = layer.causal ? positions * (positions + 1) / 2 : positions * positions;
   return 2 * pairs * features;
 }
 
-/// Other kinds have a few additions or multiplications for each number, which are not counted.
+/// The few additions or multiplications per number in other kinds are not counted.
 int64_t multiply_adds_of(const Layer& layer, const TensorShape& in) {
   const int64_t window = layer.kernel.height * layer.kernel.width;
   if (layer.kind == LayerKind::Conv2d) {

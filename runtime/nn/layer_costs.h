@@ -4,18 +4,18 @@
 
 #include "runtime/nn/model.h"
 
-/// The size of a layer, known from its shapes alone.
+/// The cost of a layer, computed from its shapes alone.
 namespace dlflow::runtime {
 
 struct LayerCost {
-  int64_t parameters = 0;     ///< numbers that training changes; those of a tied weight count once
-  int64_t multiply_adds = 0;  ///< of the forward pass of one sample; products of matrices alone
+  int64_t parameters = 0;     ///< numbers that training changes; a tied weight counts once
+  int64_t multiply_adds = 0;  ///< of one sample's forward pass; matrix products only
 };
 
-/// The cost of `layer`, which is one of `model`.
+/// The cost of `layer`, which must belong to `model`.
 LayerCost cost_of(const Model& model, const Layer& layer);
 
-/// Of all layers.
+/// The total cost of all layers.
 LayerCost cost_of(const Model& model);
 
 }  // namespace dlflow::runtime

@@ -22,7 +22,7 @@ void resolve_input(ModelValues& values, const YAML::Node& from, Layer& layer, Mo
   }
 }
 
-/// The last size of the first value that it reads; 0 if there is none.
+/// The last dimension of the layer's first input, or 0 without one.
 int64_t features_read(const Model& model, const Layer& layer) {
   if (layer.inputs.empty()) return 0;
   const TensorShape& shape = model.shape_of(layer.inputs[0]);

@@ -18,13 +18,13 @@ std::string needs(const Layer& layer, const char* what, const LayerInputs& input
 struct Window {
   int64_t kernel, stride, padding, dilation;
 
-  /// The number of places that it takes along `size`, or 0 if it does not fit.
+  /// The number of positions that the window takes along `size`, or 0 if it does not fit.
   int64_t count(int64_t size) const {
     const int64_t free = size + 2 * padding - dilation * (kernel - 1) - 1;
     return free < 0 ? 0 : free / stride + 1;
   }
 
-  /// The size along which it takes `count` places and nothing is left.
+  /// The size along which the window takes exactly `count` positions.
   int64_t size(int64_t count) const { return (count - 1) * stride - 2 * padding + kernel; }
 };
 
@@ -41,7 +41,7 @@ std::string not_divisible(const Layer& layer, const char* what, int64_t groups, 
          std::to_string(number) + " " + of_what;
 }
 
-/// Of a layer that changes no shape and takes any.
+/// For layers that keep the shape and take any.
 std::string infer_same(Layer& layer, const LayerInputs& inputs) {
   layer.shape = inputs.shapes[0];
   return {};
@@ -52,7 +52,7 @@ constexpr auto infer_relu = infer_same, infer_gelu = infer_same, infer_sigmoid =
                infer_leaky_relu = infer_same, infer_dropout = infer_same,
                infer_stochastic_depth = infer_same;
 
-/// Of a layer that moves a window over maps, and gives maps of `channels`.
+/// For layers that move a window over maps and return maps of `channels`.
 std::string infer_window(Layer& layer, const LayerInputs& inputs, int64_t channels) {
   const TensorShape& in = inputs.shapes[0];
   if (!is_map(in)) return needs(layer, "(B,C,H,W)", inputs);
@@ -98,7 +98,7 @@ std::string infer_global_avg_pool(Layer& layer, const LayerInputs& inputs) {
   return {};
 }
 
-/// Of the positions of a sequence.
+/// The mean over the positions of a sequence.
 std::string infer_mean_pool(Layer& layer, const LayerInputs& inputs) {
   if (!is_sequence(inputs.shapes[0])) return needs(layer, "(B,T,F)", inputs);
   layer.shape = {inputs.shapes[0][1]};
@@ -125,7 +125,7 @@ std::string infer_positions(Layer& layer, const LayerInputs& inputs) {
   return infer_same(layer, inputs);
 }
 
-/// Queries, keys and values lie one after the other in what it reads.
+/// The input holds queries, keys and values, in this order.
 std::string infer_attention(Layer& layer, const LayerInputs& inputs) {
   const TensorShape& in = inputs.shapes[0];
   if (!is_sequence(in)) return needs(layer, "(B,T,F)", inputs);
@@ -156,7 +156,7 @@ std::string infer_group_norm(Layer& layer, const LayerInputs& inputs) {
   return infer_same(layer, inputs);
 }
 
-/// Of a layer that computes along the features.
+/// For layers that compute along the features.
 std::string infer_along_features(Layer& layer, const LayerInputs& inputs) {
   if (is_map(inputs.shapes[0])) return needs(layer, "(B,F) or (B,T,F)", inputs);
   return infer_same(layer, inputs);
@@ -179,7 +179,7 @@ std::string infer_upsample(Layer& layer, const LayerInputs& inputs) {
   return {};
 }
 
-/// Of all but the first dimension of a map, and the last of a sequence, which are put together.
+/// Concatenates maps along their first dimension, sequences along their last.
 std::string infer_concat(Layer& layer, const LayerInputs& inputs) {
   layer.shape = inputs.shapes[0];
   const size_t joined = is_sequence(layer.shape) ? 1 : 0;
@@ -217,11 +217,11 @@ std::string infer_add(Layer& layer, const LayerInputs& inputs) {
          "'";
 }
 
-/// Of a normalisation.
+/// The initial scale of a normalisation.
 float first_scale(const Layer& layer) { return layer.init == Init::Zero ? 0 : 1; }
 
-/// As in PyTorch, fan_in is that of the weight's dimensions after the first, fan_out of all but the
-/// second.
+/// As in PyTorch, fan_in is the product of all dimensions of the weight but the first, fan_out of
+/// all but the second.
 std::vector<LayerTensor> weight_and_bias(const Layer& layer, std::vector<int64_t> weight) {
   int64_t fan_in = 1;
   for (size_t i = 1; i < weight.size(); ++i) fan_in *= weight[i];

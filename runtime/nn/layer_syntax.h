@@ -14,14 +14,14 @@ struct LayerSyntax {
   std::vector<std::string> required;
   std::vector<std::string> optional;
 
-  /// It reads the layer before it, and the one that `from` names.
+  /// Whether the layer reads the layer before it and the one that `from` names.
   bool reads_two() const;
 
-  /// It reads the layers that `from` lists.
+  /// Whether the layer reads the layers that `from` lists.
   bool reads_list = false;
 };
 
-/// By the word that stands for the layer in YAML.
+/// The syntax of each kind of layer, keyed by its word in YAML.
 const std::map<std::string, LayerSyntax>& layer_syntax();
 
 }  // namespace dlflow::runtime

@@ -24,12 +24,12 @@ memory::desc rows_of(int64_t rows, int64_t columns) {
   return {{rows, columns}, kFloat, memory::format_tag::ab};
 }
 
-/// (columns, rows), in the memory of (rows, columns).
+/// (columns, rows), as a view of the memory of (rows, columns).
 memory::desc transposed(int64_t rows, int64_t columns) {
   return {{columns, rows}, kFloat, memory::format_tag::ba};
 }
 
-/// A product of matrices, of which each may be read as its transpose.
+/// A matrix product; each factor may be read transposed.
 class Product {
  public:
   Product() = default;
@@ -61,10 +61,10 @@ class Product {
   memory a_, b_, bias_;
 };
 
-/// A linear layer over the positions of sequences in fp32: y (R,O) = x (R,F) w' + b, where R are
-/// the rows of all samples. Each of its three products is one of matrices in plain order. For 2,000
-/// rows oneDNN's own passes of an inner product are up to 1.8 times slower (weight's gradient) and
-/// 1.2 times slower (data), and want weights in a format of their own.
+/// A linear layer over the positions of sequences in fp32: y (R,O) = x (R,F) w' + b, where R counts
+/// the rows of all samples. Each of its three products takes matrices in plain order. For 2,000
+/// rows, oneDNN's inner product is up to 1.8 times slower (weight gradient) and 1.2 times slower
+/// (data), and needs its own weight formats.
 class LinearRows : public WeightedOperation {
  public:
   LinearRows(const Builder& builder, const Layer& layer, const std::string& weight, bool relu,
@@ -129,20 +129,20 @@ bool is_linear_over_rows(const Builder& builder, const Layer& layer, const Value
 
 constexpr int64_t kBlock = OuterProducts::kRows;
 
-/// In blocks, without padding.
+/// Whether the format is blocked, without padding.
 bool is_dense(const memory::desc& desc) {
   const MemoryFormat format = format_of(desc);
   return format.kind == dnnl_blocked && type_of(desc) == kFloat &&
          format.padded == dimensions(desc);
 }
 
-/// Whether the innermost blocks are of these dimensions and sizes.
+/// Whether the innermost blocks have these dimensions and sizes.
 bool has_blocks(const MemoryFormat& format, const memory::dims& dimensions,
                 const memory::dims& sizes) {
   return format.block_dimensions == dimensions && format.block_sizes == sizes;
 }
 
-/// Whether one step along each dimension but the first is `factor` times as far in `a` as in `b`.
+/// Whether the stride of each dimension but the first is `factor` times as large in `a` as in `b`.
 bool has_strides(const MemoryFormat& a, const MemoryFormat& b, int64_t factor) {
   return std::equal(a.strides.begin() + 1, a.strides.end(), b.strides.begin() + 1,
                     [&](int64_t x, int64_t y) { return x == y * factor; });
@@ -153,9 +153,9 @@ int64_t inputs_of(const memory::desc& x) {
   return std::accumulate(dims.begin() + 1, dims.end(), int64_t{1}, std::multiplies<>());
 }
 
-/// Of the weight `parameter` (O,...) of a linear layer with the input `x` (B,...), both fp32, where
-/// `weight` says how it lies in memory. Nothing if that is not a format that OuterProducts writes:
-/// for each input, in the order in which they lie in a sample, a group of outputs.
+/// The product shape of weight `parameter` (O,...) of a linear layer with the input `x` (B,...),
+/// both fp32; `weight` is the weight's memory format. Returns nothing if OuterProducts cannot write
+/// this format: it needs a group of outputs for each input, in the order of the inputs in a sample.
 std::optional<ProductShape> product_shape(size_t parameter, const memory::desc& weight,
                                           const memory::desc& x) {
   if (!is_dense(weight) || !is_dense(x)) return {};
@@ -173,8 +173,8 @@ std::optional<ProductShape> product_shape(size_t parameter, const memory::desc& 
   return fits ? std::optional(ProductShape{parameter, inputs, outputs, group}) : std::nullopt;
 }
 
-/// oneDNN's inner product. Its input may still be a map (B,C,H,W) in its own format: then the
-/// weights are (O,C,H,W), which in plain order are the same numbers as (O,F).
+/// oneDNN's inner product. Its input may still be a map (B,C,H,W) in oneDNN's format: then the
+/// weights are (O,C,H,W), which in plain order is the same as (O,F).
 class Linear : public WeightedOperation {
  public:
   /// \param weight  the name of the parameter
@@ -218,7 +218,7 @@ class Linear : public WeightedOperation {
     if (x_.needs_gradient) data_backward(stream);
   }
 
-  /// By AVX-512 and one thread, with a row per sample.
+  /// Requires AVX-512, one thread, and one row per sample.
   std::optional<ProductShape> product() const override {
     const bool possible = parameters_.trains(weight_index_) && x_.shape.size() != 2 &&
                           omp_get_max_threads() == 1 &&
@@ -275,7 +275,7 @@ class Linear : public WeightedOperation {
     parameters_.prefer(weight_index_, weights_descriptor_.diff_weights_desc());
   }
 
-  /// In the flat buffer's own format if that runs the same code: it saves a conversion per step.
+  /// Uses the flat buffer's own format if it runs the same code, which saves a conversion per step.
   dnnl::inner_product_backward_data::primitive_desc build_data_backward(
       const Builder& builder) const {
     const auto build = [&](const memory::desc& weight) {
@@ -301,9 +301,8 @@ class Linear : public WeightedOperation {
   dnnl::inner_product_backward_weights weights_backward_;
   dnnl::inner_product_backward_data data_backward_;
   Arguments forward_arguments_, weights_arguments_, data_arguments_;
-  OuterProducts* products_ = nullptr;  // who makes the gradient of the weight, if not backward()
-  std::optional<ProductShape>
-      own_shape_;  // of the weight, if the data pass is linear_backward_data
+  OuterProducts* products_ = nullptr;      // computes the weight's gradient; null: backward() does
+  std::optional<ProductShape> own_shape_;  // of the weight, if linear_backward_data computes dx
   memory dx_;
 };
 

@@ -11,13 +11,13 @@
 namespace dlflow::runtime {
 namespace {
 
-/// dx of 16 rows and 16 samples: a register per row, a lane per sample.
+/// A tile of dx for 16 rows and 16 samples: one register per row, one lane per sample.
 constexpr int64_t kTileRows = kLanes;
 using Tile = std::array<Lanes, kTileRows>;
 static_assert(OuterProducts::kRows % kTileRows == 0);
 
-/// Adds what `Group` columns bring. `weight` (kTileRows, Group), `dy` (Group, kLanes). Asks for the
-/// next tile's weights meanwhile: rows are too far from each other for the CPU to foresee them.
+/// Adds the contribution of `Group` columns: `weight` (kTileRows, Group), `dy` (Group, kLanes).
+/// Prefetches the next tile's weights: the rows are too far apart for the hardware prefetcher.
 template <int64_t Group>
 DLFLOW_INLINE void add_columns(const float* weight, const float* dy, Tile& sums) {
   for (int64_t c = 0; c < Group; ++c) {
@@ -29,8 +29,8 @@ DLFLOW_INLINE void add_columns(const float* weight, const float* dy, Tile& sums)
   }
 }
 
-/// Lane i of register j comes to be lane j of register i. Four times, lanes of registers i and
-/// i + 8 take turns, which moves one bit of the register's number into that of the lane.
+/// Moves lane i of register j to lane j of register i. Each of four steps interleaves registers i
+/// and i + 8, which moves one bit of the register index into the lane index.
 DLFLOW_INLINE void transpose(Tile& tile) {
   for (int turn = 0; turn < 4; ++turn) {
     const Tile before = tile;
@@ -41,7 +41,7 @@ DLFLOW_INLINE void transpose(Tile& tile) {
   }
 }
 
-/// `dy` (columns, kLanes), of which `samples` lanes count.
+/// Only the first `samples` lanes of `dy` (columns, kLanes) count.
 template <int64_t Group>
 DLFLOW_INLINE void multiply(const ProductShape& shape, const float* weight, const float* dy,
                             int64_t samples, float* dx) {
@@ -69,7 +69,7 @@ void multiply_by_128(const ProductShape& shape, const float* weight, const float
   multiply<128>(shape, weight, dy, samples, dx);
 }
 
-/// (columns, kLanes) from (samples, columns); lanes without a sample are 0.
+/// Copies (samples, columns) to (columns, kLanes); lanes without a sample are 0.
 void put_into_lanes(const float* dy, int64_t samples, int64_t columns, float* lanes) {
   for (int64_t c = 0; c < columns; ++c) {
     for (int64_t s = 0; s < kLanes; ++s) {

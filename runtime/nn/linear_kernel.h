@@ -4,14 +4,14 @@
 
 namespace dlflow::runtime {
 
-/// Whether linear_backward_data is faster than oneDNN, where `shape` says how the weight lies: for
-/// leaves of 9 to 32 samples. Both wait for the weight most of the time.
+/// Whether linear_backward_data is faster than oneDNN for a weight laid out as `shape`: for leaves
+/// of 9 to 32 samples. Both mostly wait for the weight to arrive from memory.
 bool has_linear_backward_data(const ProductShape& shape, int64_t samples);
 
-/// The gradient of what a linear layer read, dx (samples, rows), from that of its result,
-/// dy (samples, columns): dx = dy W. `weight` lies in memory as `shape` says. Lanes are samples, so
-/// that each weight is read once per 16 of them. A sample's bits do not depend on the others.
-/// For one thread.
+/// Computes a linear layer's input gradient dx (samples, rows) from its output gradient dy
+/// (samples, columns): dx = dy W. `weight` lies in memory as `shape` describes. Lanes are samples,
+/// so each weight is read once per 16 of them. A sample's bits do not depend on the others.
+/// Single-threaded.
 void linear_backward_data(const ProductShape& shape, const float* weight, const float* dy,
                           int64_t samples, float* dx);
 

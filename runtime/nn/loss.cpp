@@ -32,8 +32,8 @@ void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels,
   if (kind_ == LossKind::NextToken) find_targets(input, targets);
 }
 
-/// The last position of a sequence has no target. The targets of a sample have equal shares; those
-/// of texts, which have `lengths`, count as one each.
+/// The last position of a sequence has no target. The targets of a sample have equal shares of its
+/// loss; in texts, which have `lengths`, each target counts as one.
 void Loss::find_targets(std::span<const float> tokens, std::span<const float> lengths) {
   DLFLOW_CHECK(lengths.empty() || int64_t(lengths.size()) == batch_);
   targets_.assign(size_t(batch_ * length_), kNoTarget);

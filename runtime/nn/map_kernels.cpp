@@ -11,7 +11,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Calls visit(offset of its first pixel, first channel, channels, whether they are 16) for each
+/// Calls visit(offset of the first pixel, first channel, channels, whether there are 16) for each
 /// group of one image.
 template <typename Visit>
 DLFLOW_INLINE void for_each_group(const MapGeometry& g, int64_t image, Visit visit) {
@@ -27,7 +27,7 @@ DLFLOW_INLINE void for_each_group(const MapGeometry& g, int64_t image, Visit vis
   }
 }
 
-/// A double for each channel and those that fill the last group.
+/// One double per channel, including the padding of the last group.
 std::vector<double> channel_doubles(const MapGeometry& g) {
   return std::vector<double>(size_t(g.groups * kLanes));
 }
@@ -36,7 +36,7 @@ std::vector<float> channel_floats(const MapGeometry& g) {
   return std::vector<float>(size_t(g.groups * kLanes));
 }
 
-/// Adds `term(pixel's offset)` of all pixels: 64 in single precision, these in double.
+/// Adds `term(pixel's offset)` over all pixels: runs of 64 in single precision, the runs in double.
 template <typename Term>
 DLFLOW_INLINE void add_pixels(const MapGeometry& g, int64_t at, double* sums, Term term) {
   constexpr int64_t kRun = 64;
@@ -105,7 +105,7 @@ DLFLOW_INLINE void products_of_image(const MapGeometry& g, int64_t image, const 
       });
 }
 
-/// y = a * first + b * second + shift of each number; `second` may be null.
+/// y = a * first + b * second + shift for each number; `second` may be null.
 template <typename T>
 DLFLOW_INLINE void combine_image_as(const MapGeometry& g, int64_t image, const Affine& c,
                                     const T* a, const T* b, T* y) {
@@ -124,7 +124,7 @@ DLFLOW_INLINE void combine_image_as(const MapGeometry& g, int64_t image, const A
       });
 }
 
-// The passes over one image, by the type of its numbers.
+// The passes over one image, dispatched by the type of its numbers.
 
 DLFLOW_VECTOR_CLONES
 void sum_image(const MapGeometry& g, int64_t image, Numbers x, double* sums) {
@@ -159,12 +159,12 @@ Affine affine(const MapGeometry& g) {
   return {channel_floats(g), channel_floats(g), channel_floats(g)};
 }
 
-/// Where a channel's numbers of one image begin.
+/// Offset of a channel's first number in one image.
 int64_t start_of(const MapGeometry& g, int64_t image, int64_t channel) {
   return image * g.image_stride + channel / kLanes * g.group_stride + channel % kLanes;
 }
 
-/// Channels from `channel` on that lie side by side.
+/// Number of channels from `channel` on that are adjacent in memory.
 int64_t neighbours(const MapGeometry& g, int64_t channel, int64_t at_most) {
   return g.group_stride == kLanes ? at_most : std::min(at_most, kLanes - channel % kLanes);
 }
@@ -208,7 +208,7 @@ DLFLOW_INLINE void for_each_rectangle(const MapGeometry& from, const MapGeometry
   }
 }
 
-/// Calls visit(offset of x's pixel in its group) for all under a rectangle.
+/// Calls visit(offset of x's pixel in its group) for all pixels of a rectangle.
 template <typename Visit>
 DLFLOW_INLINE void for_each_pixel(const MapGeometry& g, Interval rows, Interval columns,
                                   Visit visit) {
@@ -331,7 +331,7 @@ DLFLOW_INLINE void add_bias_as(const MapGeometry& g, T* map, const float* bias) 
   }
 }
 
-/// Calls visit(where it begins, channel) for each map.
+/// Calls visit(offset of the map, channel) for each map.
 template <typename Visit>
 DLFLOW_INLINE void for_each_map(const PlainMaps& shape, Visit visit) {
   for (int64_t map = 0; map < shape.images * shape.channels; ++map) {

@@ -2,39 +2,39 @@
 
 #include "runtime/nn/kernels.h"
 
-/// Loops over maps (B,C,H,W) that work on each group of channels by itself. Numbers are fp32 or
-/// bf16 and are computed with in fp32. One thread; the same bits for the same arguments.
+/// Loops over maps (B,C,H,W) that process each group of channels separately. Numbers are fp32 or
+/// bf16; computation is in fp32. Single-threaded; the same arguments give the same bits.
 namespace dlflow::runtime {
 
-/// Some channels of a map.
+/// A range of channels of a map.
 struct ChannelRange {
   const MapGeometry& geometry;
   Numbers map;
   int64_t first = 0;
 };
 
-/// Copies `channels` channels between maps of as many images and pixels.
+/// Copies `channels` channels between maps with equal numbers of images and pixels.
 void copy_channels(const ChannelRange& from, const ChannelRange& to, int64_t channels);
 
-/// Group normalisation (Wu and He, ECCV 2018): each image's channels in `groups` sets of
+/// Group normalisation (Wu and He, ECCV 2018): each image's channels form `groups` sets of
 /// neighbours, each with its own mean and variance.
 struct GroupNorm {
   MapGeometry geometry;
   int64_t channels = 0, groups = 1;
-  const float* weight = nullptr;  ///< (C), and numbers up to the next multiple of 16
+  const float* weight = nullptr;  ///< (C), padded to a multiple of 16
   const float* bias = nullptr;
 };
 
-/// Writes mean and 1 / root(variance + kNormEpsilon) of each image and group, (B, groups).
+/// Writes mean and 1 / sqrt(variance + kNormEpsilon) of each image and group, (B, groups).
 void group_norm_forward(const GroupNorm& norm, Numbers x, Numbers y, float* means, float* scales);
 
-/// dx, and the gradients of weight and bias.
+/// Writes dx and the gradients of weight and bias.
 void group_norm_backward(const GroupNorm& norm, Numbers x, Numbers dy, const float* means,
                          const float* scales, Numbers dx, float* weight_gradient,
                          float* bias_gradient);
 
-/// Each pixel of y is the mean of a rectangle of x: of adaptive pooling, whose rectangles cover the
-/// map, from floor(i * H / H') to ceil((i + 1) * H / H').
+/// Adaptive pooling: each pixel of y is the mean of a rectangle of x. The rectangles cover the map,
+/// from floor(i * H / H') to ceil((i + 1) * H / H').
 void adaptive_pool_forward(const MapGeometry& from, const MapGeometry& to, Numbers x, Numbers y);
 void adaptive_pool_backward(const MapGeometry& from, const MapGeometry& to, Numbers dy, Numbers dx);
 
@@ -44,7 +44,7 @@ void upsample_forward(const MapGeometry& from, int64_t scale, const MapGeometry&
 void upsample_backward(const MapGeometry& from, int64_t scale, const MapGeometry& to, Numbers dy,
                        Numbers dx);
 
-/// map += bias, per channel; `bias` has numbers up to the next multiple of 16.
+/// map += bias, per channel; `bias` is padded to a multiple of 16 numbers.
 void add_bias(const MapGeometry& geometry, Numbers map, const float* bias);
 
 /// The sum of each channel, (C).
@@ -57,8 +57,8 @@ struct PlainMaps {
 void add_bias(const PlainMaps& shape, Numbers maps, const float* bias);
 void sum_channels(const PlainMaps& shape, Numbers maps, float* sums);
 
-/// y = x * factor where `keeps` is not 0, else 0. `keeps` has one byte for each (image, pixel,
-/// channel), in this order.
+/// y = x * factor where `keeps` is not 0, else 0. `keeps` has one byte per (image, pixel, channel),
+/// in this order.
 void drop(const MapGeometry& geometry, int64_t channels, Numbers x, const uint8_t* keeps,
           float factor, Numbers y);
 

@@ -8,17 +8,17 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr int32_t kNone = 0xFFFF;  // chosen: ReLU made it 0, so no input gets a gradient
+constexpr int32_t kNone = 0xFFFF;  // value of `chosen` where ReLU gave 0: no input gets a gradient
 
-/// A window of one output, cut to the map: its own rows and columns [first, end).
+/// The window of one output, clipped to the map: rows and columns [first, end) within the window.
 struct CutWindow {
   int64_t out;        // offset of the output
-  int64_t top, left;  // of the whole window, maybe negative
+  int64_t top, left;  // of the whole window; may be negative
   int64_t first_row, end_row, first_column, end_column;
 };
 
 /// Calls visit(window) for each output of one group of one image. Kernel is the window's size if it
-/// is known to the compiler and no window is cut or overlaps another, else 0.
+/// is a compile-time constant and no window is clipped or overlaps another, else 0.
 template <int64_t Kernel, typename Visit>
 DLFLOW_INLINE void for_each_window(const MapGeometry& g, const PoolWindow& w, Visit visit) {
   const int64_t kernel = Kernel > 0 ? Kernel : w.kernel;
@@ -38,7 +38,7 @@ DLFLOW_INLINE void for_each_window(const MapGeometry& g, const PoolWindow& w, Vi
   }
 }
 
-/// Calls visit(offset of the input, its number in the window).
+/// Calls visit(offset of the input, its index in the window).
 template <int64_t Kernel, typename Visit>
 DLFLOW_INLINE void for_each_input(const MapGeometry& g, const PoolWindow& w,
                                   const CutWindow& window, Visit visit) {
@@ -55,7 +55,7 @@ DLFLOW_INLINE void for_each_input(const MapGeometry& g, const PoolWindow& w,
   }
 }
 
-/// What both directions know of the map; by value, so that stores cannot change it.
+/// The parameters of both directions; passed by value, so that stores cannot change them.
 struct Pool {
   MapGeometry geometry;
   PoolWindow window;
@@ -74,7 +74,7 @@ DLFLOW_INLINE void forward_map(const Pool pool, int64_t width, const T* x, T* y,
             pool.geometry, pool.window,
             at, [&](int64_t offset, int32_t number) __attribute__((always_inline)) {
               const R v = load<Whole, R>(x + offset, width);
-              const Ints greater = ~(v <= best);  // also where v is NaN
+              const Ints greater = ~(v <= best);  // true for NaN as well
               best = select(greater, v, best);
               which = select(greater, Ints{} + number, which);
             });
@@ -116,14 +116,14 @@ DLFLOW_INLINE void backward_map(const Pool pool, int64_t width, const T* dy, con
       });
 }
 
-/// Where image and group begin in a map of `pixels` with the grouping of `g`.
+/// Offsets of an image's group in x and in y.
 struct Start {
   int64_t x, y;
 };
 
 DLFLOW_INLINE Start start(const MapGeometry& g, const PoolWindow& w, int64_t image, int64_t group) {
   const int64_t out_pixels = w.out_height * w.out_width;
-  // Strides are proportional to the number of pixels, but for the group's in nhwc: 16.
+  // Strides are proportional to the number of pixels, except the group stride of nhwc: 16.
   const int64_t image_stride = g.image_stride / g.pixels() * out_pixels;
   const bool blocked = g.group_stride == g.pixels() * kLanes && g.pixel_stride == kLanes;
   const int64_t group_stride = blocked ? out_pixels * kLanes : g.group_stride;
@@ -131,13 +131,13 @@ DLFLOW_INLINE Start start(const MapGeometry& g, const PoolWindow& w, int64_t ima
           image * image_stride + group * group_stride};
 }
 
-/// The usual windows, whose loops the compiler can unroll: they do not overlap.
+/// The usual windows, which do not overlap: the compiler can unroll their loops.
 bool is_two_by_two(const MapGeometry& g, const PoolWindow& w) {
   return w.kernel == 2 && w.stride == 2 && w.padding == 0 && g.last_group == kLanes;
 }
 
-/// Calls visit(where it begins, its channels, whether it is whole, Kernel of for_each_window) for
-/// each group of each image; the last two are for the compiler.
+/// Calls visit(start, channels, whether the group is whole, Kernel of for_each_window) for each
+/// group of each image; the last two are compile-time constants.
 template <typename Visit>
 DLFLOW_INLINE void for_each_map(const MapGeometry& g, const PoolWindow& w, Visit visit) {
   using Any = std::integral_constant<int64_t, 0>;
@@ -158,7 +158,7 @@ DLFLOW_INLINE void for_each_map(const MapGeometry& g, const PoolWindow& w, Visit
   }
 }
 
-/// Calls visit(first channel, channels) for what a register holds, of a group of so many.
+/// Calls visit(first channel, channels) for each register's share of a group of `width` channels.
 template <typename R, typename Visit>
 DLFLOW_INLINE void for_each_register(int64_t width, Visit visit) {
   for (int64_t first = 0; first < width; first += kWidth<R>) {

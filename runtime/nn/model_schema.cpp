@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A value of an attribute, or in a block the parameter that stands for it: `$channels`.
+/// A value of an attribute, or within a block a parameter in its place: `$channels`.
 Json or_parameter(const Json& value) {
   return {{"anyOf", {value, {{"type", "string"}, {"pattern", "^[$]"}}}}};
 }
@@ -53,7 +53,7 @@ Json layer_schema(const LayerSyntax& syntax) {
   return schema;
 }
 
-/// A word, or a word with attributes. A word that is no layer's is a block, which has a name.
+/// A word, or a word with attributes. A word that names no layer is a block, which needs a name.
 Json entry_schema() {
   Json words = Json::array();
   Json with_attributes = {{"type", "object"}, {"minProperties", 1}, {"maxProperties", 1}};

@@ -22,7 +22,7 @@ std::string text_of(double number) {
 std::string text_of(const Extent& extent) { return to_string(extent); }
 
 std::string text_of(Init init) {
-  constexpr std::array kWords = {"pytorch", "he", "xavier", "zero"};  // as Init
+  constexpr std::array kWords = {"pytorch", "he", "xavier", "zero"};  // in the order of Init
   return kWords.at(size_t(init));
 }
 
@@ -36,7 +36,7 @@ std::string name_of(const Model& model, int value) {
   return value == kImages ? "input" : model.layers[size_t(value)].name;
 }
 
-/// What an attribute says; empty if it says what it says anyway.
+/// Returns the text of an attribute; empty if it has its default value.
 using Writer = std::function<std::string(const Model&, const Layer&)>;
 
 template <typename T>
@@ -82,7 +82,7 @@ std::string init_of(const Model& model, const Layer& layer) {
   return layer.init == usual ? "" : text_of(layer.init);
 }
 
-/// By the words of layers.def.
+/// Keyed by the attribute names of layers.def.
 const std::map<std::string, Writer>& writers() {
   static const std::map<std::string, Writer> all = {
       {"channels", written(&Layer::units)},
@@ -107,7 +107,7 @@ const std::map<std::string, Writer>& writers() {
   return all;
 }
 
-/// ", from: input", if it does not read the layer before it alone.
+/// ", from: input", unless the layer reads only the layer before it.
 std::string from_of(const Model& model, const Layer& layer, const LayerSyntax& syntax, int before) {
   if (syntax.reads_list) {
     std::string list;

@@ -106,7 +106,7 @@ void ModelValues::report_unknown_keys(const YAML::Node& map, const std::vector<s
   }
 }
 
-/// What `node` says, with `$name` replaced by what the block's use gives.
+/// Returns `node`, or, if it is a `$name`, the value that the block's use gives for it.
 YAML::Node ModelValues::resolve(const YAML::Node& node, ModelScope* scope) {
   if (scope == nullptr || !node.IsScalar() || !node.Scalar().starts_with("$")) return node;
   const std::string key = node.Scalar().substr(1);

@@ -14,7 +14,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Operations in `parts` segments of about equal memory.
+/// Cuts the operations into `parts` segments of roughly equal memory.
 std::vector<Segment> cut(const std::vector<size_t>& bytes, size_t parts) {
   const size_t total = std::accumulate(bytes.begin(), bytes.end(), size_t{0});
   std::vector<Segment> segments;
@@ -30,10 +30,10 @@ std::vector<Segment> cut(const std::vector<size_t>& bytes, size_t parts) {
   return segments;
 }
 
-/// The segments of a step's n operations to compute twice, so that its values take at most
-/// `most_bytes` together with what it needs `beside`: none if they do anyway. Segments have about
-/// equal memory; as few of them as are needed, from the first operation on, since the last is read
-/// right after the forward pass. Throws Error{InvalidInput} that says how much the least is.
+/// Chooses which segments of a step's n operations to recompute, so that the step's values and the
+/// `beside` bytes fit in `most_bytes`; none if they fit anyway. Segments use roughly equal memory.
+/// As few as needed are recomputed, starting with the first operation, since the last one is read
+/// right after the forward pass. Throws Error{InvalidInput} with the least possible size.
 /// Source: Chen et al., arXiv 1604.06174, section 4.
 std::vector<Segment> choose_segments(Arena& arena, int num_operations, size_t most_bytes,
                                      size_t beside) {
@@ -145,8 +145,8 @@ struct Network::Impl {
     return {};
   }
 
-  /// The segment whose backward pass begins now, if there is one. Its weights are as they were: no
-  /// gradient of theirs is ready.
+  /// Recomputes the segment whose backward pass begins now, if there is one. Its weights have not
+  /// changed, since none of their gradients is ready.
   void compute_again() {
     if (pass.segments == 0 || segments[pass.segments - 1].end != int(pass.next)) return;
     const Segment& segment = segments[--pass.segments];
@@ -158,19 +158,19 @@ struct Network::Impl {
     }
   }
 
-  /// All parameters from `first` on have their gradients.
+  /// Announces that all parameters from `first` on have their gradients.
   void announce_from(size_t first) {
     for (size_t i = pass.announced; pass.ready != nullptr && i-- > first;) (*pass.ready)(i);
     pass.announced = first;
   }
 
-  /// How far a pass has come.
+  /// Progress of a pass.
   struct Pass {
     bool backward = false;
-    bool stopped = false;  // for the sums of operation `next`
-    size_t next = 0;       // operation; in a backward pass, the one before it
-    size_t announced = 0;  // the parameter from which on all are
-    size_t segments = 0;   // that are still to be computed again
+    bool stopped = false;  // waits for the sums of operation `next`
+    size_t next = 0;       // operation; in a backward pass, its index + 1
+    size_t announced = 0;  // this parameter and all later ones
+    size_t segments = 0;   // number still to be recomputed
     const std::function<void(size_t)>* ready = nullptr;
   };
 
@@ -181,12 +181,12 @@ struct Network::Impl {
   ParameterMemory parameters;
   Arena arena;
   dnnl::stream stream;
-  Draws draws;                     // operations refer to it
-  std::span<const float> lengths;  // and to this
+  Draws draws;                     // operations hold a reference to it
+  std::span<const float> lengths;  // likewise
   Assembly assembly;
   Loss loss;
   HugeBuffer probabilities;
-  std::function<void(size_t)> await;  // a weight
+  std::function<void(size_t)> await;  // waits for a weight
   std::vector<Segment> segments;
   Pass pass;
   Timeline silent;

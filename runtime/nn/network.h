@@ -19,24 +19,24 @@
 namespace dlflow::runtime {
 
 /// Executes a model for batches of exactly B = `batch_size` samples. Holds no weights: they lie in
-/// a flat buffer of the caller, who exchanges and updates them. One thread calls it; oneDNN uses as
-/// many threads as OpenMP gives. The same calls with the same number of threads, build and
+/// a flat buffer of the caller, who exchanges and updates them. For use by one thread; oneDNN uses
+/// as many threads as OpenMP provides. The same calls with the same number of threads, build and
 /// instruction set give the same bits.
 class Network {
  public:
   enum class Mode {
     Training,       ///< batch statistics; forward, then backward
-    JointTraining,  ///< as Training; several networks can share one batch and its statistics
+    JointTraining,  ///< like Training; several networks can share one batch and its statistics
     Inference,      ///< running statistics; forward only, in a fraction of the memory
   };
 
-  /// Chooses kernels and allocates all memory. Makes a layout of its own unless it is given that of
-  /// another network of the same model: then weights and gradients are converted where needed.
+  /// Chooses kernels and allocates all memory. Creates a layout unless it is given that of another
+  /// network of the same model, in which case weights and gradients are converted where needed.
   /// Training may compute in bf16; inference does not.
-  /// \param most_bytes  of value_bytes(), in training: what does not fit is computed a second time,
+  /// \param most_bytes  limit of value_bytes() in training: results that do not fit are recomputed
   ///                    for the backward pass, to the same bits
   /// Throws Error{InvalidInput} naming the layer if oneDNN has no optimised kernel for it, or if
-  /// the values do not fit in any case.
+  /// the values cannot fit.
   Network(const Model& model, int64_t batch_size, Mode mode,
           std::shared_ptr<const WeightLayout> layout = nullptr, Compute compute = Compute::Float32,
           size_t most_bytes = SIZE_MAX);
@@ -45,77 +45,77 @@ class Network {
 
   const std::shared_ptr<const WeightLayout>& layout() const;
 
-  /// The share of operations whose forward pass is computed twice, from 0 to 1.
+  /// The fraction of operations whose forward pass is computed twice.
   double recomputed_share() const;
 
   /// Memory for results of layers and their gradients, without weights; grows with the batch.
   size_t value_bytes() const;
 
-  /// Forward and backward pass of each layer go there from now on; it must outlive this.
+  /// Records the forward and backward pass of each layer in `timeline`, which must outlive this.
   void use_timeline(Timeline& timeline);
 
-  /// Of the loss from now on, from 0 (none) to less than 1 (runtime/nn/kernels.h).
+  /// Sets the loss's label smoothing, from 0 (none) to less than 1 (runtime/nn/kernels.h).
   void use_label_smoothing(double smoothing);
 
-  /// Of the loss from now on, one for each class (runtime/nn/kernels.h); they must outlive this.
+  /// Sets the loss's class weights, one per class (runtime/nn/kernels.h); they must outlive this.
   void use_class_weights(std::span<const float> weights);
 
-  /// What the random numbers of the forward passes that follow depend on; `draws.samples` must stay
+  /// Sets the source of random numbers of the next forward passes; `draws.samples` must stay valid
   /// until the backward pass has ended.
   void use_draws(const Draws& draws);
 
-  /// The gradients that backward() could leave to OuterProducts. Networks of one layout and
-  /// different batch sizes have the same.
+  /// The gradients that backward() can leave to OuterProducts; the same for all batch sizes of a
+  /// layout.
   std::vector<ProductShape> products() const;
 
-  /// From now on backward() does not write the gradients that `products` has, but keeps there what
-  /// they are made of, before it calls ready(); `products` must outlive this.
+  /// From now on backward() does not write the gradients that `products` covers. It keeps their
+  /// factors there before it calls ready(). `products` must outlive this.
   void leave_products_to(OuterProducts& products);
 
-  /// Takes `weights` (layout()->size() floats, 64-byte aligned) as the weights, which must outlive
-  /// the calls below. To be called again whenever a number in it has changed. Those of parameter i
-  /// may change until `await(i)`, if given, has returned, which the next forward() calls before it
-  /// first reads them.
+  /// Sets the weights: layout()->size() floats, 64-byte aligned, which must outlive the calls
+  /// below. Must be called again whenever one of them has changed. If `await` is given, the next
+  /// forward() calls `await(i)` before it first reads parameter i, which may change until that call
+  /// returns.
   void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
 
-  /// The loss of `images` (B,C,H,W or B,F or B,T tokens; fp32, plain order) against `labels` (B),
-  /// each below the number of classes; what the model's loss finds in the tokens needs none. A loss
-  /// that has them compares with `targets` (B, T); of texts they are (B), the tokens of each, and
-  /// if these have a class, what stands behind them is seen by no attention and no mean. All must
-  /// stay until backward() has returned.
+  /// Returns the loss of `images` (B,C,H,W or B,F or B,T tokens; fp32, plain order) against
+  /// `labels` (B), each below the number of classes. A loss whose targets are the tokens themselves
+  /// needs no labels. `targets` are (B, T) for losses that have them. For texts they are (B), the
+  /// number of tokens of each; if the texts have classes, attention and means ignore later
+  /// positions. All arguments must stay valid until backward() has returned.
   BatchResult forward(std::span<const float> images, std::span<const uint32_t> labels,
                       std::span<const float> targets = {});
 
-  /// (B, classes), or (B, T, tokens), of the last forward().
+  /// The scores of the last forward(): (B, classes), or (B, T, tokens).
   std::span<const float> scores() const;
 
-  /// Writes `scale` times the gradient of loss_sum of the last forward() to `gradients`, which
-  /// has the layout of the weights, without what is frozen, and B * `scale` times each batch
-  /// statistic where the running statistics lie; with scale = 1 / (samples of all ranks), the sum
-  /// over ranks is the mean. `ready(i)` is called once nothing will write parameter i or any after
-  /// it: i falls from the last to 0, while the layers before are still to come.
+  /// Writes `scale` times the gradient of loss_sum of the last forward() to `gradients`, which has
+  /// the layout of the weights without the frozen ones. Writes B * `scale` times each batch
+  /// statistic to the place of the running statistics. With scale = 1 / (samples of all ranks), the
+  /// sum over ranks is the mean. Calls `ready(i)` once parameter i and all after it are final: i
+  /// falls from the last to 0, while earlier layers are still to be computed.
   void backward(std::span<float> gradients, float scale,
                 const std::function<void(size_t)>& ready = {});
 
-  /// The same two passes in pieces, for networks that share one batch. begin_*() starts a pass;
-  /// each advance() goes on to the next place where sums over the whole batch are needed and
-  /// returns those over this network's samples, to be replaced before the next call; at the end of
-  /// the pass none. `ready` must stay callable until then.
+  /// The same two passes in pieces, for networks that share one batch. begin_*() starts a pass.
+  /// Each advance() runs to the next operation that needs sums over the whole batch and returns
+  /// this network's sums, which the caller replaces by the totals before the next call; at the end
+  /// of the pass it returns none. `ready` must stay callable until then.
   void begin_forward(std::span<const float> images, std::span<const uint32_t> labels,
                      std::span<const float> targets = {});
   void begin_backward(std::span<float> gradients, float scale,
                       const std::function<void(size_t)>& ready);
   std::span<double> advance();
 
-  /// Number of sums that advance() returns at each stop of a forward pass; of a backward pass in
-  /// reverse.
+  /// Number of sums that advance() returns at each stop of a forward pass; a backward pass has the
+  /// reverse order.
   std::vector<size_t> joint_sums() const;
 
-  /// After the forward pass.
+  /// The result of the forward pass; call after it has ended.
   BatchResult result();
 
-  /// After the forward pass, which is done once more: the first layer with a result that is NaN or
-  /// infinite; empty if there is none.
+  /// Repeats the last forward pass and returns the first layer whose result has a NaN or infinity,
+  /// or an empty string.
   std::string first_not_finite();
 
  private:

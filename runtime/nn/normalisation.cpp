@@ -27,8 +27,8 @@ struct OfGroups {
 template <typename Kernels>
 class Normalisation final : public WeightedOperation {
  public:
-  /// \param num_weights, num_biases  of the layer; no biases: it has none
-  /// \param num_means                of a batch
+  /// \param num_weights, num_biases  numbers in the layer's weight and bias; 0: no bias
+  /// \param num_means                per batch
   Normalisation(const Builder& builder, const Layer& layer, int64_t num_weights, int64_t num_biases,
                 int64_t num_means, Value& input, Value& result)
       : WeightedOperation(builder, layer, layer.name + ".weight", false, num_biases, input, result),

@@ -4,13 +4,13 @@
 
 namespace dlflow::runtime {
 
-// The differences between oneDNN 2 and 3.
+// Hides the differences between oneDNN 2 and 3.
 
-/// How numbers lie in memory. Kinds other than dnnl_blocked have neither strides nor blocks.
+/// How numbers lie in memory. Only kind dnnl_blocked has strides and blocks.
 struct MemoryFormat {
   int kind;
   dnnl::memory::dims padded, strides;                // of each dimension
-  dnnl::memory::dims block_sizes, block_dimensions;  // of the blocks inside, from the outermost
+  dnnl::memory::dims block_sizes, block_dimensions;  // of the inner blocks, outermost first
 };
 
 #if DNNL_VERSION_MAJOR == 2
@@ -46,8 +46,8 @@ inline MemoryFormat format_of(const dnnl::memory::desc& desc) {
 
 #endif
 
-/// The descriptor of a forward pass, or of a primitive without passes. Version 2 takes its
-/// `arguments` by way of an operation descriptor.
+/// The descriptor of a forward pass, or of a primitive without passes. Version 2 needs an operation
+/// descriptor made of the `arguments`.
 template <typename Primitive, typename... Arguments>
 typename Primitive::primitive_desc forward_primitive(const dnnl::engine& engine,
                                                      const dnnl::primitive_attr& attributes,
@@ -59,7 +59,7 @@ typename Primitive::primitive_desc forward_primitive(const dnnl::engine& engine,
 #endif
 }
 
-/// The same for the backward pass that belongs to `forward`.
+/// The same for the backward pass of `forward`.
 template <typename Primitive, typename Forward, typename... Arguments>
 typename Primitive::primitive_desc backward_primitive(const dnnl::engine& engine,
                                                       const Forward& forward,
@@ -71,7 +71,7 @@ typename Primitive::primitive_desc backward_primitive(const dnnl::engine& engine
 #endif
 }
 
-/// Pooling over maps, without gaps in a window.
+/// Pooling over maps, without dilation.
 inline dnnl::pooling_forward::primitive_desc pooling(
     const dnnl::engine& engine, dnnl::algorithm how, const dnnl::memory::desc& from,
     const dnnl::memory::desc& to, const dnnl::memory::dims& stride,
@@ -102,7 +102,7 @@ inline dnnl::pooling_backward::primitive_desc pooling_back(
 #endif
 }
 
-/// A function of each number, from a memory of `desc` to another of `desc`.
+/// An elementwise function from a memory of `desc` to another of `desc`.
 inline dnnl::eltwise_forward::primitive_desc elementwise(const dnnl::engine& engine,
                                                          dnnl::algorithm what,
                                                          const dnnl::memory::desc& desc,

@@ -15,21 +15,21 @@
 #include "runtime/nn/outer_products.h"
 #include "runtime/nn/parameter_memory.h"
 
-/// The pieces of a network that is being executed. runtime/nn/assembly.h puts them together.
+/// The pieces of a network in execution. runtime/nn/assembly.h puts them together.
 namespace dlflow::runtime {
 
-/// A value that flows between operations: one writes it, any number read it.
+/// A value that flows between operations: one operation writes it, any number read it.
 struct Value {
   dnnl::memory data;
   TensorShape shape;            ///< of one sample
-  bool needs_gradient = false;  ///< there is something to train before it
+  bool needs_gradient = false;  ///< a trained parameter precedes it
 
-  /// One from each reader, each its own memory. Their sum is the gradient.
+  /// One from each reader, each in its own memory. Their sum is the gradient.
   std::vector<dnnl::memory> gradients;
 
   dnnl::memory::desc desc() const { return data.get_desc(); }
-  size_t count() const;     ///< of the numbers in memory, padding included
-  Numbers numbers() const;  ///< for kernels of our own
+  size_t count() const;     ///< of numbers in memory, padding included
+  Numbers numbers() const;  ///< for our own kernels
 };
 
 /// The parts and tools that operations are built from.
@@ -38,61 +38,61 @@ struct Builder {
   ParameterMemory& parameters;
   int64_t batch = 0;
   bool training = false;
-  bool joint = false;  ///< batch statistics are those of several networks
+  bool joint = false;  ///< batch statistics are taken over several networks
   Compute compute = Compute::Float32;
-  const Draws* draws = nullptr;  ///< of the forward pass that runs; lives as long as operations do
-  /// Of texts that are filled up, the tokens of each; none where all positions count. As `draws`.
+  const Draws* draws = nullptr;  ///< of the current forward pass; lives as long as the operations
+  /// For padded texts, the number of tokens of each; empty if all positions count. As `draws`.
   const std::span<const float>* lengths = nullptr;
-  int time = 0;  ///< of the operation that is being built; its backward pass has another
+  int time = 0;  ///< of the forward pass of the operation that is being built
 
   const dnnl::engine& engine() const { return parameters.engine(); }
 
-  /// A new value of `desc`, written now.
+  /// A new value of `desc`, written at `time`.
   dnnl::memory make(const dnnl::memory::desc& desc) const { return arena.add(desc, time); }
 
-  /// Of values between operations, and of weights as convolutions and linear layers read them.
+  /// The type of values, and of weights as convolutions and linear layers read them.
   dnnl::memory::data_type type() const;
 
-  /// The format of every (B,C,H,W) between operations: one for all spares conversions. nChw16c for
-  /// fp32 where AVX-512 is used; else nhwc: on AVX2 blocked formats end in oneDNN's slowest code,
-  /// and with bf16 they keep it from using AMX.
+  /// The format of every (B,C,H,W) between operations; a single format avoids conversions. nChw16c
+  /// for fp32 with AVX-512, else nhwc: on AVX2, blocked formats select oneDNN's slowest code, and
+  /// with bf16 they prevent the use of AMX.
   dnnl::memory::desc map_format(const TensorShape& shape) const;
 
-  /// Row by row, whatever the number of dimensions.
+  /// Row-major, for any number of dimensions.
   dnnl::memory::desc plain_format(const TensorShape& shape) const;
 
-  /// `memory` is read now.
+  /// Marks `memory` as read at `time`.
   void read(const dnnl::memory& memory) const { arena.keep(memory, time); }
 };
 
-/// `memory`, which may be none, for kernels of our own.
+/// The numbers of `memory`, which may be empty, for our own kernels.
 Numbers numbers(const dnnl::memory& memory);
 
-/// fp32, row by row: what a network is given, and its scores.
+/// fp32, row-major: the format of a network's input and its scores.
 dnnl::memory::desc plain_floats(int64_t batch, const TensorShape& shape);
 
-/// How a value of map_format, or (B,C), lies in memory, for kernels of our own.
+/// How a value of map_format, or (B,C), lies in memory, for our own kernels.
 MapGeometry map_geometry(const Value& value);
 
-/// As oneDNN wants the two sizes of a window.
+/// The two sizes of a window in oneDNN's form.
 inline dnnl::memory::dims dims_of(const Extent& extent) { return {extent.height, extent.width}; }
 
-/// The channels of a map do not fill its last group of 16.
+/// Whether the channels of a map leave its last group of 16 partly empty.
 bool is_padded(const dnnl::memory::desc& desc);
 
-/// Sets the channels that are not there to 0, which oneDNN counts on.
+/// Sets the padding channels to 0, as oneDNN requires.
 void clear_padding(const MapGeometry& geometry, int64_t channels, Numbers map);
 
 /// Throws Error{InvalidInput} naming `layer` if `implementation` is oneDNN's reference code.
 void require_optimised(const char* implementation, const Layer& layer);
 
-/// `y`'s gradients summed into the first of them, set to 0 where ReLU cut y off: what a backward
-/// pass begins with.
+/// The first step of a backward pass: sums the gradients of `result` into the first of them, and
+/// sets the sum to 0 where ReLU cut the result off.
 class GradientSum {
  public:
   GradientSum() = default;
 
-  /// With `relu`, the result is that of a ReLU.
+  /// With `relu`, `result` is the result of a ReLU.
   GradientSum(const Builder& builder, const Value& result, bool relu);
 
   const dnnl::memory& sum() const { return sum_; }
@@ -105,9 +105,9 @@ class GradientSum {
   size_t count_ = 0;
 };
 
-/// A fused layer, ready to run. Building is in two parts: the constructor (of each class, in order)
-/// allocates the result; prepare_backward (in reverse order) finds the gradients of all readers
-/// and leaves one with each input that needs it.
+/// A fused layer, ready to run. Construction has two parts: the constructors, in order, allocate
+/// the results; prepare_backward, in reverse order, collects the gradients of all readers and adds
+/// one to each input that needs it.
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -117,9 +117,9 @@ class Operation {
   virtual void prepare_backward(const Builder& /*builder*/) {}
   virtual void backward(dnnl::stream& /*stream*/) {}
 
-  /// What forward() and backward() need of the whole batch if several networks share one:
-  /// num_sums() sums over this network's samples, to be replaced by those over all before the other
-  /// is called.
+  /// Sums over the whole batch that forward() and backward() need if several networks share it:
+  /// forward_sums() and backward_sums() return num_sums() sums over this network's samples, which
+  /// the caller replaces by the totals before it calls forward() or backward().
   virtual size_t num_sums() const { return 0; }
   virtual std::span<double> forward_sums() { return {}; }
   virtual std::span<double> backward_sums() { return {}; }
@@ -127,14 +127,14 @@ class Operation {
   /// The trainable parameters whose gradients backward() writes, ascending.
   virtual std::vector<size_t> parameters() const { return {}; }
 
-  /// Parameters of other operations that forward() reads, too. backward() leaves its share of the
-  /// gradient where they add theirs.
+  /// Parameters of other operations that forward() also reads. backward() leaves its share of the
+  /// gradient where their backward() adds its own.
   virtual std::vector<size_t> shared_parameters() const { return {}; }
 
-  /// Whether one of these is trained. A frozen layer passes gradients on alone.
+  /// Whether any of these is trained. A frozen layer only passes gradients on.
   bool trains(const ParameterMemory& memory) const;
 
-  /// The gradient that backward() could leave to OuterProducts instead of writing it; and to whom.
+  /// The gradient that backward() can leave to OuterProducts; leave_product_to() makes it do so.
   virtual std::optional<ProductShape> product() const { return {}; }
   virtual void leave_product_to(OuterProducts& /*products*/) {}
 
@@ -142,17 +142,17 @@ class Operation {
   virtual void write_statistics(float /*share*/) {}
 };
 
-/// An operation of one input and no parameters: of the gradient of its result it makes the gradient
-/// of its input.
+/// An operation with one input and no parameters. Its backward pass turns the gradient of the
+/// result into that of the input.
 class UnaryOperation : public Operation {
  public:
-  /// The gradient of the result is there, and memory for that of the input. backward() may read
-  /// `input` or the result only if an operation says so here.
+  /// Provides the gradient of the result, and memory for that of the input. An override must
+  /// declare here if backward() reads `input` or the result.
   void prepare_backward(const Builder& builder) override;
   void backward(dnnl::stream& stream) final;
 
  protected:
-  /// `result` will be `desc` in memory, and `shape` for who reads it.
+  /// `result` lies in memory as `desc`; its readers see `shape`.
   UnaryOperation(const Builder& builder, Value& input, Value& result, const TensorShape& shape,
                  const dnnl::memory::desc& desc);
 
@@ -170,19 +170,19 @@ class UnaryOperation : public Operation {
   dnnl::memory dx_;
 };
 
-/// An operation with a weight, perhaps that of another layer (Layer::tied), and perhaps a bias.
+/// An operation with a weight, possibly that of another layer (Layer::tied), and possibly a bias.
 class WeightedOperation : public Operation {
  public:
   std::vector<size_t> parameters() const final;
   std::vector<size_t> shared_parameters() const final;
 
  protected:
-  /// `weight`: the name of the parameter, which has still to get a format, as the result its
-  /// memory. The bias, in plain order, has `bias` numbers; 0: there is none.
+  /// The caller must still give a format to the parameter named `weight`, and memory to the result.
+  /// The bias, in plain order, has `bias` numbers; 0: no bias.
   WeightedOperation(const Builder& builder, const Layer& layer, const std::string& weight,
                     bool relu, int64_t bias, Value& input, Value& result);
 
-  /// The usual weight, and a bias for each of the layer's units, if it has one.
+  /// The usual weight, and a bias for each of the layer's units if it has one.
   WeightedOperation(const Builder& builder, const Layer& layer, bool relu, Value& input,
                     Value& result)
       : WeightedOperation(builder, layer, layer.name + ".weight", relu,
@@ -195,7 +195,7 @@ class WeightedOperation : public Operation {
   Arguments weights_arguments(const Builder& builder, const dnnl::memory::desc& gradient) const;
   Arguments data_arguments(const dnnl::memory::desc& weight, const dnnl::memory& dx) const;
 
-  /// Memory for the gradient of the input.
+  /// Allocates the gradient of the input.
   dnnl::memory make_dx(const Builder& builder);
 
   const float* bias() const;     ///< null without one
@@ -207,15 +207,15 @@ class WeightedOperation : public Operation {
   Value& x_;
   Value& y_;
   size_t weight_index_, bias_index_ = 0;
-  dnnl::memory::desc bias_format_;  // zero without one, as oneDNN's descriptors take it
+  dnnl::memory::desc bias_format_;  // zero without a bias, as oneDNN's descriptors require
   GradientSum dy_;
 };
 
-/// Computes a ReLU behind a product, or nothing.
+/// Attributes that append a ReLU to a product if `relu` is set.
 dnnl::primitive_attr relu_behind(bool relu);
 
-/// The numbers of `input` in `format`; `result` is then described as `described` (of the same
-/// size). Both outlive it.
+/// Converts `input` to `format`; `result` is then described as `described` (of the same size). Both
+/// must outlive the operation.
 std::unique_ptr<Operation> make_reorder(const Builder& builder, const dnnl::memory::desc& format,
                                         const dnnl::memory::desc& described, Value& input,
                                         Value& result);

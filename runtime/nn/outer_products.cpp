@@ -10,16 +10,16 @@
 namespace dlflow::runtime {
 namespace {
 
-/// 16 registers of AVX-512, which has 32.
+/// A tile takes 16 of AVX-512's 32 registers.
 constexpr int64_t kTileRows = 4;
 constexpr int64_t kTileColumns = OuterProducts::kColumns;
 constexpr size_t kTileLanes = kTileColumns / kLanes;
 using Tile = std::array<std::array<Lanes, kTileLanes>, kTileRows>;
 
-/// Of n consecutive leaves, at most 2 lg n + 1 are on the stack.
+/// At most 2 lg n + 1 of n consecutive leaves are on the stack at a time.
 constexpr size_t kHighest = 64;
 
-/// `of_rows` (samples, kRows), of which the first 4 count; `of_columns` (samples, kColumns).
+/// Multiplies `of_rows` (samples, first 4 of kRows) by `of_columns` (samples, kColumns).
 DLFLOW_INLINE Tile multiply(const float* of_rows, const float* of_columns, size_t samples) {
   Tile sums = {};
   for (size_t s = 0; s < samples; ++s) {
@@ -56,26 +56,26 @@ struct LeafSamples {
 };
 
 /// The gradient of a linear layer's weight over samples s is the sum of of_rows[s] x of_columns[s].
-/// For leaves of few samples it is far larger than what it is made of: 4 samples of a layer of
-/// 1024 x 1024 are 32 KB, their gradient is 4 MB. Leaf by leaf, all of it would be written, read
-/// and added once per leaf, at the speed of memory. So nothing is multiplied until all leaves of
-/// the rank are there, and then each tile of 4 x 64 weights goes through all leaves at once:
+/// For leaves of few samples it is far larger than its factors: 4 samples of a layer of 1024 x 1024
+/// are 32 KB, their gradient is 4 MB. Leaf by leaf, all of it would be written, read and added once
+/// per leaf, at the speed of memory. So nothing is multiplied until all leaves of the rank are
+/// there, and then each tile of 4 x 64 weights goes through all leaves at once:
 ///
 ///   for each tile: for each leaf: product of its samples, in 16 registers; add along the leaves'
-///   tree; then write the parts that are left, once.
+///   tree; then write the remaining parts, once.
 ///
 /// The bits depend on the leaves and their tree alone. Within a leaf, each weight adds its samples
-/// in order, in a register of its own: neither the size of a tile nor the other leaves have a say
-/// in it. Between leaves it is the stack of Reducer (reduce/reducer.cpp), of tiles instead of
-/// gradients: after leaf i, the two topmost are replaced by their sum, additions[i] times. A sum of
-/// two floats has the same bits in either order; only the tree counts, which is the Reducer's.
+/// in order, in a register of its own: neither the size of a tile nor the other leaves matter.
+/// Between leaves it is the stack of Reducer (reduce/reducer.cpp), of tiles instead of gradients:
+/// after leaf i, the two topmost are replaced by their sum, additions[i] times. A sum of two floats
+/// has the same bits in either order; only the tree counts, which is the Reducer's.
 ///
-/// Two layouts make the loop read memory in a row. keep() splits what comes in into panels of kRows
-/// and of kColumns numbers per sample; a panel of columns stays in the first cache while all rows
-/// pass it. The gradient is written in oneDNN's blocks of `group` columns, so that nobody converts
-/// it. The squared lengths that the noise meter needs come from the registers, too.
+/// Two layouts make the loop read memory sequentially. keep() splits its input into panels of kRows
+/// and of kColumns numbers per sample; a panel of columns stays in the L1 cache while all rows pass
+/// it. The gradient is written in oneDNN's blocks of `group` columns, so that it needs no
+/// conversion. The squared lengths that the noise meter needs come from the registers, too.
 ///
-/// Of one tile, the parts that are left: on `stack`, from the bottom.
+/// Leaves the remaining parts of one tile on `stack`, from the bottom.
 DLFLOW_INLINE void add_up_tile(const float* of_rows, const float* of_columns,
                                const LeafSamples& leaves, std::span<double> squares, Tile* stack) {
   size_t height = 0, first = 0;
@@ -96,7 +96,7 @@ DLFLOW_INLINE void write(const Tile& tile, float* to, int64_t stride) {
   }
 }
 
-/// A tile's columns stay in the first cache while all rows pass.
+/// A tile's columns stay in the L1 cache while all rows pass.
 DLFLOW_VECTOR_CLONES
 void add_up_products(const ProductShape& shape, const float* of_rows, const float* of_columns,
                      size_t max_samples, const LeafSamples& leaves, std::span<float* const> parts,
@@ -117,7 +117,7 @@ void add_up_products(const ProductShape& shape, const float* of_rows, const floa
   }
 }
 
-/// From (samples, columns) to (columns / width, max_samples, width).
+/// Copies (samples, columns) to (columns / width, max_samples, width).
 void split_columns(const float* values, size_t samples, int64_t columns, int64_t width, float* to,
                    size_t max_samples) {
   for (int64_t c = 0; c < columns; c += width) {

@@ -10,9 +10,8 @@
 
 namespace dlflow::runtime {
 
-/// A weight of a linear layer, whose gradient is a sum of outer products, one per sample: of what
-/// the layer read and of the gradient of its result. The one has an entry per row, the other one
-/// per column.
+/// A weight of a linear layer whose gradient is a sum of outer products, one per sample, of the
+/// layer's input (one entry per row) and the gradient of its result (one entry per column).
 struct ProductShape {
   size_t parameter = 0;
   int64_t rows = 0;     ///< a multiple of OuterProducts::kRows
@@ -22,31 +21,30 @@ struct ProductShape {
   bool operator==(const ProductShape&) const = default;
 };
 
-/// The gradients of such weights over the leaves of one rank, in one pass. What the samples bring
-/// in and what comes back are matrices far smaller than the weight; they are kept until all leaves
-/// are there. Then each tile of the gradient is computed for one leaf after the other, added up in
-/// the order of the leaves' tree while it is in registers, and written once. Leaf by leaf, the
-/// gradient would be written and read once more for each. A leaf's gradient has the same bits
-/// however many leaves are beside it. For one thread.
+/// The gradients of such weights over the leaves of one rank, computed in one pass. Their factors,
+/// which are far smaller than the weight, are kept until all leaves are there. Then each tile of
+/// the gradient is computed for one leaf after the other, summed in the order of the leaves' tree
+/// in registers, and written once. Leaf by leaf, the gradient would be written and read once more
+/// for each. A leaf's gradient has the same bits for any number of other leaves. Single-threaded.
 class OuterProducts {
  public:
   static constexpr int64_t kRows = 16, kColumns = 64;
 
-  /// The leaves together have at most `max_samples` samples. `additions`, for each leaf, and what
-  /// is left of them: as in LeafShare (runtime/collectives/sum_order.h).
+  /// The leaves together have at most `max_samples` samples. `additions`, one per leaf, and the
+  /// remaining parts are defined in LeafShare (runtime/collectives/sum_order.h).
   OuterProducts(std::span<const ProductShape> shapes, size_t max_samples,
                 std::vector<uint8_t> additions);
 
   bool has(size_t parameter) const { return factors_.contains(parameter); }
 
-  /// Leaf `leaf`, 0 or the one after the last, has so many samples.
+  /// Begins leaf `leaf`, which must be 0 or the one after the last, with `samples` samples.
   void begin_leaf(size_t leaf, size_t samples);
 
-  /// Of the leaf that was begun: (samples, rows) and (samples, columns).
+  /// Keeps the factors of the current leaf: (samples, rows) and (samples, columns).
   void keep(size_t parameter, const float* of_rows, const float* of_columns);
 
-  /// All leaves have been kept: writes `parameter`'s gradient to `parts`, one for each part that is
-  /// left. Adds the squared length of each leaf's gradient to `squares`, if it is not empty.
+  /// Must follow keep() for all leaves. Writes `parameter`'s gradient to `parts`, one for each
+  /// remaining part. Adds the squared lengths of the leaves' gradients to `squares`, if not empty.
   void add_up(size_t parameter, std::span<float* const> parts, std::span<double> squares) const;
 
  private:
@@ -58,7 +56,7 @@ class OuterProducts {
 
   size_t max_samples_;
   std::vector<uint8_t> additions_;
-  std::vector<size_t> ends_;  // of the samples of each leaf that was begun
+  std::vector<size_t> ends_;  // end of each begun leaf's samples
   std::map<size_t, Factors> factors_;
 };
 

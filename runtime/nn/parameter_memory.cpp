@@ -8,9 +8,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// All parameters of `model`: the trainable ones in the order in which `layers` are executed, so
-/// that the backward pass finishes them from the last to the first; then the statistics; then those
-/// of frozen layers.
+/// All parameters of `model`: trainable ones in the order of `layers`, so that the backward pass
+/// finishes them from last to first; then the statistics; then frozen layers.
 std::vector<Parameter> parameters_of(const Model& model, const std::vector<FusedLayer>& layers) {
   std::vector<Parameter> trainable, statistics, frozen;
   for (const FusedLayer& fused : layers) {
@@ -140,7 +139,7 @@ void ParameterMemory::bind_weights(std::span<const float> weights) {
     slots_[i].stale = true;
     if (weights_ == weights.data()) continue;
     const float* slot = weights.data() + layout_->parameters()[i].offset;
-    slots_[i].weight.set_data_handle(const_cast<float*>(slot));  // oneDNN knows no const memory
+    slots_[i].weight.set_data_handle(const_cast<float*>(slot));  // oneDNN has no const memory
   }
   weights_ = weights.data();
 }

@@ -10,60 +10,61 @@
 
 namespace dlflow::runtime {
 
-/// Weights and gradients of one network as oneDNN memory, in whatever format each operation wants:
-/// the flat buffer's own if they agree, else a copy that is converted when the buffer changes.
+/// Weights and gradients of one network as oneDNN memory, in the format that each operation needs:
+/// the flat buffer itself if its format fits, else a copy that is converted when the buffer
+/// changes.
 class ParameterMemory {
  public:
-  /// `layout` may be null: then prefer() decides the formats and finish() makes a layout.
+  /// If `layout` is null, prefer() decides the formats and finish() makes a layout.
   ParameterMemory(const Model& model, const std::vector<FusedLayer>& layers,
                   std::shared_ptr<const WeightLayout> layout);
 
   const dnnl::engine& engine() const { return engine_; }
 
-  /// The number of the parameter called `name`.
+  /// The index of the parameter called `name`.
   size_t index(const std::string& name) const { return indices_.at(name); }
 
-  /// Whether parameter `index` is trained: its layer is not frozen.
+  /// Whether parameter `index` is trained, that is, its layer is not frozen.
   bool trains(size_t index) const { return !slots_[index].parameter.frozen; }
 
-  /// Without a layout, the flat buffers hold parameter `index` as `format`.
+  /// Makes the flat buffers hold parameter `index` as `format`, unless a layout was given.
   void prefer(size_t index, const dnnl::memory::desc& format);
 
-  /// The parameter of that name, which is now in plain order, for kernels of our own.
+  /// Returns the index of parameter `name` and puts it in plain order, for our own kernels.
   size_t plain(const std::string& name, const dnnl::memory::dims& shape);
 
-  /// prefer() for all of them: the plain order of each.
+  /// Calls prefer() with the plain order for all parameters.
   void prefer_plain();
 
-  /// Of the tensor that the flat buffers hold as parameter `index`; 0 before prefer().
+  /// Number of dimensions of parameter `index` in the flat buffers; 0 before prefer().
   size_t num_dims(size_t index) const;
 
-  /// How the flat buffers hold parameter `index`. After prefer().
+  /// The format of parameter `index` in the flat buffers. Call after prefer().
   const dnnl::memory::desc& format(size_t index) const { return slots_[index].format; }
 
-  /// The memory that an operation reads its weight from, or writes its gradient to. After prefer().
+  /// The memory where an operation reads its weight or writes its gradient. Call after prefer().
   dnnl::memory weight(size_t index, const dnnl::memory::desc& format);
   dnnl::memory gradient(size_t index, const dnnl::memory::desc& format);
 
-  /// To be called once, when all operations are built.
+  /// Must be called once, after all operations are built.
   std::shared_ptr<const WeightLayout> finish();
 
-  /// `weights` are those from now on, each as soon as refresh_weight() was called for it.
+  /// Uses `weights` from now on; each is valid once refresh_weight() was called for it.
   void bind_weights(std::span<const float> weights);
 
-  /// Brings weight `index` to whatever formats it is wanted in, unless that was done since
-  /// bind_weights(); then `before(index)`, if given, comes first.
+  /// Converts weight `index` to the formats that operations need, once after each bind_weights().
+  /// Calls `before(index)`, if given, first.
   void refresh_weight(dnnl::stream& stream, size_t index,
                       const std::function<void(size_t)>& before);
 
-  /// The gradients of frozen parameters go to memory that nobody reads.
+  /// The gradients of frozen parameters go to a scratch buffer.
   void bind_gradients(std::span<float> gradients);
 
-  /// The slot of a parameter in the bound buffer: for kernels of our own, which take plain vectors.
+  /// The slot of a parameter in the bound buffer, for our own kernels, which take plain vectors.
   const float* weight_slot(size_t index) const;
   float* gradient_slot(size_t index) const;
 
-  /// An operation has written the gradient: brings it to the flat buffer if it is not there.
+  /// Called after an operation has written the gradient: copies it to the flat buffer if needed.
   void finish_gradient(dnnl::stream& stream, size_t index);
 
  private:

@@ -19,7 +19,7 @@ constexpr int64_t kMaxValue = 1 << 28;             // numbers in one sample's va
 constexpr int64_t kMaxValues = int64_t(1) << 30;   // numbers in all values of one sample
 constexpr int64_t kMaxWeights = int64_t(1) << 31;  // numbers in one layer
 
-/// The layer that other libraries call `word`; empty if none does, or spelling alone tells.
+/// The layer that other libraries call `word`; empty if none, or if it is spelled similarly.
 std::string layer_called(const std::string& word) {
   static const std::map<std::string, std::string> words = {
       {"dense", "linear"}, {"Dense", "linear"}, {"fc", "linear"}, {"swish", "silu"}};
@@ -27,7 +27,7 @@ std::string layer_called(const std::string& word) {
   return found == words.end() ? "" : found->second;
 }
 
-/// More numbers than `limit`; no product overflows.
+/// Whether the shape has more numbers than `limit`; no product overflows.
 bool exceeds(const TensorShape& shape, int64_t limit) {
   int64_t count = 1;
   for (const int64_t n : shape) {
@@ -37,7 +37,7 @@ bool exceeds(const TensorShape& shape, int64_t limit) {
   return false;
 }
 
-/// `entry` without attributes that its layer has not: what they say is of no interest.
+/// `entry` without attributes that its layer does not have, whose values need no check.
 ModelEntry with_known_attributes(const ModelEntry& entry, const LayerSyntax& syntax,
                                  const std::vector<std::string>& optional) {
   if (!entry.attributes.IsMap()) return entry;
@@ -218,7 +218,7 @@ class Parser {
     std::vector<std::string> names;
     for (const int index : layer.inputs) {
       shapes.push_back(model_.shape_of(index));
-      if (shapes.back().empty()) return;  // reported where it went wrong
+      if (shapes.back().empty()) return;  // already reported
       names.push_back(index == kImages ? "input" : model_.layers[size_t(index)].name);
     }
     if (layer.kind == LayerKind::Embedding && layer.inputs[0] != kImages) {
@@ -275,7 +275,7 @@ class Parser {
 
   ModelValues values_;
   Model model_;
-  int64_t num_values_ = 0;  // numbers in the results of the layers so far
+  int64_t num_values_ = 0;  // numbers in the layers' results so far
   std::map<std::string, YAML::Node> blocks_;
   std::set<std::string> layer_names_;
   std::map<std::string, int> num_unnamed_;

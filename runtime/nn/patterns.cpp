@@ -15,7 +15,7 @@ std::vector<LayerTensor> tensors_of(const Model& model, const Layer& layer) {
   return runtime::tensors_of(layer, model.shape_of(layer.inputs[0]));
 }
 
-/// The parameters that are trained.
+/// The names of all trained parameters.
 std::vector<std::string> trained_names(const Model& model) {
   std::vector<std::string> names;
   for (const Layer& layer : model.layers) {
@@ -27,7 +27,7 @@ std::vector<std::string> trained_names(const Model& model) {
   return names;
 }
 
-/// "conv2" of "conv2.weight", and "conv".
+/// "conv2" and "conv" for "conv2.weight".
 std::vector<std::string> beginnings(std::span<const std::string> names) {
   std::vector<std::string> beginnings;
   for (const std::string& name : names) {
@@ -37,7 +37,7 @@ std::vector<std::string> beginnings(std::span<const std::string> names) {
   return beginnings;
 }
 
-/// "; did you mean 'conv*'?" of "cnv*": its beginning is compared with those of names.
+/// "; did you mean 'conv*'?" for "cnv*": compares its beginning with those of names.
 std::string advice_on(const std::string& pattern, std::span<const std::string> names) {
   const size_t tail = pattern.find_first_of(".*?[");
   if (tail == std::string::npos) return did_you_mean(pattern, names);
@@ -48,7 +48,7 @@ std::string advice_on(const std::string& pattern, std::span<const std::string> n
   return near.empty() || !fits ? "" : "; did you mean '" + meant + "'?";
 }
 
-/// "conv, bn, fc", as many as can be read at a glance.
+/// "conv, bn, fc", cut to a readable number.
 std::string some_of(std::span<const std::string> names) {
   constexpr size_t kShown = 12;
   if (names.size() <= kShown) return join(names, ", ");

@@ -6,18 +6,18 @@
 
 #include "runtime/nn/model.h"
 
-/// Layers and parameters that settings name by patterns, as fnmatch(3) has them: `*` is any text.
+/// Settings select layers and parameters by patterns, as in fnmatch(3): `*` matches any text.
 namespace dlflow::runtime {
 
 bool matches_pattern(const std::string& name, const std::string& pattern);
 
-/// Freezes the layers whose names fit one of `patterns`. Throws Error{InvalidInput} naming a
-/// pattern that fits no layer with weights, and the nearest that does, or if no layer is left to
+/// Freezes the layers whose names match one of `patterns`. Throws Error{InvalidInput} if a pattern
+/// matches no layer with weights, naming it and the nearest that does, or if no layer is left to
 /// train.
 void freeze_layers(Model& model, std::span<const std::string> patterns);
 
-/// `patterns` are those of `groups`, of which the first that fits a parameter has it. Throws
-/// Error{InvalidInput} naming the first that has no parameter that is trained.
+/// Checks the patterns of `groups`; each parameter belongs to the first that matches it. Throws
+/// Error{InvalidInput} naming the first pattern without a trained parameter.
 void require_groups_fit(const Model& model, std::span<const std::string> patterns);
 
 }  // namespace dlflow::runtime

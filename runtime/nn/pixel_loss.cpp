@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto kIgnored = float(kIgnoredClass);
 
-/// Calls visit(where they begin, how many, whether they are 16) for the pixels of a map.
+/// Calls visit(start, count, whether count is 16) for the pixels of a map.
 template <typename Visit>
 DLFLOW_INLINE void for_each_lanes(int64_t pixels, Visit visit) {
   int64_t at = 0;
@@ -20,12 +20,12 @@ DLFLOW_INLINE void for_each_lanes(int64_t pixels, Visit visit) {
   if (at < pixels) visit(at, pixels - at, std::false_type());
 }
 
-/// One sample's map.
+/// The size of one sample's map.
 struct Map {
   int64_t classes, pixels;
 };
 
-/// Of up to 16 pixels.
+/// The softmax of up to 16 pixels.
 struct PixelSoftmax {
   float highest[kLanes];
   float sum[kLanes];  ///< of exp(score - highest)
@@ -54,7 +54,7 @@ DLFLOW_INLINE PixelSoftmax softmax_of(const Map& map, const float* scores, int64
   return result;
 }
 
-/// Cross-entropy with each class's part of a target: `own` of the pixel's class, and `even` of all.
+/// Targets of the classes in cross-entropy: `even` for each, plus `own` for the pixel's class.
 struct Targets {
   explicit Targets(const PixelLoss& loss, int64_t classes)
       : own(size_t(classes), float(1 - loss.smoothing)),
@@ -71,7 +71,7 @@ struct Targets {
   float all = 0;  ///< the sum of `even`
 };
 
-/// Of one pixel: the sum over classes of target * (log_sum - score).
+/// The loss of one pixel: the sum over classes of target * (log_sum - score).
 double cross_entropy_of(const Map& map, const Targets& targets, const float* scores, size_t label,
                         double log_sum) {
   const auto score = [&](size_t c) { return double(scores[int64_t(c) * map.pixels]); };
@@ -83,7 +83,7 @@ double cross_entropy_of(const Map& map, const Targets& targets, const float* sco
   return loss;
 }
 
-/// No class before `label`, which has it, has the highest score.
+/// Whether no class before `label`, which has the highest score, has the same score.
 bool is_first_of_equals(const Map& map, const float* scores, size_t label, float highest) {
   for (size_t c = 0; c < label; ++c) {
     if (scores[int64_t(c) * map.pixels] == highest) return false;
@@ -91,7 +91,7 @@ bool is_first_of_equals(const Map& map, const float* scores, size_t label, float
   return true;
 }
 
-/// Softmax, cross-entropy as a sum over pixels, and hits of one sample.
+/// Computes softmax, the cross-entropy summed over pixels, and the number correct for one sample.
 DLFLOW_VECTOR_CLONES
 void measure_map(const Map& map, const Targets& targets, const float* scores, const float* mask,
                  float* probabilities, MaskSums& sums) {
@@ -114,11 +114,11 @@ void measure_map(const Map& map, const Targets& targets, const float* scores, co
       });
 }
 
-/// What Dice is made of, of one class of a sample.
+/// The terms of Dice for one class of a sample.
 struct DiceSums {
-  double both = 0;         ///< probabilities on the class's own pixels
-  double probability = 0;  ///< on all pixels that count
-  double pixels = 0;       ///< that are of the class
+  double both = 0;         ///< sum of probabilities on the class's own pixels
+  double probability = 0;  ///< sum on all pixels that count
+  double pixels = 0;       ///< number of the class's pixels
 
   double dice() const { return (2 * both + 1) / (probability + pixels + 1); }
 };
@@ -155,7 +155,7 @@ std::vector<DiceSums> dice_sums(const Map& map, const float* mask, const float* 
   return sums;
 }
 
-/// The part of each class in the mean over them.
+/// The share of each class in the mean over classes.
 std::vector<double> class_shares(const PixelLoss& loss, int64_t classes) {
   std::vector<double> shares(size_t(classes), 1);
   double sum = 0;
@@ -175,7 +175,7 @@ double dice_loss(const Map& map, std::span<const double> shares, const float* ma
   return loss;
 }
 
-/// The gradient of Dice by a class's probability: on the class's own pixels, and on the others.
+/// The derivative of Dice by a class's probability, on the class's own pixels and on the others.
 struct DiceSlopes {
   std::vector<float> own, other;
 };
@@ -193,18 +193,18 @@ DiceSlopes dice_slopes(const Map& map, std::span<const double> shares, const flo
   return slopes;
 }
 
-/// What the backward pass of one sample reads.
+/// The inputs of the backward pass of one sample.
 struct BackwardMap {
   Map map;
   const float *mask, *probabilities;
-  const Targets* targets;    ///< of cross-entropy; null: it has none
-  const DiceSlopes* slopes;  ///< null: it has none
-  float cross_entropy;       ///< factor of the one
-  float dice;                ///< of the other
+  const Targets* targets;    ///< of cross-entropy; null: none
+  const DiceSlopes* slopes;  ///< of Dice; null: none
+  float cross_entropy;       ///< factor of cross-entropy
+  float dice;                ///< factor of Dice
 };
 
-/// Through the softmax: of cross-entropy p * (sum of targets) - target; of Dice p * (slope - the
-/// mean of the slopes by p).
+/// The gradient through the softmax. Cross-entropy: p * (sum of targets) - target. Dice: p * (slope
+/// - the p-weighted mean of the slopes).
 DLFLOW_VECTOR_CLONES
 void backward_of_map(const BackwardMap& b, float* gradient) {
   const Map& map = b.map;

@@ -31,7 +31,7 @@ class MaxPool : public UnaryOperation {
   bool relu_;
   MapGeometry geometry_;
   PoolWindow window_;
-  std::vector<uint16_t> chosen_;  // knows what ReLU cut off, too
+  std::vector<uint16_t> chosen_;  // also marks outputs that ReLU cut off
 };
 
 class AveragePool : public UnaryOperation {

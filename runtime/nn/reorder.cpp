@@ -49,7 +49,7 @@ std::unique_ptr<Operation> make_reorder(const Builder& builder, const memory::de
   return std::make_unique<Reorder>(builder, format, described, input, result);
 }
 
-/// Images are in plain order as they come: the same numbers are rows.
+/// Images arrive in plain order: their numbers already are rows.
 Value& add_flatten(Assembly& assembly, const Place& place) {
   if (assembly.reads_images(place)) {
     return assembly.rows(assembly.images_as(place.layer.shape));

@@ -4,7 +4,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// A map of another height and width: AdaptiveAvgPool or Upsample.
+/// Changes the height and width of a map: AdaptiveAvgPool or Upsample.
 class Resize : public UnaryOperation {
  public:
   Resize(const Builder& builder, const Layer& layer, Value& input, Value& result)

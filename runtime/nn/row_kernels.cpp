@@ -12,7 +12,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Calls visit(where they begin, how many, whether they are 16) for the numbers of a row.
+/// Calls visit(start, count, whether count is 16) for the numbers of a row.
 template <typename Visit>
 DLFLOW_INLINE void for_each_lanes(int64_t count, Visit visit) {
   int64_t at = 0;
@@ -20,7 +20,7 @@ DLFLOW_INLINE void for_each_lanes(int64_t count, Visit visit) {
   if (at < count) visit(at, count - at, std::false_type());
 }
 
-/// `lanes`, of which those from `width` on are `other`.
+/// Replaces lanes from `width` on by `other`.
 DLFLOW_INLINE Lanes cut(const Lanes& lanes, int64_t width, float other) {
   Lanes result = lanes;
   for (int64_t i = width; i < kLanes; ++i) result[i] = other;
@@ -299,7 +299,7 @@ TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t>
     const float highest = highest_of(row, classes);
     const float sum = powers(row, highest, classes, p);
     multiply(p, 1 / sum, classes);
-    double wanted = double(row[target]);  // the target's mean of the scores
+    double wanted = double(row[target]);  // the scores' mean, weighted by the target
     if (smoothing > 0) wanted += smoothing * (double(mean_of(row, classes)) - wanted);
     sums.loss += double(shares[size_t(r)]) * (double(std::log(sum)) + double(highest) - wanted);
     sums.num_correct += std::find(row, row + classes, highest) - row == int64_t(target) ? 1 : 0;

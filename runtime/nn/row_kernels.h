@@ -5,20 +5,20 @@
 
 #include "runtime/nn/kernels.h"
 
-/// Loops over the rows of a matrix: (B,F), or (B,T,F) as B*T rows. Numbers are fp32 or bf16 and are
-/// computed with in fp32. One thread; the same bits for the same arguments.
+/// Loops over the rows of a matrix: (B,F), or (B,T,F) as B*T rows. Numbers are fp32 or bf16;
+/// computation is in fp32. Single-threaded; the same arguments give the same bits.
 namespace dlflow::runtime {
 
 struct RowShape {
   int64_t rows = 0, features = 0;
 };
 
-/// Constant under the root of layer and group normalisation, as in PyTorch.
+/// Epsilon of layer and group normalisation, as in PyTorch.
 constexpr float kNormEpsilon = 1e-5f;
 
 /// Layer normalisation, or with `centred` false root-mean-square normalisation (Zhang and Sennrich,
-/// NeurIPS 2019): y = (x - mean) * scale * weight + bias, where a row's scale is one divided by the
-/// root of its variance (or mean square) + epsilon.
+/// NeurIPS 2019): y = (x - mean) * scale * weight + bias, where a row's scale is 1 / sqrt(variance
+/// (or mean square) + epsilon).
 struct RowNorm {
   RowShape shape;
   bool centred = true;
@@ -26,10 +26,10 @@ struct RowNorm {
   const float* bias = nullptr;    ///< (F), or null
 };
 
-/// Writes each row's mean and scale, which the backward pass needs.
+/// Also writes each row's mean and scale, which the backward pass needs.
 void row_norm_forward(const RowNorm& norm, Numbers x, Numbers y, float* means, float* scales);
 
-/// dx, and the gradients of weight and bias (if there is one).
+/// Writes dx and the gradients of weight and bias (if there is one).
 void row_norm_backward(const RowNorm& norm, Numbers x, Numbers dy, const float* means,
                        const float* scales, Numbers dx, float* weight_gradient,
                        float* bias_gradient);
@@ -38,7 +38,7 @@ void row_norm_backward(const RowNorm& norm, Numbers x, Numbers dy, const float* 
 void softmax_forward(RowShape shape, Numbers x, Numbers y);
 void softmax_backward(RowShape shape, Numbers y, Numbers dy, Numbers dx);
 
-/// Stands for a row that is compared with nothing.
+/// Marks a row without a target.
 constexpr uint32_t kNoTarget = UINT32_MAX;
 
 struct TokenSums {
@@ -78,7 +78,7 @@ struct SequenceShape {
   int64_t batch = 0, length = 0, features = 0;
 };
 
-/// y (B,F) = the mean over the first `lengths` positions of each sample, or all if there are none.
+/// y (B,F) = the mean over the first `lengths` positions of each sample; empty: over all.
 void mean_pool_forward(SequenceShape shape, std::span<const float> lengths, Numbers x, Numbers y);
 
 /// dx = dy / length at these positions, 0 at the others.

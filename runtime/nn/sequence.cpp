@@ -14,10 +14,10 @@ RowShape row_shape(const Value& value) {
   return {dims[0], dims[1]};
 }
 
-/// A row of its weight for each token.
+/// Returns a row of its weight for each token.
 class Embedding : public WeightedOperation {
  public:
-  /// With `shared`, linear layers behind it have left their share of the weight's gradient.
+  /// With `shared`, later linear layers have already left their share of the weight's gradient.
   Embedding(const Builder& builder, const Layer& layer, bool shared, Value& tokens, Value& result)
       : WeightedOperation(builder, layer, layer.name + ".weight", false, 0, tokens, result),
         shared_(shared) {
@@ -81,7 +81,7 @@ class Positions : public WeightedOperation {
 
  private:
   int64_t length_;
-  int64_t rows_;  // of the weight: positions behind `length_` have no tokens
+  int64_t rows_;  // of the weight; positions from `length_` on have no tokens
 };
 
 /// The mean over the positions that count.
@@ -135,7 +135,7 @@ bool is_tied(const Model& model, const Layer& embedding) {
 
 }  // namespace
 
-/// Tokens are read as they come, in fp32: bf16 has no number for each.
+/// Tokens are read in fp32, since bf16 cannot represent all of them.
 Value& add_embedding(Assembly& assembly, const Place& place) {
   Value& x = assembly.images();
   const bool tied = is_tied(assembly.model(), place.layer);

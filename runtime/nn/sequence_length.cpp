@@ -7,7 +7,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Of (T, F), each position is computed from itself, and by attention those before it.
+/// Layers that compute each position of (T, F) from itself and, in attention, earlier ones.
 constexpr LayerKind kRowLayers[] = {
     LayerKind::Linear,    LayerKind::Embedding, LayerKind::Positions, LayerKind::Attention,
     LayerKind::LayerNorm, LayerKind::RmsNorm,   LayerKind::Relu,      LayerKind::Gelu,
@@ -19,7 +19,7 @@ bool has_positions(const TensorShape& shape, int64_t length) {
   return shape.size() == 2 && shape[0] == length;
 }
 
-/// It comes behind a mean over positions, and has none.
+/// Whether the layer follows a mean over positions, and so has none.
 bool is_behind_pool(const Model& model, const Layer& layer) {
   return std::ranges::all_of(layer.inputs, [&](int input) {
     return input != kImages && model.shape_of(input).size() == 1;
@@ -56,7 +56,7 @@ Model with_length(Model model, int64_t length) {
   model.input[0] = length;
   for (Layer& layer : model.layers) {
     if (layer.kind == LayerKind::Positions) layer.vocabulary = layer.shape[0];
-    if (layer.shape.size() == 1) continue;  // behind a mean over positions
+    if (layer.shape.size() == 1) continue;  // follows a mean over positions
     DLFLOW_CHECK(has_positions(layer.shape, whole));
     layer.shape[0] = length;
   }

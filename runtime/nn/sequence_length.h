@@ -5,17 +5,17 @@
 
 #include "runtime/nn/model.h"
 
-/// Networks of tokens that are computed for fewer positions than they have.
+/// Networks of tokens, computed for fewer positions than they have.
 namespace dlflow::runtime {
 
-/// The reason why what stands behind the end of a text would change its result, or how much stands
-/// there: "layer 'a' (attention) looks at the positions behind, with 'causal: false'". Empty if
-/// there is none. Where texts have a class, attention and `mean_pool` look at the tokens of a text
-/// alone, as Network::forward() is told how many there are.
+/// Why padding after the end of a text, or its length, would change the result of the text: "layer
+/// 'a' (attention) looks at the positions behind, with 'causal: false'". Empty if it would not. If
+/// texts have a class, attention and `mean_pool` only see the tokens whose number is given to
+/// Network::forward().
 std::string reason_against_padding(const Model& model);
 
-/// The same network for the first `length` positions, with the same parameters. `model` reads
-/// tokens, and there is no reason against padding.
+/// The same network for the first `length` positions, with the same parameters. `model` must read
+/// tokens and have no reason_against_padding().
 Model with_length(Model model, int64_t length);
 
 }  // namespace dlflow::runtime

@@ -6,7 +6,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Of the difference to a target.
+/// The loss of a difference to a target.
 double difference_loss(LossKind loss, double difference) {
   const double size = std::abs(difference);
   if (loss == LossKind::MeanSquaredError) return size * size;
@@ -14,7 +14,7 @@ double difference_loss(LossKind loss, double difference) {
   return size <= 1 ? size * size / 2 : size - 0.5;
 }
 
-/// Of a logit, -log of the probability of `target`. log1p(exp(-|x|)) overflows for no x.
+/// -log of the probability of `target`, given a logit. log1p(exp(-|x|)) never overflows.
 double logit_loss(double score, double target) {
   return std::max(score, 0.0) - score * target + std::log1p(std::exp(-std::abs(score)));
 }

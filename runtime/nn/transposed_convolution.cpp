@@ -13,10 +13,9 @@ memory::dims transposed_dims(const Layer& layer, int64_t channels) {
   return {channels, layer.units, layer.kernel.height, layer.kernel.width};
 }
 
-/// The transposed convolution is the gradient of a convolution that goes the other way: from the
-/// layer's result, a map of `channels` channels, to what it reads. So its forward pass is that
-/// convolution's backward pass and the other way round, and its weight is (C,channels,K,K), as in
-/// PyTorch.
+/// A transposed convolution is the gradient of a convolution in the opposite direction: from the
+/// layer's result, a map of `channels` channels, to its input. So its forward pass is that
+/// convolution's backward pass and vice versa, and its weight is (C,channels,K,K), as in PyTorch.
 class TransposedConvolution : public WeightedOperation {
  public:
   TransposedConvolution(const Builder& builder, const Layer& layer, const memory::desc& format,

@@ -13,8 +13,8 @@ namespace {
 
 size_t num_values(const Parameter& parameter) { return size_t(num_numbers(parameter.shape)); }
 
-/// oneDNN's blocked formats: dimensions with padding, their strides, and the blocks inside, from
-/// the outermost. Other kinds (none is used for weights that train) are told apart by their size.
+/// Describes oneDNN's blocked formats: padded dimensions, their strides, and the inner blocks,
+/// outermost first. Other kinds (not used for trained weights) differ by their size.
 std::string describe(const dnnl::memory::desc& format) {
   const MemoryFormat f = format_of(format);
   std::string text = std::to_string(f.kind) + " " + std::to_string(format.get_size());
@@ -27,7 +27,7 @@ std::string describe(const dnnl::memory::desc& format) {
   return text;
 }
 
-/// Standard normal, by Box and Muller, Ann. Math. Statist. 29 (1958).
+/// A standard normal number (Box and Muller, Ann. Math. Statist. 29, 1958).
 float normal(RandomStream& random) {
   const double radius = std::sqrt(-2 * std::log(1 - double(random.uniform())));
   return float(radius * std::cos(2 * std::numbers::pi * double(random.uniform())));

@@ -10,13 +10,12 @@
 namespace dlflow::runtime {
 namespace {
 
-// Tiles are taken a block at a time, so that what is between the transforms stays in the
-// second-level cache.
+// Tiles are processed in blocks, so that the transformed numbers stay in the L2 cache.
 
 constexpr int64_t kTaps = 9;
 constexpr int64_t kBlockFloats = 128 << 10;
-constexpr int64_t kRows = 12;       // of a block, that products are computed for together
-constexpr int64_t kManyTiles = 96;  // per reading of weights that are in no cache
+constexpr int64_t kRows = 12;       // tiles in a block are a multiple of this
+constexpr int64_t kManyTiles = 96;  // least tiles per block if the weights fit in no cache
 
 // R is one register: Lanes with AVX-512, HalfLanes with AVX2.
 
@@ -30,8 +29,8 @@ DLFLOW_INLINE void put(float* to, const R& numbers) {
   store<true>(to, numbers, kWidth<R>);
 }
 
-/// What lies between the transforms, of one thread, for the largest convolution so far. Zeros at
-/// first, then what the last one left.
+/// A thread's buffer for transformed numbers, as large as its largest convolution so far. Zeroed
+/// when allocated, else with the numbers of the last convolution.
 float* scratch(int64_t count) {
   thread_local AlignedFloats floats;
   thread_local int64_t size = 0;
@@ -42,15 +41,15 @@ float* scratch(int64_t count) {
   return floats.get();
 }
 
-/// Where the tiles of a convolution lie, and its transformed numbers.
+/// The positions of a convolution's tiles, and its transformed numbers.
 struct Work {
   const MapGeometry& x;
   const MapGeometry& y;
   int64_t padding_height, padding_width;
   int64_t tiles_in_row, tiles_in_image, tiles;
-  int64_t block;  // tiles that are taken at a time
-  // The points of each begin a cache line later than their numbers end: they would share a few
-  // places of the caches if they were powers of two apart.
+  int64_t block;  // tiles processed at a time
+  // In each array, a point begins one cache line after the end of the previous one: at distances of
+  // powers of two, points would compete for the same few cache sets.
   float* weights;  // (points, groups of y, channels of x, 16); or their gradients
   float* inputs;   // (points, groups of x, block, 16)
   float* outputs;  // (points, block, channels of y)
@@ -94,7 +93,7 @@ struct Tile {
   int64_t image, row, column;  // of its first result
 };
 
-/// Of a map, the channels from a multiple of a register's width on.
+/// Offset of the register that begins at `channel`, a multiple of its width.
 DLFLOW_INLINE int64_t place_of(const MapGeometry& map, int64_t image, int64_t channel) {
   return image * map.image_stride + channel / kLanes * map.group_stride + channel % kLanes;
 }
@@ -104,7 +103,7 @@ DLFLOW_INLINE Tile tile_at(const Work& w, int64_t index) {
   return {index / w.tiles_in_image, in_image / w.tiles_in_row * 4, in_image % w.tiles_in_row * 4};
 }
 
-/// Size x Size numbers of a map from (top, left) on; zeros outside of it.
+/// Reads Size x Size numbers of a map from (top, left) on; zeros outside the map.
 template <int Size, typename R>
 DLFLOW_INLINE void read_square(const MapGeometry& map, const float* from, int64_t top, int64_t left,
                                R* into) {
@@ -136,7 +135,7 @@ DLFLOW_INLINE void transform_inputs(const Work& w, const float* x, int64_t first
   }
 }
 
-/// Results of `Rows` tiles for `Columns` registers of channels: as many as registers hold.
+/// Computes `Rows` tiles for `Columns` registers of channels: as many as fit in registers.
 template <typename R, int Rows, int Columns>
 DLFLOW_INLINE void multiply_rows(const Work& w, int64_t point, int64_t tile, int64_t channel) {
   R sums[Rows][Columns] = {};
@@ -178,7 +177,7 @@ DLFLOW_INLINE void for_each_strip(const Work& w, Visit visit) {
 template <typename R>
 constexpr bool kIsWide = kWidth<R> == kLanes;
 
-/// What lies in `outputs` behind the last tile of the block is computed, too, and not read.
+/// Also computes results beyond the block's last tile, which are not read.
 template <typename R>
 DLFLOW_INLINE void multiply(const Work& w, int64_t count) {
   constexpr int kTogether = kIsWide<R> ? 12 : 6;
@@ -234,7 +233,7 @@ DLFLOW_INLINE void for_each_block(int64_t y_groups, int64_t x_groups, Weights* w
   }
 }
 
-/// Transforms the weights from channel `from` of x to the channels from `to` on of y.
+/// Transforms the weights of channel `from` of x for the channels from `to` on of y.
 template <typename R>
 DLFLOW_INLINE void put_weights(const Work& w, int64_t from, int64_t to, const R* taps) {
   to_points<3>(
@@ -260,11 +259,11 @@ DLFLOW_INLINE void transform_weights(const Work& w, const float* weight) {
       });
 }
 
-/// Of a convolution from y to x: taps in reverse order, and channels the other way around.
+/// Transforms the weights of a convolution from y to x: taps in reverse order, channels swapped.
 template <typename R>
 DLFLOW_INLINE void transform_turned_weights(const Work& w, const float* weight) {
   for_each_block(
-      w.x.groups, w.y.groups, weight,  // w.x is what the weights give
+      w.x.groups, w.y.groups, weight,  // w.x is the weights' output side
       [&](int64_t from, int64_t to, const float* block) __attribute__((always_inline)) {
         for (int64_t c = 0; c < kLanes; ++c) {
           for (int64_t part = 0; part < kLanes; part += kWidth<R>) {
@@ -279,7 +278,7 @@ DLFLOW_INLINE void transform_turned_weights(const Work& w, const float* weight) 
       });
 }
 
-/// Transforms dy into `outputs`, and adds up each channel of it.
+/// Transforms dy into `outputs`, and adds each channel's sum to `dbias`.
 template <typename R>
 DLFLOW_INLINE void transform_gradients(const Work& w, const float* dy, int64_t first, int64_t count,
                                        float* dbias) {

@@ -2,7 +2,7 @@
 
 #include "runtime/nn/lanes.h"
 
-/// The transforms of Winograd's algorithm F(4x4, 3x3), of as many channels at once as a register
+/// The transforms of Winograd's algorithm F(4x4, 3x3), for as many channels at once as a register
 /// (lanes.h) holds.
 namespace dlflow::runtime {
 
@@ -10,17 +10,17 @@ namespace dlflow::runtime {
 ///
 ///   y = A' [(G g G') * (B' d B)] A
 ///
-/// where * multiplies number by number: 36 multiplications for each pair of channels, 144 the
-/// direct way. For all tiles and channels they are 36 products of matrices, (tiles, channels of x)
-/// by (channels of x, channels of y). The gradient of the weights is
+/// where * multiplies elementwise: 36 multiplications for each pair of channels, instead of 144 in
+/// direct convolution. For all tiles and channels this is 36 matrix products, (tiles, channels of
+/// x) by (channels of x, channels of y). The gradient of the weights is
 ///
 ///   dg = G' [(A dy A') * (B' d B)] G
 ///
-/// and the gradient of x a convolution of dy with the weights turned around.
+/// and the gradient of x is a convolution of dy with the weights rotated by 180 degrees.
 
-constexpr int64_t kPoints = 36;  ///< of a transformed tile
+constexpr int64_t kPoints = 36;  ///< in a transformed tile
 
-/// One dimension of each transform: from numbers that are `stride` apart.
+/// One dimension of each transform, on numbers that are `stride` apart.
 template <typename R>
 DLFLOW_INLINE void input_transform(const R* d, int64_t stride, R* into) {  // B'
   const R d0 = d[0], d1 = d[stride], d2 = d[2 * stride], d3 = d[3 * stride], d4 = d[4 * stride],
@@ -78,7 +78,7 @@ DLFLOW_INLINE void weight_gradient_transform(const R* m, int64_t stride, R* into
   into[2] = near + far * (1.0f / 6) + m[5 * stride];
 }
 
-/// Both dimensions of a transform from `From` numbers to 6, and calls write(point, register).
+/// Transforms `From` numbers to 6 in both dimensions, and calls write(point, register).
 template <int From, typename R, typename Transform, typename Write>
 DLFLOW_INLINE void to_points(const R* numbers, Transform transform, Write write) {
   R columns[From * 6];
@@ -90,7 +90,7 @@ DLFLOW_INLINE void to_points(const R* numbers, Transform transform, Write write)
   }
 }
 
-/// Both dimensions of a transform from 6 numbers to `To`, and calls write(row, column, register).
+/// Transforms 6 numbers to `To` in both dimensions, and calls write(row, column, register).
 template <int To, typename R, typename Transform, typename Write>
 DLFLOW_INLINE void from_points(const R* points, Transform transform, Write write) {
   R columns[6 * To];

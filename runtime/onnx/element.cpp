@@ -11,7 +11,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Calls `add(number)` for each element of type T in `bytes`, which are little-endian.
+/// Calls `add(number)` for each little-endian element of type T in `bytes`.
 template <typename T, typename Add>
 void for_each_element(std::string_view bytes, const std::string& name, Add add) {
   if (bytes.size() % sizeof(T) != 0) {

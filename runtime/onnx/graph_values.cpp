@@ -13,8 +13,8 @@ using Kind = GraphValue::Kind;
 constexpr size_t kMaxCopied = size_t{1} << 26;  // numbers
 constexpr size_t kMaxComputed = size_t{1} << 28;
 
-/// "layer1.0.conv1" of "/layer1/layer1.0/conv1/Conv", as PyTorch calls its nodes: a module's name
-/// may have that of the one around it.
+/// Returns "layer1.0.conv1" for "/layer1/layer1.0/conv1/Conv", a node name of PyTorch: a module's
+/// name may repeat its parent's.
 std::string module_of(const std::string& node) {
   if (!node.starts_with('/')) return {};
   std::vector<std::string> modules;
@@ -32,18 +32,18 @@ std::string module_of(const std::string& node) {
   return name;
 }
 
-/// "conv1" of "conv1.weight", but nothing of "onnx::Conv_17".
+/// Returns "conv1" for "conv1.weight", and nothing for "onnx::Conv_17".
 std::string owner_of(const std::string& weights) {
   const size_t end = weights.ends_with(".weight") ? weights.rfind('.') : 0;
   return weights.find(':') == std::string::npos ? weights.substr(0, end) : "";
 }
 
-/// For each of `count` channels.
+/// Returns one number for each of `count` channels.
 std::vector<float> spread(const std::vector<float>& numbers, size_t count) {
   return numbers.size() == 1 ? std::vector<float>(count, numbers[0]) : numbers;
 }
 
-/// An embedding and a product.
+/// True for an embedding and a product.
 bool may_be_tied(const std::vector<const OnnxNode*>& readers) {
   const auto is = [](const OnnxNode* reader, std::initializer_list<const char*> operations) {
     return reader != nullptr && std::ranges::count(operations, reader->operation) > 0;

@@ -5,7 +5,7 @@
 namespace dlflow::runtime {
 namespace {
 
-// Numbers of fields in onnx.proto.
+// Field numbers in onnx.proto.
 constexpr int kIrVersion = 1, kProducer = 2, kGraph = 7, kOpsets = 8, kMetadata = 14;
 constexpr int kNodes = 1, kGraphName = 2, kInitializers = 5, kInputs = 11, kOutputs = 12;
 constexpr int kNodeInputs = 1, kNodeOutputs = 2, kNodeName = 3, kOperation = 4, kAttributes = 5;
@@ -13,9 +13,9 @@ constexpr int kName = 1, kFloat = 2, kInteger = 3, kText = 4, kIntegers = 8, kKi
 constexpr int kIsFloat = 1, kIsInteger = 2, kIsText = 3, kIsIntegers = 7;
 constexpr int kSizes = 1, kDataType = 2, kTensorName = 8, kRawData = 9;
 
-constexpr int kIr = 8;                               // of ONNX 1.12
-constexpr int kOpset = 17;                           // the first with LayerNormalization
-constexpr size_t kMaxBytes = (size_t{1} << 31) - 1;  // of a protobuf message
+constexpr int kIr = 8;                               // IR version of ONNX 1.12
+constexpr int kOpset = 17;                           // first with LayerNormalization
+constexpr size_t kMaxBytes = (size_t{1} << 31) - 1;  // limit of protobuf messages
 
 Message attribute_message(const std::string& name, const OnnxAttribute& value) {
   Message message;
@@ -33,7 +33,7 @@ Message attribute_message(const std::string& name, const OnnxAttribute& value) {
   return message.add(kIntegers, integers).add(kKind, uint64_t{kIsIntegers});
 }
 
-/// A ValueInfoProto, in which all but the first dimension have sizes.
+/// Returns a ValueInfoProto; the first dimension has a name instead of a size.
 Message value_message(const OnnxValue& value) {
   Message shape;
   shape.add(1, Message().add(2, std::string_view("batch")));

@@ -10,7 +10,7 @@
 #include "base/protobuf.h"
 #include "runtime/checkpoint/safetensors.h"
 
-/// A graph of the format ONNX: https://onnx.ai/onnx/repo-docs/IR.html. Values are known by names.
+/// Writes graphs in the ONNX format: https://onnx.ai/onnx/repo-docs/IR.html. Values have names.
 namespace dlflow::runtime {
 
 using OnnxAttribute = std::variant<int64_t, float, std::string, std::vector<int64_t>>;
@@ -18,7 +18,7 @@ using OnnxAttributes = std::map<std::string, OnnxAttribute>;
 
 enum class OnnxType { Float = 1, Int64 = 7 };
 
-/// Sizes of a value; the first one is any number, called "batch".
+/// A value and its sizes; the first dimension is open and called "batch".
 struct OnnxValue {
   std::string name;
   OnnxType type = OnnxType::Float;
@@ -29,14 +29,14 @@ class OnnxGraph {
  public:
   OnnxGraph(const OnnxValue& input, OnnxValue output);
 
-  /// Adds an input behind the first; its name, which begins with that of `input`.
+  /// Adds an input after the first. Returns its name, which begins with that of `input`.
   std::string add_input(OnnxValue input);
 
-  /// Adds a node; the result's name, which begins with `prefix`.
+  /// Adds a node. Returns the result's name, which begins with `prefix`.
   std::string add(const std::string& prefix, const std::string& operation,
                   const std::vector<std::string>& inputs, const OnnxAttributes& attributes = {});
 
-  /// Adds a constant; its name. Numbers in row-major order.
+  /// Adds a constant, row-major. Returns its name.
   std::string add_floats(const std::string& prefix, const std::vector<int64_t>& shape,
                          std::span<const float> numbers);
   std::string add_integers(const std::string& prefix, const std::vector<int64_t>& numbers);
@@ -44,8 +44,8 @@ class OnnxGraph {
   /// Adds a tensor of weights, under its own name.
   void add_weight(const TensorView& tensor);
 
-  /// The whole file's content, a ModelProto; the value `result` is the output. Throws
-  /// Error{InvalidInput} if that takes 2 GiB or more.
+  /// Returns the content of the file, a ModelProto with the value `result` as output. Throws
+  /// Error{InvalidInput} if it has 2 GiB or more.
   std::string finish(const std::string& name, const std::string& result,
                      const SafetensorsMetadata& metadata);
 
@@ -58,7 +58,7 @@ class OnnxGraph {
 
   OnnxValue output_;
   Message graph_;
-  std::map<std::string, int> names_;  // how often each prefix was used
+  std::map<std::string, int> names_;  // number of uses of each prefix
 };
 
 }  // namespace dlflow::runtime

@@ -4,7 +4,7 @@
 
 namespace dlflow::runtime {
 
-/// A network's input is value * scale + shift, per channel of the stored pixels; none of tokens.
+/// A network's input is value * scale + shift, per channel of the stored pixels; unused for tokens.
 struct InputScale {
   std::vector<float> scale;  ///< (C)
   std::vector<float> shift;  ///< (C)

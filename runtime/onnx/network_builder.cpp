@@ -9,7 +9,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// What a model file can say without quotes.
+/// Replaces characters that need quotes in a model file.
 std::string cleaned(const std::string& text) {
   std::string name;
   for (const char c : text) {
@@ -21,7 +21,7 @@ std::string cleaned(const std::string& text) {
   return name;
 }
 
-constexpr int64_t kMaxNumbers = int64_t{1} << 28;  // of a model's values
+constexpr int64_t kMaxNumbers = int64_t{1} << 28;  // per value and sample
 
 void check_size(const TensorShape& shape) {
   int64_t count = 1;
@@ -38,7 +38,7 @@ void check_size(const TensorShape& shape) {
   }
 }
 
-/// That the scores can be for; a file does not say which.
+/// Returns the loss that suits the scores; a file does not name its loss.
 LossKind loss_for(const Model& model) {
   const TensorShape &input = model.input, &scores = model.layers.back().shape;
   if (scores.size() == 2) return LossKind::NextToken;
@@ -90,7 +90,7 @@ std::string NetworkBuilder::free_name(const std::string& wish, LayerKind kind) {
   }
 }
 
-/// The loss applies it itself.
+/// Removes a final softmax, which the loss applies itself.
 void NetworkBuilder::drop_last_softmax() {
   if (model_.layers.back().kind != LayerKind::Softmax || model_.layers.size() == 1) return;
   model_.layers.pop_back();

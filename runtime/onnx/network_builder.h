@@ -9,28 +9,28 @@
 
 namespace dlflow::runtime {
 
-/// Puts a network together, layer by layer. A layer is known by its index until it is finished.
+/// Builds a network, layer by layer. Layers are identified by index until it is finished.
 class NetworkBuilder {
  public:
   /// Throws Error{InvalidInput} if a sample would have too many numbers.
   NetworkBuilder(const std::string& name, TensorShape input);
 
-  /// Adds a layer that reads `inputs`; its index. `layer.shape` is found.
-  /// \param wish  what it should be called; empty: by its kind and a number
-  /// Throws Error{InvalidInput} if it does not fit what it reads.
+  /// Adds a layer that reads `inputs`, and returns its index. Sets `layer.shape`. Throws
+  /// Error{InvalidInput} if the layer does not fit its inputs.
+  /// \param wish  preferred name; empty: named by kind and number
   int add(Layer layer, std::vector<int> inputs, const std::string& wish);
 
-  /// The layer that was added last; kImages if there is none.
+  /// The last layer added; kImages if there is none.
   int last() const { return int(model_.layers.size()) - 1; }
 
   Layer& at(int layer) { return model_.layers[size_t(layer)]; }
   const TensorShape& shape_of(int value) const { return model_.shape_of(value); }
 
-  /// Gives a layer its tensor `name`: "weight", "bias".
+  /// Sets the layer's tensor `name`: "weight", "bias".
   void set(int layer, const std::string& name, ImportedTensor tensor);
   ImportedTensor& tensor(int layer, const std::string& name);
 
-  /// The network whose scores are `result`. Throws Error{InvalidInput}.
+  /// Returns the network whose scores are `result`. Throws Error{InvalidInput}.
   ImportedNetwork finish(int result);
 
  private:
@@ -38,9 +38,9 @@ class NetworkBuilder {
   void drop_last_softmax();
 
   Model model_;
-  std::vector<std::string> wishes_;  // of layers
+  std::vector<std::string> wishes_;  // names, by layer
   std::vector<std::map<std::string, ImportedTensor>> tensors_;
-  std::map<std::string, int> taken_;  // names, and how often they were wished for
+  std::map<std::string, int> taken_;  // names, and how often each was requested
   std::vector<std::string> notes_;
 };
 

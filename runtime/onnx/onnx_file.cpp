@@ -9,14 +9,13 @@
 #include "base/text.h"
 #include "runtime/onnx/element.h"
 
-/// Numbers of fields are those of onnx.proto:
-/// https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+/// Field numbers are those of onnx.proto: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 namespace dlflow::runtime {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A tensor's numbers in another file.
+/// The location of a tensor's numbers in another file.
 struct ExternalBytes {
   std::string location;
   uint64_t offset = 0;
@@ -25,7 +24,7 @@ struct ExternalBytes {
 
 std::string text_of(const MessageField& field) { return std::string(field.bytes); }
 
-/// Key and text of a StringStringEntryProto.
+/// Returns key and value of a StringStringEntryProto.
 std::pair<std::string, std::string> entry_of(std::string_view bytes) {
   std::pair<std::string, std::string> entry;
   MessageReader reader(bytes);
@@ -42,7 +41,7 @@ void add_place(ExternalBytes& place, const std::string& key, const std::string& 
   if (key == "length") place.length = std::strtoull(value.c_str(), nullptr, 10);
 }
 
-/// The number of elements that `shape` asks for; at most what any file could hold.
+/// Returns the number of elements of `shape`. Throws if no file could hold as many.
 size_t count_of(const std::vector<int64_t>& shape, const std::string& name) {
   constexpr int64_t kMost = int64_t{1} << 40;
   int64_t count = 1;
@@ -69,7 +68,7 @@ void read_sizes(std::string_view bytes, OnnxPort& port) {
 void read_type(std::string_view bytes, OnnxPort& port) {
   MessageReader reader(bytes);
   while (const auto type = reader.next()) {
-    if (type->number != 1) continue;  // a tensor
+    if (type->number != 1) continue;  // tensor_type
     MessageReader tensor(type->bytes);
     while (const auto field = tensor.next()) {
       if (field->number == 1)
@@ -172,7 +171,7 @@ class FileReader {
     return node;
   }
 
-  /// Of the fields for values, the file has the one of the attribute's type.
+  /// Among the value fields, the file has only the one for the attribute's type.
   void add_setting(OnnxNode& node, std::string_view bytes) {
     std::string name;
     OnnxSetting value = int64_t{0};
@@ -272,7 +271,7 @@ class FileReader {
     return {name, std::move(tensor)};
   }
 
-  /// Files that are beside the model, and nowhere else.
+  /// Reads only files in the model's own folder.
   std::string_view bytes_of(const ExternalBytes& place, const std::string& name) {
     const fs::path location = place.location;
     if (location.empty() || location.has_parent_path() || location == ".." || location == ".") {

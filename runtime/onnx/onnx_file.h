@@ -8,14 +8,14 @@
 #include <variant>
 #include <vector>
 
-/// An ONNX file as it is written: https://onnx.ai/onnx/repo-docs/IR.html. What its operations mean
-/// is read_onnx.h's matter.
+/// The content of an ONNX file: https://onnx.ai/onnx/repo-docs/IR.html. read_onnx.h interprets its
+/// operations.
 namespace dlflow::runtime {
 
 /// A constant: numbers of one kind, row-major.
 struct OnnxTensor {
-  std::vector<int64_t> shape;  ///< empty is a scalar: one number
-  std::vector<float> floats;   ///< of floating-point types, or none
+  std::vector<int64_t> shape;  ///< empty: a scalar of one number
+  std::vector<float> floats;   ///< for floating-point types, else empty
   std::vector<int64_t> integers;
 
   size_t size() const { return floats.empty() ? integers.size() : floats.size(); }
@@ -25,12 +25,12 @@ struct OnnxTensor {
 using OnnxSetting =
     std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, OnnxTensor>;
 
-/// An operation on values, which are known by names.
+/// An operation on values, which are identified by name.
 struct OnnxNode {
   std::string name;
   std::string operation;            ///< "Conv"
-  std::string domain;               ///< empty for ONNX's own
-  std::vector<std::string> inputs;  ///< "" is one that is left out
+  std::string domain;               ///< empty for ONNX's own operations
+  std::vector<std::string> inputs;  ///< "": absent
   std::vector<std::string> outputs;
   std::map<std::string, OnnxSetting> settings;
 };
@@ -44,18 +44,18 @@ struct OnnxPort {
 
 struct OnnxFile {
   int64_t operator_set = 0;
-  std::vector<OnnxPort> inputs;  ///< without those that are constants
+  std::vector<OnnxPort> inputs;  ///< without constants
   std::vector<OnnxPort> outputs;
-  std::vector<OnnxNode> nodes;  ///< each behind those that it reads
+  std::vector<OnnxNode> nodes;  ///< each after the nodes that it reads
   std::map<std::string, OnnxTensor> constants;
 };
 
-/// Reads `path`, and the files beside it that hold its weights, if it says so. Throws Error:
-/// NotFound; Corrupt, if it is no ONNX file or numbers are missing; InvalidInput for what dlflow
-/// does not read, such as functions and numbers of other types than floating-point and whole.
+/// Reads `path`, and the files beside it that hold its weights, if any. Throws Error: NotFound;
+/// Corrupt, if it is no ONNX file or numbers are missing; InvalidInput for unsupported content,
+/// such as functions and numbers that are neither floating-point nor integer.
 OnnxFile read_onnx_file(const std::filesystem::path& path);
 
-/// The same of a file's content. \param folder  of the files that hold its weights
+/// The same for a file's content. \param folder  with the files that hold its weights
 OnnxFile parse_onnx(std::string_view content, const std::filesystem::path& folder);
 
 }  // namespace dlflow::runtime

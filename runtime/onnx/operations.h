@@ -5,21 +5,21 @@
 
 #include "runtime/onnx/graph_values.h"
 
-/// ONNX's operations, as far as layers of dlflow can be made of them: what each does to a network.
+/// Reads those ONNX operations that layers of dlflow can represent; each changes the network.
 /// https://onnx.ai/onnx/operators
 namespace dlflow::runtime {
 
 using Operation = void (*)(NodeReader&);
 
-/// By name. Each throws Error{InvalidInput}, as NodeReader does.
+/// All operations by name. Each throws Error{InvalidInput}, as NodeReader does.
 const std::map<std::string, Operation>& operations();
 
-/// Sizes, strides and pads of a window are numbers that can be computed with.
+/// Throws unless sizes, strides and pads of a window are small enough for arithmetic.
 void check_extent(const std::vector<int64_t>& sizes);
 
 void check_groups(int64_t groups);
 
-/// (rows, columns) as (columns, rows).
+/// Transposes (rows, columns) to (columns, rows).
 std::vector<float> transposed(const std::vector<float>& matrix, size_t rows, size_t columns);
 
 // read_products.cpp
@@ -29,7 +29,7 @@ void read_gemm(NodeReader& node);
 void read_matmul(NodeReader& node);
 void read_gather(NodeReader& node);
 
-/// The sum of a layer's result, not of the input, and a constant, if that can be its bias.
+/// Adds a constant to a layer's result (not to the input), if it can be the layer's bias.
 bool add_bias(NodeReader& node, size_t layer, size_t constant);
 
 // read_normalizations.cpp
@@ -48,7 +48,7 @@ void read_tanh(NodeReader& node);
 void read_softmax(NodeReader& node);
 void read_gelu(NodeReader& node);
 
-/// x * sigmoid(x), which is SiLU if no other node reads that sigmoid.
+/// Reads x * sigmoid(x) as SiLU, if no other node reads that sigmoid.
 bool multiply_sigmoid(NodeReader& node, size_t factor, size_t sigmoid);
 
 // read_maps.cpp
@@ -60,9 +60,9 @@ void read_reduce_mean(NodeReader& node);
 void read_resize(NodeReader& node);
 void read_concat(NodeReader& node);
 
-// read_shapes.cpp: those of constants, too
+// read_shapes.cpp, for constants, too
 
-/// Stands for the number of samples where a file computes sizes. No size reaches it.
+/// Represents the number of samples in size computations. No real size is as large.
 constexpr int64_t kBatch = int64_t{1} << 62;
 
 void read_flatten(NodeReader& node);
@@ -75,7 +75,7 @@ void read_constant(NodeReader& node);
 void read_cast(NodeReader& node);
 void pass_on(NodeReader& node);
 
-/// The product of two sizes, if it is one.
+/// Computes the product of two sizes, if the node is one.
 bool multiply_sizes(NodeReader& node);
 
 // read_sums.cpp
@@ -84,10 +84,10 @@ void read_sub(NodeReader& node);
 void read_mul(NodeReader& node);
 void read_div(NodeReader& node);
 
-/// The first number of a constant that has one.
+/// Returns the first number of a constant.
 float number_of(const OnnxTensor& constant);
 
-/// One number, or one for each channel of (C,H,W) or feature of (F); nothing if `constant` is of
+/// Returns one number, or one per channel of (C,H,W) or feature of (F); nothing if `constant` has
 /// another shape.
 std::optional<std::vector<float>> per_channel(const OnnxTensor& constant, const TensorShape& shape);
 

@@ -13,7 +13,7 @@ void add_activation(NodeReader& node, LayerKind kind) {
   node.add(std::move(layer), {node.layer(0)});
 }
 
-/// A bound of Clip: an attribute before operator set 11, an input since.
+/// Returns a bound of Clip: an attribute before operator set 11, an input since.
 float bound(NodeReader& node, const char* name, size_t input, float usual) {
   if (!node.has(input)) return node.number(name, usual);
   const OnnxTensor& constant = node.constant(input);

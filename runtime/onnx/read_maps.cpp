@@ -6,7 +6,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// One number that all of `sizes` are.
+/// Returns the number that all `sizes` share. Refuses different ones.
 int64_t one_of(const std::vector<int64_t>& sizes, int64_t usual, const char* what) {
   if (sizes.empty()) return usual;
   check_extent(sizes);
@@ -17,7 +17,7 @@ int64_t one_of(const std::vector<int64_t>& sizes, int64_t usual, const char* wha
   return sizes[0];
 }
 
-/// The sizes of a pool's result if its last windows may lie half outside.
+/// Returns a pool's result size if its last windows may lie partly outside.
 int64_t places_with_ceiling(int64_t size, const Layer& layer) {
   const int64_t kernel = layer.kernel.height, stride = layer.stride.height;
   const int64_t padding = layer.padding.height;
@@ -57,7 +57,7 @@ void add_pool(NodeReader& node, LayerKind kind) {
     refuse("its last windows lie half outside of the map (ceil_mode)");
 }
 
-/// The mean of each channel, (B,C) or (B,C,1,1).
+/// Adds the mean of each channel, (B,C) or (B,C,1,1).
 void add_global_mean(NodeReader& node, bool keeps_dimensions) {
   const TensorShape& in = node.shape(0);
   if (in.size() != 3) refuse("it is for maps, (B,C,H,W), and gets " + to_string(in));
@@ -70,7 +70,7 @@ void add_global_mean(NodeReader& node, bool keeps_dimensions) {
   node.add(std::move(layer), {node.layer(0)});
 }
 
-/// How many times as large the result of Resize is, in both directions of a map.
+/// Returns the integer factor by which Resize enlarges both directions of a map.
 int64_t factor(NodeReader& node, const TensorShape& in) {
   const size_t scales = node.operation() == "Upsample" ? 1 : 2;
   double down = 0, across = 0;
@@ -89,7 +89,7 @@ int64_t factor(NodeReader& node, const TensorShape& in) {
   return int64_t(down);
 }
 
-/// Whether each pixel becomes a square of itself, if the factor is a whole number.
+/// Whether each pixel becomes a square of copies, given an integer factor.
 bool takes_nearest(const NodeReader& node) {
   if (node.text("mode", "nearest") != "nearest") return false;
   if (node.operation() == "Upsample") return true;

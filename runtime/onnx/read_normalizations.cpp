@@ -6,7 +6,7 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr float kLayerEpsilon = 1e-5f;  // of dlflow's normalisations
+constexpr float kLayerEpsilon = 1e-5f;  // in dlflow's normalisations
 
 void require_epsilon(NodeReader& node) {
   const float epsilon = node.number("epsilon", kLayerEpsilon);
@@ -21,7 +21,7 @@ void require_size(const ImportedTensor& tensor, int64_t size) {
     refuse("its weights are not those of " + std::to_string(size) + " channels");
 }
 
-/// A layer with a weight and, if it has one, a bias for each channel or feature.
+/// Adds a layer with a weight and, if `has_bias`, a bias for each channel or feature.
 void add_normalization(NodeReader& node, Layer layer, bool has_bias) {
   const TensorShape shape = node.shape(0);
   const int index = node.add(std::move(layer), {node.layer(0)}, 1);

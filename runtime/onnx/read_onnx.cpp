@@ -11,7 +11,7 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr int64_t kOldestOperatorSet = 7;  // before it, sums said by attributes what they repeat
+constexpr int64_t kOldestOperatorSet = 7;  // before it, attributes defined the broadcast of sums
 constexpr const char* kAdvice =
     "; docs/user/model-format.md says which operators can be layers, from which operator set on, "
     "and how PyTorch trains other networks";
@@ -29,7 +29,7 @@ void require_one(const std::vector<OnnxPort>& ports, const char* what) {
          (ports.empty() ? "" : ": " + names_of(ports)) + "; dlflow reads networks with one");
 }
 
-/// Of one sample.
+/// Returns the shape of one sample.
 TensorShape input_shape(const OnnxPort& port, const std::optional<TensorShape>& given) {
   if (given) return *given;
   TensorShape shape(port.sizes.begin() + (port.sizes.empty() ? 0 : 1), port.sizes.end());
@@ -41,7 +41,7 @@ TensorShape input_shape(const OnnxPort& port, const std::optional<TensorShape>& 
   return shape;
 }
 
-/// The nodes that the output depends on, in their order.
+/// Returns the nodes that the output depends on, in their order.
 std::vector<const OnnxNode*> needed_nodes(const OnnxFile& file) {
   std::map<std::string, const OnnxNode*> givers;
   for (const OnnxNode& node : file.nodes) {

@@ -9,10 +9,10 @@
 #include "runtime/onnx/input_scale.h"
 #include "runtime/onnx/onnx_file.h"
 
-/// The network of an ONNX file as a model of dlflow, to be trained on.
+/// Converts the network of an ONNX file to a model of dlflow that can be trained.
 namespace dlflow::runtime {
 
-/// A tensor of a layer, as a checkpoint has it: row-major.
+/// A tensor of a layer as in a checkpoint: row-major.
 struct ImportedTensor {
   std::vector<int64_t> shape;
   std::vector<float> numbers;
@@ -21,16 +21,16 @@ struct ImportedTensor {
 struct ImportedNetwork {
   Model model;                                    ///< `text` is its model file
   std::map<std::string, ImportedTensor> weights;  ///< every tensor of the model, by its name
-  std::optional<InputScale> normalization;        ///< of the input, if the file has one
-  std::vector<std::string> notes;                 ///< what differs from the file, for a terminal
+  std::optional<InputScale> normalization;        ///< for the input, if the file has one
+  std::vector<std::string> notes;                 ///< differences from the file, for users
 };
 
-/// Understands `file` as layers of dlflow. Its scores are those of the file, but for what `notes`
-/// say. Operations that only prepare others, as those on constants, become no layers; dropout has
-/// none in a file that is to be run.
+/// Converts `file` to layers of dlflow, with equal scores, except for differences in `notes`.
+/// Operations that only prepare others, like those on constants, become no layers; files for
+/// inference have no dropout. Throws Error{InvalidInput} naming the first node that no layer can
+/// represent.
 /// \param name   of the model
 /// \param input  (C,H,W), (F) or (T), if the file leaves them open
-/// Throws Error{InvalidInput} that names the first node which no layer of dlflow can be.
 ImportedNetwork import_onnx(const OnnxFile& file, const std::string& name,
                             const std::optional<TensorShape>& input = {});
 

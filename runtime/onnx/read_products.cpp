@@ -13,8 +13,8 @@ Extent extent(const std::vector<int64_t>& sizes, int64_t usual) {
   return {sizes[0], sizes[1]};
 }
 
-/// Zeros on each side of a map; where the file says so, as many as make the result as large as the
-/// map divided by the stride.
+/// Returns the zeros on each side of a map. If the file requests it, as many as make the result as
+/// large as the map divided by the stride.
 Extent padding(const NodeReader& node, const Layer& layer, const TensorShape& in) {
   const std::string automatic = node.text("auto_pad", "NOTSET");
   const std::vector<int64_t> pads = node.integers("pads");
@@ -38,7 +38,7 @@ Extent padding(const NodeReader& node, const Layer& layer, const TensorShape& in
           side(in[2], kernel.width, stride.width, dilation.width)};
 }
 
-/// A convolution with the sizes that both kinds have.
+/// Returns a convolution, with the sizes that both kinds have.
 Layer convolution(NodeReader& node, LayerKind kind, const std::vector<int64_t>& weights) {
   const Extent around = node.take_padding();
   const TensorShape& in = node.shape(0);
@@ -70,13 +70,13 @@ void add_product(NodeReader& node, Layer layer, ImportedTensor weights) {
   if (bias) node.network().set(index, "bias", std::move(*bias));
 }
 
-/// (in,out) as (out,in).
+/// Transposes (in,out) to (out,in).
 ImportedTensor turned(const ImportedTensor& matrix) {
   return {{matrix.shape[1], matrix.shape[0]},
           transposed(matrix.numbers, size_t(matrix.shape[0]), size_t(matrix.shape[1]))};
 }
 
-/// The bias of `features` numbers that a constant stands for, if it does.
+/// Returns the constant as a bias of one number per feature, if it fits.
 std::optional<ImportedTensor> bias_of(const OnnxTensor& constant, const TensorShape& shape) {
   const auto numbers = per_channel(constant, shape);
   if (!numbers) return {};
@@ -86,8 +86,8 @@ std::optional<ImportedTensor> bias_of(const OnnxTensor& constant, const TensorSh
   return bias;
 }
 
-/// The embedding that has these weights, and to which no layer is tied yet. Exporters often store a
-/// tied weight twice, once turned.
+/// Returns the embedding that has these weights and no tied layer yet. Exporters often store a tied
+/// weight twice, once transposed.
 int embedding_with(NetworkBuilder& network, const ImportedTensor& weights) {
   for (int i = 0; i <= network.last(); ++i) {
     if (network.at(i).kind != LayerKind::Embedding) continue;
@@ -101,7 +101,7 @@ int embedding_with(NetworkBuilder& network, const ImportedTensor& weights) {
   return kImages;
 }
 
-/// A linear layer without bias. \param weights  (out,in)
+/// Adds a linear layer without bias. \param weights  (out,in)
 int add_linear(NodeReader& node, ImportedTensor weights) {
   const TensorShape& in = node.shape(0);
   if (in.size() > 2)
@@ -117,7 +117,8 @@ int add_linear(NodeReader& node, ImportedTensor weights) {
   layer.tied = embedding_with(node.network(), weights);
   const bool is_tied = layer.tied != kImages;
   if (!is_tied && node.shares(1)) refuse_shared(node.name_of(1));
-  const auto weight = is_tied ? std::nullopt : std::optional(size_t{1});  // the embedding's name
+  // Tied weights have the embedding's name.
+  const auto weight = is_tied ? std::nullopt : std::optional(size_t{1});
   const int index = node.add(std::move(layer), {node.layer(0)}, weight);
   if (!is_tied) {
     node.network().set(index, "weight", std::move(weights));

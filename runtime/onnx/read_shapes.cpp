@@ -12,7 +12,7 @@ int64_t count(const TensorShape& shape) {
   return all;
 }
 
-/// (B,F) of any shape; nothing of what has that shape anyway.
+/// Flattens to (B,F); adds no layer if the input has that shape.
 void flatten(NodeReader& node) {
   if (node.shape(0).size() == 1) return node.give_layer(node.layer(0));
   Layer layer;
@@ -20,8 +20,8 @@ void flatten(NodeReader& node) {
   node.add(std::move(layer), {node.layer(0)});
 }
 
-/// Whether `sizes` are those of a batch of `shape`; -1 is a size to be found, and the first 0 the
-/// number of samples as before.
+/// Whether `sizes` describe a batch of `shape`; -1 is a size to infer, and a leading 0 keeps the
+/// number of samples.
 bool is_batch_of(NodeReader& node, const TensorShape& shape, const std::vector<int64_t>& sizes) {
   if (sizes.size() != shape.size() + 1 || std::ranges::count(sizes, -1) > 1) return false;
   const int64_t samples = sizes[0];
@@ -31,7 +31,7 @@ bool is_batch_of(NodeReader& node, const TensorShape& shape, const std::vector<i
                                      [](int64_t a, int64_t b) { return a == b || b == -1; });
 }
 
-/// A list of sizes with other dimensions, which matter for products and sums alone.
+/// Returns a list of sizes with changed dimensions, which only matter for products and sums.
 void give_same_sizes(NodeReader& node) {
   const std::vector<int64_t>& sizes = node.integers(0);
   node.give_constant({{int64_t(sizes.size())}, {}, sizes});
@@ -125,7 +125,7 @@ bool multiply_sizes(NodeReader& node) {
 
 void read_constant(NodeReader& node) { node.give_constant(node.constant_setting()); }
 
-/// To numbers of the same kind. Tokens of a second input are floats in dlflow's files.
+/// Accepts casts to the same kind of number. Tokens of a second input are floats in dlflow's files.
 void read_cast(NodeReader& node) {
   const auto to = Element(node.integer("to", 0));
   const bool is_whole = to == Element::Int32 || to == Element::Int64;

@@ -7,12 +7,12 @@ namespace {
 
 using Kind = GraphValue::Kind;
 
-/// Rather than the input, or something on the way to a layer.
+/// Whether the input is a layer's result, not the network's input or an intermediate value.
 bool is_of_layer(NodeReader& node, size_t input) {
   return node.is(Kind::Layer, input) && node.value(input).layer != kImages;
 }
 
-/// What a constant does to a result: each number times `scale`, plus `shift`.
+/// The effect of a constant on a result: each number times `scale`, plus `shift`.
 struct Change {
   std::vector<float> scale = {1};
   std::vector<float> shift = {0};
@@ -30,7 +30,7 @@ std::vector<float> combine(const std::vector<float>& a, const std::vector<float>
 float plus(float a, float b) { return a + b; }
 float times(float a, float b) { return a * b; }
 
-/// Each number of `constant`, for the channels of the input. Refuses other values than the input.
+/// Returns the numbers of `constant` for the input's channels. Refuses values other than the input.
 std::vector<float> channels_of(NodeReader& node, size_t value, size_t constant) {
   const GraphValue& input = node.value(value);
   const bool is_input =
@@ -40,7 +40,7 @@ std::vector<float> channels_of(NodeReader& node, size_t value, size_t constant) 
   return *numbers;
 }
 
-/// The normalisation of the input.
+/// Adds `by` to the normalisation of the input.
 void change(NodeReader& node, size_t value, const Change& by) {
   GraphValue changed = node.value(value);
   if (changed.kind == Kind::Layer) changed.scale = {1}, changed.shift = {0};
@@ -75,7 +75,7 @@ void add_constant(NodeReader& node, size_t value, size_t constant) {
   change(node, value, {.shift = channels_of(node, value, constant)});
 }
 
-/// Layers that read two values read the one before them.
+/// One of the two must be the previous layer's result, as in all layers with two inputs.
 void add_results(NodeReader& node) {
   int first = node.layer(0), second = node.layer(1);
   if (node.shape(0) != node.shape(1))

@@ -13,21 +13,21 @@
 #include "runtime/nn/model.h"
 #include "runtime/onnx/graph_writer.h"
 
-/// One function per kind of layer, called export_WORD, as in runtime/nn/layers.def. What ONNX has
-/// no operation for, or only a newer operator set, is put together from others.
+/// One function per kind of layer, called export_WORD, as in runtime/nn/layers.def. Layers without
+/// an ONNX operation, or only one in a newer operator set, are composed of others.
 namespace dlflow::runtime {
 namespace {
 
-/// The values that tell which positions hold tokens, for a network that looks at these alone.
+/// Values that mark the positions of tokens, for a network that ignores all others.
 struct TextLengths {
-  std::string lengths;  ///< an input: how many tokens each text has, (batch)
+  std::string lengths;  ///< an input: number of tokens per text, (batch)
   std::string real;     ///< whether a position has a token, (batch,T)
 
   bool given() const { return !lengths.empty(); }
 };
 
 constexpr float kEpsilon = 1e-5f;
-constexpr float kUnseen = -1e30f;  // the score of a position that attention does not look at
+constexpr float kUnseen = -1e30f;  // score of a position that attention ignores
 
 struct LayerExport {
   OnnxGraph& graph;
@@ -41,7 +41,7 @@ struct LayerExport {
   std::string weight() const { return model.weight_of(layer); }
   std::string bias() const { return layer.name + ".bias"; }
 
-  /// A node, whose result is called by the layer.
+  /// Adds a node whose result is named after the layer.
   std::string add(const std::string& operation, const std::vector<std::string>& from,
                   const OnnxAttributes& attributes = {}) const {
     return graph.add(layer.name, operation, from, attributes);
@@ -56,7 +56,7 @@ struct LayerExport {
 
 std::vector<int64_t> both(const Extent& extent) { return {extent.height, extent.width}; }
 
-/// Zeros before and behind, of each direction.
+/// Zeros before and after each direction.
 std::vector<int64_t> pads(const Layer& l) {
   return {l.padding.height, l.padding.width, l.padding.height, l.padding.width};
 }
@@ -99,7 +99,7 @@ std::string export_positions(const LayerExport& e) {
   return e.add("Add", {e.inputs[0], e.weight()});
 }
 
-/// Of heads (batch, heads, T, D): both halves of a head, turned by an angle that grows with T.
+/// Rotates both halves of each head in (batch, heads, T, D) by angles that grow with T.
 std::string rotated(const LayerExport& e, const std::string& heads, int64_t size) {
   const int64_t positions = e.in()[0], half = size / 2;
   std::vector<float> cosines, sines;
@@ -125,7 +125,7 @@ std::string rotated(const LayerExport& e, const std::string& heads, int64_t size
   return e.add("Concat", {first, second}, {{"axis", int64_t{-1}}});
 }
 
-/// 0 where a position looks, a very low number elsewhere; (T,T).
+/// Returns 0 where a position attends, a very low number elsewhere; (T,T).
 std::string causal_mask(const LayerExport& e) {
   const int64_t positions = e.in()[0];
   std::vector<float> mask;
@@ -139,7 +139,7 @@ std::string export_attention(const LayerExport& e) {
   const Layer& layer = e.layer;
   const int64_t positions = e.in()[0], size = layer.shape[1] / layer.heads;
   const int64_t group = layer.heads / layer.kv_heads;
-  /// (batch, kv_heads, heads of each, T, D), from columns of the input.
+  /// Returns (batch, kv_heads, heads per kv_head, T, D) from columns of the input.
   const auto heads_at = [&](int64_t column, int64_t heads, int64_t of_each) {
     const auto integer = [&](int64_t n) { return e.graph.add_integers(layer.name, {n}); };
     const std::string columns = e.add("Slice", {e.inputs[0], integer(column * size),
@@ -177,7 +177,7 @@ std::string export_batch_norm(const LayerExport& e) {
                {{"epsilon", kEpsilon}});
 }
 
-/// As instance normalisation of the groups, with each channel's weight and bias afterwards.
+/// Composed of an instance normalisation of groups, and then each channel's weight and bias.
 std::string export_group_norm(const LayerExport& e) {
   const int64_t channels = e.in()[0], groups = e.layer.groups;
   const std::vector<float> ones(size_t(groups), 1), zeros(size_t(groups), 0);
@@ -232,7 +232,7 @@ std::string export_softmax(const LayerExport& e) {
   return e.add("Softmax", {e.inputs[0]}, {{"axis", int64_t{-1}}});
 }
 
-/// Nothing, outside of training.
+/// No operation outside of training.
 std::string export_dropout(const LayerExport& e) { return e.inputs[0]; }
 std::string export_stochastic_depth(const LayerExport& e) { return e.inputs[0]; }
 
@@ -255,7 +255,7 @@ std::string export_global_avg_pool(const LayerExport& e) {
   return e.add("Flatten", {e.add("GlobalAveragePool", {e.inputs[0]})});
 }
 
-/// The sum over the tokens of each text, divided by their number; or the mean over all positions.
+/// The sum over each text's tokens, divided by their number; or the mean over all positions.
 std::string export_mean_pool(const LayerExport& e) {
   if (!e.text.given()) {
     return e.add("ReduceMean", {e.inputs[0]},
@@ -269,8 +269,8 @@ std::string export_mean_pool(const LayerExport& e) {
   return e.add("Div", {sum, e.reshape(count, {-1, 1})});
 }
 
-/// (size, places): how much of each mean comes from each of `size` numbers in a row. The windows
-/// are those of PyTorch's AdaptiveAvgPool2d.
+/// Returns (size, places): the weight of each of `size` numbers in each mean. The windows are those
+/// of PyTorch's AdaptiveAvgPool2d.
 std::vector<float> adaptive_shares(int64_t size, int64_t places) {
   std::vector<float> all(size_t(size * places), 0);
   for (int64_t place = 0; place < places; ++place) {
@@ -283,7 +283,7 @@ std::vector<float> adaptive_shares(int64_t size, int64_t places) {
   return all;
 }
 
-/// Products with the shares, along the rows and then, turned, along the columns.
+/// Multiplies by the weights along the rows and then, transposed, along the columns.
 std::string export_adaptive_avg_pool(const LayerExport& e) {
   const int64_t height = e.in()[1], width = e.in()[2];
   const Extent& size = e.layer.size;
@@ -311,13 +311,13 @@ std::string export_flatten(const LayerExport& e) { return e.add("Flatten", {e.in
 
 std::string export_add(const LayerExport& e) { return e.add("Add", {e.inputs[0], e.inputs[1]}); }
 
-/// Channels of maps; the last dimension of all others.
+/// Concatenates the channels of maps, and the last dimension of other values.
 std::string export_concat(const LayerExport& e) {
   const int64_t axis = e.in().size() == 3 ? 1 : -1;
   return e.add("Concat", {e.inputs.begin(), e.inputs.end()}, {{"axis", axis}});
 }
 
-/// Adds them, if the network has a `mean_pool` and learns classes of texts.
+/// Adds the lengths if the network has a `mean_pool` and learns classes of texts.
 TextLengths add_text_lengths(OnnxGraph& graph, const Model& model) {
   const bool has_pool = std::ranges::any_of(
       model.layers, [](const Layer& layer) { return layer.kind == LayerKind::MeanPool; });
@@ -334,8 +334,8 @@ TextLengths add_text_lengths(OnnxGraph& graph, const Model& model) {
   return text;
 }
 
-/// Adds the nodes that compute `layer` from the values called `inputs`; the name of its result.
-/// The layer's weights must be there under their own names.
+/// Adds the nodes that compute `layer` from the values `inputs`, and returns the result's name. The
+/// graph must have the layer's weights under their own names.
 std::string add_layer(OnnxGraph& graph, const Model& model, const Layer& layer,
                       std::span<const std::string> inputs, const TextLengths& text) {
   const LayerExport e = {graph, model, layer, inputs, text};
@@ -366,8 +366,8 @@ void add_weights(OnnxGraph& graph, const Model& model, const Safetensors& weight
   }
 }
 
-/// For each number that the model's input has along its first dimension: of its channel, if
-/// features are the pixels of several.
+/// Returns one number per element of the input's first dimension: that of its channel, if features
+/// are the pixels of several channels.
 std::vector<float> spread(const std::vector<float>& per_channel, int64_t size) {
   if (per_channel.empty() || size % int64_t(per_channel.size()) != 0) {
     throw Error(Errc::InvalidInput, "the normalisation has " + std::to_string(per_channel.size()) +
@@ -379,7 +379,7 @@ std::vector<float> spread(const std::vector<float>& per_channel, int64_t size) {
   return all;
 }
 
-/// input * scale + shift
+/// Adds input * scale + shift.
 std::string add_normalization(OnnxGraph& graph, const Model& model, const InputScale& input) {
   std::vector<int64_t> shape(model.input.size(), 1);
   shape[0] = model.input[0];

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kBlockElements = 16384;
 constexpr size_t kLanes = 16;
 
-/// Adds the squares of every kLanes-th value to a lane; `count` is a multiple of kLanes.
+/// Adds the square of each value to lane (index % kLanes); `count` is a multiple of kLanes.
 DLFLOW_VECTOR_CLONES
 void add_squares(const float* values, size_t count, double* lanes) {
   for (size_t i = 0; i < count; i += kLanes) {
@@ -35,9 +35,9 @@ std::vector<size_t> share_out(std::span<const Block> blocks, size_t shares) {
   size_t all = 0;
   for (const Block& block : blocks) all += block.count;
   std::vector<size_t> begins;
-  size_t before = 0, next = 0;  // elements of the blocks before `next`
+  size_t before = 0, next = 0;  // `before`: elements of the blocks before `next`
   for (size_t share = 0; share < shares; ++share) {
-    // A block goes to the share that its middle lies in.
+    // A block belongs to the share that contains its middle.
     while (next < blocks.size() && (2 * before + blocks[next].count) * shares < 2 * all * share) {
       before += blocks[next++].count;
     }

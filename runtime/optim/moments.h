@@ -11,7 +11,7 @@
 namespace dlflow::runtime {
 
 /// The common part of Adam, AdamW and Lamb: running means m of the gradients and v of their
-/// squares, and the direction that these say, corrected for their start at zero:
+/// squares, and the resulting direction, corrected for the means' start at zero:
 ///   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g;
 ///   direction = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)   in step t
 /// Source: Kingma and Ba, arXiv 1412.6980, algorithm 1.
@@ -25,7 +25,7 @@ struct Moments {
         scale_root(float(1 / std::sqrt(1 - std::pow(options.beta2, double(step))))),
         epsilon(float(options.epsilon)) {}
 
-  /// Takes gradient `g` into `m` and `v`.
+  /// Updates `m` and `v` with gradient `g`, and returns the direction.
   DLFLOW_INLINE float direction(float g, float& m, float& v) const {
     m = keep_m * m + take_m * g;
     v = keep_v * v + take_v * g * g;
@@ -49,7 +49,7 @@ class MomentsOptimizer : public Optimizer {
   }
 
  protected:
-  const Moments& moments() const { return moments_; }  ///< of this step
+  const Moments& moments() const { return moments_; }  ///< of the current step
   double rate(const LayerTerms& layer) const { return rate_ * layer.trust; }
   double decay(const LayerTerms& layer) const { return layer.decay(options_.weight_decay); }
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-/// Optimizers: one interface, and a file for each formula.
+/// Optimizers: one interface, and one file per formula.
 namespace dlflow::runtime {
 
 struct OptimizerOptions {
-  enum class Kind { Sgd, Adam, AdamW, RmsProp, Adagrad, Lars, Lamb };  // Lamb stays the last
+  enum class Kind { Sgd, Adam, AdamW, RmsProp, Adagrad, Lars, Lamb };  // Lamb must stay last
   static constexpr std::array kKinds = {Kind::Sgd,     Kind::Adam, Kind::AdamW, Kind::RmsProp,
                                         Kind::Adagrad, Kind::Lars, Kind::Lamb};
   static_assert(kKinds.size() == size_t(Kind::Lamb) + 1, "kKinds lacks an optimizer");
@@ -24,16 +24,16 @@ struct OptimizerOptions {
   double alpha = 0.99;    ///< of RmsProp: decay of the mean of squares
   bool nesterov = false;  ///< of Sgd
   double beta1 = 0.9, beta2 = 0.999,
-         epsilon = 1e-8;  ///< of Adam, AdamW and Lamb; epsilon of RmsProp and Adagrad, too
+         epsilon = 1e-8;  ///< of Adam, AdamW and Lamb; epsilon also of RmsProp and Adagrad
   double trust = 0.001;   ///< of Lars: its coefficient eta
 
   bool operator==(const OptimizerOptions&) const = default;
 };
 
-/// As it is written in workflows: "sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb".
+/// The name in workflows: "sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb".
 std::string name(OptimizerOptions::Kind kind);
 
-/// The numbers that a step changes: the same elements of each buffer, any part of the whole.
+/// The numbers that a step changes: the same range of each buffer.
 struct Elements {
   static constexpr size_t kMostStates = 2;
 
@@ -41,45 +41,45 @@ struct Elements {
   std::span<float> weights;
 };
 
-/// How a layer's step differs from that of the others; all elements of one call are of one layer
-/// then.
+/// Differences of a layer's step from the default; if given, all elements of a call must belong to
+/// one layer.
 struct LayerTerms {
-  double trust = 1;                                   ///< what its learning rate is multiplied by
+  double trust = 1;                                   ///< factor of its learning rate
   bool decays = true;                                 ///< whether it has a weight decay
-  std::optional<double> weight_decay = std::nullopt;  ///< of its own
+  std::optional<double> weight_decay = std::nullopt;  ///< overrides the usual one
 
-  /// Its weight decay, where that of the others is `usual`.
+  /// Its weight decay, given the `usual` one.
   double decay(double usual) const { return decays ? weight_decay.value_or(usual) : 0; }
 };
 
-/// Updates weights from their gradients, element by element. What it keeps for each weight lies in
-/// memory of the caller, zero before the first step. No fused multiply-add, so that every CPU
+/// Updates weights from their gradients, element by element. The caller owns the state kept for
+/// each weight; it must be zero before the first step. Uses no fused multiply-add, so every CPU
 /// computes the same bits. Zeros that pad a buffer stay zero.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Of the numbers that it keeps for each weight: what follows the weight's name in a checkpoint.
+  /// Suffixes of the names of its states in checkpoints, after the weight's name.
   virtual std::vector<std::string> state_names() const = 0;
 
-  /// What update() and direct() do from now on belongs to step `number` of this training, from 1.
+  /// Begins step `number` of this training, from 1, for the next calls of update() and direct().
   virtual void begin_step(double learning_rate, uint64_t number) = 0;
 
-  /// Each element takes the step, once. False if a weight is not a finite number now: looked for in
-  /// passing, at no cost.
+  /// Updates each element once. Returns false if a weight is no longer finite; this check costs
+  /// nothing.
   [[nodiscard]] virtual bool update(std::span<const float> gradients, const Elements& elements,
                                     const LayerTerms& layer = {}) = 0;
 
-  /// Whether each layer has a learning rate of its own. Then a step is direct() for all elements of
-  /// a layer; trust_ratio(); and update() with that ratio. Layers of one dimension (biases, and the
+  /// Whether each layer has its own learning rate. A step is then direct() for all elements of a
+  /// layer, trust_ratio(), and update() with that ratio. One-dimensional layers (biases and the
   /// parameters of batch normalisation) have a ratio of 1 and do not decay.
   virtual bool layer_wise() const { return false; }
 
-  /// Replaces gradients by the directions that trust_ratio() wants the length of.
+  /// Replaces gradients by the directions whose norm trust_ratio() needs.
   virtual void direct(std::span<float> /*gradients*/, const Elements& /*elements*/,
                       const LayerTerms& /*layer*/) {}
 
-  /// From the layer's Euclidean norms, for its terms.
+  /// Returns the layer's trust ratio, given its Euclidean norms and terms.
   virtual double trust_ratio(double /*of_weights*/, double /*of_directions*/,
                              const LayerTerms& /*layer*/) const {
     return 1;

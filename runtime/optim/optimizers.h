@@ -4,7 +4,7 @@
 
 #include "runtime/optim/optimizer.h"
 
-/// The optimizers; a source file holds one, or two that differ by a term.
+/// The optimizers; a source file has one, or two that differ by a term.
 namespace dlflow::runtime {
 
 /// Stochastic gradient descent with momentum, in PyTorch's formula and order:
@@ -13,8 +13,8 @@ namespace dlflow::runtime {
 /// Source: torch.optim.SGD with dampening 0; Sutskever et al., ICML 2013.
 std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options);
 
-/// Adam: weight = weight - rate * direction (runtime/optim/moments.h), in which the weight decay is
-/// an L2 penalty: a part of the gradient, g + weight_decay * weight.
+/// Adam: weight = weight - rate * direction (runtime/optim/moments.h). Weight decay is an L2
+/// penalty, added to the gradient: g + weight_decay * weight.
 /// Source: torch.optim.Adam; Kingma and Ba, arXiv 1412.6980.
 std::unique_ptr<Optimizer> make_adam(const OptimizerOptions& options);
 
@@ -36,14 +36,14 @@ std::unique_ptr<Optimizer> make_adagrad(const OptimizerOptions& options);
 /// Layer-wise adaptive rate scaling: momentum SGD with a rate for each layer,
 ///   local = trust * |w| / (|g| + weight_decay * |w|);
 ///   v = momentum * v + rate * local * (g + weight_decay * w);  w = w - v.
-/// local is 1 for a layer of one dimension, or whose weights or gradients are all zero.
+/// local is 1 for one-dimensional layers, and if all weights or all gradients are zero.
 /// Source: You, Gitman and Ginsburg, arXiv 1708.03888, algorithm 1.
 std::unique_ptr<Optimizer> make_lars(const OptimizerOptions& options);
 
-/// Layer-wise adaptive moments: Adam's direction (runtime/optim/moments.h) and the decay, as long
-/// as the layer's weights,
+/// Layer-wise adaptive moments: Adam's direction (runtime/optim/moments.h) plus the decay, scaled
+/// to the norm of the layer's weights,
 ///   r = direction + weight_decay * w;  w = w - rate * |w| / |r| * r.
-/// The ratio is 1 for a layer of one dimension, which does not decay either, and where a norm is 0.
+/// The ratio is 1 if a norm is 0, and for one-dimensional layers, which do not decay either.
 /// Source: You et al., arXiv 1904.00962, algorithm 2, with phi(z) = z.
 std::unique_ptr<Optimizer> make_lamb(const OptimizerOptions& options);
 

@@ -22,7 +22,7 @@ double scaled_rate(double rate, RateScaling scaling, double times) {
 
 namespace {
 
-/// One cycle begins with this part of its peak, as PyTorch's OneCycleLR.
+/// One cycle starts at this fraction of its peak, like PyTorch's OneCycleLR.
 constexpr double kStartOfCycle = 1.0 / 25;
 
 /// From `first` to `last` along half a cosine.
@@ -36,7 +36,7 @@ double warm_up(const Schedule& schedule, uint64_t step) {
   return cosine(schedule.peak_rate * kStartOfCycle, schedule.peak_rate, progress);
 }
 
-/// Of the steps after the warm-up; 1 at the end.
+/// Progress after the warm-up, from 0 to 1.
 double progress_of(const Schedule& schedule, uint64_t step) {
   if (step >= schedule.total_steps) return 1;
   return double(step - schedule.warmup_steps) /

@@ -5,42 +5,42 @@
 
 namespace dlflow::runtime {
 
-/// The course of the learning rate over a training run: warm-up, then one of these.
+/// The learning rate over a training run: a warm-up, then one of these courses.
 struct Schedule {
   enum class Course {
     Constant,
     Cosine,       ///< down to the minimum
     Polynomial,   ///< down to the minimum, as (1 - progress) to a power
-    Steps,        ///< times a factor at the end of some epochs
+    Steps,        ///< multiplied by a factor at the end of some epochs
     OneCycle,     ///< up from a 25th of the peak along a cosine, then down to the minimum
-    InverseSqrt,  ///< peak * root(last step of the warm-up / step)
+    InverseSqrt,  ///< peak * sqrt(last step of the warm-up / step)
   };
 
   Course course = Course::Constant;
   double peak_rate = 0.1;
   uint64_t warmup_steps = 0;
-  uint64_t total_steps = 1;  ///< warm-up included; Constant, Steps and InverseSqrt need none
-  double minimum_rate = 0;   ///< after the warm-up, the rate is never below
+  uint64_t total_steps = 1;  ///< including the warm-up; unused by Constant, Steps and InverseSqrt
+  double minimum_rate = 0;   ///< lower limit after the warm-up
   double power = 1;          ///< of Polynomial
   double factor = 0.1;       ///< of Steps
-  std::vector<uint64_t> drops = {};  ///< of Steps: the steps that are the first with another rate
+  std::vector<uint64_t> drops = {};  ///< of Steps: the first step with each new rate
 
   bool operator==(const Schedule&) const = default;
 };
 
-/// The scaling of a learning rate to another batch size.
+/// How a learning rate is scaled to another batch size.
 enum class RateScaling {
   None,
   Linear,  ///< Goyal et al., arXiv 1706.02677, section 2.1
   Sqrt,    ///< Krizhevsky, arXiv 1404.5997, section 5; You et al., arXiv 1904.00962, with LAMB
 };
 
-/// `rate`, for a batch that is `times` as large.
+/// `rate`, scaled for a batch `times` as large.
 double scaled_rate(double rate, RateScaling scaling, double times);
 
-/// The rate of step `step` (the first is 0); a pure function, so that a resumed run goes on with
-/// it. Warm-up rises linearly and reaches the peak with its last step: peak * (step + 1) / warmup.
-/// Cosine and polynomial fall from the peak in the first step after it to the minimum at
+/// The rate of step `step` (the first is 0); a pure function, so that a resumed run continues with
+/// it. The warm-up rises linearly and reaches the peak in its last step: peak * (step + 1) /
+/// warmup. Cosine and polynomial fall from the peak, in the first step after it, to the minimum at
 /// total_steps, and stay there. Source: Goyal et al., arXiv 1706.02677, section 2.2; Loshchilov and
 /// Hutter, arXiv 1608.03983; Smith and Topin, arXiv 1708.07120 (one cycle); Vaswani et al., arXiv
 /// 1706.03762, section 5.3 (inverse square root).

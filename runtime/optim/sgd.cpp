@@ -41,7 +41,7 @@ class Sgd : public Optimizer {
  public:
   explicit Sgd(const OptimizerOptions& options) : options_(options) {}
 
-  /// As checkpoints had it before there were other optimizers: nothing but the weight's name.
+  /// Just the weight's name, as in checkpoints from before there were other optimizers.
   std::vector<std::string> state_names() const override { return {""}; }
 
   void begin_step(double learning_rate, uint64_t /*number*/) override { rate_ = learning_rate; }

@@ -27,8 +27,8 @@ uint32_t descend(float* __restrict weights, float* __restrict squares,
   return greatest;
 }
 
-/// The common part of RMSprop and Adagrad: a sum s of the squares of a weight's gradients, which
-/// its step is divided by the root of:
+/// The common part of RMSprop and Adagrad: a sum s of the squares of a weight's gradients, whose
+/// root divides its step:
 ///   s = keep s + take g g;  w = w - rate g / (sqrt(s) + epsilon)
 class SquaresOptimizer final : public Optimizer {
  public:

@@ -7,7 +7,7 @@
 
 namespace dlflow::runtime {
 
-/// Gradients that travel together: the neighbours [first_parameter, end_parameter) of a layout.
+/// Gradients that travel together: parameters [first_parameter, end_parameter) of a layout.
 struct Bucket {
   size_t first_parameter = 0, end_parameter = 0;
   size_t first_element = 0, num_elements = 0;  ///< in the flat buffer, padding included

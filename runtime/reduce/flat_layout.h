@@ -6,9 +6,9 @@
 
 namespace dlflow::runtime {
 
-/// Where each parameter lies in one flat fp32 buffer: in order, each slot starting at a multiple of
-/// 16 floats (a cache line). Weights, gradients and momenta share one layout, so that an update is
-/// one loop; what pads a slot is zero in all of them and stays so.
+/// The place of each parameter in one flat fp32 buffer: in order, each slot starting at a multiple
+/// of 16 floats (a cache line). Weights, gradients and momenta share one layout, so that an update
+/// is one loop; padding is zero in all of them and stays so.
 class FlatLayout {
  public:
   /// `sizes`: the number of elements of each parameter, in layer order; 0 is allowed.
@@ -16,7 +16,7 @@ class FlatLayout {
 
   size_t num_parameters() const { return sizes_.size(); }
 
-  /// Of the whole buffer, padding included.
+  /// The size of the whole buffer, padding included.
   size_t num_elements() const { return offsets_.back(); }
 
   size_t offset(size_t parameter) const { return offsets_[parameter]; }
@@ -32,7 +32,7 @@ class FlatLayout {
 
  private:
   std::vector<size_t> sizes_;
-  std::vector<size_t> offsets_;  // one more than parameters: the end of the last
+  std::vector<size_t> offsets_;  // one per parameter, and the end of the last
 };
 
 }  // namespace dlflow::runtime

@@ -35,7 +35,7 @@ void LeafSums::exchange(size_t count) {
   run(comm_, all_gather(Link(comm_), std::as_writable_bytes(std::span(rows_)), std::move(sizes)));
 }
 
-/// A stack that grows from the first row; what is left at the end is there.
+/// Adds along a stack that starts at the first row, where the result remains.
 void LeafSums::add_up(size_t count) {
   const auto row = [&](size_t i) { return rows_.data() + i * count; };
   size_t height = 0;

@@ -10,11 +10,11 @@
 namespace dlflow::runtime {
 
 /// Adds small vectors of doubles over the leaves of all ranks, in the middle of a step: the
-/// statistics of batch normalisation over the global batch. Along the tree of leaves
+/// statistics of batch normalisation over the global batch. It adds along the tree of leaves
 /// (collectives/sum_order.h), so that the bits do not depend on the number of ranks.
 class LeafSums {
  public:
-  /// `num_leaves` over all ranks, shared out as by leaf_share. `comm` must outlive this.
+  /// `num_leaves`: over all ranks, divided as by leaf_share. `comm` must outlive this.
   LeafSums(Communicator& comm, size_t num_leaves);
 
   /// The leaves of each rank.
@@ -22,8 +22,8 @@ class LeafSums {
   size_t num_leaves() const { return additions_.size(); }
 
   /// Replaces each of `own`, one per leaf of this rank with `count` numbers each, by the sum over
-  /// all leaves. Collective; also for ranks without leaves. An all-gather of 8 L `count` bytes;
-  /// every rank adds all of them.
+  /// all leaves. Collective; also called by ranks without leaves. An all-gather of 8 L `count`
+  /// bytes; every rank adds all of them.
   void add(std::span<const std::span<double>> own, size_t count);
 
  private:
@@ -31,7 +31,7 @@ class LeafSums {
   void add_up(size_t count);
 
   Communicator& comm_;
-  std::vector<LeafShare> shares_;   // of each rank
+  std::vector<LeafShare> shares_;   // by rank
   std::vector<uint8_t> additions_;  // after each leaf
   std::vector<double> rows_;        // (leaves, count)
 };

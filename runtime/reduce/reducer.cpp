@@ -14,7 +14,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// `layout`. Throws on every rank, with the same list, if any rank's is not rank 0's.
+/// Returns `layout`. Throws on every rank, with the same list, if any rank's differs from rank 0's.
 FlatLayout same_on_all(Communicator& comm, FlatLayout layout) {
   std::string sizes;
   for (size_t i = 0; i < layout.num_parameters(); ++i)
@@ -36,8 +36,8 @@ FlatLayout same_on_all(Communicator& comm, FlatLayout layout) {
                                       "model and the same program");
 }
 
-/// A rank's leaves are added where they are consumed, in one pass over all of them, as long as
-/// their memory is small; else each as it comes. All ranks decide alike.
+/// Whether a rank's leaves are added only when consumed, in one pass over all of them, because
+/// their memory is small; otherwise each is added as it is ready. All ranks decide alike.
 bool leaves_stay_apart(const Communicator& comm, const FlatLayout& layout,
                        const ReducerOptions& options) {
   constexpr size_t kSmall = 64 << 20;
@@ -57,15 +57,15 @@ LeafShare share_of(const Communicator& comm, const FlatLayout& layout,
   return share(num_leaves, comm.rank(), comm.size());
 }
 
-/// Two ranks on two cores, all at the end against a bucket of 1 MiB at a time: a step of 2.7 MB of
-/// gradients takes 0.79 and 0.80 ms, of 16 MB 9.7 and 10.1 ms. On one node nothing overlaps, and
-/// reading what a peer's core has just written is slow; so buckets are large.
+/// With two ranks on two cores, summing everything at the end or in buckets of 1 MiB makes no
+/// difference: a step of 2.7 MB of gradients takes 0.79 or 0.80 ms, of 16 MB 9.7 or 10.1 ms. On one
+/// node nothing overlaps, and reading a peer core's fresh writes is slow; so buckets are large.
 size_t usual_bucket_bytes(const Communicator& comm) {
   return comm.node_size() == comm.size() ? 8 << 20 : 1 << 20;
 }
 
-/// Between nodes a bucket travels in pieces, since what is on its way cannot be overtaken: on a
-/// link of 1 Gbit/s this one takes 2 ms. What is compressed is small, and compressed as a whole.
+/// Between nodes a bucket travels in pieces, since data under way cannot be overtaken: on a link of
+/// 1 Gbit/s this piece takes 2 ms. Compressed data is small, and compressed as a whole.
 size_t piece_elements(const Communicator& comm, const ReducerOptions& options) {
   if (comm.node_size() == comm.size() || options.compressed) return SIZE_MAX;
   return (size_t{256} << 10) / sizeof(float);
@@ -93,7 +93,7 @@ std::unique_ptr<CompressedSum> compressed_sum(const FlatLayout& layout,
                                          gradients->seed);
 }
 
-/// `options`, with `compressed` in the place of what sends messages.
+/// Returns `options`, with `compressed` in place of the algorithms that send messages.
 AllreduceOptions through(CompressedSum* compressed, const ReducerOptions& reducer,
                          AllreduceOptions options) {
   if (!compressed) return options;
@@ -104,7 +104,7 @@ AllreduceOptions through(CompressedSum* compressed, const ReducerOptions& reduce
   return options;
 }
 
-/// "gradients conv1.weight to fc2.bias"
+/// Returns a name such as "gradients conv1.weight to fc2.bias".
 std::string name_of(const Bucket& bucket, std::span<const std::string> names) {
   const auto name = [&](size_t parameter) {
     return names.empty() ? std::to_string(parameter + 1) : names[parameter];
@@ -169,7 +169,7 @@ Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
 /// address in every step. Fast mode has the same code with a tree of each rank's own.
 std::span<float> Reducer::gradients(size_t leaf) { return level(height_of_.at(leaf)); }
 
-/// What lies on the stack at `height`: at first a part of this rank, which peers will read.
+/// The stack's entry at `height`: the lowest are parts of this rank, which peers read.
 std::span<float> Reducer::level(size_t height) {
   if (height < leaves_.num_parts) return allreduce_.part(height);
   const size_t size = layout_.num_elements();
@@ -217,7 +217,7 @@ void Reducer::release() {
   start_complete_buckets();
 }
 
-/// In order, so that all ranks start the same buckets one after the other.
+/// Starts buckets in order, so that all ranks start the same ones one after the other.
 void Reducer::start_complete_buckets() {
   while (started_.size() < missing_.size() && missing_[started_.size()] == 0) start_next_bucket();
 }
@@ -229,8 +229,8 @@ void Reducer::end() {
 void Reducer::start_next_bucket() {
   const Bucket& bucket = buckets_[started_.size()];
   comm_.submit({"all-reduce", bucket_names_[started_.size()], bucket.num_elements, "fp32"});
-  // Ranges further in front are needed earlier; but before all of them the last parameters, for
-  // which the end of a step waits.
+  // Earlier ranges are needed earlier; but the last parameters come first, because the end of a
+  // step waits for them.
   const int64_t needed = started_.empty() ? INT64_MAX : -int64_t(bucket.first_element);
   const int64_t urgency = priority_ ? needed : 0;
   Departure departure{{}, timeline_->now()};

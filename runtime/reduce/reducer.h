@@ -20,56 +20,56 @@
 
 namespace dlflow::runtime {
 
-/// The order of the additions, which decides the bits of the sum.
+/// The order of the additions, which determines the bits of the sum.
 enum class SumMode {
-  Exact,  ///< leaves alone: the same bits for any number of ranks
-  Fast,   ///< the sums of each rank's leaves in whatever order is fastest for these ranks
+  Exact,  ///< by leaves only: the same bits for any number of ranks
+  Fast,   ///< sums of each rank's leaves, in the order that is fastest for these ranks
 };
 
-/// Gradients that are compressed: how, and which parameters, by their numbers, ascending.
+/// Compressed gradients: the method, and the numbers of the parameters, ascending.
 struct CompressedGradients {
   Compression how;
   std::vector<size_t> parameters;
-  std::vector<Matrix> matrices;  ///< of PowerSgd: what each of them is, with places in the layout
-  size_t num_gradients = 0;  ///< parameters behind these have no momentum: they are no gradients
+  std::vector<Matrix> matrices;  ///< for PowerSgd: the parameters as matrices, placed in the layout
+  size_t num_gradients = 0;      ///< later parameters have no momentum, as they are no gradients
   uint64_t seed = 0;
 };
 
 struct ReducerOptions {
   SumMode mode = SumMode::Exact;
-  size_t num_leaves = 1;  ///< over all ranks; at least 1, in fast mode as many on each rank
+  size_t num_leaves = 1;  ///< over all ranks; at least 1; equal on each rank in fast mode
 
-  /// In exact mode: the caller writes parts() of large parameters instead of their leaves. Changes
-  /// no bit.
+  /// Exact mode: the caller writes parts() of large parameters instead of their leaves. Changes no
+  /// bit.
   bool caller_adds_leaves = false;
 
-  /// Takes the sums, in pieces, each element once: the update. If Reducer::consumes_shares(), each
-  /// rank gets other elements.
+  /// The update: consumes the sums in pieces, each element once. If Reducer::consumes_shares(),
+  /// each rank gets other elements.
   Consume consume = {};
 
-  /// Precision of gradients between nodes; other than Float32 only in fast mode.
+  /// The precision of gradients between nodes; others than Float32 only in fast mode.
   DataType wire = DataType::Float32;
 
-  RuleSet rules{};  ///< how they are summed; what is empty is chosen by topology
+  RuleSet rules{};  ///< the algorithms; empty rules are chosen by topology
 
-  /// Only in fast mode, on a wire of Float32: sums are near, not exact. Parameters that are not
-  /// named are summed as they are.
+  /// Only in fast mode with a Float32 wire: sums are approximate. Parameters that are not listed
+  /// are summed uncompressed.
   std::optional<CompressedGradients> compressed = std::nullopt;
 
-  /// The first layers, which the next forward pass needs first, overtake the others; the last
-  /// parameters, which are ready first, are not overtaken: what a step reports is one of them.
-  /// Changes no bit.
+  /// The first layers, which the next forward pass needs first, overtake the others. The last
+  /// parameters, which are ready first and include a step's report, are not overtaken. Changes no
+  /// bit.
   bool priority = true;
 
-  /// Where a bucket ends; by default large on one node, and on others as much as is sent before
-  /// something more urgent may come.
+  /// The size of a bucket; by default large on one node, and between nodes as much as may be sent
+  /// before something more urgent follows.
   std::optional<size_t> bucket_bytes = std::nullopt;
 
-  /// Of the parameters, for people: a bucket is called after its first and its last. Empty: their
-  /// numbers, from 1.
+  /// The names of the parameters, for messages: a bucket is named after its first and last. If
+  /// empty, parameters have numbers from 1.
   std::vector<std::string> names{};
 
-  /// Where buckets under way are recorded; must outlive the reducer.
+  /// Records the buckets under way; must outlive the reducer.
   Timeline* timeline = nullptr;
 };
 
@@ -78,12 +78,12 @@ struct ReducerOptions {
 /// for each leaf of this rank in turn, write each gradient and call ready() for it; end(). Then
 /// wait() for each parameter before its weights are read, or finish() for all.
 ///
-/// Sums, not means: the loss is divided by the number of samples of the *global* batch
+/// Computes sums, not means: the loss is divided by the number of samples of the *global* batch
 /// (LocalBatch::global_samples), so that the sum is the gradient of the mean loss over the global
-/// batch however unevenly its samples are spread over leaves and ranks.
+/// batch, however unevenly its samples are spread over leaves and ranks.
 class Reducer {
  public:
-  /// Collective. Throws Error{InvalidInput} naming the ranks whose layout is not that of rank 0.
+  /// Collective. Throws Error{InvalidInput} naming the ranks whose layout differs from rank 0's.
   /// `comm` must outlive this.
   Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options);
 
@@ -93,66 +93,66 @@ class Reducer {
   size_t first_leaf() const { return leaves_.first; }
   size_t num_leaves() const { return leaves_.count; }
 
-  /// The additions that leave the parts of this rank: LeafShare::additions.
+  /// The additions that produce this rank's parts: LeafShare::additions.
   const std::vector<uint8_t>& additions() const { return leaves_.additions; }
 
-  /// Where the gradients of this rank's leaf `leaf` (from 0) go, in layout(); 64-byte aligned and
-  /// always at the same address. Zero at first, and padding must stay so. Leaves share memory.
+  /// The gradients of this rank's leaf `leaf` (from 0), in layout(); 64-byte aligned and always at
+  /// the same address. Zero at first, and padding must stay zero. Leaves share memory.
   std::span<float> gradients(size_t leaf);
   std::span<float> gradient(size_t leaf, size_t parameter) {
     return layout_.slot(gradients(leaf), parameter);
   }
 
-  /// The backward pass of `leaf` has written `parameter`'s gradient and leaves it alone until
-  /// finish(). Every parameter once per leaf, in any order; for each, one leaf after the other: the
-  /// next may be written then, and not before. A bucket that
-  /// is complete in the last leaf is on its way at once, after those before it.
+  /// The backward pass of `leaf` has written `parameter`'s gradient and does not change it until
+  /// finish(). Called once per parameter and leaf; parameters in any order, but each one's leaves
+  /// in order: the next leaf may be written only after this call. A complete bucket of the last
+  /// leaf starts at once, after those before it.
   void ready(size_t leaf, size_t parameter);
 
-  /// Or the caller adds up `parameter`'s gradients of all leaves, writes the parts that are left of
-  /// them there, and then calls this once.
+  /// Alternatively, the caller adds up `parameter`'s gradients of all leaves itself, writes the
+  /// remaining parts here, and then calls ready() once.
   std::vector<float*> parts(size_t parameter);
   void ready(size_t parameter);
 
-  /// Until release(), what is ready goes on its way later: for ranks that make other collective
-  /// calls between the layers of a step, and not all at the same layers. All ranks together.
+  /// Delays ready buckets until release(): for ranks that make other collective calls between the
+  /// layers of a step, at differing layers. Called by all ranks together.
   void hold() { holds_ = true; }
   void release();
 
-  /// The backward passes of a step begin: the gradients may be written. Waits for the last step's
-  /// sums. Throws Error{Unavailable} naming the rank that did not answer, as the others do.
-  /// `step` counts from 0 over the whole run, `epoch` says how much is sent if they are compressed.
+  /// Begins the backward passes of a step: the gradients may be written. Waits for the last step's
+  /// sums. Throws Error{Unavailable} naming the rank that did not answer, as the others do. `step`
+  /// counts from 0 over the whole run; `epoch` determines the density of compression.
   void begin(uint64_t step = 0, uint64_t epoch = 0);
 
-  /// The backward passes are over; also of a rank without leaves.
+  /// Ends the backward passes; also called by a rank without leaves.
   void end();
 
-  /// Returns when `parameter`'s gradients of all leaves of all ranks were added and consumed; the
+  /// Returns once `parameter`'s gradients of all leaves of all ranks are added and consumed; the
   /// same bits on every rank.
   void wait(size_t parameter);
 
-  /// wait() for all.
+  /// wait() for all parameters.
   void finish();
 
-  /// Moves what is under way, without waiting: between layers.
+  /// Moves messages under way, without waiting; called between layers.
   void poll();
 
-  /// Seconds since the last call in which wait() had to wait: what communication was exposed, since
-  /// nothing else was left to do.
+  /// Seconds that wait() has waited since the last call: exposed communication, during which
+  /// nothing else could be done.
   double take_wait_s() { return std::chrono::duration<double>(std::exchange(waited_, {})).count(); }
 
-  /// Of each bucket, in the order in which they start.
+  /// The sizes of the buckets, in the order in which they start.
   std::vector<size_t> bucket_bytes() const;
 
-  /// Whether the ranks share the elements out among themselves, and so must share the memory of
-  /// what they make of them; else every rank consumes all of them. See Allreduce.
+  /// True if the ranks share the elements among themselves, and so must share the memory of their
+  /// results; otherwise every rank consumes all of them. See Allreduce.
   bool consumes_shares() const { return allreduce_.consumes_shares(); }
 
-  /// The compression and what it keeps from step to step, or null.
+  /// The compression with its state between steps, or null.
   CompressedSum* compressed() { return compressed_.get(); }
 
  private:
-  /// The journey of a bucket in this step, in pieces.
+  /// The transfer of a bucket in this step, in pieces.
   struct Departure {
     std::vector<Allreduce::Ticket> pieces;
     Timeline::Clock::time_point begin;
@@ -168,17 +168,17 @@ class Reducer {
   Communicator& comm_;
   FlatLayout layout_;
   LeafShare leaves_;
-  std::vector<size_t> height_of_;  // of the stack below each leaf
+  std::vector<size_t> height_of_;  // the stack's height below each leaf
   std::vector<Bucket> buckets_;
   size_t piece_elements_;
   std::vector<std::string> bucket_names_;
-  std::vector<size_t> bucket_of_;  // each parameter's
+  std::vector<size_t> bucket_of_;  // by parameter
   bool priority_;
   bool holds_ = false;
   std::unique_ptr<CompressedSum> compressed_;
   Allreduce allreduce_;
-  AlignedFloats waiting_;           // what lies higher on the stack than the parts of this rank
-  std::vector<size_t> missing_;     // parameters of each bucket that are not ready in this step
+  AlignedFloats waiting_;           // stack entries above the parts of this rank
+  std::vector<size_t> missing_;     // unready parameters of each bucket in this step
   std::vector<Departure> started_;  // the first buckets, in this step
   Timeline::Clock::duration waited_{};
   Timeline silent_;

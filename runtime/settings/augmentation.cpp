@@ -10,7 +10,7 @@ namespace {
   WithReader::fail("augment", "a list of 'crop', 'flip' and mappings like {rotate: 15}");
 }
 
-/// A number above 0 and at most `most`.
+/// Reads a number above 0 and at most `most`.
 void read_extent(WithReader& reader, const std::string& key, double most, double& value) {
   if (reader.find(key) == nullptr) return;
   value = reader.number(key, 0, {});
@@ -19,7 +19,7 @@ void read_extent(WithReader& reader, const std::string& key, double most, double
   }
 }
 
-/// The parameter of a beta distribution of which draws are worth it.
+/// Reads the parameter of a beta distribution, in the range where its draws are useful.
 void read_mixture(WithReader& reader, const std::string& key, double& value) {
   if (reader.find(key) == nullptr) return;
   value = reader.number(key, 0, {});
@@ -45,7 +45,7 @@ void read_changes(const Json& json, Augmentation& augmentation) {
 }  // namespace
 
 Augmentation read_augmentation(const Json* list) {
-  constexpr uint32_t kCropPadding = 4;  // as on CIFAR in He et al., CVPR 2016
+  constexpr uint32_t kCropPadding = 4;  // as for CIFAR in He et al., CVPR 2016
   Augmentation augmentation;
   if (list == nullptr) return augmentation;
   if (!list->is_array()) fail_form();

@@ -6,7 +6,7 @@
 
 namespace dlflow::runtime {
 
-/// When checkpoints are saved, beside the last step and whenever somebody asks.
+/// When checkpoints are saved, in addition to the last step and on request.
 struct CheckpointPolicy {
   enum class Unit { Epochs, Steps, Seconds };
   Unit unit = Unit::Epochs;

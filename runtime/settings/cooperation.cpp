@@ -17,7 +17,7 @@ using Kind = CooperationOptions::Kind;
 struct KindKeys {
   Kind kind;
   const char* name;
-  std::vector<std::string> keys;  // beside `kind`
+  std::vector<std::string> keys;  // besides `kind`
 };
 
 const std::array<KindKeys, 6>& kinds() {
@@ -44,7 +44,7 @@ Kind read_kind(WithReader& reader) {
   WithReader::fail("cooperation.kind", "one of " + join(names, ", "));
 }
 
-/// Refuses what is a key of other kinds.
+/// Refuses keys of other kinds.
 void require_keys_of(Kind kind, const Json& json) {
   for (const KindKeys& other : kinds()) {
     for (const std::string& key : other.keys) {
@@ -88,7 +88,7 @@ void require_not_synchronous(const Json& with, Kind kind) {
   }
 }
 
-/// Servers have parts of layers.
+/// Refuses settings that need whole layers, since servers hold parts of layers.
 void require_updates_in_parts(const Json& with) {
   const char* const why =
       " with 'cooperation: {kind: parameter_server}': no server has a whole "

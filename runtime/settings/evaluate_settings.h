@@ -10,10 +10,10 @@ namespace dlflow::runtime {
 
 /// The settings of an evaluation, as values.
 struct EvaluateSettings {
-  std::string checkpoint;                ///< folder of one
+  std::string checkpoint;                ///< folder of a checkpoint
   std::string data;                      ///< folder of the test data
-  bool scratch = false;                  ///< each node reads it from a copy on its own disk
-  std::optional<size_t> loader_threads;  ///< as of training
+  bool scratch = false;                  ///< each node reads the data from a copy on its own disk
+  std::optional<size_t> loader_threads;  ///< as in training
   size_t batch = 256;
 
   bool operator==(const EvaluateSettings&) const = default;

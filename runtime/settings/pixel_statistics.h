@@ -9,18 +9,18 @@
 
 namespace dlflow::runtime {
 
-/// The pixels' mean and standard deviation, of bytes divided by 255 or of floats as they are; one
-/// number for all channels or one for each.
+/// The mean and standard deviation of pixels, of bytes divided by 255 or of floats as they are; one
+/// number for all channels or one per channel.
 struct PixelStatistics {
   std::vector<double> mean, std;
   bool operator==(const PixelStatistics&) const = default;
 };
 
-/// The key `normalize`.
+/// Reads the key `normalize`.
 std::optional<PixelStatistics> read_normalize(const Json* normalize);
 
-/// The scale and shift that give `dataset`'s pixels mean 0 and variance 1, by `statistics`.
-/// Throws Error{InvalidInput} if they are of another number of channels.
+/// The scale and shift that give `dataset`'s pixels mean 0 and variance 1, by `statistics`. Throws
+/// Error{InvalidInput} if the number of channels differs.
 Normalization normalization_from(const PixelStatistics& statistics, const Dataset& dataset);
 
 }  // namespace dlflow::runtime

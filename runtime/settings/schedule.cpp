@@ -9,7 +9,7 @@ namespace {
 
 using Course = Schedule::Course;
 
-/// In the order in which they are listed; the first is the usual one.
+/// Messages list them in this order; the first is the default.
 constexpr std::pair<Course, const char*> kCourses[] = {
     {Course::Cosine, "cosine"},         {Course::Constant, "constant"},
     {Course::Polynomial, "polynomial"}, {Course::Steps, "steps"},

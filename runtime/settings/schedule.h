@@ -10,26 +10,26 @@
 
 namespace dlflow::runtime {
 
-/// The options of a course of the learning rate.
+/// The options of a learning rate course.
 struct CourseOptions {
   double min_lr = 0;
   double power = 1;
   double factor = 0.1;
-  std::optional<std::vector<uint64_t>> steps;  ///< epochs; else after half and three quarters
+  std::optional<std::vector<uint64_t>> steps;  ///< epochs; default: after half and three quarters
 
   bool operator==(const CourseOptions&) const = default;
 };
 
-/// The course of this name; Cosine without one. Throws Error{InvalidInput}.
+/// The course called `word`; Cosine if null. Throws Error{InvalidInput}.
 Schedule::Course read_schedule(const Json* word);
 
-/// As in YAML.
+/// The name in YAML.
 const char* name(Schedule::Course course);
 
-/// The rate depends on how many epochs there are.
+/// Whether the rate depends on the total number of epochs.
 bool follows_epochs(Schedule::Course course);
 
-/// The options of `course`; those of others are refused, and a minimum above `lr`.
+/// Reads the options of `course`; refuses those of others, and a minimum above `lr`.
 CourseOptions read_course(WithReader& reader, Schedule::Course course, double lr);
 
 }  // namespace dlflow::runtime

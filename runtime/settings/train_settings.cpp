@@ -76,7 +76,7 @@ Device read_device(const Json* name) {
                                   {{"cpu", Device::Cpu}, {"cuda", Device::Cuda}});
 }
 
-/// Throws Error{InvalidInput} naming the setting that a GPU cannot keep, and what to write.
+/// Throws Error{InvalidInput} naming the setting that GPUs do not support, and the remedy.
 void require_possible_on_gpu(const TrainSettings& settings) {
   const auto require = [](bool possible, const std::string& why) {
     if (!possible) throw SettingError("device", "'device: cuda' " + why);
@@ -148,7 +148,7 @@ Precision read_precision(const Json* json, bool synchronous) {
   return precision;
 }
 
-/// More samples than a data set can have; so that products with it fit 64 bits.
+/// More samples than a data set can have, small enough that products with it fit in 64 bits.
 constexpr uint64_t kLargestBatch = UINT32_MAX;
 
 std::optional<size_t> read_batch(WithReader& reader, const std::string& key) {
@@ -197,8 +197,8 @@ GradientTravel read_gradients(const Json* json, const Precision& precision) {
   return travel;
 }
 
-/// With DGC it is not the optimizer that has the momentum. Then the weights' decay has none either,
-/// and must be stronger to be as strong as it would be.
+/// With DGC, the compression has the momentum instead of the optimizer. Weight decay then has no
+/// momentum either, so it is increased to have the same strength.
 void take_over_momentum(TrainSettings& settings) {
   auto& compression = settings.gradients.compression;
   if (!compression || compression->method != CompressionMethod::Dgc) return;
@@ -238,7 +238,7 @@ void read_steps(WithReader& reader, TrainSettings& s) {
   s.last_batch = read_last_batch(reader.find("last_batch"));
 }
 
-/// How gradients are made and added.
+/// How gradients are computed and added.
 void read_sums(WithReader& reader, TrainSettings& s) {
   s.precision = read_precision(reader.find("precision"), is_synchronous(s));
   s.gradients = read_gradients(reader.find("gradients"), s.precision);
@@ -261,7 +261,7 @@ void read_update_keys(WithReader& reader, TrainSettings& s) {
   s.course = read_course(reader, s.schedule, s.lr);
 }
 
-/// The first weights, and which of them are trained.
+/// Initial weights, and which of them are trained.
 void read_start(WithReader& reader, TrainSettings& s) {
   s.seed = reader.count("seed", 0, s.seed);
   if (reader.find("start_from") != nullptr) s.start_from = reader.text("start_from");
@@ -277,7 +277,7 @@ void read_judgement(WithReader& reader, TrainSettings& s) {
   s.class_weights = read_class_numbers(reader.find("class_weights"), "class_weights");
 }
 
-/// Which samples are taken, and how they are changed.
+/// Which samples are used, and how they are augmented.
 void read_samples(WithReader& reader, TrainSettings& s) {
   if (reader.find("validation") != nullptr) s.validation = reader.count("validation", 0, {});
   s.class_shares = read_sampling(reader.find("sampling"));

@@ -34,7 +34,7 @@ void read_betas(const Json& json, OptimizerOptions& options) {
   options.beta2 = json[1];
 }
 
-/// Reads what belongs to options.kind, and refuses what belongs to another.
+/// Reads the keys of options.kind, and refuses those of others.
 void read_own_keys(WithReader& reader, OptimizerOptions& options) {
   const OptimizerKind kind = options.kind;
   const bool has_moments =
@@ -60,7 +60,7 @@ void read_own_keys(WithReader& reader, OptimizerOptions& options) {
   if (has("trust", kind == OptimizerKind::Lars)) options.trust = reader.number("trust", 0, {});
 }
 
-/// A workflow's step has the usual one, whatever the kind.
+/// The default value is accepted for every kind, since the step of a workflow always has it.
 double read_momentum(WithReader& with, const OptimizerOptions& options) {
   const double momentum = with.number("momentum", 0, options.momentum);
   const bool has_betas = options.kind != OptimizerOptions::Kind::RmsProp &&
@@ -74,8 +74,8 @@ double read_momentum(WithReader& with, const OptimizerOptions& options) {
   return momentum;
 }
 
-/// Whether biases and the parameters of batch normalisation decay, too: as in PyTorch, but with
-/// lars and lamb as in their papers, unless somebody says.
+/// Whether biases and the parameters of batch normalisation decay as well. By default as in
+/// PyTorch, but for lars and lamb as in their papers.
 bool read_decay(const Json* decay, OptimizerKind kind) {
   if (decay == nullptr) return kind != OptimizerKind::Lars && kind != OptimizerKind::Lamb;
   if (*decay == "weights") return false;

@@ -11,29 +11,29 @@
 
 namespace dlflow::runtime {
 
-/// Parameters that are updated in another way than the rest.
+/// Parameters that are updated differently from the rest.
 struct ParameterGroup {
-  std::string match;                   ///< pattern of their names, as fnmatch(3) has it
-  double lr_multiplier = 1;            ///< what their learning rate is multiplied by
-  std::optional<double> weight_decay;  ///< instead of that of the others
+  std::string match;                   ///< pattern of their names, as in fnmatch(3)
+  double lr_multiplier = 1;            ///< factor of their learning rate
+  std::optional<double> weight_decay;  ///< overrides the usual one
 
   bool operator==(const ParameterGroup&) const = default;
 };
 
-/// The first group that has the parameter `name`, or null.
+/// The first group that contains the parameter `name`, or null.
 const ParameterGroup* group_of(std::span<const ParameterGroup> groups, const std::string& name);
 
 /// The settings of the update.
 struct UpdateSettings {
   OptimizerOptions optimizer;
-  bool decays_vectors = true;       ///< weight_decay is for biases and batch normalisation, too
-  std::optional<double> clip_norm;  ///< what the gradient's norm is limited to
-  bool shard_optimizer = false;     ///< each rank keeps the optimizer's state of its share alone
-  size_t accumulate = 1;            ///< batches whose gradients make one update
+  bool decays_vectors = true;       ///< weight_decay also applies to biases and batch normalisation
+  std::optional<double> clip_norm;  ///< limit of the gradient's norm
+  bool shard_optimizer = false;     ///< each rank only keeps the optimizer state of its share
+  size_t accumulate = 1;            ///< batches whose gradients are combined for one update
   RateScaling lr_scaling = RateScaling::None;
-  size_t base_batch = 1;  ///< that the learning rate is for, if it is scaled
+  size_t base_batch = 1;  ///< batch size that lr is meant for, if it is scaled
   std::vector<ParameterGroup> groups = {};
-  double ema = 0;  ///< decay of the running mean of the weights, which is the result; 0: none
+  double ema = 0;  ///< decay of the running mean of weights, the result of training; 0: none
 
   bool operator==(const UpdateSettings&) const = default;
 };

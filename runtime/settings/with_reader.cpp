@@ -26,7 +26,7 @@ uint64_t WithReader::count(const std::string& key, uint64_t at_least,
                            std::optional<uint64_t> otherwise) {
   if (otherwise && !find(key)) return *otherwise;
   const Json& value = required(key);
-  // ${{ }} arithmetic may give 3.0 where 3 is meant.
+  // Arithmetic in ${{ }} may give 3.0 instead of 3.
   const bool whole =
       value.is_number_integer() ||
       (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()));
@@ -55,7 +55,7 @@ uint64_t WithReader::size(const std::string& key, std::optional<uint64_t> otherw
   if (value->is_number_integer() && *value > 0) return *value;
   try {
     if (value->is_string()) return parse_size(value->get<std::string>());
-  } catch (const Error&) {  // is told below, with the key
+  } catch (const Error&) {  // reported below, with the key
   }
   fail(prefix_ + key, "a size, such as 4GiB");
 }

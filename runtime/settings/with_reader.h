@@ -12,10 +12,10 @@
 
 namespace dlflow::runtime {
 
-/// A value of `with:` that cannot be. Errc::InvalidInput.
+/// An invalid value in `with:`. Errc::InvalidInput.
 class SettingError : public Error {
  public:
-  /// Says "with: TEXT". \param key  the value's, with the names of what it is in
+  /// The message is "with: TEXT". \param key  the full path of the key
   SettingError(std::string key, const std::string& text)
       : Error(Errc::InvalidInput, "with: " + text), key_(std::move(key)) {}
 
@@ -25,21 +25,21 @@ class SettingError : public Error {
   std::string key_;
 };
 
-/// Reads the keys of a step's `with:` one by one and then knows which nobody asked for. Every call
-/// throws SettingError where its value is not what it must be.
+/// Reads the keys of a step's `with:` one by one, and can then find keys that were never read.
+/// Every call throws SettingError if its value is invalid.
 class WithReader {
  public:
-  /// `key`: where `with` is not the step's `with:` but the value of one of its keys.
+  /// `key`: the path of `with` if it is the value of a key within the step's `with:`.
   explicit WithReader(const Json& with, const std::string& key = "");
 
-  /// A path; must be there.
+  /// A path; required.
   std::string text(const std::string& key);
 
-  /// A whole number, and any number; must be there if there is no `otherwise`.
+  /// A whole number, and any number; required without `otherwise`.
   uint64_t count(const std::string& key, uint64_t at_least, std::optional<uint64_t> otherwise);
   double number(const std::string& key, double at_least, std::optional<double> otherwise);
 
-  /// Bytes, above 0: "4GiB" or their number. Must be there if there is no `otherwise`.
+  /// A size above 0: "4GiB" or a number of bytes. Required without `otherwise`.
   uint64_t size(const std::string& key, std::optional<uint64_t> otherwise);
 
   bool flag(const std::string& key, bool otherwise);
@@ -47,7 +47,7 @@ class WithReader {
   /// The value of `key`, of any type, or null.
   const Json* find(const std::string& key);
 
-  /// The value of the word `given`: of the first of `words` if it is null. Fails with `what`.
+  /// The value of the word `given`, or the first of `words` if it is null. Fails with `what`.
   template <typename Value>
   static Value word(const Json* given, const std::string& key, const std::string& what,
                     std::initializer_list<std::pair<const char*, Value>> words) {
@@ -58,13 +58,13 @@ class WithReader {
     fail(key, what);
   }
 
-  /// "with: 'KEY' must be WHAT"; `key` with the names of what it is in.
+  /// Throws "with: 'KEY' must be WHAT"; `key` is the full path.
   [[noreturn]] static void fail(const std::string& key, const std::string& what);
 
-  /// "with: 'KEY' REASON", where the key cannot be given at all: "is not an option of 'adam'".
+  /// Throws "with: 'KEY' REASON", for keys that are not allowed: "is not an option of 'adam'".
   [[noreturn]] static void refuse(const std::string& key, const std::string& reason);
 
-  /// Throws if there is a key that was not read, most likely a misspelt one; names those that were.
+  /// Throws if a key was not read, most likely a misspelt one; the message lists known keys.
   void finish() const;
 
  private:

@@ -18,14 +18,14 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxNamedFiles = 20;
 
-/// "17:5", both from 1; columns are bytes.
+/// "17:5": line and column, both from 1; columns count bytes.
 std::string place_in(std::string_view text, size_t offset) {
   const std::string_view before = text.substr(0, offset);
   const size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
   return fmt::format("{}:{}", 1 + std::ranges::count(before, '\n'), offset - line_begin + 1);
 }
 
-/// The line that says what is wrong with a file, if anything is.
+/// The error message about a file, or nothing.
 std::optional<std::string> mistake_in(const fs::path& path, std::string_view text) {
   if (const std::string what = not_plain_text(text); !what.empty()) {
     return path.string() + ": " + what;
@@ -35,8 +35,8 @@ std::optional<std::string> mistake_in(const fs::path& path, std::string_view tex
   return fmt::format("{}:{}: is a NUL byte, which no text has", path.string(), place_in(text, nul));
 }
 
-/// `text` between the lines that end documents, which may end as those of Windows do; without a
-/// mark of UTF-8.
+/// Splits `text` at the lines that end documents, which may end with CR LF; drops a UTF-8 byte
+/// order mark.
 std::vector<std::string_view> parts_of(std::string_view text) {
   constexpr std::string_view kMarkOfUtf8 = "\xEF\xBB\xBF";
   if (text.starts_with(kMarkOfUtf8)) text.remove_prefix(kMarkOfUtf8.size());

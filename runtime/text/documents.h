@@ -10,11 +10,11 @@
 
 namespace dlflow::runtime {
 
-/// A text that stands for itself; in training, another follows it behind a token that ends it.
+/// A text of its own. In training, another one follows it after an end-of-text token.
 struct Document {
-  std::string name;        ///< of its file, by which it is divided into splits; "stories.txt:2"
-  std::string_view text;   ///< in one of Documents::files, never empty; or tokens of 4 bytes each
-  std::string label = {};  ///< its class, if a table says it
+  std::string name;        ///< of its file, which determines its split; "stories.txt:2"
+  std::string_view text;   ///< never empty, in one of Documents::files; or tokens of 4 bytes
+  std::string label = {};  ///< its class, if a table has it
 };
 
 struct Documents {
@@ -24,18 +24,18 @@ struct Documents {
 
 struct NamedFile {
   std::filesystem::path path;
-  std::string name;  ///< within its source
+  std::string name;  ///< relative to its source
 };
 
-/// `source`, or of a folder all files in it whose names fit `pattern`, those of folders in it too,
-/// in the order of names. Throws Error{NotFound} if there is none.
+/// Returns `source` if it is a file. For a folder, returns all files in it and its subfolders whose
+/// names match `pattern`, sorted by name. Throws Error{NotFound} if there is none.
 std::vector<NamedFile> files_of(const std::filesystem::path& source, const std::string& pattern);
 
-/// The documents of files_of(`sources`), in the order of these. A line <|endoftext|> ends a
-/// document within a file, behind CR LF, too; a mark of UTF-8 is no text. Files without text are
-/// left out; they need not be UTF-8.
-/// Throws Error: NotFound if a source is not there, or none has text; InvalidInput with the first
-/// 20 files that have a NUL byte, a line "FILE:LINE:COLUMN: …" each.
+/// The documents of files_of(`sources`), in the same order. A line <|endoftext|>, also with CR LF,
+/// ends a document within a file; a UTF-8 byte order mark is not part of the text. Skips files
+/// without text; they need not be UTF-8. Throws Error: NotFound if a source is missing, or none has
+/// text; InvalidInput with the first 20 files that have a NUL byte, one line "FILE:LINE:COLUMN: …"
+/// each.
 Documents read_documents(std::span<const std::filesystem::path> sources,
                          const std::string& pattern);
 

@@ -13,7 +13,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// The numbers as a data set has them.
+/// The tokens in the number type of a data set.
 template <typename T>
 std::shared_ptr<const std::string> bytes_of(std::span<const uint32_t> tokens) {
   std::vector<T> numbers(tokens.begin(), tokens.end());
@@ -21,7 +21,7 @@ std::shared_ptr<const std::string> bytes_of(std::span<const uint32_t> tokens) {
                                              numbers.size() * sizeof(T));
 }
 
-/// Of a damaged file's number one that is above all tokens.
+/// The token of `number`; UINT32_MAX, which no vocabulary has, if the file is damaged.
 uint32_t token_of(float number) {
   constexpr float kAboveAll = 1 << 24;
   return number >= 0 && number < kAboveAll ? uint32_t(number) : UINT32_MAX;
@@ -107,7 +107,7 @@ uint64_t text_bytes(const Dataset& dataset, const Vocabulary& vocabulary, size_t
 }
 
 double bits_per_byte(double loss, const Dataset& dataset, const Vocabulary& vocabulary) {
-  const auto tokens = double(num_tokens(dataset) - dataset.size());  // but the first of each
+  const auto tokens = double(num_tokens(dataset) - dataset.size());  // without each sample's first
   const auto bytes = double(std::max<uint64_t>(1, text_bytes(dataset, vocabulary, 1)));
   return loss / std::numbers::ln2 * tokens / bytes;
 }

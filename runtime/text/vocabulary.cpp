@@ -13,15 +13,15 @@ namespace {
 
 constexpr size_t kIdDigits = 32;
 constexpr uint32_t kBytes = 256;
-constexpr size_t kMostPieces = size_t{1} << 22;      // a label of the data set stays below it
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, as SentencePiece writes spaces
+constexpr size_t kMostPieces = size_t{1} << 22;      // labels of data sets stay below it
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, SentencePiece's space
 
 [[noreturn]] void fail(const std::string& name) {
   throw Error(Errc::Corrupt,
               name + ": is not a tokenizer of SentencePiece, or damaged; copy it again");
 }
 
-/// As SentencePiece's ModelProto has them.
+/// A piece in SentencePiece's ModelProto.
 struct Piece {
   static constexpr uint64_t kPieces = 1, kText = 1, kType = 3;
   static constexpr uint64_t kNormal = 1, kControl = 3, kUserDefined = 4, kByte = 6;
@@ -40,7 +40,7 @@ Piece read_piece(std::string_view bytes) {
   return piece;
 }
 
-/// All of a file. Throws Error{Corrupt}.
+/// Reads all pieces of a file. Throws Error{Corrupt}.
 std::vector<Piece> read_pieces(std::string_view content, const std::string& name) {
   std::vector<Piece> pieces;
   try {

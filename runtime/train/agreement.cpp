@@ -10,7 +10,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// " (avx2; rank 0: avx512_core)", or nothing if the value shows nothing.
+/// Returns " (avx2; rank 0: avx512_core)", or nothing if the value has no readable form.
 std::string difference(Communicator& comm, const CommonValue& value, int other) {
   const std::string theirs = broadcast_text(comm, value.shown, other);
   const std::string first = broadcast_text(comm, value.shown, 0);

@@ -8,10 +8,10 @@
 
 #include "runtime/comm/communicator.h"
 
-/// Small things that all ranks must know of each other.
+/// Exchanges and comparisons of small values between all ranks.
 namespace dlflow::runtime {
 
-/// The `value` of each rank, by rank. Collective; P small broadcasts.
+/// Returns the `value` of each rank, indexed by rank. Collective; P small broadcasts.
 template <typename T>
 requires std::is_trivially_copyable_v<T> std::vector<T> gather(Communicator& comm, const T& value) {
   std::vector<T> values(size_t(comm.size()), value);
@@ -21,17 +21,17 @@ requires std::is_trivially_copyable_v<T> std::vector<T> gather(Communicator& com
   return values;
 }
 
-/// Something that must be the same on all ranks.
+/// A value that must be the same on all ranks.
 struct CommonValue {
   std::string what;        ///< "the model", for the message
   std::string value;       ///< compared by hash
-  std::string shown = {};  ///< for the message, if people can read it
+  std::string shown = {};  ///< readable form for the message; may be empty
   std::string advice = "start all ranks with the same files and settings";
 };
 
-/// Throws Error{InvalidInput} on every rank, naming the value, the ranks that differ from rank 0,
-/// what the first of them shows and what to do. Collective; every rank passes values in the same
-/// order.
+/// Throws Error{InvalidInput} on every rank if a value differs. The message names the value, the
+/// ranks that differ from rank 0, the readable form on the first of them, and what to do.
+/// Collective; every rank passes values in the same order.
 void require_agreement(Communicator& comm, const std::vector<CommonValue>& values);
 
 }  // namespace dlflow::runtime

@@ -16,8 +16,8 @@ Batches::Batches(Communicator& comm, const TrainingJob& job, const TrainingData&
       order_(shared_order(comm, data.train.size(), job.settings.seed, setup.computes)),
       loader_(data.train, loader_options(data.train, normalization, setup)) {}
 
-/// That of a batch, or where the batch grows with the ranks of the part that does not: the order
-/// is the same for any number of ranks.
+/// Returns the batch size, or the per-rank part if the batch grows with the ranks: the order must
+/// be the same for any number of ranks.
 size_t Batches::text_block(const Dataset& dataset) const {
   if (!dataset.has_texts()) return 0;
   return job_.settings.batch_per_rank.value_or(job_.settings.batch);

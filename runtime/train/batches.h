@@ -14,24 +14,24 @@ class Batches {
  public:
   struct Setup {
     Division division;
-    IndexRange leaves;     ///< of this rank
-    bool computes = true;  ///< false: it takes no steps
+    IndexRange leaves;     ///< this rank's leaves
+    bool computes = true;  ///< false: this rank takes no steps
   };
 
-  /// Collective over all ranks, `comm`; what is given must outlive this.
+  /// Collective over all ranks of `comm`; the arguments must outlive this.
   Batches(Communicator& comm, const TrainingJob& job, const TrainingData& data,
           const Normalization& normalization, const Setup& setup, Timeline& timeline);
 
   uint64_t steps_per_epoch() const { return loader_.steps_per_epoch(); }
   void seek(uint64_t epoch, uint64_t step);
 
-  /// The next step's.
+  /// Returns the samples of the next step.
   LocalBatch load();
 
-  /// Whether load() has not to wait.
+  /// Whether load() returns without waiting.
   bool is_ready() const { return loader_.is_ready(); }
 
-  /// For how long load() took: what is done ahead is not in it.
+  /// The duration of the last load(), without work that was done ahead.
   float last_wait_s() const { return waited_.count(); }
 
  private:
@@ -39,7 +39,7 @@ class Batches {
   LoaderOptions loader_options(const Dataset& dataset, const Normalization& normalization,
                                const Setup& setup) const;
 
-  // In this order: the loader reads in the node's order.
+  // The order matters: the loader reads in the node's order.
   Communicator& comm_;
   const TrainingJob& job_;
   Timeline& timeline_;

@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Throws unless `checkpoint`, in which `saved` is, is of the run that would now save `now`.
+/// Throws unless `checkpoint`, which holds `saved`, belongs to the run that would now save `now`.
 void require_same_run(const std::filesystem::path& path, const Checkpoint& checkpoint,
                       const TrainingState& saved, const TrainingState& now,
                       const std::string& model) {
@@ -108,7 +108,7 @@ void Checkpoints::save(TrainingState state, CheckpointInfo info, std::span<const
                  std::move(unsent));
   if (is_last) return saving_.run([this] { return snapshot_.write(folder_, policy_.keep); });
   saving_.start([this] {
-    omp_set_num_threads(1);  // of this thread: oneDNN's others would compute beside training
+    omp_set_num_threads(1);  // for this thread only: oneDNN's threads would compete with training
     return snapshot_.write(folder_, policy_.keep);
   });
 }

@@ -13,47 +13,47 @@
 
 namespace dlflow::runtime {
 
-/// The checkpoints of one training run: when one is due, the newest to go on from, and the next.
+/// The checkpoints of one training run: whether one is due, the newest valid one, and the next.
 class Checkpoints {
  public:
   /// `comm` and `layout` must outlive this.
   Checkpoints(Communicator& comm, std::filesystem::path folder, CheckpointPolicy policy,
               const WeightLayout& layout);
 
-  /// The newest that is whole, the same on every rank; none in a new folder. Collective: rank 0
-  /// chooses it, and tells people which newer ones it passed over.
+  /// Returns the newest valid checkpoint, the same on every rank; nothing in a new folder.
+  /// Collective: rank 0 chooses it and prints which newer ones it skipped.
   std::optional<Checkpoint> newest();
 
-  /// The state in it. `now` is what this run would save: throws Error{InvalidInput} if the
-  /// checkpoint is of another run; rank 0 tells people where it goes on, and what will keep this
-  /// run from ending with the bits of an uninterrupted one.
+  /// Returns the state in `checkpoint`. `now` is the state that this run would save: throws
+  /// Error{InvalidInput} if the checkpoint belongs to another run. Rank 0 prints each reason why
+  /// this run will not end with the bits of an uninterrupted one.
   TrainingState state_in(const Checkpoint& checkpoint, const TrainingState& now,
                          const std::string& model) const;
 
-  /// By this rank's clock, where the policy counts seconds.
+  /// Whether one is due by this rank's clock, if the policy counts seconds.
   bool due_by_clock() const;
 
-  /// `due_somewhere`: whether due_by_clock() on rank 0.
+  /// \param due_somewhere  due_by_clock() of rank 0
   bool due(Position position, uint64_t steps_done, bool epoch_ends, bool due_somewhere) const;
 
-  /// The first step after `steps_done` after which one is due, where the policy counts steps; else
+  /// The first step after `steps_done` at which one is due, if the policy counts steps; else
   /// UINT64_MAX.
   uint64_t next_due(uint64_t steps_done) const;
 
-  /// Begins one, on rank 0: copies what is given, once the one before is written, and leaves the
-  /// copy to a thread. `is_last`: nothing is left to do meanwhile, and it is written at once.
-  /// Throws as save_checkpoint, if it or the one before could not be written.
+  /// Begins a save on rank 0: waits until the previous one is written, copies the arguments, and
+  /// leaves the copy to a thread. With `is_last`, it is written before this returns. Throws as
+  /// save_checkpoint, if this or the previous one could not be written.
   void save(TrainingState state, CheckpointInfo info, std::span<const float> weights,
             ModelState::OptimizerContent optimizer, CompressionState unsent, bool is_last);
 
-  /// Throws as save_checkpoint if the one under way could not be written. Never waits.
+  /// Throws as save_checkpoint if the save under way has failed. Never waits.
   void look() { saving_.look(); }
 
   /// Waits until the last one is written. Throws as save_checkpoint.
   void finish();
 
-  /// The path of the last one that was read, or is known to be written; on rank 0 only, once there
-  /// is one.
+  /// The path of the last checkpoint that was read or completely written; on rank 0 only, once one
+  /// exists.
   const std::filesystem::path& last() const {
     return saving_.last().empty() ? resumed_ : saving_.last();
   }
@@ -65,7 +65,7 @@ class Checkpoints {
   std::filesystem::path resumed_;
   std::chrono::steady_clock::time_point last_save_ = std::chrono::steady_clock::now();
   StateSnapshot snapshot_;
-  BackgroundSave saving_;  // reads the snapshot: it ends before that does
+  BackgroundSave saving_;  // reads the snapshot, so it must be destroyed first
 };
 
 }  // namespace dlflow::runtime

@@ -8,16 +8,16 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Of class `c` against the rest; `order` is memory for the samples' numbers.
+/// Returns the area of class `c` against the rest; `order` is scratch memory for sample indices.
 std::optional<double> area_of_class(std::span<const uint32_t> labels, std::span<const float> scores,
                                     size_t classes, size_t c, std::vector<uint32_t>& order) {
   const auto score = [&](uint32_t sample) { return scores[sample * classes + c]; };
   order.resize(labels.size());
   std::iota(order.begin(), order.end(), 0u);
   std::ranges::sort(order, {}, score);
-  int64_t positives = 0, negatives = 0, halves = 0;  // halves: of the pairs in the right order
+  int64_t positives = 0, negatives = 0, halves = 0;  // halves: 2 per ordered pair, 1 per tie
   for (size_t i = 0; i < order.size();) {
-    int64_t own = 0, others = 0;  // of this score
+    int64_t own = 0, others = 0;  // with this score
     const float value = score(order[i]);
     for (; i < order.size() && score(order[i]) == value; ++i) {
       (labels[order[i]] == c ? own : others) += 1;
@@ -30,7 +30,7 @@ std::optional<double> area_of_class(std::span<const uint32_t> labels, std::span<
   return double(halves) / 2 / (double(positives) * double(negatives));
 }
 
-/// The mean over the classes that occur; 0 if there is none.
+/// Returns the mean over the classes that occur; 0 if none does.
 template <typename Measure>
 double mean_over(std::span<const ClassCounts> counts, Measure measure) {
   double sum = 0;
@@ -47,7 +47,7 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/// Runs of other characters become one `_`, and none at the ends.
+/// Replaces each run of other characters by one `_`, and removes it at both ends.
 std::string word_of(const std::string& name) {
   std::string word;
   for (const char c : name) {

@@ -14,7 +14,7 @@ constexpr const char* kResidual = "residual";
 constexpr const char* kVelocity = "velocity";
 constexpr const char* kRight = "right";  // factors of PowerSGD
 
-/// The place of each rank.
+/// Returns the place of each rank.
 std::vector<size_t> places_of(const Communicator& comm, const Compression& how) {
   std::vector<size_t> places;
   for (int rank = 0; rank < comm.size(); ++rank) {
@@ -28,8 +28,8 @@ size_t num_places(const std::vector<size_t>& places) {
   return *std::ranges::max_element(places) + 1;
 }
 
-/// What of `values` is this rank's to keep. Before the first step it is as it was loaded, which is
-/// the same on all ranks of a place.
+/// Returns the part of `values` that this rank keeps. Before the first step, that is all of it, as
+/// loaded, which is the same on all ranks of a place.
 std::vector<float> own_part(std::span<const float> values, const CompressedSum& compressed) {
   if (!compressed.has_begun()) return {values.begin(), values.end()};
   std::vector<float> own(values.size());
@@ -40,7 +40,7 @@ std::vector<float> own_part(std::span<const float> values, const CompressedSum& 
   return own;
 }
 
-/// Those of different ranks of a place, which have different parts or all the same.
+/// Merges values of two ranks of a place: their nonzero parts are disjoint, or all are equal.
 void unite(std::vector<float>& into, const std::vector<float>& values) {
   for (size_t i = 0; i < into.size(); ++i) {
     into[i] =
@@ -48,7 +48,7 @@ void unite(std::vector<float>& into, const std::vector<float>& values) {
   }
 }
 
-/// On rank 0, of each place what its ranks have. Collective.
+/// Returns, on rank 0, the merged values of each place. Collective.
 std::vector<std::vector<float>> gather(Communicator& comm, std::span<const float> values,
                                        const CompressedSum& compressed) {
   const std::vector<size_t> places = places_of(comm, compressed.how());
@@ -66,12 +66,12 @@ std::vector<std::vector<float>> gather(Communicator& comm, std::span<const float
   return all;
 }
 
-/// "residual.12.": of place 12.
+/// Returns "residual.12." for place 12.
 std::string prefix(const char* what, size_t place) {
   return std::string(what) + "." + std::to_string(place) + ".";
 }
 
-/// Of a name that begins with "WHAT.PLACE.".
+/// Returns the place in a name that begins with "WHAT.PLACE.".
 std::optional<size_t> place_in(const std::string& name, const std::string& what) {
   if (!name.starts_with(what + ".")) return {};
   size_t place = 0;
@@ -80,7 +80,7 @@ std::optional<size_t> place_in(const std::string& name, const std::string& what)
   return parsed.ec == std::errc() ? std::optional(place) : std::nullopt;
 }
 
-/// Adds to `values` the tensors called `what` of those places that are now place `mine` of
+/// Adds to `values` the tensors named `what` of those saved places that map to place `mine` of
 /// `places`.
 void load(const Safetensors& file, const WeightLayout& layout, const char* what, size_t mine,
           size_t places, std::span<float> values) {
@@ -93,7 +93,7 @@ void load(const Safetensors& file, const WeightLayout& layout, const char* what,
       copy_elements<float>(tensor, plain);
       std::vector<float> loaded(layout.size());
       layout.from_plain(plain, loaded, index);
-      const size_t count = std::min(loaded.size(), values.size());  // without what is frozen
+      const size_t count = std::min(loaded.size(), values.size());  // without frozen parameters
       for (size_t i = 0; i < count; ++i) values[i] += loaded[i];
     }
   }

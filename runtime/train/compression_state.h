@@ -8,24 +8,24 @@
 #include "runtime/nn/weight_layout.h"
 #include "runtime/train/training_state.h"
 
-/// The state of compression between steps, of all ranks, to a checkpoint and back.
+/// Saves the compression state of all ranks between steps to a checkpoint, and loads it.
 ///
-/// It is kept by places: a rank is one, or, where ranks of a node share what is compressed
-/// (Aggregation::Hierarchical), a node. As many places get the same bits back. Other numbers share
-/// it out, so that its sum over all, which is what is still to be applied, stays.
+/// The state is kept per place: a rank, or a node if the ranks of a node compress together
+/// (Aggregation::Hierarchical). The same number of places gets the same bits back. Another number
+/// shares the state out so that its sum over all places, which is still to be applied, stays.
 namespace dlflow::runtime {
 
-/// Copies of the tensors, on rank 0, for as long as this lives or what it was moved to.
+/// Copies of the tensors, on rank 0; a move keeps their addresses.
 class CompressionState {
  public:
-  /// Collective. `compressed` may be null: then there are none. No sum is under way.
+  /// Collective. A null `compressed` gives no tensors. No sum may be under way.
   CompressionState(Communicator& comm, const WeightLayout& layout, CompressedSum* compressed);
 
   CompressionState(const CompressionState&) = delete;
   CompressionState(CompressionState&&) = default;  // its vectors keep their memory
   CompressionState& operator=(CompressionState&&) = default;
 
-  /// In the file "compression"; no file on other ranks than 0, and without compression.
+  /// The tensors of the file "compression"; empty without compression, and on all ranks but 0.
   const FurtherTensors& tensors() const { return tensors_; }
 
  private:
@@ -35,8 +35,8 @@ class CompressionState {
   FurtherTensors tensors_;
 };
 
-/// Gives `compressed` its share of what such a file holds; without one, or if `compressed` is null,
-/// does nothing.
+/// Loads the share of `compressed` from such a file. Does nothing without the file, or if
+/// `compressed` is null.
 void load_compression(const Communicator& comm, const WeightLayout& layout,
                       const Checkpoint& checkpoint, CompressedSum* compressed);
 

@@ -9,7 +9,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// In fast mode every rank has a leaf.
+/// Only exact mode can leave ranks idle: in fast mode every rank has a leaf.
 void tell_idle_ranks(const TrainSettings& settings, int num_ranks) {
   if (!settings.precision.exact) return;
   const auto idle = idle_ranks(leaf_settings(settings, num_ranks), size_t(num_ranks));
@@ -47,7 +47,7 @@ CpuWorker::CpuWorker(Communicator& comm, const Team& team, const TrainingJob& jo
   tell_if_rough_is_not_faster(job.settings, computation_.compute_type());
 }
 
-/// From begin_update() on, sums of gradients change the state as soon as they are there.
+/// From begin_update() on, each sum of gradients changes the state as soon as it arrives.
 OwnStep CpuWorker::step() {
   return make_step(
       [this](const StepPlan& plan, const LocalBatch& batch) {

@@ -9,13 +9,13 @@
 
 namespace dlflow::runtime {
 
-/// A worker on the CPU that takes every step with all other ranks: their gradients are summed while
-/// the backward pass runs (runtime/reduce/reducer.h), and every rank makes the same update, or its
-/// part of the state that they have in common. The sum may go on into the next step: whoever looks
-/// at the weights waits for them.
+/// A CPU worker that takes every step with all other ranks. Their gradients are summed while the
+/// backward pass runs (runtime/reduce/reducer.h). Every rank then makes the same update, or updates
+/// its part of a shared state. A sum may continue into the next step; readers of the weights wait
+/// for it.
 class CpuWorker : public Worker {
  public:
-  /// Collective over all ranks, `comm`; what is given must outlive this.
+  /// Collective over all ranks of `comm`; the arguments must outlive this.
   CpuWorker(Communicator& comm, const TrainingJob& job, const TrainingData& data,
             const Normalization& normalization, Recording& recording, WorkerHooks hooks);
 
@@ -47,13 +47,13 @@ class CpuWorker : public Worker {
     StepComputation::Team of_computation;
     size_t num_teams = 1;
     bool own_mean = false;  ///< see Teams
-    bool computes = true;   ///< false: makes no step
+    bool computes = true;   ///< false: takes no steps
   };
   CpuWorker(Communicator& comm, const Team& team, const TrainingJob& job, const TrainingData& data,
             const Normalization& normalization, Recording& recording, WorkerHooks hooks);
 
-  /// A step on the timeline, and in the metrics. \param compute  (StepPlan, LocalBatch) -> the sums
-  /// of the team \param mean_loss  (StepPlan, loss that the team reports) -> its mean, or none
+  /// Makes and records a step. \param compute  (StepPlan, LocalBatch) -> the sums of the team
+  /// \param mean_loss  (StepPlan, loss that the team reports) -> its mean, or nothing
   template <typename Compute, typename MeanLoss>
   OwnStep make_step(const Compute& compute, const MeanLoss& mean_loss);
 
@@ -65,12 +65,12 @@ class CpuWorker : public Worker {
   Recording& recording() { return recording_; }
 
  private:
-  const double num_ranks_;  // of the team
+  const double num_ranks_;  // in the team
   Recording& recording_;
   WorkerHooks hooks_;
 
-  // In this order: the division says which leaves there are, the computation which of them this
-  // rank has; their batches make steps, which are planned.
+  // The order matters: the division defines the leaves, the computation selects this rank's leaves,
+  // and the batches of these make the steps that the planner plans.
   Division division_;
   StepComputation computation_;
   Batches batches_;

@@ -14,7 +14,7 @@ constexpr const char* kAdvice = "; a lower lr or a longer warm-up may help";
 
 bool is_finite(float x) { return std::isfinite(x); }
 
-/// The last of the first `count` parameters with a number in `buffer` that is not finite; or -1.
+/// Returns the last of the first `count` parameters with NaN or infinity in `buffer`, or -1.
 int last_not_finite(const WeightLayout& layout, std::span<const float> buffer, size_t count) {
   for (size_t i = count; i-- > 0;) {
     const Parameter& parameter = layout.parameters()[i];

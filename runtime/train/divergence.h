@@ -9,35 +9,35 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/nn/weight_layout.h"
 
-/// Numbers that are NaN or infinite: found in the step in which they appear, and named.
+/// Detects NaN and infinite numbers in the step in which they appear, and reports where they began.
 namespace dlflow::runtime {
 
-/// The training has diverged: a loss or a weight is no number. The message says where that began.
+/// The training has diverged: a loss or a weight is NaN or infinite. The message names the cause.
 class Diverged : public Error {
  public:
   using Error::Error;
 };
 
-/// When a rank's loss was no number for the first time.
+/// The first step in which a rank's loss was NaN or infinite.
 struct Divergence {
   uint64_t step = 0;     ///< from 1
-  std::string layer;     ///< the first with such a result; empty: none, it is the loss itself
-  bool in_data = false;  ///< the samples of that step have such values already
+  std::string layer;     ///< the first layer with such a result; empty: only the loss itself
+  bool in_data = false;  ///< the samples of that step already hold such values
 };
 
-/// Throws Diverged, naming the ranks whose share of the loss it is, if they know, and the step and
-/// the layer in which it began. Collective, after `step` steps; `mine`: of this rank.
+/// Throws Diverged, naming the step and layer where the divergence began, and the ranks whose loss
+/// diverged, if known. Collective, after `step` steps; `mine`: this rank's divergence.
 [[noreturn]] void fail_loss(Communicator& comm, float loss, const std::optional<Divergence>& mine,
                             uint64_t step);
 
-/// Throws Diverged after an update that left a weight that is not finite: names the last parameter
-/// with such a number in one of `gradients` of any rank, which is where the backward pass met it
-/// first, or else the weight. Collective.
+/// Throws Diverged after an update that left a weight NaN or infinite. Names the last parameter
+/// with such a value in one of `gradients` of any rank, which is the first that the backward pass
+/// reached, or otherwise the weight. Collective.
 [[noreturn]] void fail_update(Communicator& comm, const WeightLayout& layout,
                               std::span<const std::span<const float>> gradients,
                               std::span<const float> weights, uint64_t step);
 
-/// Throws Diverged if anything in `weights`, running statistics included, is not finite.
+/// Throws Diverged if a value in `weights`, running statistics included, is not finite.
 void require_finite(const WeightLayout& layout, std::span<const float> weights, uint64_t step);
 
 }  // namespace dlflow::runtime

@@ -6,20 +6,20 @@
 #include "runtime/nn/model.h"
 #include "runtime/settings/train_settings.h"
 
-/// How a training divides its samples.
+/// The division of a training's samples into steps and leaves.
 namespace dlflow::runtime {
 
-/// The ranks that compute: those of a team take each step together.
+/// The ranks that compute. The ranks of a team take each step together.
 struct Teams {
   size_t count = 1;
   int size = 1;
-  bool own_mean = false;  ///< each follows the mean over its own samples: none is to have none
+  bool own_mean = false;  ///< each team follows its own mean loss; the last batch is spread
 
   int num_ranks() const { return int(count) * size; }
 };
 
-/// Of `num_samples` samples. Throws Error{InvalidInput} if there would be no step, or if a batch
-/// normalisation of `model` would be over one value.
+/// Divides `num_samples` samples. Throws Error{InvalidInput} if there would be no step, or if a
+/// batch normalisation of `model` would be over one value.
 Division division_of(const TrainSettings& settings, const Model& model, size_t num_samples,
                      const Teams& teams);
 

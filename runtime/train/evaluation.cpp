@@ -13,12 +13,12 @@
 namespace dlflow::runtime {
 namespace {
 
-/// The mean over the targets; a text has one for each token that is predicted.
+/// The mean over the targets; a text has one target per predicted token.
 double mean_over_targets(double sum, const BatchResult& all) {
   return sum / double(std::max<int64_t>(all.num_targets, 1));
 }
 
-/// The classes of all samples, and their probabilities as far as the AUC needs them.
+/// The predicted classes of all samples, and their probabilities where the AUC needs them.
 class ClassScores {
  public:
   ClassScores(const Model& model, size_t num_samples)
@@ -27,7 +27,7 @@ class ClassScores {
         predicted_(classes_ > 0 ? num_samples : 0),
         probabilities_(has_area_ ? num_samples * classes_ : 0) {}
 
-  /// Of the samples from `first` on.
+  /// Adds the samples from `first` on.
   void add(size_t first, std::span<const float> scores) {
     if (classes_ == 0) return;
     for (size_t i = 0; i * classes_ < scores.size(); ++i) {
@@ -42,7 +42,7 @@ class ClassScores {
     }
   }
 
-  /// Those that `rank` has added, to all ranks. Collective.
+  /// Broadcasts the `samples` that `rank` has added. Collective.
   void share(Communicator& comm, int rank, IndexRange samples) {
     if (classes_ == 0) return;
     comm.broadcast(
@@ -62,14 +62,14 @@ class ClassScores {
   }
 
  private:
-  size_t classes_;  // 0: the model tells none apart
+  size_t classes_;  // 0: the model has no classes
   bool has_area_;
   std::vector<uint32_t> predicted_;
   std::vector<float> probabilities_;
 };
 
-/// Of a network that tells a class of each pixel: how often it took which class for which. Whole
-/// numbers, so that they have the same bits for any number of ranks.
+/// The confusion counts of a network that predicts a class for each pixel. They are integers, so
+/// they have the same bits for any number of ranks.
 class PixelClasses {
  public:
   explicit PixelClasses(const Model& model)
@@ -94,7 +94,7 @@ class PixelClasses {
     }
   }
 
-  /// The sum over ranks is on all of them. Collective.
+  /// Sums over the ranks; all get the result. Collective.
   void add_up(Communicator& comm) {
     const std::vector<int64_t> own = std::exchange(matrix_, std::vector<int64_t>(matrix_.size()));
     if (classes_ == 0) return;
@@ -105,7 +105,7 @@ class PixelClasses {
     }
   }
 
-  /// Samples whose masks are not ignored everywhere, once they are added up.
+  /// The number of samples that are not ignored everywhere; valid after add_up().
   int64_t num_measured() const { return matrix_.back(); }
 
   void measure(Evaluation& result) && {
@@ -118,13 +118,13 @@ class PixelClasses {
   }
 
  private:
-  size_t classes_;  // 0: the model tells none of pixels
+  size_t classes_;  // 0: the model predicts no pixels
   size_t pixels_;
-  std::vector<int64_t> matrix_;     // (classes, classes), and num_measured()
-  std::vector<uint8_t> predicted_;  // of one sample
+  std::vector<int64_t> matrix_;     // (classes, classes), then num_measured()
+  std::vector<uint8_t> predicted_;  // classes of one sample's pixels
 };
 
-/// What ranks add up of the batches that each of them computes.
+/// Collects the results of this rank's batches, and combines them over all ranks.
 class Measuring {
  public:
   Measuring(Communicator& comm, const Model& model, const OrderedSamples& samples)
@@ -173,14 +173,14 @@ class Measuring {
  private:
   double mean(double sum) const { return sum / double(dataset_.size()); }
 
-  /// Samples that are ignored everywhere count for nothing.
+  /// Samples that are ignored everywhere do not count.
   double mean_loss(const BatchResult& all) const {
     if (dataset_.has_texts()) return mean_over_targets(all.loss_sum, all);
     if (!has_masks(model_.loss)) return mean(all.loss_sum);
     return all.loss_sum / double(std::max<int64_t>(pixels_.num_measured(), 1));
   }
 
-  /// In the order of batches, so that it has the same bits for any number of ranks.
+  /// Adds in the order of batches, so that the result has the same bits for any number of ranks.
   BatchResult share() {
     BatchResult all;
     for (int rank = 0; rank < comm_.size(); ++rank) {
@@ -200,7 +200,7 @@ class Measuring {
   const Model& model_;
   const Dataset& dataset_;
   size_t batch_;
-  std::vector<BatchResult> batches_;  // of all ranks; before share(), this rank's are known
+  std::vector<BatchResult> batches_;  // of all ranks; before share(), only this rank's are set
   ClassScores scores_;
   PixelClasses pixels_;
 };
@@ -223,7 +223,7 @@ void highest_classes(std::span<const float> scores, size_t pixels, std::vector<u
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name,
                      Purpose purpose) {
   require_fit(model, dataset, name, purpose);
-  if (model.loss != LossKind::SoftmaxCrossEntropy) return;  // labels say nothing to it
+  if (model.loss != LossKind::SoftmaxCrossEntropy) return;  // other losses ignore labels
   if (learns_shares(model, dataset)) dataset.take_targets_as_shares();
   dataset.num_classes = std::min(dataset.num_classes, uint32_t(model.num_classes()));
 }

@@ -18,60 +18,60 @@
 
 namespace dlflow::runtime {
 
-/// The samples at a time with which a training run measures itself.
+/// The batch size with which a training run evaluates itself.
 constexpr size_t kEvaluationBatch = 250;
 
-/// The measures of a network, over all samples of a dataset.
+/// The metrics of a network over all samples of a dataset.
 struct Evaluation {
-  bool is_measured = true;           ///< some pixel or token of the samples is not ignored
+  bool is_measured = true;           ///< whether some pixel or token is not ignored
   double loss = 0;                   ///< mean
-  double accuracy = 0;               ///< share of right answers
-  std::optional<double> top5;        ///< share of labels among the five highest of more scores
-  std::optional<double> rmse;        ///< of a reconstruction or targets, instead of the accuracy
+  double accuracy = 0;               ///< share of correct answers
+  std::optional<double> top5;        ///< share of labels among the five highest scores
+  std::optional<double> rmse;        ///< for reconstruction or targets, instead of the accuracy
   std::optional<double> mae;         ///< mean absolute difference to the targets
-  std::optional<double> perplexity;  ///< of a language model: e to the power of the loss
-  std::optional<double> f1;          ///< of classes: runtime/train/class_metrics.h
-  std::optional<double> auc;         ///< of 2 to kMostAucClasses classes, unless it is undefined
-  std::vector<uint32_t> predicted;   ///< of classes: that of each sample
-  std::optional<double> iou, dice;   ///< of a class per pixel: mean_iou() and macro_f1()
-  std::vector<int64_t> pixels;       ///< of these, confusion_matrix(); ignored ones left out
+  std::optional<double> perplexity;  ///< for language models: e to the power of the loss
+  std::optional<double> f1;          ///< for classes: runtime/train/class_metrics.h
+  std::optional<double> auc;         ///< for 2 to kMostAucClasses classes, unless it is undefined
+  std::vector<uint32_t> predicted;   ///< for classes: the predicted class of each sample
+  std::optional<double> iou, dice;   ///< for classes of pixels: mean_iou() and macro_f1()
+  std::vector<int64_t> pixels;  ///< for classes of pixels: confusion_matrix(), without ignored ones
 
-  /// By name, as requirements and selections call them: those of metric_names(); none if nothing is
-  /// measured.
+  /// The metrics by the names that requirements and selections use: those of metric_names(); empty
+  /// if nothing is measured.
   std::map<std::string, double> metrics() const;
 };
 
-/// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes, and it has the
-/// targets that the model's loss wants, or labels among its classes, which it has no more of then;
-/// shares of classes get labels. `name` is the dataset's, for the message.
+/// Throws Error{InvalidInput} unless `dataset` fits `model`: the shape of its samples, and the
+/// targets or labels that the model's loss requires. Turns shares of classes into labels, and
+/// limits the dataset's classes to the model's. `name` is the dataset's, for the message.
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name,
                      Purpose purpose = Purpose::Learn);
 
-/// The class of each pixel of a sample that has the highest score, the first of equal ones.
+/// Finds the class with the highest score for each pixel of a sample; the first wins a tie.
 /// \param scores   (classes, pixels)
 /// \param classes  becomes (pixels)
 void highest_classes(std::span<const float> scores, size_t pixels, std::vector<uint8_t>& classes);
 
-/// The `part`-th of `parts` parts of `range`, whose sizes differ by one at most.
+/// Returns part number `part` of `range`, split into `parts` whose sizes differ by at most one.
 IndexRange part_of(IndexRange range, int part, int parts);
 
-/// The batches of `batch` samples that a rank measures.
+/// Returns the batches of `batch` samples that a rank measures.
 IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks);
 
-/// The result of a leaf, and its scores, one row per sample, until the next is computed.
+/// The result of a leaf, and its scores, one row per sample; valid until the next leaf is computed.
 struct Inferred {
   BatchResult result;
   std::span<const float> scores;
 };
 
-/// Computes the result of a leaf, on whatever device.
+/// Computes the result of a leaf on any device.
 using Inference = std::function<Inferred(const Leaf&)>;
 
-/// Inference by `networks` with `weights`; both must outlive it and stay as they are.
+/// Returns inference by `networks` with `weights`; both must outlive it and stay unchanged.
 Inference inference_with(NetworkSet& networks, std::span<const float> weights);
 
-/// The samples of a data set in their order, `batch` at a time, for a network that learns nothing.
-/// What it refers to must outlive it.
+/// The samples of a data set in their order, `batch` at a time, for inference. Its references must
+/// outlive it.
 struct OrderedSamples {
   const Dataset& dataset;
   const Normalization& normalization;
@@ -82,7 +82,7 @@ struct OrderedSamples {
   Loader loader() const;
 };
 
-/// Measures a model on `samples`, which the ranks share out. Every rank gets the result.
+/// Evaluates a model on `samples`, which the ranks share out. Every rank gets the result.
 /// Collective. `progress(done, total)` is called after each batch.
 Evaluation evaluate(Communicator& comm, const Model& model, const Inference& infer,
                     const OrderedSamples& samples,

@@ -24,8 +24,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// What ranks tell each other in every step, behind the gradients; a cache line. The first number
-/// is the device's.
+/// The floats that ranks exchange in every step, behind the gradients: one cache line. The device
+/// puts the loss first.
 constexpr size_t kGpuReportFloats = 16;
 
 class GpuWorker final : public Worker {
@@ -101,8 +101,8 @@ class GpuWorker final : public Worker {
     summary["optimizer_bytes_per_rank"] = velocity_.size() * sizeof(float);
   }
 
-  /// Sums over all ranks. Waits for the end of the update, and throws Diverged if it left a weight
-  /// that is no number.
+  /// Returns sums over all ranks, after the end of the update. Throws Diverged if it left a weight
+  /// NaN or infinite.
   OwnStep step() override {
     recording_.begin_step();
     OwnStep own;
@@ -137,11 +137,11 @@ class GpuWorker final : public Worker {
   uint64_t updates() override { return updates_; }
 
  private:
-  /// The samples of a step that are on the GPU, or on their way.
+  /// The samples of a step that are on the GPU, or being copied there.
   struct Staged {
     uint64_t epoch = 0, step = 0;
     size_t global_samples = 0;
-    float wait_s = 0;  ///< how long they were waited for
+    float wait_s = 0;  ///< time spent waiting for them
   };
 
   Staged stage_next() {
@@ -151,19 +151,19 @@ class GpuWorker final : public Worker {
     return {batch.epoch, batch.step, batch.global_samples, batches_.last_wait_s()};
   }
 
-  /// Within an epoch, behind which samples may be evaluated, and if nothing has to be waited for.
+  /// Stages the next step if that needs no wait, but no step behind a possible evaluation.
   void stage_ahead(const Staged& current) {
     if (current.step + 1 < steps_per_epoch() && batches_.is_ready()) staged_ = stage_next();
   }
 
-  /// All that come in steps and evaluations.
+  /// The batch sizes of all steps and evaluations.
   std::set<size_t> batch_sizes(size_t num_validation) const {
     std::set<size_t> sizes = division_.leaf_sizes();
     sizes.merge(Division{num_validation, kEvaluationBatch}.leaf_sizes());
     return sizes;
   }
 
-  /// What the velocities are called in a checkpoint.
+  /// The name of the velocities in a checkpoint.
   std::string velocity_name() const {
     return make_optimizer(job_.settings.update.optimizer)->state_names().front();
   }
@@ -188,11 +188,11 @@ class GpuWorker final : public Worker {
   WorkerHooks hooks_;
   Division division_;
   GpuReplica replica_;
-  std::vector<float> weights_, velocity_;  // as they were when they were last fetched
+  std::vector<float> weights_, velocity_;  // as last fetched from the GPU
   Batches batches_;
-  std::optional<Staged> staged_;  // for the next step, while the one before it was computed
+  std::optional<Staged> staged_;  // the next step, staged during the current one
   Schedule schedule_;
-  uint64_t updates_ = 0;  // since the training began, whatever runs it was in
+  uint64_t updates_ = 0;  // since the training began, over all its runs
 };
 
 }  // namespace

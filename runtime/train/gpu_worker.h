@@ -9,9 +9,9 @@
 
 namespace dlflow::runtime {
 
-/// A worker on this rank's GPU, where weights, gradients and velocities stay
-/// (runtime/gpu/replica.h). What goes to checkpoints is what a CPU puts there.
-/// Collective over all ranks, `comm`; what is given must outlive it. Throws what GpuReplica throws.
+/// Returns a worker on this rank's GPU, which holds weights, gradients and velocities
+/// (runtime/gpu/replica.h). Its checkpoints have the same content as a CPU worker's. Collective
+/// over all ranks of `comm`; the arguments must outlive the result. Throws what GpuReplica throws.
 std::unique_ptr<Worker> make_gpu_worker(Communicator& comm, const TrainingJob& job,
                                         const TrainingData& data,
                                         const Normalization& normalization, Recording& recording,

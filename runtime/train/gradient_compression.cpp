@@ -10,13 +10,13 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Shorter ones take as long as their message does.
+/// Compressing a shorter parameter takes as long as sending it.
 constexpr size_t kSmallest = 1024;
 
-/// Where each number of parameter `index`, in plain order, lies in its slot.
+/// Returns the position in its slot of each number of parameter `index`, in plain order.
 std::vector<uint32_t> places(const WeightLayout& layout, size_t index) {
   const Parameter& parameter = layout.parameters()[index];
-  constexpr uint32_t kHalf = 1 << 16;  // a float cannot count beyond 2^24
+  constexpr uint32_t kHalf = 1 << 16;  // in two halves: a float is exact only up to 2^24
   std::vector<uint32_t> all;
   for (const uint32_t unit : {1u, kHalf}) {
     std::vector<float> slots(layout.size());
@@ -30,7 +30,7 @@ std::vector<uint32_t> places(const WeightLayout& layout, size_t index) {
   return all;
 }
 
-/// Rows are outputs; blocked layouts, too, are a sum of what the row and the column say.
+/// Rows are outputs. In blocked layouts, too, a position is the sum of a row and a column offset.
 Matrix matrix_of(const WeightLayout& layout, size_t index) {
   const Parameter& parameter = layout.parameters()[index];
   const std::vector<uint32_t> all = places(layout, index);
@@ -44,7 +44,7 @@ Matrix matrix_of(const WeightLayout& layout, size_t index) {
   return matrix;
 }
 
-/// By the shape that people wrote: the slot has as much padding as the processor's kernels want.
+/// Decides by the shape in the model: the slot's padding depends on the processor's kernels.
 bool is_matrix(const Parameter& parameter) {
   const auto& shape = parameter.shape;
   const auto size = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());

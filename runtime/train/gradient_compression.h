@@ -8,12 +8,12 @@
 
 namespace dlflow::runtime {
 
-/// Tells people, by rank 0, where nothing will be compressed: ranks that share a node send nothing
-/// if only nodes compress.
+/// Rank 0 prints a note if nothing will be compressed: the ranks of one node send nothing if only
+/// nodes compress.
 void tell_if_nothing_travels(const Communicator& comm, const Compression& how);
 
-/// Which parameters of `layout` are compressed: weights with rows and columns, and not short ones.
-/// Biases, batch normalisation and what is behind the last parameter are summed as they are.
+/// Selects the parameters of `layout` to compress: weights with rows and columns that are not
+/// short. Biases, batch normalisation and slots behind the last parameter are summed uncompressed.
 CompressedGradients compressed_gradients(const WeightLayout& layout, const Compression& how,
                                          uint64_t seed);
 

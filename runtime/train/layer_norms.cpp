@@ -19,7 +19,7 @@ std::span<const Block> LayerNorms::blocks_of(int rank) const {
 
 std::vector<std::vector<double>> LayerNorms::of(
     std::initializer_list<std::span<const float>> buffers) const {
-  std::vector<double> sums(blocks_.size() * buffers.size());  // of a block's buffers side by side
+  std::vector<double> sums(blocks_.size() * buffers.size());  // the buffers of a block side by side
   auto sum = sums.begin() + long(begins_[size_t(comm_.rank())] * buffers.size());
   for (const Block& block : blocks_of(comm_.rank())) {
     for (const auto& buffer : buffers) {

@@ -26,7 +26,7 @@ CpuWorker::Team LoneWorker::team_of(const Role& role, StepComputation::Consume k
   return team;
 }
 
-/// The team reports the sum over its samples, as a share of those of all teams.
+/// The team reports the sum over its samples, divided by the samples of all teams.
 OwnStep LoneWorker::step() {
   return make_step(
       [this](const StepPlan& plan, const LocalBatch& batch) {
@@ -51,7 +51,7 @@ ReportSlot::Sums LoneWorker::compute(const StepPlan& plan, const LocalBatch& bat
   return sums;
 }
 
-/// Others have samples: their updates count here, too, so that all ranks have made as many.
+/// Counts an update without samples: other ranks have some, and all ranks count the same.
 ReportSlot::Sums LoneWorker::skip() {
   if (makes_updates_) set_updates(updates() + 1);
   const ReportSlot::OfRank mine = of_rank();

@@ -6,12 +6,12 @@
 
 namespace dlflow::runtime {
 
-/// A worker on the CPU whose steps are not those of all ranks: a cooperation says when they meet.
-/// An update is over when its step is, and a loss that is no number says, when all meet, that it
-/// left a weight that is none.
+/// A CPU worker that steps without the other teams: a cooperation decides when they meet. Each
+/// update ends with its step. If it leaves a weight NaN or infinite, the loss becomes NaN, which
+/// all ranks notice when they next meet.
 class LoneWorker final : public CpuWorker, public OwnUpdates {
  public:
-  /// Collective over all ranks, `comm`; what is given must outlive this.
+  /// Collective over all ranks of `comm`; the arguments must outlive this.
   LoneWorker(Communicator& comm, const Role& role, const TrainingJob& job, const TrainingData& data,
              const Normalization& normalization, Recording& recording, WorkerHooks hooks);
 
@@ -26,14 +26,14 @@ class LoneWorker final : public CpuWorker, public OwnUpdates {
   void set_updates(uint64_t updates) override { computation().state().set_updates(updates); }
 
  private:
-  /// \param keep  takes the sums of gradients where others make the update
+  /// \param keep  takes the sums of gradients if another rank makes the update
   static Team team_of(const Role& role, StepComputation::Consume keep);
   ReportSlot::Sums compute(const StepPlan& plan, const LocalBatch& batch);
   ReportSlot::Sums skip();
   void keep(size_t first, std::span<const float> sums);
 
   const bool makes_updates_;
-  HugeBuffer pushed_;  // the gradient of a step whose update others make
+  HugeBuffer pushed_;  // the gradient of a step, if another rank makes the update
 };
 
 }  // namespace dlflow::runtime

@@ -4,8 +4,7 @@
 
 namespace dlflow::runtime {
 
-/// The mean loss of samples, each of which counts as much: a smaller last step counts less than the
-/// others.
+/// The mean loss over samples. All samples count equally, so a smaller last step counts less.
 struct MeanLoss {
   double sum = 0;
   uint64_t samples = 0;

@@ -7,9 +7,9 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval(500);
-constexpr double kMuchWaiting = 0.1;  // of the time of an epoch
+constexpr double kMuchWaiting = 0.1;  // share of an epoch's time
 
-/// Seconds, to the millisecond.
+/// Rounds seconds to milliseconds.
 double to_milliseconds(double seconds) { return std::round(seconds * 1000) / 1000; }
 
 }  // namespace

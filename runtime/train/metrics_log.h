@@ -12,15 +12,15 @@
 
 namespace dlflow::runtime {
 
-/// Writes $DLFLOW_METRICS as training goes: about two lines a second, and one per epoch. For the
-/// one rank that reports.
+/// Writes $DLFLOW_METRICS during training: about two lines a second, and one per epoch. Only the
+/// reporting rank has one.
 class MetricsLog {
  public:
   struct Run {
     uint64_t epochs = 0;
     uint64_t steps_per_epoch = 0;
-    uint64_t first_step = 0;  ///< more than 0 after a resume: they cost no time now
-    MeanLoss loss = {};       ///< of the first epoch's samples before that
+    uint64_t first_step = 0;  ///< more than 0 after a resume
+    MeanLoss loss = {};       ///< over the first epoch's samples before first_step
     Rate rate = {};
   };
 
@@ -29,43 +29,43 @@ class MetricsLog {
   /// A step is done.
   void step(const StepMetrics& metrics);
 
-  /// Time from now to resume() is not training.
+  /// The time from pause() to resume() does not count as training.
   void pause();
   void resume();
 
-  /// Epoch `epoch` (from 0) is done. Without a validation set, there is no evaluation. The gradient
-  /// noise scale, if it was measured, is in every line until the next.
+  /// Epoch `epoch` (from 0) is done. Without a validation set, there is no evaluation. A measured
+  /// gradient noise scale is in every line until the next epoch().
   void epoch(uint64_t epoch, const std::optional<Evaluation>& evaluation,
              std::optional<double> noise_scale);
 
-  /// As the last epoch() was told.
+  /// The value passed to the last epoch().
   std::optional<double> noise_scale() const { return noise_scale_; }
 
-  /// Of the steps since the last epoch().
+  /// The loss of the steps since the last epoch().
   const MeanLoss& train_loss() const { return epoch_loss_; }
 
-  /// The mean time that ranks waited for data, over all steps.
+  /// The time that ranks waited for data, averaged over ranks and summed over all steps.
   double data_wait() const { return wait_s_; }
-  /// The same for gradients of other ranks; nothing where it is not measured.
+  /// The same for gradients of other ranks; nothing if it is not measured.
   std::optional<double> communication_wait() const { return exchange_s_; }
 
-  /// Over all steps, without what lay between pause() and resume().
+  /// Over all steps, without the time between pause() and resume().
   double samples_per_second() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
   std::chrono::duration<double> training_time() const;
-  /// The waits in this epoch; a message, too, if that for data is much of its time.
+  /// Adds the waits of this epoch, and a message if the wait for data is a large part of its time.
   void add_waits(Json& line) const;
   void write(uint64_t steps_done, Json line);
 
   AppendFile file_;
   Run run_;
-  Clock::time_point started_ = Clock::now();  // of training, moved by pauses
+  Clock::time_point started_ = Clock::now();  // when training began, shifted by pauses
   std::optional<Clock::time_point> paused_;
   Clock::time_point last_line_{};
-  double samples_ = 0;  // of texts, as many of mean length as have their tokens
+  double samples_ = 0;  // a text counts as its share of the mean length in tokens
   double samples_at_line_ = 0;
   std::chrono::duration<double> time_at_line_{0};
   MeanLoss recent_loss_, epoch_loss_;

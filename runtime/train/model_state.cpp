@@ -8,7 +8,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// The trainable parameters, padding included.
+/// Returns the trainable parameters, padding included.
 std::vector<LayerSlot> layer_slots(const WeightLayout& layout, const UpdateSettings& settings) {
   std::vector<LayerSlot> slots;
   for (size_t i = 0; i < layout.num_trainable(); ++i) {
@@ -23,7 +23,7 @@ std::vector<LayerSlot> layer_slots(const WeightLayout& layout, const UpdateSetti
   return slots;
 }
 
-/// What the trained weights are called in a checkpoint whose weights are their running mean.
+/// The suffix of the trained weights in a checkpoint whose weights are their running mean.
 constexpr const char* kTrained = ".trained";
 
 StateSharing sharing_of(const UpdateSettings& settings, bool shared) {
@@ -79,7 +79,7 @@ ModelState::ModelState(Communicator& comm, const WeightLayout& layout, size_t re
 
 std::span<float> ModelState::allocate(size_t floats, bool shared) {
   if (!shared) {
-    own_ = HugeBuffer(floats);  // huge pages, which shared memory has not
+    own_ = HugeBuffer(floats);  // huge pages, which shared memory lacks
     return own_.floats();
   }
   const auto parts = comm_.allocate_shared(is_filled_here_ ? floats * sizeof(float) : 0);
@@ -160,11 +160,11 @@ void ModelState::begin_update(double learning_rate) {
 void ModelState::finish_update() {
   DLFLOW_CHECK(whole_);
   if (!whole_->apply(gradients_, trained_)) *broken_here_ = 1;
-  const bool part = sharing_ == StateSharing::OneCopy;  // the others have theirs
+  const bool part = sharing_ == StateSharing::OneCopy;  // the other ranks average theirs
   const auto mine =
       part ? whole_->updated_extent() : WholeUpdate::Extent{0, layout_.trainable_size()};
   average(mine.first, mine.count);
-  // Before anybody reads the weights, and whether they are finite.
+  // Before any rank reads the weights or checks whether they are finite.
   if (sharing_ == StateSharing::OneCopy) comm_.barrier();
 }
 

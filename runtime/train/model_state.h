@@ -15,71 +15,70 @@
 
 namespace dlflow::runtime {
 
-/// The state that training changes: weights, running statistics, the optimizer's state; and, behind
-/// the last parameter of the layout, a report: numbers that ranks tell each other in every step.
-/// Ranks of one node can have it in common: then each updates a share (Reducer::consumes_shares).
+/// The state that training changes: weights, running statistics and the optimizer's state. Behind
+/// the last parameter of the layout lies a report: numbers that ranks exchange in every step. The
+/// ranks of one node can share a single copy; then each updates a part (Reducer::consumes_shares).
 class ModelState {
  public:
-  /// Zeros. Collective over the node if `shared`. `comm` and `layout` must outlive this.
+  /// All zeros. Collective over the node if `shared`. `comm` and `layout` must outlive this.
   ModelState(Communicator& comm, const WeightLayout& layout, size_t report_floats,
              const UpdateSettings& settings, bool shared);
 
-  /// Whether this rank fills in what all of its node then have; they wait for it at a barrier.
+  /// Whether this rank must fill in the state; ranks that share it wait at a barrier.
   bool is_filled_here() const { return is_filled_here_; }
 
-  /// In the layout: trainable parameters, running statistics, what is frozen.
+  /// In the layout's order: trainable parameters, running statistics, frozen parameters.
   std::span<float> weights() { return values_.first(layout_.size()); }
 
-  /// What the training results in: the weights, or with `ema` their running mean, statistics
+  /// The result of the training: the weights, or with `ema` their running mean, statistics
   /// included.
   std::span<const float> result() const {
     return averaged_.empty() ? values_.first(layout_.size()) : averaged_;
   }
 
-  /// The weights are filled with their first values.
+  /// Must be called once the weights have their first values.
   void begin();
 
-  /// The sums of the last step.
+  /// The report summed in the last step.
   std::span<const float> report() const { return values_.subspan(layout_.size()); }
 
-  /// Number of updates that the optimizer has made, the one under way included.
+  /// The number of updates that the optimizer has made, including the one under way.
   uint64_t updates() const { return updates_; }
   void set_updates(uint64_t updates) { updates_ = updates; }
 
-  /// The optimizer's state on this rank: the i-th number of each belongs to the i-th weight,
+  /// The optimizer's state on this rank. The i-th number of each buffer belongs to the i-th weight,
   /// unless ranks have shards.
   std::span<const std::span<float>> optimizer_buffers() const { return trained_.state; }
 
-  /// The optimizer's state, as it goes to a checkpoint. Collective if ranks have shards of it,
-  /// which only rank 0 then has the whole of.
+  /// The optimizer's state, as saved in a checkpoint. Collective if ranks have shards; then only
+  /// rank 0 gets the whole state.
   struct OptimizerContent {
     std::vector<NamedBuffer> buffers;
-    std::vector<HugeBuffer> gathered;  ///< what they lie in, if not in this state
+    std::vector<HugeBuffer> gathered;  ///< memory of the buffers, if they are not in this state
   };
   OptimizerContent optimizer_content();
 
-  /// Of what the optimizer keeps, this rank's part of what its node has.
+  /// The bytes of the optimizer's state on this rank; its share of them if the node has one copy.
   size_t optimizer_bytes() const;
 
-  /// Goes on from `checkpoint`, where `updates` had been made. Every rank calls it.
+  /// Continues from `checkpoint`, saved after `updates` updates. Every rank calls it.
   void restore(const Checkpoint& checkpoint, uint64_t updates);
 
-  /// take() from now on is of the next update.
+  /// Begins the update that the next calls of take() belong to.
   void begin_update(double learning_rate);
 
-  /// Elements [first, first + sums.size()) make a step: weights go down the gradient that `sums`
-  /// is, statistics towards those of the batch, and the report, which is behind what is exchanged,
-  /// becomes the sums. Each element once per step, in whatever pieces.
+  /// Updates elements [first, first + sums.size()). Weights go down the gradient in `sums`, running
+  /// statistics move towards those of the batch, and the report, which follows the exchanged
+  /// elements, is replaced. Each element once per step, in pieces of any size.
   void take(size_t first, std::span<const float> sums);
 
-  /// Whether weights wait for the whole gradient: then finish_update() follows once all was taken.
+  /// Whether weights wait for the whole gradient: finish_update() must then follow the last take().
   bool waits_for_all() const { return whole_ != nullptr; }
 
-  /// Collective.
+  /// Ends the update, if waits_for_all(). Collective.
   void finish_update();
 
-  /// All weights that were updated are finite numbers: on this rank, and on those that it shares
-  /// the state with.
+  /// True if all updated weights are finite, on this rank and on those that share its state.
   bool finite() const;
 
  private:
@@ -96,18 +95,18 @@ class ModelState {
   std::vector<std::string> buffer_names_;
   uint64_t updates_ = 0;
   bool is_filled_here_;
-  HugeBuffer own_;                 // unless it is shared
-  std::vector<LayerSlot> layers_;  // without a gap
+  HugeBuffer own_;                 // empty if the state is shared
+  std::vector<LayerSlot> layers_;  // without gaps
   bool decays_vectors_;
-  bool all_alike_;  // every layer takes the same step
+  bool all_alike_;  // all layers take the same step
   StateSharing sharing_;
-  std::unique_ptr<WholeUpdate> whole_;  // if weights wait for the whole gradient
+  std::unique_ptr<WholeUpdate> whole_;  // set if weights wait for the whole gradient
   double ema_;
   std::span<float> values_;
-  std::span<float> averaged_;   // the running mean of the weights; empty without
-  std::span<float> gradients_;  // those of all elements, if whole_
+  std::span<float> averaged_;   // running mean of the weights; empty without `ema`
+  std::span<float> gradients_;  // all gradients, if whole_ is set
   TrainedBuffers trained_;
-  std::span<float> broken_;  // a cache line for each rank that shares it: 1 where it met no number
+  std::span<float> broken_;  // a cache line per sharing rank: 1 after a non-finite weight
   float* broken_here_;       // this rank's
 };
 

@@ -11,49 +11,49 @@
 
 namespace dlflow::runtime {
 
-/// One model for every batch size that comes up: full batches, the smaller one at an epoch's end;
+/// One network for every batch size that occurs (full batches, the smaller one at an epoch's end)
 /// and for every length of texts. All share the layout of the first.
 class NetworkSet {
  public:
-  /// Builds the network for `batch_size`, the usual one. With a layout, that is used instead. Each
-  /// takes at most `most_bytes` (Network).
+  /// Builds the network for `batch_size`, the usual one, with `layout` if one is given. Each
+  /// network takes at most `most_bytes` (Network).
   NetworkSet(const Model& model, int64_t batch_size, Network::Mode mode,
              std::shared_ptr<const WeightLayout> layout = nullptr,
              Compute compute = Compute::Float32, size_t most_bytes = SIZE_MAX);
 
   const std::shared_ptr<const WeightLayout>& layout() const { return layout_; }
 
-  /// Network::joint_sums() of each.
+  /// Returns Network::joint_sums(), which are the same for all networks.
   std::vector<size_t> joint_sums() const { return networks_.begin()->second.network.joint_sums(); }
 
-  /// Network::use_timeline() of each.
+  /// Calls Network::use_timeline() for each network.
   void use_timeline(Timeline& timeline);
 
-  /// Network::use_label_smoothing() of each.
+  /// Calls Network::use_label_smoothing() for each network.
   void use_label_smoothing(double smoothing);
 
-  /// Network::use_class_weights() of each.
+  /// Calls Network::use_class_weights() for each network.
   void use_class_weights(std::span<const float> weights);
 
-  /// Network::products() of each; Network::leave_products_to() of each.
+  /// As in Network, for all networks.
   std::vector<ProductShape> products() const {
     return networks_.begin()->second.network.products();
   }
   void leave_products_to(OuterProducts& products);
 
-  /// The weights of all networks from now on, as Network::use_weights; to be called again whenever
-  /// a number in it has changed.
+  /// Sets the weights of all networks, as Network::use_weights; must be called again whenever one
+  /// of them has changed.
   void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
 
-  /// The network for `batch_size`, with the weights; built when it is asked for first. Passes that
-  /// are under way at the same time need different `instance`s. `length`: positions of texts that
-  /// it is for, if not all that the model has (with_length).
+  /// Returns the network for `batch_size`, with the weights; builds it on first use. Passes that
+  /// run at the same time need different `instance`s. `length`: text positions, or 0 for all of the
+  /// model's (with_length).
   Network& get(int64_t batch_size, size_t instance = 0, int64_t length = 0);
 
  private:
   struct Entry {
     Network network;
-    uint64_t version = 0;  ///< of the weights that it has
+    uint64_t version = 0;  ///< version of its weights
   };
   struct Key {
     int64_t batch_size;
@@ -73,7 +73,7 @@ class NetworkSet {
   std::span<const float> weights_;
   std::function<void(size_t)> await_;
   uint64_t version_ = 0;
-  std::vector<std::function<void(Network&)>> settings_;  // of all networks, also later ones
+  std::vector<std::function<void(Network&)>> settings_;  // for all networks, including later ones
 };
 
 }  // namespace dlflow::runtime

@@ -5,8 +5,8 @@
 
 namespace dlflow::runtime {
 
-/// The loader's next batch. A rank that waits until `images`, those of the loader's options, are
-/// read does not count as stalled for as long as something comes.
+/// Returns the loader's next batch. A rank that waits for `images`, those of the loader's options,
+/// does not count as stalled as long as data arrives.
 LocalBatch next_batch(const Communicator& comm, Loader& loader, StepImages* images);
 
 }  // namespace dlflow::runtime

@@ -36,7 +36,7 @@ NodeView::Hex NodeView::hex_of(const std::string& text) {
   return hex;
 }
 
-/// The same for the same files on one node, and for no others.
+/// Equal for the same files on one node, and only for those.
 NodeView::Hex NodeView::known_as(std::span<const std::filesystem::path> files) {
   std::string all;
   for (const std::filesystem::path& file : files) {

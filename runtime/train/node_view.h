@@ -9,23 +9,22 @@
 
 namespace dlflow::runtime {
 
-/// Which files the ranks of each node have open, so that one of them can find out something about
-/// them for all. A rank to which the same paths are other files finds it out for itself.
+/// Detects which ranks of a node have the same files open, so that one of them can examine the
+/// files for all. A rank whose paths lead to other files examines them itself.
 class NodeView {
  public:
-  /// Collective over all ranks. `comm` must outlive this. Throws Error if a file is not there.
+  /// Collective over all ranks. `comm` must outlive this. Throws Error if a file does not exist.
   NodeView(Communicator& comm, std::span<const std::filesystem::path> files);
 
-  /// Whether this rank finds it out: it is the first of its node, or has other files than that one.
+  /// Whether this rank examines the files: it is the first of its node, or its files differ.
   bool looks() const { return !believes_ || comm_.node_rank() == 0; }
 
-  /// What the rank found whom this one believes: a hash of 64 digits, or nothing. `found` counts
-  /// where looks().
-  /// Collective over all ranks.
+  /// Returns the finding of the rank that examined this rank's files: a hash of 64 digits, or
+  /// nothing. `found` is used only where looks(). Collective over all ranks.
   std::string agree(const std::string& found);
 
-  /// Zeroed memory, `bytes` of it, that this rank has in common with the one that it believes; it
-  /// lives as long as the communicator. Collective over the node.
+  /// Returns `bytes` of zeroed memory that this rank shares with the rank that examines its files.
+  /// The memory lives as long as the communicator. Collective over the node.
   std::byte* share(size_t bytes);
 
  private:

@@ -29,7 +29,7 @@ void NoiseMeter::write(size_t leaf, std::span<float, kReportFloats> report) {
 
 void NoiseMeter::read(std::span<const float, kReportFloats> sums) {
   if (!measured_) return;
-  // A leaf's gradient is divided by the samples of the step, not by its own.
+  // A leaf's gradient is divided by the samples of the step, not of the leaf.
   of_leaves_ += double(sums[0]) * double(setup_.num_leaves);
   of_sums_ += double(sums[1]);
   gradient_norm_ = std::sqrt(double(sums[1]));

@@ -9,7 +9,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// The scores of texts in rows of one length, as many positions as the model has: 0 behind an end.
+/// Returns the scores of texts in rows of the model's full length, with 0 behind the end of a text.
 std::span<const float> in_whole_rows(const Model& model, const Leaf& texts,
                                      std::span<const float> scores, std::vector<float>& rows) {
   const size_t whole = size_t(model.num_scores()), position = size_t(model.num_classes());

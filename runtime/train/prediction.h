@@ -11,18 +11,18 @@
 
 namespace dlflow::runtime {
 
-/// The scores of some samples that follow each other in a data set.
+/// The scores of consecutive samples of a data set.
 struct Prediction {
-  size_t first = 0;                  ///< number of the first sample
+  size_t first = 0;                  ///< index of the first sample
   std::span<const uint32_t> labels;  ///< (count)
   std::span<const float> targets;    ///< (count, T), or none
   std::span<const float> scores;     ///< (count, scores of a sample)
 };
 
-/// Calls `take` with what `network` gives for the samples of `batches`, in order. Each sample's
-/// scores are those of any other `batches` and number of ranks, bit for bit, as long as
-/// `samples.batch` is the same. A network of masks needs none in the data set. Scores behind the
-/// end of a text are 0.
+/// Calls `take` with the scores of `network` for the samples of `batches`, in order. A sample's
+/// scores have the same bits for any `batches` and number of ranks, as long as `samples.batch` is
+/// the same. A network that predicts masks needs none in the data set. Scores behind the end of a
+/// text are 0.
 void predict(const Communicator& comm, TrainedNetwork& network, const OrderedSamples& samples,
              IndexRange batches, const std::function<void(const Prediction&)>& take);
 

@@ -6,17 +6,17 @@
 #include "runtime/train/trainer.h"
 
 /// The part of a training before its first step. All calls are collective, and throw
-/// Error{InvalidInput} on every rank if settings, model and data do not fit.
+/// Error{InvalidInput} on every rank if settings, model and data do not fit together.
 namespace dlflow::runtime {
 
-/// `job`, the same on all ranks; layers that are not trained are frozen, weights to start from are
-/// open.
+/// Returns `job`, the same on all ranks, with untrained layers frozen and start weights opened.
 TrainingJob prepared(Communicator& comm, TrainingJob job);
 
-/// `data`, divided as `settings` say. `comm` must outlive the result.
+/// Returns `data`, divided as `settings` require. `comm` must outlive the result.
 TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& settings);
 
-/// The scale and shift of each channel of `train`, which `job` trains on. Tokens stay as they are.
+/// Returns the scale and shift of each channel of `train`, which `job` trains on; for tokens, no
+/// change.
 Normalization input_normalization(Communicator& comm, const TrainingJob& job, const Dataset& train);
 
 }  // namespace dlflow::runtime

@@ -30,12 +30,12 @@ void require_steps_of_all(const TrainSettings& settings) {
   }
 }
 
-/// "conv1" of "conv1.weight".
+/// Returns "conv1" for "conv1.weight".
 std::string layer_of(const Parameter& parameter) {
   return parameter.name.substr(0, parameter.name.rfind('.'));
 }
 
-/// In the order of the model, what the exchange of gradients has of each.
+/// Returns the gradient bytes of each layer, in the order of the model.
 Json layers_of(const Model& model, const WeightLayout& layout) {
   std::map<std::string, size_t> bytes;
   for (const Parameter& parameter : std::span(layout.parameters()).first(layout.num_exchanged())) {
@@ -50,7 +50,7 @@ Json layers_of(const Model& model, const WeightLayout& layout) {
   return layers;
 }
 
-/// Parts of a step as shares of the median step, so that they add up to it.
+/// Parts of a step, scaled so that they add up to the median step.
 class Parts {
  public:
   explicit Parts(StepTimes times) : times_(std::move(times)) {
@@ -64,7 +64,7 @@ class Parts {
   double step(double part) const { return quantile(times_.steps, part); }
   const std::vector<double>& ready() const { return times_.ready; }
 
-  /// Once; what nobody has taken is other().
+  /// Can be called once per span; rest_is_other() adds the spans left to other().
   double take(const std::string& span) {
     const auto found = times_.computation.extract(span);
     return found ? found.mapped() * scale_ : 0;
@@ -125,7 +125,7 @@ class Profile {
         job_(prepared(comm, std::move(job))),
         data_(held_out(comm, std::move(job_.data), job_.settings)),
         normalization_(input_normalization(comm, job_, data_.train)) {
-    // Whole steps alone, where there are any.
+    // Measures whole steps only, if there are any.
     if (data_.train.size() >= global_batch(job_.settings, comm.size())) {
       job_.settings.last_batch = LastBatch::Drop;
     }
@@ -147,7 +147,7 @@ class Profile {
   }
 
  private:
-  /// As many leaves as before, of half the samples.
+  /// Keeps the number of leaves and halves their samples.
   void halve_leaves() {
     TrainSettings& settings = job_.settings;
     settings.precision.leaves = num_leaves(settings, comm_.size()) / settings.update.accumulate;
@@ -158,7 +158,7 @@ class Profile {
     Recording recording(comm_, steps, {});
     CpuWorker worker(comm_, job_, data_, normalization_, recording,
                      {.wishes = [] { return StepReport{}; }, .stepped = [](const StepMetrics&) {}});
-    comm_.barrier();  // the state is filled
+    comm_.barrier();  // until the state is filled
     worker.seek(0, 0);
     for (uint64_t step = 0; step < Recording::kStepsBefore + steps; ++step) step_of(worker, step);
     worker.finish_update(Recording::kStepsBefore + steps);
@@ -196,7 +196,7 @@ class Profile {
             {"memory_bytes", peak_memory_bytes()}};
   }
 
-  /// Of a sample, by one thread, with nothing prepared ahead.
+  /// Returns the time to load a sample with one thread and without prefetching.
   double load_time(const CpuWorker& worker) {
     TrainingJob alone = job_;
     alone.prefetch = 0;

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kSmallestSum = size_t{1} << 10, kLargestSum = size_t{16} << 20;
 constexpr double kSecondsEachSum = 0.1;
 
-/// As in a step of `job`: exact sums may be done in fewer ways.
+/// The options of a step of `job`: fewer algorithms can compute exact sums.
 AllreduceOptions sums_of(const TrainingJob& job, int ranks) {
   if (!job.settings.precision.exact) {
     return {.wire = job.settings.gradients.wire, .rules = job.rules};

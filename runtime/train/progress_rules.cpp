@@ -37,7 +37,7 @@ BestValue best_in(const Json& json) {
 
 namespace {
 
-/// NaN where it is undefined.
+/// Returns NaN if the metric is undefined.
 double value_of(const std::map<std::string, double>& metrics, const std::string& name) {
   const auto found = metrics.find(name);
   return found == metrics.end() ? std::nan("") : found->second;
@@ -45,7 +45,7 @@ double value_of(const std::map<std::string, double>& metrics, const std::string&
 
 }  // namespace
 
-/// Whether `value` is at least as good as `wanted`; false if it is no number.
+/// Whether `value` is at least as good as `wanted`; false if it is NaN.
 bool is_as_good(const std::string& metric, double value, double wanted) {
   return less_is_better(metric) ? value <= wanted : value >= wanted;
 }

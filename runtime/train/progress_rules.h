@@ -8,57 +8,57 @@
 #include "runtime/nn/model.h"
 #include "runtime/settings/train_settings.h"
 
-/// The course of a metric over epochs: which epoch is the best, and when training stops early.
+/// Follows a metric over epochs: which epoch is the best, and when training stops early.
 namespace dlflow::runtime {
 
-/// Whether less of `metric` is better: of losses and errors.
+/// Whether smaller values of `metric` are better: true for losses and errors.
 bool less_is_better(const std::string& metric);
 
 /// The best value of a metric so far.
 struct BestValue {
   std::optional<double> value;
-  uint64_t epoch = 0;  ///< after which it was measured, from 1
+  uint64_t epoch = 0;  ///< the epoch that it was measured after, from 1
 
-  /// Takes `now`, the value after `epoch`. True, and it is the best from now on, if it is better by
-  /// more than `min_change`; of equal values the first stays. A value that is no number never is.
+  /// Stores `now`, the value after `epoch`, and returns true if it is better by more than
+  /// `min_change`. The first wins a tie; NaN never wins.
   bool take(const std::string& metric, double now, uint64_t epoch, double min_change);
 
   bool operator==(const BestValue&) const = default;
 };
 
-/// The epochs of a training, by the rules of its settings. It goes into checkpoints, so that a run
-/// that goes on ends where one that was not interrupted does.
+/// Applies the rules of the settings to the epochs of a training. Saved in checkpoints, so that a
+/// resumed run ends at the same epoch as an uninterrupted one.
 class EpochRules {
  public:
-  /// Throws Error{InvalidInput} naming the key if `model` is not measured by a metric that the
-  /// settings name, or if no samples are held out to measure it with.
+  /// Throws Error{InvalidInput} naming the key if the settings name a metric that `model` does not
+  /// have, or if no samples are held out to measure it with.
   EpochRules(const TrainSettings& settings, const Model& model, size_t num_validation);
 
-  /// Epoch `epoch`, from 1, ends at step `step` of the training and measured `metrics`. True if it
-  /// is the best of `keep_best`.
+  /// Records that epoch `epoch`, from 1, ended at step `step` of the training with `metrics`. True
+  /// if it is the best by `keep_best`.
   bool end_epoch(uint64_t epoch, uint64_t step, const std::map<std::string, double>& metrics);
 
-  /// Which metric of the rules is not among those of an epoch, and what follows from it; empty if
-  /// all are there.
+  /// A message that names a metric of the rules that is missing in an epoch's `metrics`, and the
+  /// consequence; empty if all are there.
   std::string unmeasured(const std::map<std::string, double>& metrics) const;
 
-  /// Epoch `epoch` had the value to `reach`, or `patience` epochs went by without a better one, the
-  /// last of them `epoch`; never before there is a value.
+  /// True if epoch `epoch` had the value to `reach`, or was the last of `patience` epochs without
+  /// improvement; never before there is a value.
   bool stops_after(uint64_t epoch) const;
 
-  /// The step of the best epoch of `keep_best`, and what it measured; nothing before the first.
+  /// The step and the metrics of the best epoch by `keep_best`; nothing before the first.
   std::optional<uint64_t> best_step() const { return best_step_; }
   uint64_t best_epoch() const { return best_.epoch; }
   const std::map<std::string, double>& best_metrics() const { return best_metrics_; }
 
-  /// The epoch that had the value to `reach`; nothing before.
+  /// The epoch that had the value to `reach`, if any yet.
   std::optional<uint64_t> reached() const { return reached_; }
 
-  /// "loss was best after epoch 4, and 3 more did not improve it", for people.
+  /// The reason to stop, for users: "loss was best after epoch 4, and 3 more did not improve it".
   std::string reason() const;
 
-  /// "accuracy did not reach 0.9; 0.87 after epoch 4 was the best"; empty if nothing was to be
-  /// reached, or was.
+  /// "accuracy did not reach 0.9; 0.87 after epoch 4 was the best"; empty if the goal was reached,
+  /// or if there is none.
   std::string missed() const;
 
   Json state() const;

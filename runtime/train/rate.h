@@ -7,10 +7,10 @@
 
 namespace dlflow::runtime {
 
-/// The metric that says how fast samples went, by what is counted: pictures, tokens, or rows.
+/// The throughput metric, by the unit that is counted: pictures, tokens, or rows.
 struct Rate {
   const char* metric = "images_per_s";
-  double per_sample = 1;  ///< tokens of a sample, on average
+  double per_sample = 1;  ///< tokens per sample, on average
 
   double of(double samples_per_s) const { return samples_per_s * per_sample; }
 };

@@ -19,7 +19,7 @@ std::span<std::byte> bytes_of(T& value) {
 
 int64_t ticks_now() { return Clock::now().time_since_epoch().count(); }
 
-/// What the clock of `rank` shows when rank 0's shows 0. On rank 0.
+/// Returns the offset of `rank`'s clock from rank 0's. Called by rank 0.
 int64_t clock_of(Communicator& comm, int rank) {
   int64_t offset = 0, fastest = std::numeric_limits<int64_t>::max();
   for (int i = 0; i < 10; ++i) {
@@ -47,7 +47,7 @@ Clock::time_point begin_of(const Timeline& timeline) {
   return timeline.spans().empty() ? Clock::now() : timeline.spans().front().begin;
 }
 
-/// When that was, in seconds since 1970.
+/// Converts `time` to seconds since 1970.
 double unix_seconds(Clock::time_point time) {
   const auto then = std::chrono::system_clock::now() - (Clock::now() - time);
   return std::chrono::duration<double>(then.time_since_epoch()).count();

@@ -3,7 +3,7 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr size_t kOwnFloats = 5;  // the noise meter's are behind them
+constexpr size_t kOwnFloats = 5;  // the noise meter's floats follow
 static_assert(kOwnFloats + NoiseMeter::kReportFloats <= ReportSlot::kFloats);
 
 }  // namespace

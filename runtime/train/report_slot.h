@@ -9,17 +9,17 @@
 
 namespace dlflow::runtime {
 
-/// The message of every rank to all others in a step, in a slot behind the last parameter: it is
-/// summed with the gradients, so that agreeing costs no message.
+/// The message of every rank to all others in a step, in a slot behind the last parameter. It is
+/// summed with the gradients, so that no further message is needed.
 class ReportSlot {
  public:
   static constexpr size_t kFloats = 16;
 
-  /// The part of a rank, beside the losses of its leaves.
+  /// A rank's part, besides the losses of its leaves.
   struct OfRank {
     StepReport wishes;
     float data_wait_s = 0;
-    float communication_wait_s = 0;  ///< in the step before
+    float communication_wait_s = 0;  ///< in the previous step
   };
   /// The sums over all ranks of the team.
   struct Sums {
@@ -32,13 +32,13 @@ class ReportSlot {
   ReportSlot(Reducer& reducer, NoiseMeter& noise)
       : reducer_(reducer), noise_(noise), parameter_(reducer.layout().num_parameters() - 1) {}
 
-  /// The part of the rank is sent with its first leaf of this step.
+  /// Sets the rank's part, which is sent with its first leaf of this step.
   void begin_step(const OfRank& of_rank) { of_rank_ = of_rank; }
 
-  /// Before the backward pass of `leaf`. Every leaf once in a step, in order.
+  /// Called before the backward pass of `leaf`. Every leaf once per step, in order.
   void write(size_t leaf, float loss);
 
-  /// Waits for the sums, which are then in `slot`.
+  /// Waits for the sums, which `slot` then holds, and returns them.
   Sums read(std::span<const float> slot);
 
  private:

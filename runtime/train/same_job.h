@@ -9,14 +9,14 @@
 /// Comparisons between ranks before they train together.
 namespace dlflow::runtime {
 
-/// `job`. Ranks that were given different things must not begin: throws Error{InvalidInput} on
-/// every rank, naming what differs, also if the data does not fit the model. Collective.
+/// Returns `job`. Throws Error{InvalidInput} on every rank, naming the difference, if ranks were
+/// given different jobs or if the data does not fit the model. Collective.
 TrainingJob same_on_all(Communicator& comm, TrainingJob job);
 
-/// Ranks that compute differently must not begin: gradients are added number by number, so weights
-/// must lie in memory alike; and where the sum is `exact`, `arithmetic` must be the same, or the
-/// bits would depend on who computes what. Throws Error{InvalidInput} on every rank, naming the
-/// ranks, how they compute and what to do. Collective.
+/// Requires that all ranks compute alike. Gradients are added element by element, so weights must
+/// have the same layout in memory. If the sum is `exact`, `arithmetic` must be the same, or the
+/// bits would depend on who computes which leaf. Throws Error{InvalidInput} on every rank, naming
+/// the ranks, how they compute and what to do. Collective.
 void require_same_arithmetic(Communicator& comm, const WeightLayout& layout,
                              const std::string& arithmetic, bool exact);
 

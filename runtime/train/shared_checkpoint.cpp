@@ -12,7 +12,7 @@ Checkpoint load_shared_checkpoint(Communicator& comm, const std::filesystem::pat
   require_agreement(comm, {{"the checkpoint", files.sha256}});
   NodeView node(comm, files.paths);
   if (node.looks() && !is_proven) verify_checkpoint(step_folder);
-  comm.barrier();  // all that others believe is proven
+  comm.barrier();  // until the files are verified for every rank
   return map_checkpoint(step_folder);
 }
 

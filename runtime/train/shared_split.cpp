@@ -24,7 +24,7 @@ SharedSplit open_shared_split(Communicator& comm, const std::filesystem::path& f
   NodeView node(comm, files);
   std::byte* const record = node.share(chunks ? ProvenImages::record_bytes(*chunks) : 0);
   SharedSplit opened;
-  std::string found;  // of all of the data, by who looks at it
+  std::string found;  // hash of all of the data, on ranks that examine it
   if (chunks) {
     opened.dataset = chunks->dataset();
     opened.identity = chunks->content_hash();
@@ -33,7 +33,7 @@ SharedSplit open_shared_split(Communicator& comm, const std::filesystem::path& f
     opened.dataset = open_dataset(folder, split, node.looks() ? Proof::Hash : Proof::Structure);
     if (node.looks()) found = content_hash(opened.dataset);
   }
-  found = node.agree(found);  // also of a rank whose data has hashes, where others' has none
+  found = node.agree(found);  // collective: also called by ranks whose data has hashes
   if (opened.identity.empty()) opened.identity = found;
   return opened;
 }

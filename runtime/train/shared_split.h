@@ -10,22 +10,21 @@
 
 namespace dlflow::runtime {
 
-/// A split of a data set as the ranks of a step read it.
+/// A split of a data set, opened by all ranks of a step.
 struct SharedSplit {
   Dataset dataset;
-  std::string identity;  ///< a hash: ranks that have the same have the same samples
-  /// Proves images when they are looked at; null: they are proven.
+  std::string identity;  ///< a hash; equal on ranks that have the same samples
+  /// verifies images when they are read; null: already verified
   std::shared_ptr<StepImages> images;
 };
 
-/// Opens `split` in `folder` on every rank; no byte of its images is hashed more than once on a
-/// node. Of files with hashes of chunks, each rank proves header, labels and these hashes, which
-/// are the identity, and whoever looks at an image first proves it for its node. Others are read as
-/// a whole by the first rank of each node (NodeView).
-/// Collective. Throws Error as open_dataset.
+/// Opens `split` in `folder` on every rank. No image byte is hashed more than once per node. If the
+/// files have hashes of chunks, each rank verifies header, labels and these hashes, which are the
+/// identity; the first rank that reads an image verifies it for its node. The first rank of each
+/// node reads other files as a whole (NodeView). Collective. Throws Error as open_dataset.
 SharedSplit open_shared_split(Communicator& comm, const std::filesystem::path& folder, Split split);
 
-/// The identity of samples that lie in memory: all of them are read.
+/// Returns the identity of samples in memory; reads all of them.
 std::string content_hash(const Dataset& dataset);
 
 }  // namespace dlflow::runtime

@@ -13,8 +13,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// `count` samples, ascending, in memory that the ranks of this node have in common: the first of
-/// them calls `fill`.
+/// Returns `count` ascending samples in memory that the ranks of this node share; the first of them
+/// calls `fill`.
 template <typename Fill>
 std::span<const uint32_t> shared_samples(Communicator& comm, size_t count, Fill fill) {
   const bool first = comm.node_rank() == 0;
@@ -31,10 +31,10 @@ std::span<const uint32_t> last_samples(Communicator& comm, size_t num_samples, s
   });
 }
 
-/// The samples that are held out.
+/// Returns the samples to hold out.
 std::span<const uint32_t> choose(Communicator& comm, size_t num_samples, size_t validation,
                                  uint64_t seed) {
-  // An epoch that training never comes to: its order is independent of those that are trained on.
+  // An epoch that training never reaches, so that the order is independent of all training epochs.
   constexpr uint64_t kNoEpoch = std::numeric_limits<uint32_t>::max();
   return shared_samples(comm, validation, [&](std::span<uint32_t> chosen) {
     const std::vector<uint32_t> order = epoch_permutation(num_samples, seed, kNoEpoch);

@@ -9,12 +9,11 @@ struct TrainingData {
   Dataset train, validation;
 };
 
-/// Holds `validation` samples out of `dataset`: which ones depends on (its size, `seed`) alone,
-/// and both parts keep its order. The ranks of a node have the list of those samples in common; it
-/// is all that either part takes. Throws Error{InvalidInput} if nothing would be left to train on.
+/// Holds `validation` samples out of `dataset`. The choice depends only on its size and `seed`, and
+/// both parts keep its order. The ranks of a node share the list of those samples, the only memory
+/// that the parts take. Throws Error{InvalidInput} if nothing would be left to train on.
 ///
-/// A dataset with a validation split of its own is divided between the two; `validation` must be 0
-/// then.
+/// If the dataset has its own validation split, that one is held out; `validation` must then be 0.
 ///
 /// Collective, with the same arguments on all ranks. `comm` must outlive the result.
 TrainingData split_off_validation(Communicator& comm, Dataset dataset, size_t validation,

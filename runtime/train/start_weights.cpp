@@ -20,11 +20,11 @@ namespace {
   throw Error(Errc::InvalidInput, "start_from: " + start.path.string() + " " + what);
 }
 
-/// A tensor of the model.
+/// A tensor that the model needs.
 struct Wanted {
   std::string name;
   std::vector<uint64_t> shape;
-  bool frozen, in_head;  ///< head: the last layer with weights
+  bool frozen, in_head;  ///< in_head: belongs to the last layer with weights
 };
 
 std::vector<Wanted> wanted_by(const Model& model) {
@@ -54,7 +54,7 @@ std::string to_text(const std::vector<uint64_t>& shape) {
   return "(" + join(sizes, ",") + ")";
 }
 
-/// "a, b, c and 12 more"
+/// Returns "a, b, c and 12 more".
 std::string some_of(std::vector<std::string> names) {
   constexpr size_t kMost = 8;
   if (names.size() <= kMost) return join(names, ", ");
@@ -66,7 +66,7 @@ std::string some_of(std::vector<std::string> names) {
 std::vector<std::string> unused(const StartWeights& start) {
   std::vector<std::string> names;
   for (const TensorView& tensor : start.tensors.tensors()) {
-    const bool counts_batches = tensor.name.ends_with(".num_batches_tracked");  // PyTorch's
+    const bool counts_batches = tensor.name.ends_with(".num_batches_tracked");  // in PyTorch
     if (!counts_batches && !start.taken.contains(tensor.name)) names.push_back(tensor.name);
   }
   return names;

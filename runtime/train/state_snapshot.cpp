@@ -12,7 +12,7 @@ void StateSnapshot::take(TrainingState state, CheckpointInfo info, std::span<con
   unsent_ = std::move(unsent);
   optimizer_.clear();
   gathered_ = std::move(optimizer.gathered);
-  const bool is_gathered = !gathered_.empty();  // all buffers are, or none
+  const bool is_gathered = !gathered_.empty();  // either all buffers or none
   size_t floats = weights.size();
   for (const NamedBuffer& buffer : optimizer.buffers) {
     if (!is_gathered) floats += buffer.values.size();

@@ -14,19 +14,19 @@
 
 namespace dlflow::runtime {
 
-/// A copy of what a checkpoint holds, so that it can be written while training changes the
-/// original. Its memory, as much as weights and what the optimizer keeps for them, is used again.
+/// A copy of a checkpoint's content, which can be written while training changes the original. Its
+/// memory, as large as the weights and the optimizer's state, is reused.
 class StateSnapshot {
  public:
   /// `layout` must outlive this.
   explicit StateSnapshot(const WeightLayout& layout) : layout_(layout) {}
 
-  /// Copies `weights` and what of `optimizer` lies with the training; the rest is taken over. As
-  /// fast as memory is, but for the first time.
+  /// Copies `weights` and the buffers of `optimizer` that training will change; moves the rest.
+  /// Runs at the speed of memory, except for the first time.
   void take(TrainingState state, CheckpointInfo info, std::span<const float> weights,
             ModelState::OptimizerContent optimizer, CompressionState unsent);
 
-  /// save_training of the last copy, which is used up by that. Another thread may call it.
+  /// Saves the last copy by save_training and releases it. May be called by another thread.
   std::filesystem::path write(const std::filesystem::path& folder, size_t keep);
 
  private:

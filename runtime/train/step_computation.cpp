@@ -23,7 +23,7 @@ FlatLayout flat_layout(const WeightLayout& layout) {
   return flat;
 }
 
-/// As in flat_layout().
+/// In the order of flat_layout().
 std::vector<std::string> parameter_names(const WeightLayout& layout) {
   std::vector<std::string> names;
   for (const Parameter& parameter : exchanged(layout)) names.push_back(parameter.name);
@@ -58,7 +58,7 @@ StepComputation::StepComputation(Communicator& comm, const Team& team, const Tra
   state_.begin();
 }
 
-/// Before gradients are exchanged, all ranks know that they compute alike.
+/// Verifies that all ranks compute alike before they exchange gradients.
 NetworkSet StepComputation::make_networks(Communicator& comm) const {
   const auto mode =
       job_.settings.joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training;
@@ -68,7 +68,7 @@ NetworkSet StepComputation::make_networks(Communicator& comm) const {
   return networks;
 }
 
-/// fp32 where bf16 is not faster.
+/// Returns fp32 where bf16 is not faster.
 Compute StepComputation::compute_type() const {
   const bool rough = job_.settings.precision.compute == Compute::BFloat16;
   return rough && has_fast_bf16() ? Compute::BFloat16 : Compute::Float32;
@@ -108,8 +108,8 @@ PassesOptions StepComputation::passes_options() const {
           .seed = job_.settings.seed};
 }
 
-/// Ranks without leaves report nothing; half floats, and gradients that are compressed, hold too
-/// little of what is subtracted; and what one team sums is not the gradient of the step.
+/// Measures nothing if ranks have no leaves, if half floats or compressed gradients are too
+/// imprecise for the subtraction, or if one team's sum is not the gradient of the step.
 NoiseMeter::Setup StepComputation::noise_setup() const {
   const bool possible =
       team_.measures_noise && division_.num_leaves >= size_t(team_.ranks.size()) &&
@@ -144,7 +144,7 @@ void StepComputation::finish_sums() {
   state_.finish_update();
 }
 
-/// The sums of the last step come in meanwhile: a layer waits for those of its weights.
+/// The sums of the last step still arrive: each layer waits for those of its weights.
 void StepComputation::use_weights() {
   networks_.use_weights(state_.weights(), [this](size_t parameter) {
     if (parameter < layout().num_exchanged()) reducer_.wait(parameter);
@@ -165,7 +165,7 @@ void StepComputation::finish_update(uint64_t steps) {
   require_finite(layout(), state_.weights(), steps);
 }
 
-/// Names a parameter by the gradients of this rank's leaves.
+/// The message names the parameter that the gradients of this rank's leaves point to.
 void StepComputation::require_finite_update(uint64_t steps) {
   if (state_.finite()) return;
   std::vector<std::span<const float>> gradients;

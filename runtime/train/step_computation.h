@@ -20,32 +20,32 @@
 
 namespace dlflow::runtime {
 
-/// Computes steps on the CPU, with the other ranks of a team: from leaves to gradients, their sums
-/// and the update of the model's state, which the ranks may have in common.
+/// Computes steps on the CPU together with the other ranks of a team: the gradients of leaves,
+/// their sums, and the update of the model's state, which the ranks may share.
 class StepComputation {
  public:
   using Consume = std::function<void(size_t first, std::span<const float> sums)>;
 
   struct Team {
     Communicator& ranks;
-    size_t index = 0;             ///< among all teams, which share out the leaves of a step
-    bool measures_noise = false;  ///< possible where the team is all ranks
-    Consume consume = {};         ///< takes the sums of gradients; none: they change the state
+    size_t index = 0;             ///< among all teams; they divide the leaves of a step
+    bool measures_noise = false;  ///< possible if the team is all ranks
+    Consume consume = {};         ///< takes the sums of gradients; empty: they change the state
   };
 
-  /// Collective over all ranks, `comm`; what is given must outlive this.
+  /// Collective over all ranks of `comm`; the arguments must outlive this.
   StepComputation(Communicator& comm, const Team& team, const TrainingJob& job,
                   const Division& division, Timeline& timeline);
 
-  /// Of this rank.
+  /// The leaves of this rank.
   IndexRange leaves() const;
 
-  /// The first half of a step in which the team has samples. The sums of the step before are there
-  /// when it returns.
+  /// The first half of a step in which the team has samples. The sums of the previous step have
+  /// arrived when it returns.
   void forward(const StepPlan& plan, std::span<const Leaf> leaves);
 
-  /// The second half, once state() has begun its update: sums of gradients change it, or are
-  /// consumed, as soon as they are there, also after this returns.
+  /// The second half, after state() has begun its update. Each sum of gradients changes the state
+  /// or is consumed as soon as it arrives, possibly after this returns.
   void backward(const StepPlan& plan, std::span<const Leaf> leaves,
                 const ReportSlot::OfRank& of_rank);
 
@@ -55,10 +55,10 @@ class StepComputation {
   /// The report of the step, summed over the team's ranks.
   ReportSlot::Sums report() { return report_.read(state_.report()); }
 
-  /// After forward(), of `steps` steps, or finish_sums(). Throws Diverged if a weight is no number.
+  /// Throws Diverged if a weight is not finite. Call after forward() or finish_sums().
   void require_finite_update(uint64_t steps);
 
-  /// Waits for the update of the last of `steps` steps. Throws Diverged if a weight is no number.
+  /// Waits for the update of the last of `steps` steps. Throws Diverged if a weight is not finite.
   void finish_update(uint64_t steps);
 
   ModelState& state() { return state_; }
@@ -87,8 +87,8 @@ class StepComputation {
   const Division division_;
   Timeline& timeline_;
 
-  // In this order: networks say how weights lie, by which gradients are summed; what is summed, and
-  // how, decides who measures noise and who has the state in common.
+  // The order matters: the networks define the layout of weights, by which gradients are summed;
+  // the sums decide which ranks measure noise and which share the state.
   NetworkSet networks_;
   Reducer reducer_;
   NoiseMeter noise_;

@@ -11,7 +11,7 @@ size_t own_samples(const LocalBatch& batch) {
 
 }  // namespace
 
-/// With its own mean, a rank's rate is weighted by its share of the samples.
+/// With `own_mean`, a rank's rate is weighted by its share of the samples.
 StepPlan StepPlanner::plan(const LocalBatch& batch) const {
   StepPlan plan;
   plan.epoch = batch.epoch;

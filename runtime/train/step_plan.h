@@ -12,13 +12,13 @@ namespace dlflow::runtime {
 /// The plan of a step, made before it is computed.
 struct StepPlan {
   uint64_t epoch = 0;
-  uint64_t step = 0;            ///< of the run, from 0
-  size_t all_samples = 0;       ///< of all ranks
-  size_t own_samples = 0;       ///< of this rank
-  size_t samples = 0;           ///< those whose mean loss the team follows; 0: it skips the step
-  size_t weight = 0;            ///< LocalBatch::global_weight(), or `samples` of a rank's own mean
-  size_t tokens = 0;            ///< of texts of unequal length, of all ranks
-  double learning_rate = 0;     ///< of the update
+  uint64_t step = 0;            ///< in the run, from 0
+  size_t all_samples = 0;       ///< over all ranks
+  size_t own_samples = 0;       ///< on this rank
+  size_t samples = 0;           ///< the team follows their mean loss; 0: it skips the step
+  size_t weight = 0;            ///< LocalBatch::global_weight(), or `samples` with `own_mean`
+  size_t tokens = 0;            ///< for texts of different lengths: over all ranks
+  double learning_rate = 0;     ///< for the update
   double rate_among_ranks = 0;  ///< OwnStep::rate
 };
 

@@ -15,20 +15,20 @@ namespace dlflow::runtime {
 struct TrainedNetwork {
   Model model;
   Normalization normalization;
-  std::vector<std::string> classes;  ///< their names, if the training data had any
-  NetworkSet networks;               ///< has the weights
+  std::vector<std::string> classes;  ///< names, if the training data had any
+  NetworkSet networks;               ///< with the weights
   HugeBuffer weights;
   std::string tokenizer = {};  ///< Dataset::tokenizer of the training data
 };
 
-/// Throws Error{InvalidInput} if `dataset`, called `name`, has other tokens than the network was
-/// trained with.
+/// Throws Error{InvalidInput} if the tokens of `dataset`, called `name`, differ from those that the
+/// network was trained with.
 void require_same_tokens(const TrainedNetwork& network, const Dataset& dataset,
                          const std::string& name);
 
 /// Loads the network of the checkpoint in `step_folder`, for `batch` samples at a time. Collective.
 /// Throws what load_shared_checkpoint throws; Error{InvalidInput} if a Python script saved it,
-/// which alone knows its network, or if its weights are not those of its model.
+/// since only the script has its network, or if its weights do not fit its model.
 TrainedNetwork load_trained_network(Communicator& comm, const std::filesystem::path& step_folder,
                                     size_t batch);
 

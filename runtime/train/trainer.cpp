@@ -39,7 +39,7 @@ class Trainer {
         checkpoints_(comm, job_.checkpoints, job_.policy, layout()),
         steps_per_epoch_(worker_->steps_per_epoch()) {
     resume();
-    comm.barrier();  // the state is filled
+    comm.barrier();  // until the state is filled
     worker_->seek(position_.epoch, position_.step);
     first_step_ = steps_done();
     if (comm_.rank() == 0) {
@@ -68,7 +68,7 @@ class Trainer {
   }
 
  private:
-  /// All epochs are done, or those after which it stops early.
+  /// True after the last epoch, or after one that stops the training early.
   bool is_over() const {
     const bool between = position_.step == 0 && position_.epoch > 0;
     return position_.epoch == settings().epochs || (between && rules_.stops_after(position_.epoch));
@@ -93,13 +93,13 @@ class Trainer {
     }
   }
 
-  /// The checkpoint that training results in; on rank 0.
+  /// The checkpoint that holds the result of training; on rank 0.
   std::filesystem::path result() const {
     const auto best = rules_.best_step();
     return best ? checkpoint_folder(job_.checkpoints, *best) : checkpoints_.last();
   }
 
-  /// Of the training, over requeues.
+  /// Counts the steps of the training over all requeues.
   uint64_t step_of_training() const { return uint64_t(int64_t(steps_done()) + steps_before_); }
 
   const TrainSettings& settings() const { return job_.settings; }
@@ -158,14 +158,14 @@ class Trainer {
     return all;
   }
 
-  /// Goes on from the newest checkpoint, if there is one.
+  /// Resumes from the newest checkpoint, if there is one.
   void resume() {
     const std::optional<Checkpoint> checkpoint = checkpoints_.newest();
     if (!checkpoint) return;
     const TrainingState saved = checkpoints_.state_in(*checkpoint, state(), job_.model.text);
     worker_->restore(*checkpoint, saved.updates);
     load_compression(comm_, layout(), *checkpoint, worker_->compressed());
-    // With another number of ranks a step is another number of samples; none is left out.
+    // Another number of ranks makes steps of another size; no sample is skipped.
     position_ = {saved.position.epoch,
                  saved.position.step * saved.global_batch / worker_->global_batch()};
     require_epochs_left();
@@ -179,8 +179,8 @@ class Trainer {
     }
   }
 
-  /// A training with fewer epochs than the checkpoint has behind it would have other weights at its
-  /// end.
+  /// Throws if the checkpoint is beyond the last epoch: its weights would not be the result of
+  /// `epochs`.
   void require_epochs_left() const {
     const uint64_t begun = position_.epoch + (position_.step > 0 ? 1 : 0);
     if (begun <= settings().epochs) return;
@@ -192,7 +192,7 @@ class Trainer {
                                         "into another folder of checkpoints");
   }
 
-  /// The best checkpoint may be lost where the newest was, which is passed over.
+  /// Verifies the best checkpoint, too: it may be lost if a newer one was skipped as invalid.
   void restore_rules(const Json& saved) {
     rules_.restore(saved);
     if (!rules_.best_step()) return;
@@ -208,12 +208,12 @@ class Trainer {
                                    "; train into another folder of checkpoints");
   }
 
-  /// On to where all ranks are together.
+  /// Continues to the next step at which all ranks meet.
   void advance() {
     const uint64_t epoch_begins = position_.epoch * steps_per_epoch_;
     const uint64_t limit =
         std::min(epoch_begins + steps_per_epoch_, checkpoints_.next_due(steps_done()));
-    // The report of a step of all ranks is their sum already: it travelled with the gradients.
+    // The report of a common step is already a sum over ranks: it travelled with the gradients.
     const Meeting meeting =
         lone_ == nullptr
             ? Meeting{steps_done() + 1, worker_->step().report}
@@ -231,7 +231,7 @@ class Trainer {
     return {recording_.timeline(), row, name};
   }
 
-  /// Whether it was the best epoch so far, whose checkpoint is kept.
+  /// True if the epoch is the best so far; its checkpoint is then kept.
   bool finish_epoch() {
     const Timed timed = span(Timeline::Row::Computation, "end of epoch");
     worker_->finish_update(steps_done());
@@ -269,7 +269,7 @@ class Trainer {
                       std::move(unsent), is_last);
   }
 
-  /// Nobody ends before rank 0 has written the last checkpoint.
+  /// All ranks wait until rank 0 has written the last checkpoint.
   void finish() {
     checkpoints_.finish();
     comm_.barrier();
@@ -304,15 +304,15 @@ class Trainer {
   Normalization normalization_;
   Recording recording_;
   std::unique_ptr<Cooperation> cooperation_;  // null: all ranks take every step together
-  LoneWorker* lone_ = nullptr;                // else it is `worker_`
+  LoneWorker* lone_ = nullptr;                // same as `worker_` if `cooperation_` is set
   std::unique_ptr<Worker> worker_;
   Checkpoints checkpoints_;
   uint64_t steps_per_epoch_;
-  uint64_t first_step_ = 0;   // where this process began
-  int64_t steps_before_ = 0;  // that were made beyond steps_done(), with steps of another size
-  MeanLoss epoch_loss_;       // of the epoch's steps before this process
+  uint64_t first_step_ = 0;   // the first step of this process
+  int64_t steps_before_ = 0;  // further steps done with another step size
+  MeanLoss epoch_loss_;       // over the epoch's steps before this process began
   Position position_;
-  StepReport report_;  // of the last meeting
+  StepReport report_;  // from the last meeting
   std::map<std::string, double> last_metrics_;
   std::optional<MetricsLog> log_;
 };

@@ -32,14 +32,14 @@ Json to_json(const TrainingState& state) {
   return json;
 }
 
-/// Older checkpoints have none, or one that counts steps.
+/// Older checkpoints have no epoch loss, or one that counts steps.
 MeanLoss epoch_loss_of(const Json& state) {
   const auto loss = state.find("epoch_loss");
   if (loss == state.end() || !loss->contains("samples")) return {};
   return {loss->at("sum"), loss->at("samples")};
 }
 
-/// Adds the first `count` parameters of `buffer`, which it puts in plain order.
+/// Adds the first `count` parameters of `buffer`, and puts them in plain order.
 void add_plain_tensors(const WeightLayout& layout, const BufferCopy& buffer, size_t count,
                        std::vector<TensorView>& tensors) {
   for (size_t i = 0; i < count; ++i) {
@@ -99,7 +99,7 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             {json.at("normalization").at("scale"), json.at("normalization").at("shift")},
             json.value("reduction", ""),
             json.value("arithmetic", ""),
-            json.value("optimizer", "sgd"),  // there was no other
+            json.value("optimizer", "sgd"),  // older checkpoints knew no other
             json.value("updates", uint64_t(0)),
             epoch_loss_of(json),
             json.value("epochs", uint64_t(0)),

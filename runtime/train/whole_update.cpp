@@ -10,7 +10,7 @@ namespace dlflow::runtime {
 
 namespace {
 
-/// Of neighbouring blocks.
+/// Returns the extent of adjacent blocks.
 WholeUpdate::Extent extent(std::span<const Block> blocks) {
   if (blocks.empty()) return {};
   return {blocks.front().first, blocks.back().first + blocks.back().count - blocks.front().first};
@@ -72,7 +72,7 @@ void WholeUpdate::clip(std::span<float> gradients) {
   const auto norms = norms_.of({gradients});
   for (const double norm : norms[0]) squares += norm * norm;
   const double factor = *clip_norm_ / (std::sqrt(squares) + 1e-6);
-  if (factor >= 1) return;  // not so if it is no number: then all weights become none
+  if (factor >= 1) return;  // false for NaN, which makes all weights NaN
   for (const Block& block : updated()) {
     for (float& g : gradients.subspan(block.first, block.count)) g *= float(factor);
   }
@@ -90,8 +90,8 @@ void WholeUpdate::find_trust(std::span<float> gradients, const TrainedBuffers& t
   }
 }
 
-/// A rank with a weight that is no number makes its first one none, too: so that costs no message,
-/// and the last one, which people are told, is the same.
+/// A rank with a weight that is not finite sets its first weight to NaN. The all-gather thus tells
+/// the other ranks for free, and the last such weight, which is reported, stays the same.
 bool WholeUpdate::gather_weights(std::span<float> weights, bool finite) {
   std::vector<size_t> bytes, firsts;
   size_t elements = 0;

@@ -13,30 +13,30 @@ namespace dlflow::runtime {
 
 /// The distribution of the weights and of the optimizer's state over ranks.
 enum class StateSharing {
-  Replicas,  ///< each rank all, for itself
-  OneCopy,   ///< all ranks have it in common, in the memory of their node
-  Shards,    ///< each rank all weights, but the optimizer's state of its blocks alone (ZeRO-1)
+  Replicas,  ///< each rank has all of both
+  OneCopy,   ///< the ranks share one copy in their node's memory
+  Shards,    ///< each rank has all weights, but only its blocks of the optimizer's state (ZeRO-1)
 };
 
-/// Weights, and what an optimizer keeps for them.
+/// Weights and the optimizer's state for them.
 struct TrainedBuffers {
   std::span<float> weights;
   std::vector<std::span<float>> state;
-  size_t state_begin = 0;  ///< the element that the first of `state` is for
+  size_t state_begin = 0;  ///< index of the weight that the first of `state` is for
 
   Elements part(size_t first, size_t count) const;
 };
 
-/// Updates that begin when the whole gradient is there: because its norm is clipped, because each
-/// layer's norm counts, or because ranks have shards of the state. Ranks share the work out as far
-/// as they share the state, and the norms in any case; the bits are the same whatever they share.
+/// Updates that need the whole gradient: because its norm is clipped, because layers' norms count,
+/// or because ranks have shards of the state. Ranks always share the computation of norms, and the
+/// rest if they share the state. The bits do not depend on the sharing.
 class WholeUpdate {
  public:
-  /// What is given must outlive this.
+  /// The arguments must outlive this.
   WholeUpdate(Communicator& comm, Optimizer& optimizer, std::vector<LayerSlot> layers,
               const UpdateSettings& settings, StateSharing sharing);
 
-  /// The elements whose state this rank needs: with Shards its own blocks, else all.
+  /// The elements whose state this rank needs: its own blocks with Shards, else all.
   struct Extent {
     size_t first = 0, count = 0;
   };
@@ -45,10 +45,10 @@ class WholeUpdate {
   /// The elements that apply() updates on this rank.
   Extent updated_extent() const;
 
-  /// Every layer takes the step that the optimizer was told to begin. `gradients` are changed; with
-  /// OneCopy, all ranks have them in common, too. Collective; with OneCopy other ranks may not be
-  /// through with their blocks. False if a weight is not a finite number now; with OneCopy, of this
-  /// rank's blocks.
+  /// Makes the step that the optimizer has begun, in every layer. Changes `gradients`, which all
+  /// ranks share with OneCopy. Collective; with OneCopy, other ranks may still work on their blocks
+  /// when it returns. False if a weight is no longer finite; with OneCopy, only in this rank's
+  /// blocks.
   ///
   /// Clipping multiplies all gradients by min(1, clip_norm / (norm + 1e-6)), as
   /// torch.nn.utils.clip_grad_norm_ does.
@@ -68,7 +68,7 @@ class WholeUpdate {
   bool decays_vectors_;
   StateSharing sharing_;
   LayerNorms norms_;
-  std::vector<double> trust_;  // of each layer
+  std::vector<double> trust_;  // trust ratio of each layer
 };
 
 }  // namespace dlflow::runtime

@@ -14,61 +14,62 @@
 
 namespace dlflow::runtime {
 
-/// Wishes to this rank, and its reports, step by step.
+/// Called in every step: for this rank's requests, and with the step's results.
 struct WorkerHooks {
   std::function<StepReport()>
-      wishes;  ///< what its report says beside the loss; called in every step
-  /// A step is done; what is a mean is one over the ranks of the team.
+      wishes;  ///< returns the requests in this rank's report, all but the loss
+  /// Called after each step; means are over the ranks of the team.
   std::function<void(const StepMetrics& metrics)> stepped;
 };
 
-/// One rank's part of the training: its samples, its network, and its state of the model, which is
-/// filled for the job's seed at first. Implementations: CpuWorker, LoneWorker, GpuWorker.
+/// One rank's part of the training: its samples, its network, and its state of the model, which
+/// begins with the weights of the job's seed. Implementations: CpuWorker, LoneWorker, GpuWorker.
 class Worker : public Stepper {
  public:
   virtual const WeightLayout& layout() const = 0;
   virtual size_t global_batch() const = 0;
   virtual uint64_t steps_per_epoch() const = 0;
 
-  /// Build, instruction set and device: they decide the bits.
+  /// Build, instruction set and device, which decide the bits.
   virtual std::string arithmetic() const = 0;
 
-  /// Goes on from `checkpoint`, where `updates` had been made. Every rank calls it. And how many
-  /// have been made now.
+  /// restore() continues from `checkpoint`, saved after `updates` updates; every rank calls it.
+  /// updates() returns how many have been made.
   virtual void restore(const Checkpoint& checkpoint, uint64_t updates) = 0;
   virtual uint64_t updates() = 0;
 
   /// The next step is step `step` of epoch `epoch`.
   virtual void seek(uint64_t epoch, uint64_t step) = 0;
 
-  /// Once a loss was no number on this rank, if that is known.
+  /// Where a loss first was NaN or infinite on this rank, if known.
   virtual std::optional<Divergence> divergence() const = 0;
 
-  /// Before the state is looked at as a whole, after `steps` of the run. Throws Diverged if a
-  /// weight is no number.
+  /// Must be called before the state is read as a whole, after `steps` steps of the run. Throws
+  /// Diverged if a weight is NaN or infinite.
   virtual void finish_update(uint64_t steps) = 0;
 
-  /// What is saved and evaluated, in the layout, after finish_update(): the weights, or their mean.
+  /// The weights to save and evaluate (or their running mean), in the layout, after
+  /// finish_update().
   virtual std::span<const float> weights() = 0;
   virtual ModelState::OptimizerContent optimizer_content() = 0;
 
-  /// By the running statistics, with weights() of now; of use until the next step.
+  /// Returns inference with weights() and running statistics; valid until the next step.
   virtual Inference inference() = 0;
 
   /// The compression of gradients and its state, or null.
   virtual CompressedSum* compressed() { return nullptr; }
 
-  /// NoiseMeter::take(), if there is one.
+  /// Returns NoiseMeter::take(), if there is a meter.
   virtual std::optional<double> take_noise_scale() { return {}; }
 
-  /// Adds what it took to a summary.
+  /// Adds its measurements to a summary.
   virtual void describe(Json& summary) const = 0;
 };
 
 struct TrainingJob;
 
-/// Fills `weights`, in `layout`, with those that the training of `job` begins with: random numbers,
-/// and those of the file that it starts from.
+/// Fills `weights`, in `layout`, with the first weights of `job`: random numbers, and the tensors
+/// of the file that it starts from.
 void first_weights(const TrainingJob& job, const WeightLayout& layout, std::span<float> weights);
 
 }  // namespace dlflow::runtime

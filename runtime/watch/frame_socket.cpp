@@ -9,7 +9,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Before each body. All ranks run the same program on the same kind of machine.
+/// Precedes each body, as plain memory: all ranks run the same program on the same kind of machine.
 struct Header {
   uint32_t bytes = 0;
   int32_t rank = 0;
@@ -27,7 +27,7 @@ void FrameSocket::send(FrameKind kind, std::string_view body, int32_t rank) {
 
 void FrameSocket::add(FrameKind kind, std::string_view body, int32_t rank) {
   if (!is_open()) return;
-  Header header;  // its padding goes over the wire
+  Header header;  // its padding is sent, too
   std::array<char, sizeof header> bytes{};
   header.bytes = uint32_t(body.size());
   header.rank = rank;
@@ -38,10 +38,10 @@ void FrameSocket::add(FrameKind kind, std::string_view body, int32_t rank) {
 }
 
 void FrameSocket::flush() {
-  while (!out_.empty()) {  // a closed link has nothing to send
+  while (!out_.empty()) {  // empty if the link is closed
     const ssize_t sent = ::send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL);
     if (sent < 0) {
-      // Whether the other side is gone is for receive() to find out, after what it had said.
+      // receive() detects a closed connection, after the frames that arrived before.
       if (!is_for_now(errno)) out_.clear();
       return;
     }

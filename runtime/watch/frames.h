@@ -17,7 +17,7 @@ requires std::is_trivially_copyable_v<T> std::string to_body(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-/// Nothing if `body` is too short. What follows the value is left in `rest`, if that is asked for.
+/// Returns nothing if `body` is too short. `rest`, unless null, becomes the text after the value.
 template <typename T>
 requires std::is_trivially_copyable_v<T> std::optional<T> from_body(
     std::string_view body, std::string_view* rest = nullptr) {
@@ -28,7 +28,7 @@ requires std::is_trivially_copyable_v<T> std::optional<T> from_body(
   return value;
 }
 
-/// The head of a Hello, before its token; the node follows the token.
+/// The head of a Hello; token and node follow.
 struct HelloHead {
   int32_t rank = 0;
   uint32_t token_bytes = 0;

@@ -12,24 +12,24 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Ranks that come to the call a little later are to be named, too.
+/// The message should also name ranks that reach the call a little later.
 constexpr auto kTimeToCome = 150ms;
 
-/// How long to wait for the calls of ranks that may be dead, and for those of ranks without which
-/// no difference shows.
+/// Time to wait for the calls of ranks that may be dead; the second, while the other calls show no
+/// difference.
 constexpr auto kTimeToAnswer = 500ms;
 constexpr auto kMostTimeToAnswer = 5s;
 
-/// A rank that threw may have done so because another made a different call, and pulses say so.
+/// A rank may have thrown because another made a different call, which pulses will show.
 constexpr auto kTimeToDiffer = 300ms;
 
-/// Pulses come that late at most, by several ranks.
+/// The longest delay of a pulse that several ranks forward.
 constexpr auto kTimeToPassOn = 1s;
 
 /// Ranks that die together are named together.
 constexpr auto kTimeToDie = 50ms;
 
-/// Call number `count`, or nothing if it is forgotten.
+/// Returns call number `count`, or nothing if it is forgotten.
 std::string text_of_call(const CallLog& log, uint64_t count) {
   const CallLog::Recent recent = log.recent();
   const uint64_t before = recent.count - recent.newest.size();
@@ -76,7 +76,7 @@ void Judge::lost(int rank, Time now) {
   Member& member = members_.at(size_t(rank));
   member.state = member.done ? State::Left : State::Lost;
   if (!member.done && !first_loss_) first_loss_ = now;
-  // Behind a rank that left, nothing is heard any more. Behind one that died, all are told soon.
+  // Ranks behind one that left are not heard any more. Those behind one that died end soon.
   for (size_t behind = size_t(rank) + 1; member.done && behind < members_.size(); ++behind) {
     const auto parent = size_t(parent_of(int(behind)));
     if (parent > 0 && members_[parent].state == State::Left) members_[behind].state = State::Left;
@@ -114,7 +114,7 @@ bool Judge::any_differs() const {
   });
 }
 
-/// Once every rank that can has sent its calls.
+/// Returns the verdict once every rank that can send its calls has done so, or time is over.
 std::optional<WatchError> Judge::compared(Time now) const {
   std::vector<RankCalls> known = {{0, own_.recent()}};
   bool complete = true;
@@ -177,7 +177,7 @@ Judge::Scene Judge::scene(std::chrono::milliseconds time, Time now) const {
   return scene;
 }
 
-/// "; ranks 0-1 wait in call 812 (barrier)", for each such call.
+/// Returns "; ranks 0-1 wait in call 812 (barrier)", with all such calls.
 std::string Judge::place(const std::vector<int>& waiting) const {
   std::map<uint64_t, std::vector<int>> by_call;
   for (const int rank : waiting) by_call[members_[size_t(rank)].pulse.calls].push_back(rank);
@@ -189,7 +189,7 @@ std::string Judge::place(const std::vector<int>& waiting) const {
   return parts.empty() ? "" : "; " + join(parts, ", ");
 }
 
-/// "rank 3 (node b2): waits for data, nothing has come for 60 s".
+/// Returns "rank 3 (node b2): waits for data, nothing has come for 60 s".
 std::string Judge::describe_starvation(const std::vector<int>& starved,
                                        std::chrono::milliseconds time) const {
   return name(starved) + ": " + members_[size_t(starved[0])].pulse.activity.data() +
@@ -229,7 +229,7 @@ std::string Judge::warning(Time now) const {
   return join(parts, "; ") + place(all.waiting);
 }
 
-/// What one rank that is busy does; several compute.
+/// Returns the activity of a single busy rank; several "compute".
 std::string Judge::activity_of(const std::vector<int>& ranks) const {
   const char* const activity = members_[size_t(ranks[0])].pulse.activity.data();
   if (ranks.size() > 1) return " compute";

@@ -46,7 +46,7 @@ Pulse PulseTaker::take(Time now) {
     pulse.awaits = true;
     moves += *arrivals;
   }
-  // Waiting takes processor time, too: it polls.
+  // Time spent waiting does not count: waiting polls.
   if (moves != moves_ || (computes(now) && !pulse.waits)) ++progress_;
   moves_ = moves;
   pulse.progress = progress_;

@@ -11,19 +11,19 @@
 namespace dlflow::runtime {
 namespace {
 
-/// What some ranks did at the call in question.
+/// Ranks that did the same at the call in question.
 struct Group {
   std::string what;
   std::vector<int> ranks;
 };
 
-/// Of a call that the rank has not forgotten.
+/// Returns call `number`, which the rank must not have forgotten, or null if it was not made.
 const CallRecord* record_of(const RankCalls& rank, uint64_t number) {
   const auto& [count, newest] = rank.calls;
   return number > count ? nullptr : &newest[number - (count - newest.size()) - 1];
 }
 
-/// The ranks that made call `number`, by what they called.
+/// Groups the ranks that made call `number` by their calls.
 std::vector<Group> groups_at(const std::vector<RankCalls>& ranks, uint64_t number) {
   std::map<uint64_t, Group> by_hash;
   for (const RankCalls& rank : ranks) {
@@ -35,7 +35,7 @@ std::vector<Group> groups_at(const std::vector<RankCalls>& ranks, uint64_t numbe
   }
   std::vector<Group> groups;
   for (auto& [hash, group] : by_hash) groups.push_back(std::move(group));
-  // The odd one out comes first; of equal groups, that of the lowest rank.
+  // The smallest group comes first; the lowest rank decides a tie.
   std::ranges::sort(groups, [](const Group& a, const Group& b) {
     return std::pair(a.ranks.size(), a.ranks) < std::pair(b.ranks.size(), b.ranks);
   });
@@ -59,7 +59,7 @@ std::string name_of(const std::vector<int>& ranks, const std::vector<std::string
 
 std::string describe_difference(const std::vector<RankCalls>& ranks,
                                 const std::vector<std::string>& nodes) {
-  uint64_t first = 1, last = 0;  // of those that no rank has forgotten
+  uint64_t first = 1, last = 0;  // calls that no rank has forgotten
   for (const auto& [rank, calls] : ranks) {
     first = std::max(first, calls.count - calls.newest.size() + 1);
     last = std::max(last, calls.count);
@@ -67,7 +67,7 @@ std::string describe_difference(const std::vector<RankCalls>& ranks,
   for (uint64_t number = first; number <= last; ++number) {
     const std::vector<Group> groups = groups_at(ranks, number);
     if (groups.size() < 2) continue;
-    if (number == first && first > 1) break;  // they may have differed before
+    if (number == first && first > 1) break;  // earlier calls may differ, too
     std::vector<std::string> parts;
     for (const Group& group : groups) {
       parts.push_back(name_of(group.ranks, nodes) + " " + group.what);

@@ -29,22 +29,22 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// Rank 0 judges at each beat, and up to so many ranks tell it how they are; with more it gets no
-/// more pulses a second, so that their beats are longer.
+/// Rank 0 judges at each beat, and up to kRanksOfBeat ranks send it a pulse per beat. With more
+/// ranks, their beats are longer, so that rank 0 gets no more pulses a second.
 constexpr auto kBeat = 100ms;
 constexpr int kRanksOfBeat = 128;
 
-/// For all ranks to agree on why they end, and to hear of it. They need less than 1 s, unless
-/// processors are busy: who does not wait for the others says the same a second time.
+/// Time for all ranks to agree on the reason to end and to receive it: less than 1 s, unless
+/// processors are busy. A rank that gave up earlier would report the reason a second time.
 constexpr auto kTimeToAgree = 10s;
 
-/// After an error nobody ends sooner: launchers report the status of the rank that ends first,
-/// which is to be that of one that died, and kill the others.
+/// After an error, no rank ends sooner. Launchers report the status of the rank that ends first,
+/// which should be one that died, and kill the others.
 constexpr auto kTimeToLeave = 500ms;
 
-/// The clock, less the time in which this process stood still: a job that was suspended and goes on
-/// has missed nothing. It goes on by a beat at least, so that a thread which seldom gets a core
-/// decides in the end, too.
+/// The clock without the time in which this process was stopped: a suspended job that continues has
+/// missed nothing. It advances by at least a beat, so that a thread that seldom gets a core decides
+/// eventually.
 class LivedTime {
  public:
   explicit LivedTime(Clock::duration beat) : beat_(beat) {}
@@ -61,10 +61,10 @@ class LivedTime {
   Clock::duration lost_{0};
 };
 
-/// The thread that watches over one rank.
+/// The thread that watches one rank.
 class Watch {
  public:
-  /// On the rank's thread. `lifeline` must outlive this.
+  /// Called on the rank's thread. `lifeline` must outlive this.
   Watch(Lifeline& lifeline, std::unique_ptr<WatchEnd> end, const WatchOptions& options,
         Clock::duration beat)
       : lifeline_(lifeline),
@@ -77,10 +77,10 @@ class Watch {
   ~Watch() { leave(); }
 
   /// Waits until all ranks have done their work, or options.linger is over. Throws the WatchError
-  /// if they cannot.
+  /// if the ranks cannot finish.
   void finish();
 
-  /// Tells the others what this rank threw. Throws what all ranks throw, if they agree in time.
+  /// Sends the others what this rank threw. Throws the error of all ranks, if they agree in time.
   void explain(const std::exception& thrown);
 
  private:
@@ -101,17 +101,17 @@ class Watch {
   const WatchOptions& options_;
   Clock::duration beat_;
   PulseTaker taker_;
-  std::unique_ptr<WatchEnd> end_;  // the thread's
+  std::unique_ptr<WatchEnd> end_;  // used by the thread
   FileDescriptor wake_;
-  Clock::time_point raised_at_;  // the thread's
-  bool insisted_ = false;        // the thread's
+  Clock::time_point raised_at_;  // used by the thread
+  bool insisted_ = false;        // used by the thread
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
-  std::optional<Failure> failure_;  // for the thread to pass on
+  std::optional<Failure> failure_;  // for the thread to send
   std::optional<Clock::time_point> leaving_until_;
   bool has_left_ = false;
-  bool explained_ = false;  // the rank's thread knows that all end
+  bool explained_ = false;  // the rank's thread has received the error
 
   std::thread thread_;
 };
@@ -162,7 +162,7 @@ void Watch::run() {
       const std::lock_guard lock(mutex_);
       failure = std::exchange(failure_, std::nullopt);
     }
-    const bool beats = now >= next_beat || failure;  // what led to it must be known first
+    const bool beats = now >= next_beat || failure;  // the pulse goes first
     if (beats) next_beat = now + beat_;
     act(end_->turn(taker_.take(felt), beats, felt));
     if (failure) end_->fail(failure->code, failure->message, felt);
@@ -183,7 +183,7 @@ void Watch::act(WatchEnd::Outcome outcome) {
   if (lifeline_.raised()) return;
   if (!outcome.warning.empty()) options_.tell("warning: " + outcome.warning);
   if (!outcome.error) return;
-  // In this order: once others know, they end, and the launcher with them.
+  // The order matters: once others receive the error, they end, and the launcher with them.
   if (outcome.tells) options_.tell(std::string("error: ") + outcome.error->what());
   options_.known(*outcome.error);
   end_->pass_on(*outcome.error);
@@ -201,7 +201,7 @@ bool Watch::is_over() {
   return (has_left_ && !lifeline_.raised()) || Clock::now() >= *leaving_until_;
 }
 
-/// The rank's thread has had its time to notice.
+/// Called after the rank's thread had its time to notice the error.
 void Watch::insist(Clock::time_point now) {
   if (insisted_ || !lifeline_.raised() || now - raised_at_ < options_.time_to_end) return;
   const std::lock_guard lock(mutex_);
@@ -214,7 +214,7 @@ void Watch::insist(Clock::time_point now) {
   }
 }
 
-/// `end` lets children in meanwhile.
+/// Waits for `transfer`; `end` accepts children meanwhile.
 void wait(Communicator& comm, Transfer& transfer, WatchEnd* end = nullptr) {
   for (Patience patience(comm); !comm.done(transfer);) {
     if (end) end->gather(Clock::now());
@@ -227,7 +227,7 @@ void receive(Communicator& comm, std::span<std::byte> bytes, int from, int chann
   wait(comm, transfer);
 }
 
-/// The place of this rank in the tree of the watch: its parent tells it where it listens.
+/// Returns the place of this rank in the tree; the parent sends the address where it listens.
 WatchMember::Place take_place(Communicator& comm, int channel) {
   const int parent = parent_of(comm.rank());
   uint64_t size = 0;
@@ -238,8 +238,8 @@ WatchMember::Place take_place(Communicator& comm, int channel) {
   return {comm.rank(), comm.size(), endpoint_from(endpoint), tells};
 }
 
-/// Lets the children in. Returns the number of ranks behind this one that are connected, which each
-/// child says of itself once it has tried.
+/// Accepts the children. Returns the number of connected ranks behind this one, which each child
+/// reports once it has tried to connect.
 int gather(Communicator& comm, WatchEnd& end, int channel) {
   const WatchChildren& children = end.children();
   const std::string endpoint = to_string(children.endpoint());
@@ -257,19 +257,19 @@ int gather(Communicator& comm, WatchEnd& end, int channel) {
   return std::accumulate(connected.begin(), connected.end(), 0);
 }
 
-/// Tells the parent how many ranks are connected, from this one on.
+/// Sends the parent the number of connected ranks, from this one on.
 void tell_parent(Communicator& comm, int connected, int channel) {
   Transfer count =
       comm.start_send(std::as_bytes(std::span(&connected, 1)), parent_of(comm.rank()), channel);
   wait(comm, count);
 }
 
-/// A Watch on every rank, or on none.
+/// Starts a Watch on every rank, or on none.
 std::unique_ptr<Watch> start_watch(Communicator& comm, Lifeline& lifeline,
                                    const WatchOptions& options) {
   const int channel = comm.open_channel();
   std::unique_ptr<WatchEnd> end;
-  int connected = 0;  // ranks, from this one on
+  int connected = 0;  // number of ranks, from this one on
   if (comm.rank() == 0) {
     end = std::make_unique<WatchCenter>(comm.size(), lifeline.calls(), options.limits);
     connected = 1 + gather(comm, *end, channel);
@@ -294,7 +294,7 @@ std::unique_ptr<Watch> start_watch(Communicator& comm, Lifeline& lifeline,
   return nullptr;
 }
 
-/// The communicator knows the lifeline for as long as this is there.
+/// Registers the lifeline with the communicator while this object lives.
 class Held {
  public:
   Held(Communicator& comm, Lifeline& lifeline) : comm_(comm) { comm.set_lifeline(&lifeline); }

@@ -29,7 +29,7 @@ void WatchCenter::hear(Time now) {
   children_.hear(now, [&](const Frame& frame) { answer(frame, now); });
 }
 
-/// A frame of any rank, if there is such a rank.
+/// Handles a frame of any rank; ignores invalid ranks.
 void WatchCenter::answer(const Frame& frame, Time now) {
   const int rank = frame.rank;
   if (!judge_.knows(rank)) return;
@@ -51,12 +51,12 @@ void WatchCenter::answer(const Frame& frame, Time now) {
     case FrameKind::Joined:
       return judge_.joined(rank, frame.body, now);
     case FrameKind::Lost:
-      return judge_.lost(rank, now);  // which one that has left is not
+      return judge_.lost(rank, now);  // no loss if it has left
     case FrameKind::Hello:
     case FrameKind::Welcome:
     case FrameKind::Ask:
     case FrameKind::Verdict:
-      return;  // none of a rank's
+      return;  // never sent by a rank
   }
 }
 

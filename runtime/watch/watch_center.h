@@ -9,10 +9,10 @@
 
 namespace dlflow::runtime {
 
-/// Rank 0's end: hears all ranks, and judges.
+/// Rank 0's end: receives from all ranks, and judges.
 class WatchCenter : public WatchEnd {
  public:
-  /// `own` are the calls of this rank; must outlive this.
+  /// `own`: the calls of this rank; must outlive this.
   WatchCenter(int num_ranks, const CallLog& own, WatchLimits limits);
 
   const WatchChildren& children() const override { return children_; }

@@ -59,7 +59,7 @@ void WatchChildren::welcome_strangers(WatchEnd::Time now, const Take& take) {
       strangers_.push_back({FrameSocket(std::move(socket)), now});
     }
   } catch (const Error&) {
-    // Too many files are open: who cannot be let in says so.
+    // Too many open files: a rank that is not accepted reports it.
   }
   for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
     const auto hello = stranger->link.receive(kMaxHello);
@@ -74,10 +74,10 @@ void WatchChildren::welcome_strangers(WatchEnd::Time now, const Take& take) {
   }
 }
 
-/// All children may come at once, and others beside them.
+/// All children may connect at once, and strangers besides.
 size_t WatchChildren::max_strangers() const { return links_.size() + 1 + kMaxStrangers; }
 
-/// Those who had their time, and the oldest of too many: a rank says its token at once.
+/// Drops those whose time is over, and the oldest of too many: a rank sends its token at once.
 void WatchChildren::send_strangers_away(WatchEnd::Time now) {
   while (!strangers_.empty() &&
          (strangers_.size() == max_strangers() || now - strangers_.front().since > kTimeForToken)) {
@@ -85,7 +85,7 @@ void WatchChildren::send_strangers_away(WatchEnd::Time now) {
   }
 }
 
-/// Takes over `stranger` if it is a child that was not here yet.
+/// Takes over `stranger` if it is a child that has not joined yet.
 void WatchChildren::join(FrameSocket& stranger, const Frame& hello, const Take& take) {
   std::string_view text;
   const auto head = from_body<HelloHead>(hello.body, &text);

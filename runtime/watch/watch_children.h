@@ -25,14 +25,14 @@ class WatchChildren {
 
   void add_to(std::vector<pollfd>& descriptors) const;
 
-  /// Lets in the children that know the token, and hands over the frames that have come, Joined and
-  /// Lost among them: each names the rank that it is about.
+  /// Accepts the children that have the token, and passes arrived frames to `take`, including
+  /// Joined and Lost. Each frame names the rank concerned.
   using Take = std::function<void(const Frame& frame)>;
   void hear(WatchEnd::Time now, const Take& take);
 
   void send_all(FrameKind kind, std::string_view body = {});
 
-  /// No child is connected.
+  /// Whether no child is connected.
   bool are_gone() const;
 
  private:
@@ -50,8 +50,8 @@ class WatchChildren {
   int first_;
   Listener listener_;
   Endpoint endpoint_;
-  std::list<Stranger> strangers_;   // have not said the token yet; the oldest first
-  std::vector<FrameSocket> links_;  // by place behind the first
+  std::list<Stranger> strangers_;   // have not sent the token yet; oldest first
+  std::vector<FrameSocket> links_;  // indexed by child - first_
   int num_joined_ = 0;
 };
 

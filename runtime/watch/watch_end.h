@@ -14,8 +14,8 @@ namespace dlflow::runtime {
 
 class WatchChildren;
 
-/// One rank's end of the side channel, for its watch thread. Implementations: WatchCenter (rank 0),
-/// WatchMember (the others). No call waits.
+/// One rank's end of the side channel, used by its watch thread. Implementations: WatchCenter (rank
+/// 0), WatchMember (the others). No call blocks.
 class WatchEnd {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -24,29 +24,28 @@ class WatchEnd {
 
   virtual const WatchChildren& children() const = 0;
 
-  /// Lets in the children that have come, before the watch begins.
+  /// Accepts the children that have connected, before the watch begins.
   virtual void gather(Time now) = 0;
 
   /// Adds the descriptors to poll.
   virtual void add_to(std::vector<pollfd>& descriptors) const = 0;
 
   struct Outcome {
-    std::string warning;              ///< to be told by this rank
-    std::optional<WatchError> error;  ///< all ranks end; the other ranks of this rank know
-    bool tells = false;               ///< this rank is the one that says so
+    std::string warning;              ///< for this rank to print
+    std::optional<WatchError> error;  ///< all ranks end; pass_on() tells further ranks
+    bool tells = false;               ///< this rank prints the error
   };
-  /// Reads what has come, answers, and judges. `beats`: it is time to tell the others this rank's
-  /// `pulse`.
+  /// Reads arrived frames, answers, and judges. `beats`: it is time to send this rank's `pulse`.
   virtual Outcome turn(const Pulse& pulse, bool beats, Time now) = 0;
 
-  /// `error` of the last Outcome has been said to people: now the others may end.
+  /// Called once `error` of the last Outcome is printed: now the others may end.
   virtual void pass_on(const WatchError& error) = 0;
 
-  /// This rank threw: the others are to know.
+  /// Reports to the others that this rank threw.
   virtual void fail(Errc code, const std::string& message, Time now) = 0;
 
-  /// This rank's work is done. Called until it returns true: then that of all ranks is, or they
-  /// are gone, and nobody needs this any more.
+  /// Reports that this rank's work is done. Called until it returns true: then all ranks are done
+  /// or gone, and this end is not needed any more.
   virtual bool leave() = 0;
 };
 

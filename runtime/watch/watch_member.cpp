@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kTimeToConnect = 2s;  // to each address
+constexpr auto kTimeToConnect = 2s;  // per address
 
 std::optional<Frame> wait_for_frame(FrameSocket& link, std::chrono::milliseconds time) {
   const auto deadline = std::chrono::steady_clock::now() + time;
@@ -21,11 +21,11 @@ std::optional<Frame> wait_for_frame(FrameSocket& link, std::chrono::milliseconds
         deadline - std::chrono::steady_clock::now());
     if (!link.is_open() || left <= 0ms) return std::nullopt;
     pollfd waiting{link.descriptor(), POLLIN, 0};
-    ::poll(&waiting, 1, int(left.count()));  // a signal may end it, too
+    ::poll(&waiting, 1, int(left.count()));  // a signal may interrupt it
   }
 }
 
-/// The first address where somebody answers who knows the token, too.
+/// Connects to the first address whose listener accepts the token.
 FrameSocket connect(int rank, const Endpoint& center, std::chrono::milliseconds time_to_welcome) {
   const std::string hello =
       to_body(HelloHead{rank, uint32_t(center.token.size())}) + center.token + host_name();
@@ -54,7 +54,7 @@ WatchMember::WatchMember(const Place& place, const CallLog& own, WatchLimits lim
       heard_(std::chrono::steady_clock::now()),
       moved_(heard_) {}
 
-/// A rank that leaves early cannot pass on anything: its children go on without a watch.
+/// A rank that leaves early cannot forward frames: its children continue without a watch.
 WatchMember::~WatchMember() {
   if (says_goodbye_) children_.send_all(FrameKind::Goodbye);
 }
@@ -70,8 +70,8 @@ void WatchMember::add_to(std::vector<pollfd>& descriptors) const {
       {link_.descriptor(), short(POLLIN | (link_.has_to_send() ? POLLOUT : 0)), 0});
 }
 
-/// Pulses wait for the next beat, so that rank 0 is woken by few ranks; other frames do not, and
-/// what had come before goes first.
+/// Pulses wait for the next beat, so that few ranks wake rank 0. Other frames do not wait, and
+/// earlier pulses are sent before them.
 void WatchMember::pass_up(const Frame& frame) {
   if (frame.kind == FrameKind::Pulse) {
     pulses_.push_back(frame);
@@ -86,7 +86,7 @@ void WatchMember::pass_pulses_up() {
   pulses_.clear();
 }
 
-/// Children hear a beat even if rank 0 is silent, for they judge this rank by it.
+/// Children receive a beat even if rank 0 is silent, since they judge this rank by it.
 void WatchMember::beat(const Pulse& pulse) {
   link_.add(FrameKind::Pulse, to_body(pulse));
   pass_pulses_up();
@@ -117,7 +117,7 @@ WatchEnd::Outcome WatchMember::turn(const Pulse& pulse, bool beats, Time now) {
   return {describe_silence(parent_, limits_.warning) + place, std::nullopt, true};
 }
 
-/// What rank 0 has decided, if anything.
+/// Returns the decision of rank 0, if any.
 std::optional<WatchError> WatchMember::hear(Time now) {
   while (const auto frame = link_.receive()) {
     heard_ = now;
@@ -144,7 +144,7 @@ std::optional<WatchError> WatchMember::answer(const Frame& frame) {
   return std::nullopt;
 }
 
-/// Rank 0 does the same with this rank's pulses; whoever has made more calls can tell.
+/// Rank 0 does the same with this rank's pulses; the one with more calls detects a difference.
 void WatchMember::compare(const Pulse& center) {
   const auto hash = own_.hash_after(center.calls);
   if (differs_ || !hash || *hash == center.hash) return;

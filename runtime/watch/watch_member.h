@@ -12,20 +12,20 @@
 
 namespace dlflow::runtime {
 
-/// The end of any rank but 0: tells its parent what rank 0 is to know, looks whether the parent
-/// lives, and passes on what its children and rank 0 say to each other.
+/// The end of any rank but 0: reports to its parent, watches whether the parent is alive, and
+/// forwards frames between its children and rank 0.
 class WatchMember : public WatchEnd {
  public:
   /// The place of a rank in the tree.
   struct Place {
     int rank = 0, num_ranks = 0;
     Endpoint parent{};
-    bool tells = false;  ///< it is for this rank to say that its parent is gone
+    bool tells = false;  ///< this rank reports the loss of its parent
   };
 
-  /// Connects to its parent; is_connected() says whether that worked, within seconds. `own` are the
-  /// calls of this rank; must outlive this. `time_to_welcome`: the longest time that an address
-  /// where the connection was taken may be silent.
+  /// Connects to its parent within seconds; is_connected() tells whether that worked. `own`: the
+  /// calls of this rank; must outlive this. `time_to_welcome`: the longest time to wait for an
+  /// answer from an address that accepted the connection.
   WatchMember(const Place& place, const CallLog& own, WatchLimits limits,
               std::chrono::milliseconds time_to_welcome = std::chrono::seconds(10));
   ~WatchMember() override;
@@ -54,9 +54,9 @@ class WatchMember : public WatchEnd {
   std::string parent_;  // "rank 0 (node b1)"
   WatchChildren children_;
   FrameSocket link_;
-  Time heard_, moved_;  // the last pulse of the parent; the last progress of this rank
+  Time heard_, moved_;  // last pulse of the parent; last progress of this rank
   uint64_t progress_ = 0;
-  std::vector<Frame> pulses_;       // of ranks behind this one, for its next beat
+  std::vector<Frame> pulses_;       // from ranks behind this one, to send at the next beat
   std::optional<Frame> of_center_;  // the last pulse of rank 0
   bool differs_ = false, warned_ = false, says_goodbye_ = false;
   bool is_free_ = false;  // all ranks are done, or the parent has left

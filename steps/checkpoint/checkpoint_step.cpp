@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Formats of a file with the network of a checkpoint alone.
+/// File formats for the network of a checkpoint.
 enum class ExportFormat { Safetensors, Onnx };
 
 using runtime::Checkpoint;
@@ -40,7 +40,7 @@ const std::map<std::string, ExportFormat>& formats() {
   return words;
 }
 
-/// Throws unless the weights are in one file: PyTorch may have divided them among ranks.
+/// Throws unless the weights are in one file; PyTorch may have sharded them over ranks.
 void require_one_model(const fs::path& folder, const Json& state) {
   if (!state.is_object()) return;
   const Json sharded = state.value("sharded", Json::array());
@@ -52,7 +52,7 @@ void require_one_model(const fs::path& folder, const Json& state) {
           "the script save a whole one, with full_state_dict of PyTorch");
 }
 
-/// Throws Error{Corrupt} if `state` is not that of a training run.
+/// Throws Error{Corrupt} if `state` does not come from a training run.
 InputScale input_scale(const Json& state) {
   try {
     const Json& normalization = state.at("normalization");
@@ -63,13 +63,13 @@ InputScale input_scale(const Json& state) {
   }
 }
 
-/// For whoever opens the file: what the weights' own file says, and what its input and scores are.
+/// Describes the exported file to its users: the metadata of the weights, the input and the scores.
 runtime::SafetensorsMetadata metadata_of(const Checkpoint& checkpoint,
                                          const runtime::Model& model) {
   runtime::SafetensorsMetadata metadata = checkpoint.model.metadata();
   const Json& state = checkpoint.state;
   metadata["input"] = runtime::to_string(model.input);
-  input_scale(state);  // throws unless it is there
+  input_scale(state);  // throws if it is missing
   if (!model.takes_tokens()) metadata["normalization"] = state.at("normalization").dump();
   if (state.contains("classes")) metadata["classes"] = state.at("classes").dump();
   if (state.contains("tokenizer")) metadata["tokenizer"] = state.at("tokenizer");
@@ -82,7 +82,7 @@ void export_onnx(const Checkpoint& checkpoint, const fs::path& path) {
                       metadata_of(checkpoint, model));
 }
 
-/// With the counters of PyTorch's BatchNorm, so that load_state_dict() misses nothing.
+/// Includes the counters of PyTorch's BatchNorm, so that load_state_dict() misses no key.
 void export_safetensors(const Checkpoint& checkpoint, const fs::path& path) {
   const runtime::Model model = runtime::parse_model(checkpoint.info.model, "the model");
   std::vector<runtime::TensorView> tensors = checkpoint.model.tensors();
@@ -95,7 +95,7 @@ void export_safetensors(const Checkpoint& checkpoint, const fs::path& path) {
   runtime::write_safetensors(path, tensors, metadata_of(checkpoint, model));
 }
 
-/// The value of `export:`. Throws Error{InvalidInput} if it is not a word that stands for one.
+/// Parses `export:`. Throws Error{InvalidInput} for an unknown format.
 ExportFormat parse_export_format(const Json& value) {
   const auto found = formats().find(value.is_string() ? value.get<std::string>() : "");
   if (found != formats().end()) return found->second;
@@ -108,10 +108,9 @@ std::string export_name(ExportFormat format) {
   return format == ExportFormat::Onnx ? "model.onnx" : "model.safetensors";
 }
 
-/// Writes the network of the checkpoint in `folder` to the new file `path`, with how its input is
-/// normalised and what its classes are called.
-/// Throws Error{InvalidInput} if the checkpoint is of a Python script and the format needs a
-/// network, or if its model is divided among files.
+/// Writes the network of the checkpoint in `folder` to the new file `path`, with the normalisation
+/// of its input and the names of its classes. Throws Error{InvalidInput} if the checkpoint comes
+/// from a Python script and the format needs a network, or if its model is in several files.
 void export_model(const fs::path& folder, ExportFormat format, const fs::path& path) {
   const Checkpoint checkpoint = runtime::map_checkpoint(folder);
   require_one_model(folder, checkpoint.state);
@@ -133,15 +132,15 @@ using runtime::CheckpointInfo;
 struct Request {
   std::vector<fs::path> from;
   std::string select = "latest";
-  bool verify = true;  ///< every checkpoint before the choice, not only the chosen one
-  size_t prune = 0;    ///< how many stay in each folder; 0 is all
+  bool verify = true;  ///< every candidate, not only the selected checkpoint
+  size_t prune = 0;    ///< number to keep in each folder; 0: all
   std::optional<ExportFormat> exported;
 };
 
 struct Candidates {
   std::vector<fs::path> folders;
-  std::vector<fs::path> from;         ///< in the same order: the entry of `from:` that it is of
-  std::vector<CheckpointInfo> infos;  ///< likewise
+  std::vector<fs::path> from;         ///< for each folder, its entry of `from:`
+  std::vector<CheckpointInfo> infos;  ///< for each folder
 };
 
 std::vector<fs::path> paths_from(const Json& from) {
@@ -184,7 +183,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& from) {
   return runtime::list_checkpoints(from);
 }
 
-/// Everything that can be chosen; says on standard output what cannot, and why.
+/// Finds all candidates; prints why it passes over others.
 Candidates find_candidates(const Request& request) {
   Candidates candidates;
   size_t num_rejected = 0;
@@ -212,11 +211,11 @@ Candidates find_candidates(const Request& request) {
   return candidates;
 }
 
-/// \param from  the entry of `from:` that has it, which tells whose it is.
+/// \param from  the entry of `from:` that holds it, recorded as its origin.
 void publish(const fs::path& chosen, const fs::path& from, const StepEnvironment& environment,
              std::optional<ExportFormat> exported) {
   const fs::path folder = environment.outputs / "checkpoint";
-  remove_tree(folder);  // of an earlier pass
+  remove_tree(folder);  // left by an earlier pass
   make_directories(folder);
   for (const auto& entry : fs::directory_iterator(chosen)) {
     place_file(entry.path(), folder / entry.path().filename());
@@ -232,11 +231,11 @@ void publish(const fs::path& chosen, const fs::path& from, const StepEnvironment
   write_outputs(environment, outputs);
 }
 
-/// Removes all but the newest `keep` of each folder, and never `chosen`.
+/// Keeps only the newest `keep` of each folder, and `chosen`.
 void prune(const Candidates& candidates, const fs::path& chosen, size_t keep) {
   std::map<fs::path, size_t> num_kept;
   size_t num_removed = 0;
-  for (size_t i = candidates.folders.size(); i-- > 0;) {  // the newest of a folder come last
+  for (size_t i = candidates.folders.size(); i-- > 0;) {  // newest last in each folder
     const fs::path& folder = candidates.folders[i];
     if (num_kept[folder.parent_path()]++ < keep || folder == chosen) continue;
     runtime::remove_checkpoint(folder);
@@ -253,7 +252,7 @@ std::string reason(const Selection& selection, const CheckpointInfo& chosen) {
          (selection.by == Selection::By::Max ? "largest" : "smallest");
 }
 
-/// Every finite metric, and which step it is of.
+/// The step, the epoch and every finite metric.
 Json summary_of(const CheckpointInfo& info) {
   Json summary = {{"step", info.step}, {"epoch", info.epoch}};
   for (const auto& [name, value] : info.metrics) {

@@ -14,7 +14,7 @@ namespace {
 
 using runtime::CheckpointInfo;
 
-/// What is to be largest; nothing if the checkpoint cannot be considered.
+/// The value to maximise; nothing if the checkpoint is not a candidate.
 std::optional<double> score(const CheckpointInfo& checkpoint, const Selection& selection) {
   if (selection.by == Selection::By::Latest) return 0;  // the number of steps decides
   const auto metric = checkpoint.metrics.find(selection.metric);

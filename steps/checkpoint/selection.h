@@ -6,10 +6,10 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 
-/// Which of several checkpoints is the one that is wanted.
+/// The selection of one of several checkpoints.
 namespace dlflow::steps {
 
-/// `select:` as values.
+/// The parsed `select:`.
 struct Selection {
   enum class By { Latest, Max, Min };
   By by = By::Latest;
@@ -21,9 +21,9 @@ struct Selection {
 /// "latest", "max METRIC" or "min METRIC". Throws Error{InvalidInput}.
 Selection parse_selection(std::string_view text);
 
-/// The index of the selected one of `checkpoints` (at least one). What has no such metric, or not a
-/// number, is not considered; of equals the one with the most steps is selected, then the last
-/// given. Throws Error{NotFound} naming the metrics there are if none can be considered.
+/// The index of the selected one of `checkpoints` (at least one). Ignores checkpoints without the
+/// metric or with NaN. Among equals, selects the one with the most steps, then the last one given.
+/// Throws Error{NotFound} naming the available metrics if no candidate is left.
 size_t select_checkpoint(std::span<const runtime::CheckpointInfo> checkpoints,
                          const Selection& selection);
 

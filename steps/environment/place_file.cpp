@@ -17,8 +17,8 @@ namespace dlflow::steps {
 
 void place_file(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::link(from.c_str(), to.c_str()) == 0) return;
-  // Another file system, one without links, too many of them, somebody else's file: all of these
-  // are answered by a copy, and what is not fails again there.
+  // Linking may fail for many reasons: another file system, one without links, too many links, a
+  // file of another user. Copy instead; a real error occurs again there.
   place_copy(from, to);
 }
 

@@ -12,7 +12,7 @@ constexpr const char* kStartedBy =
     "It is a program of dlflow(1): `dlflow run` starts it for the steps of a workflow and sets the "
     "variables below. By hand:";
 
-/// The entries in two columns.
+/// Formats the entries in two columns.
 std::string columns(const std::vector<HelpEntry>& entries) {
   size_t width = 0;
   for (const HelpEntry& entry : entries) width = std::max(width, entry.name.size());

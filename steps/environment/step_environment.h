@@ -17,17 +17,17 @@ struct StepEnvironment {
   std::filesystem::path summary;  ///< $DLFLOW_SUMMARY
 };
 
-/// Reads the environment. Throws Error{InvalidInput} naming the variable or file that is wrong.
+/// Reads the environment. Throws Error{InvalidInput} naming the faulty variable or file.
 StepEnvironment read_step_environment();
 
-/// Writes outputs.json: output name -> value or {"value":…, "sha256":…, "from":…}, the last of what
-/// was selected among the outputs of parents.
+/// Writes outputs.json: output name -> value or {"value":…, "sha256":…, "from":…}; "from" is the
+/// parent's output from which the value was selected.
 void write_outputs(const StepEnvironment& environment, const Json& outputs);
 
 /// Writes the summary, one flat object of numbers.
 void write_summary(const StepEnvironment& environment, const Json& metrics);
 
-/// Calls `step` and turns what it throws into "error: …" on standard error and exit status 1.
+/// Calls `step`; prints an exception as "error: …" on standard error and returns exit status 1.
 int run_step(const std::function<int()>& step);
 
 }  // namespace dlflow::steps

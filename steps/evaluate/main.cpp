@@ -52,7 +52,7 @@ ProgramHelp program_help() {
       .exit_status = {{"0", "done; accuracy and loss are printed"}, {"1", "it could not be done"}}};
 }
 
-/// Twice a second, how far it is.
+/// Logs the progress twice a second.
 class ProgressLog {
  public:
   ProgressLog(const std::filesystem::path& file, const runtime::Rate& rate)
@@ -76,12 +76,12 @@ class ProgressLog {
   Clock::time_point last_ = started_;
 };
 
-/// More classes than that are not told one by one.
+/// Above this number, classes are not reported one by one.
 constexpr size_t kMostClasses = 1000;
 constexpr size_t kMostPrinted = 20;
 
-/// A row for each class, by which it is labelled; a column for each that it was taken for. Classes
-/// have their names where each has one of its own, else their numbers.
+/// A row for each labelled class, a column for each predicted class. Uses the names of the classes
+/// if all have different ones, else their numbers.
 std::string confusion_csv(std::span<const int64_t> matrix, size_t classes,
                           const std::vector<std::string>& names) {
   const std::set<std::string> different(names.begin(), names.end());
@@ -110,7 +110,7 @@ void print_class(const std::string& shown, const runtime::ClassCounts& counts) {
               double(counts.correct) / double(std::max<int64_t>(counts.samples, 1)));
 }
 
-/// The class that samples of class `c` are most often taken for, but itself.
+/// The class most often predicted for samples of class `c`, other than `c`.
 std::optional<size_t> most_taken_for(size_t c, std::span<const int64_t> row) {
   std::optional<size_t> most;
   for (size_t j = 0; j < row.size(); ++j) {
@@ -119,8 +119,8 @@ std::optional<size_t> most_taken_for(size_t c, std::span<const int64_t> row) {
   return most;
 }
 
-/// The accuracy of each class, to people and to the summary; the confusion matrix goes to a file
-/// beside the metrics.
+/// Reports the accuracy of each class on standard output and in the summary; writes the confusion
+/// matrix to a file beside the metrics.
 void tell_classes(const StepEnvironment& environment, const runtime::TrainedNetwork& network,
                   const runtime::Dataset& data, const runtime::Evaluation& result, Json& summary) {
   const auto classes = size_t(network.model.num_classes());
@@ -147,8 +147,8 @@ void tell_classes(const StepEnvironment& environment, const runtime::TrainedNetw
   }
 }
 
-/// Of a class per pixel: the IoU of each class, to people and to the summary; the confusion matrix
-/// of pixels goes to a file beside the metrics.
+/// For networks with a class per pixel: reports the IoU of each class on standard output and in the
+/// summary; writes the confusion matrix of pixels to a file beside the metrics.
 void tell_classes_of_pixels(const StepEnvironment& environment,
                             const runtime::TrainedNetwork& network,
                             const runtime::Evaluation& result, Json& summary) {
@@ -169,8 +169,8 @@ void tell_classes_of_pixels(const StepEnvironment& environment,
   }
 }
 
-/// `bits_per_byte` of a language model, if the tokenizer lies beside the data in `folder`. Nothing
-/// where tokens are left out of the loss.
+/// `bits_per_byte` of a language model, if its tokenizer is beside the data in `folder`. Nothing if
+/// the loss ignores some tokens.
 std::optional<double> compression_of(const runtime::Model& model, const runtime::Dataset& data,
                                      const std::string& folder, double loss) {
   const bool counts_all = model.loss == runtime::LossKind::NextToken && !model.ignored_token;
@@ -202,7 +202,7 @@ void print_results(const runtime::Evaluation& result, size_t samples) {
   if (result.auc) std::printf("auc %.4f (each class against the rest)\n", *result.auc);
 }
 
-/// To people, and the metrics to the summary. \param folder  of the data
+/// Prints the results and adds the metrics to the summary. \param folder  of the data
 void tell_results(const StepEnvironment& environment, const runtime::TrainedNetwork& network,
                   const runtime::Dataset& data, const std::string& folder,
                   const runtime::Evaluation& result, Json& summary) {

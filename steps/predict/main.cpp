@@ -88,7 +88,7 @@ fs::path part_file(const fs::path& file, int rank) {
   return file.string() + ".rank-" + std::to_string(rank);
 }
 
-/// Joins the rows that the ranks have written.
+/// Joins the rows of all ranks into one file.
 void join_parts(const fs::path& path, const PredictionFile& format, size_t samples, int num_ranks) {
   std::vector<SharedBytes> parts;
   std::vector<std::string_view> rows;

@@ -15,7 +15,7 @@ namespace dlflow::steps {
 namespace {
 
 struct Answer {
-  uint32_t most_probable = 0;  ///< the class of the highest score, the first of equal ones
+  uint32_t most_probable = 0;  ///< the class with the highest score, the first among equals
   double probability = 0;      ///< of that class: softmax(scores)
 };
 
@@ -26,7 +26,7 @@ Answer answer_of(std::span<const float> scores) {
   return {uint32_t(highest - scores.begin()), 1 / sum};
 }
 
-/// For a target: the score; after binary cross-entropy the probability of 1.
+/// The predicted target: the score, or after binary cross-entropy the probability of 1.
 float value_of(const runtime::Model& model, float score) {
   const bool is_logit = model.loss == runtime::LossKind::BinaryCrossEntropy;
   return is_logit ? float(1 / (1 + std::exp(-double(score)))) : score;
@@ -40,14 +40,14 @@ std::vector<std::string> numbered(const std::string& name, size_t count) {
   return names;
 }
 
-/// With as many digits as give the same bits back.
+/// With enough digits to restore the same bits.
 std::string csv_number(float value) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
   return "," + std::string(text.data(), end);
 }
 
-/// Lines of text: number, label, prediction and probability of each sample.
+/// A line per sample: number, label, prediction and probability.
 class CsvOfClasses : public PredictionFile {
  public:
   explicit CsvOfClasses(std::vector<std::string> classes) : classes_(std::move(classes)) {}
@@ -78,7 +78,7 @@ class CsvOfClasses : public PredictionFile {
   std::vector<std::string> classes_;
 };
 
-/// The same with targets, and what the network gives for them.
+/// A line per sample: number, targets and predictions.
 class CsvOfTargets : public PredictionFile {
  public:
   explicit CsvOfTargets(const runtime::Model& model) : model_(model) {}
@@ -111,7 +111,7 @@ class CsvOfTargets : public PredictionFile {
   const runtime::Model& model_;
 };
 
-/// The masks that a network of masks gives for the samples of `prediction`, a byte per pixel.
+/// The masks that a segmentation network predicts for the samples, a byte per pixel.
 std::string masks_of(const runtime::Model& model, const runtime::Prediction& prediction) {
   const auto size = size_t(model.num_scores()), pixels = size / size_t(model.num_classes());
   std::string masks;

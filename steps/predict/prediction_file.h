@@ -13,12 +13,12 @@
 namespace dlflow::steps {
 
 enum class PredictionFormat {
-  Csv,  ///< a line per sample: its number, label, most probable class and that one's
-        ///< probability; or its targets, and what the network gives for them
-  Npy,  ///< the scores, (samples, scores of a sample); or the class of each pixel, (samples, H, W)
+  Csv,  ///< a line per sample: its number, label, most probable class and the probability of that
+        ///< class; or its targets and predictions
+  Npy,  ///< the scores, (samples, scores per sample); or the class of each pixel, (samples, H, W)
 };
 
-/// The file that a `predict` step writes. Each rank makes rows of its samples; one joins them.
+/// The file that a `predict` step writes. Each rank makes the rows of its samples; one joins them.
 class PredictionFile {
  public:
   virtual ~PredictionFile() = default;
@@ -26,10 +26,10 @@ class PredictionFile {
   /// "predictions.csv"
   virtual std::string name() const = 0;
 
-  /// What a rank keeps of `prediction` for write().
+  /// The rows of `prediction`, for write().
   virtual std::string rows(const runtime::Prediction& prediction) const = 0;
 
-  /// Writes the file of `samples`, whose rows are in `parts`, one part after the other.
+  /// Writes the file for `samples` samples from the rows in `parts`, in this order.
   void write(runtime::FileWriter& file, size_t samples,
              std::span<const std::string_view> parts) const;
 
@@ -38,8 +38,8 @@ class PredictionFile {
   virtual std::string head(size_t samples) const = 0;
 };
 
-/// `classes` are the names of the classes, or none. Throws Error{InvalidInput} if the format has no
-/// place for what `model` gives.
+/// `classes` are the names of the classes, if any. Throws Error{InvalidInput} if the format cannot
+/// hold the predictions of `model`.
 std::unique_ptr<PredictionFile> prediction_file(PredictionFormat format,
                                                 const runtime::Model& model,
                                                 std::vector<std::string> classes);

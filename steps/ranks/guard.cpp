@@ -29,15 +29,15 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// The other ranks say within this time which rank is missing. Only the guard knows why, and the
-/// last error is the one that people are shown.
+/// The other ranks report within this time which rank is missing. Only the guard has the cause, and
+/// its message must come after theirs: people are shown the last error.
 constexpr auto kTimeToBeMissed = 300ms;
 
-/// Then the other ranks end, too. mpirun, and srun where KillOnBadExit is set, kill whoever ends
-/// later, and srun reports that signal instead of 75.
+/// The time after that in which the other ranks end, too. mpirun, and srun with KillOnBadExit, kill
+/// ranks that end later than the first; srun would then report that signal instead of 75.
 constexpr auto kTimeToEndTogether = 250ms;
 
-/// The launcher ends it before that, if it ends the others.
+/// A launcher that ends the other ranks ends this one earlier.
 std::chrono::seconds most_time_stopped() { return stall_timeout() + 5s; }
 
 std::string rank_of_this_process() {
@@ -49,7 +49,7 @@ std::string rank_of_this_process() {
   return "?";
 }
 
-/// How many processes the kernel has killed for want of memory, on this machine since it booted.
+/// The number of processes that this machine's kernel has killed for lack of memory since boot.
 unsigned long long out_of_memory_kills() {
   constexpr const char* kKey = "\noom_kill ";
   const std::string counters = read_file_if_exists("/proc/vmstat").value_or("");
@@ -59,7 +59,7 @@ unsigned long long out_of_memory_kills() {
              : std::strtoull(counters.c_str() + found + std::strlen(kKey), nullptr, 10);
 }
 
-/// The process that stays behind.
+/// The parent process, which stays behind to watch the rank.
 class Guard {
  public:
   Guard(pid_t child, const sigset_t& signals, std::function<bool()> can_resume,
@@ -119,17 +119,17 @@ class Guard {
   pid_t child_;
   sigset_t signals_;
   std::function<bool()> can_resume_;
-  const std::atomic<GuardedRank::End>& end_;  // what the rank knows
-  int passed_on_ = 0;                         // whoever sent that signal knows why the child ends
+  const std::atomic<GuardedRank::End>& end_;  // set by the rank
+  int passed_on_ = 0;                         // last signal, which explains the child's end
   std::optional<Clock::time_point> stopped_since_;
   bool ended_stopped_ = false;
   unsigned long long memory_kills_ = out_of_memory_kills();
 };
 
-/// What this process has in common with those that it forks.
+/// Memory that this process shares with those that it forks.
 std::atomic<GuardedRank::End>& shared_end() {
   using End = std::atomic<GuardedRank::End>;
-  static_assert(End::is_always_lock_free);  // between processes
+  static_assert(End::is_always_lock_free);  // shared between processes
   void* const memory =
       ::mmap(nullptr, sizeof(End), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw_errno("memory for a rank and its guard", errno);
@@ -152,10 +152,10 @@ GuardedRank guard_rank(const std::function<bool()>& can_resume) {
   if (child < 0) throw_errno("a process for the rank", errno);
   if (child > 0) Guard(child, signals, can_resume, end).watch();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != guard) ::_exit(1);  // it died before that
+  if (::getppid() != guard) ::_exit(1);  // the guard died before prctl()
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  // Open MPI writes to the socket of a rank that is gone: an error that the watch explains, and no
-  // reason to die before it did.
+  // Open MPI may write to the socket of a dead rank. The watch explains such an error, so SIGPIPE
+  // must not kill this process first.
   std::signal(SIGPIPE, SIG_IGN);
   return GuardedRank(&end);
 }

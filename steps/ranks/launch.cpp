@@ -40,25 +40,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What waits longer is in vain, although no watch has found out: a rank computes for ever.
+/// A longer wait is hopeless although no watch has noticed, for example if a rank computes forever.
 constexpr std::chrono::minutes kTimeout(30);
 
 constexpr std::chrono::seconds kStallWarning(10);
 
-/// Until all ranks have been started and have found each other without MPI: nodes may see a new
-/// file late.
+/// The time in which all ranks must start and find each other without MPI. Nodes may see a new file
+/// late.
 constexpr std::chrono::minutes kTimeToMeet(5);
 
-/// In the current folder, which ranks share.
+/// Lies in the current folder, which ranks share.
 constexpr const char* kMeetingFile = ".dlflow-ranks";
 
 constexpr const char* kMpiVariables[] = {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
                                          "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
 
-/// Variables that start_ranks() sets for each rank, and `dlflow rank-exec` for a command's.
+/// Set for each rank by start_ranks(), and by `dlflow rank-exec` for the ranks of a command.
 constexpr const char *kOwnRank = "DLFLOW_RANK", *kOwnRanks = "DLFLOW_RANKS";
 
-/// Once a rank has failed, the others end by themselves, as their watch tells them to.
+/// After a rank has failed, the others have this time to end as their watch asks.
 constexpr std::chrono::seconds kTimeOfOthers(15);
 
 int positive_variable(const char* name, int otherwise) {
@@ -78,13 +78,13 @@ void require_all_ranks(int ranks) {
                                       "; start with mpirun -np " + std::to_string(wanted));
 }
 
-/// The place of this process among all that a launcher has started.
+/// The place of this process among all processes of a launcher.
 struct Place {
   std::string launcher;  ///< "the launcher of Open MPI"
   int rank, ranks;
 };
 
-/// As launchers tell it, the innermost first.
+/// The places that launchers' variables describe, the innermost launcher first.
 std::vector<Place> places() {
   std::vector<Place> places;
   const auto add = [&](const std::string& launcher, const char* rank, const char* ranks) {
@@ -100,16 +100,15 @@ std::vector<Place> places() {
   return places;
 }
 
-/// Whether a launcher of MPI has started this process: Open MPI and PMIx, PMI (MPICH, Intel MPI,
-/// srun --mpi=pmi2), MVAPICH.
+/// Whether an MPI launcher started this process: Open MPI and PMIx, PMI (MPICH, Intel MPI, srun
+/// --mpi=pmi2), MVAPICH.
 bool has_mpi_launcher() {
   const auto is_set = [](const char* name) { return !environment_variable(name).empty(); };
   return std::any_of(std::begin(kMpiVariables), std::end(kMpiVariables), is_set);
 }
 
-/// A rank that another library's launcher has started is rank 0 of 1, and so are the others: each
-/// would do all of the work, in the same folder. Launchers may be nested, so one that agrees will
-/// do.
+/// If the launcher belongs to another MPI library, each process is rank 0 of 1: each would do all
+/// of the work, in the same folder. Launchers may be nested, so one that agrees is enough.
 void require_launchers_world(int ranks, const std::string& library) {
   const auto launched = places();
   const auto agrees = [&](const Place& place) { return place.ranks == ranks; };
@@ -131,8 +130,8 @@ int run_alone(const std::function<int(runtime::Communicator&)>& work) {
   });
 }
 
-/// Without MPI_Abort: mpirun would add a page of its own, and srun end with the signal that it
-/// sends to the others.
+/// Avoids MPI_Abort: mpirun would print a page of its own, and srun would end with the signal that
+/// it sends to the others.
 [[noreturn]] void leave(int status) {
   std::fflush(nullptr);
   ::_exit(status);
@@ -166,7 +165,7 @@ runtime::WatchOptions watch_options(const std::function<bool()>& can_resume,
   return options;
 }
 
-/// Waits for all ranks and passes signals on to them; ends with the status of the first that fails.
+/// Waits for all ranks and passes on signals; ends with the status of the first rank that fails.
 [[noreturn]] void watch_over(std::set<pid_t> running, const sigset_t& signals) {
   int status = 0;
   std::optional<Clock::time_point> failed;
@@ -196,7 +195,7 @@ struct Job {
   const GuardedRank& guarded;
 };
 
-/// \param way  by which ranks meet, for people
+/// \param way  how the ranks communicate, for people
 int run_watched(runtime::Communicator& comm, const std::string& way, const Job& job) {
   require_launchers_world(comm.size(), way);
   require_all_ranks(comm.size());
@@ -209,13 +208,13 @@ int run_watched(runtime::Communicator& comm, const std::string& way, const Job& 
   return status;
 }
 
-/// Calls `run`; what it throws ends all ranks, by `abort` where they may not know of each other.
+/// Calls `run`. An exception ends all ranks; `abort` reaches those that have no watch yet.
 int run_or_end_all(int rank, const Job& job, const std::function<int()>& run,
                    const std::function<void()>& abort) {
   try {
     omp_set_num_threads(threads_per_rank());
     return run();
-  } catch (const runtime::WatchError& e) {  // one rank has said why
+  } catch (const runtime::WatchError& e) {  // one rank has reported the reason
     leave(exit_status(e, job.can_resume));
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: rank %d: %s\n", rank, escaped_lines(e.what()).c_str());
@@ -225,10 +224,10 @@ int run_or_end_all(int rank, const Job& job, const std::function<int()>& run,
   }
 }
 
-/// \param no_mpi  why; empty: the launcher is of none.
+/// \param no_mpi  why MPI cannot be used; empty: no MPI launcher.
 int run_over_sockets(const std::string& no_mpi, const Job& job) {
   const auto launched = places();
-  if (launched.empty()) throw Error(Errc::NotFound, no_mpi);  // PMIx alone: the number is unknown
+  if (launched.empty()) throw Error(Errc::NotFound, no_mpi);  // PMIx only: number of ranks unknown
   const Place& place = launched.front();
   const auto run = [&] {
     runtime::SocketEndpoint own;
@@ -300,7 +299,7 @@ void start_ranks(int ranks) {
       continue;
     }
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != launcher) ::_exit(1);  // it died before that
+    if (::getppid() != launcher) ::_exit(1);  // the launcher died before prctl()
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     ::setenv(kOwnRank, std::to_string(rank).c_str(), 1);
     return;

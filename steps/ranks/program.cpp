@@ -12,7 +12,7 @@
 namespace dlflow::steps {
 namespace {
 
-/// What `dlflow run` would have set.
+/// Sets the variables that `dlflow run` would have set.
 void set_defaults(const RankProgram& program, const char* with) {
   ::setenv("DLFLOW_WITH", with, 1);
   ::setenv("DLFLOW_OUTPUTS", "outputs", 0);

@@ -10,22 +10,22 @@
 
 namespace dlflow::steps {
 
-/// A step kind as a program of its own, whose ranks work together.
+/// A step kind as a separate program whose ranks work together.
 struct RankProgram {
   ProgramHelp help;
   std::string task;                                 ///< "train", as a verb: "what to train?"
-  std::function<int(runtime::Communicator&)> work;  ///< of a rank; the exit status
+  std::function<int(runtime::Communicator&)> work;  ///< returns a rank's exit status
   std::function<bool()> can_resume = [] { return false; };  ///< see run_rank()
-  /// Variables that `dlflow run` sets, besides those of every step, and what they are without it.
+  /// Further variables that `dlflow run` sets for this program, with their defaults.
   std::vector<std::pair<const char*, const char*>> further_defaults = {};
-  std::function<void()> before_ranks = [] {};  ///< called in the rank, before there are threads
+  std::function<void()> before_ranks = [] {};  ///< called in the rank before threads exist
 };
 
-/// Of its help: the variables that every such program reads, and `further` ones.
+/// For the help: the variables that every such program reads, followed by `further`.
 std::vector<HelpEntry> variables_of_ranks(const std::vector<HelpEntry>& further = {});
 
-/// main() of such a program: `PROGRAM [--ranks N] with.json`, or without an argument if `dlflow
-/// run` started it; --help and --man-page.
+/// main() of such a program: `PROGRAM [--ranks N] with.json`, or without arguments if `dlflow run`
+/// started it; also --help and --man-page.
 int run_program(const RankProgram& program, int argc, char** argv);
 
 }  // namespace dlflow::steps

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// The copy, or null and a warning.
+/// Returns the copy, or prints a warning and returns null.
 std::unique_ptr<runtime::NodeCopy> copy_to_node(std::span<const runtime::CopySource> files) {
   const std::string node = host_name();
   try {
@@ -41,9 +41,9 @@ std::unique_ptr<runtime::NodeCopy> copy_to_node(std::span<const runtime::CopySou
   }
 }
 
-/// What the first ranks of nodes tell the others.
+/// Collected from the first rank of each node.
 struct Places {
-  fs::path own;  ///< of this rank's node; empty: no copy
+  fs::path own;  ///< on this rank's node; empty: no copy
   int made = 0, found = 0, none = 0;
 };
 
@@ -55,7 +55,7 @@ Places exchange_places(runtime::Communicator& comm, const runtime::NodeCopy* cop
   const std::span<const int> nodes = comm.nodes();
   int node = 0;
   for (int rank = 0; rank < comm.size(); ++rank) {
-    if (nodes[size_t(rank)] != node) continue;  // not the first of its node
+    if (nodes[size_t(rank)] != node) continue;  // not its node's first
     const Json theirs = Json::parse(runtime::broadcast_text(comm, mine.dump(), rank));
     const bool has_copy = theirs.contains("folder");
     ++(!has_copy ? places.none : theirs.at("made") ? places.made : places.found);

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Makes what was written to `paths` survive a power cut: an object has its name only after its
-/// content is on disk. Many are synced with their whole file system at once.
+/// Syncs `objects` before they get their names, so that a named object is complete even after a
+/// power cut. If there are many, syncs their whole file system at once.
 void sync_files(std::span<const Cache::NewObject> objects) {
   constexpr size_t kMany = 16;
   for (const Cache::NewObject& object : objects) {
@@ -74,7 +74,7 @@ std::optional<fs::path> Cache::find(const std::string& sha256) {
   try {
     place_file(path, pinned);
   } catch (const Error& error) {
-    if (error.code() == Errc::NotFound) return std::nullopt;  // evicted a moment ago
+    if (error.code() == Errc::NotFound) return std::nullopt;  // just evicted
     throw;
   }
   return pinned;
@@ -103,10 +103,10 @@ void Cache::publish(const NewObject& added) {
   make_directories(target.parent_path());
   if (fs::exists(fs::symlink_status(target))) {
     if (is_intact(target, added.sha256)) return;
-    remove_tree(target);  // damaged: nobody would look at it before it is wanted again
+    remove_tree(target);  // damaged, but not noticed before
   }
   if (::link(added.file.c_str(), target.c_str()) == 0) return;
-  const fs::path copy = workspace().new_file();  // a file system without links
+  const fs::path copy = workspace().new_file();  // the file system has no links
   place_copy(added.file, copy);
   seal(copy, added.sha256);
   if (::rename(copy.c_str(), target.c_str()) != 0) {

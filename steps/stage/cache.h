@@ -21,30 +21,30 @@
 ///   CACHE/work/…              workspaces of running jobs
 ///
 /// An object is complete once it has its name. It is *in use* while anything else links to it: the
-/// outputs of a run, or the workspace of a job that was promised it. Its access time is when it was
-/// last wanted.
+/// outputs of a run, or the workspace of a job that will use it. Its access time is the time of its
+/// last use.
 ///
 /// Objects are linked into runs, where a careless program may write to them, and hashing on every
 /// use would cost more than the cache saves. So an object is sealed: the nanoseconds of its
-/// modification time tell the first digits of its hash and its size. Whatever writes to it breaks
-/// the seal, and it is hashed again before it is used again. A seal can be forged, so it proves
-/// something of a file of this user alone: what others own, or may write to, is not taken. (Times
-/// of change say nothing here: every link that a run has to the object, or gives up, changes them.)
+/// modification time encode the first digits of its hash and its size. Any write breaks the seal,
+/// and the object is hashed again before its next use. A seal can be forged, so it is trusted only
+/// for files of this user; files that others own or may write to are not used. (ctime is useless
+/// here: each link that a run adds or removes changes it.)
 namespace dlflow::steps {
 
-/// Threads may share one, but for its construction.
+/// Thread-safe, except for construction.
 class Cache {
  public:
-  /// Opens the cache at `root`, made if need be. It holds at most `budget_bytes` (0: no limit).
-  /// If it cannot be written to, what it has can still be used.
+  /// Opens the cache at `root`, creating it if needed. It holds at most `budget_bytes` (0: no
+  /// limit). A read-only cache can still be used for its present content.
   Cache(const std::filesystem::path& root, uint64_t budget_bytes);
 
-  /// The object with this hash, or nothing. It stays readable at the returned path while this
-  /// object lives, whatever is evicted meanwhile.
+  /// The object with this hash, or nothing. It stays readable at the returned path while this Cache
+  /// lives, even if it is evicted meanwhile.
   std::optional<std::filesystem::path> find(const std::string& sha256);
 
-  /// Makes `file`, which is in the workspace and has this hash, an object, after making room for
-  /// it. The file stays where it is, and may not be written to any more.
+  /// Makes room and turns `file`, which is in the workspace and has this hash, into an object. The
+  /// file stays in its place and must not be written to any more.
   void add(const std::filesystem::path& file, const std::string& sha256);
 
   /// One of many files to add at once.
@@ -55,21 +55,21 @@ class Cache {
   };
   void add(std::span<const NewObject> objects);
 
-  /// Evicts what is not in use, least recently used first, until `bytes` more fit. Throws
-  /// Error{InvalidInput} if even that is not enough.
+  /// Evicts objects that are not in use, least recently used first, until `bytes` more fit. Throws
+  /// Error{InvalidInput} if evicting all of them is not enough.
   void make_room(uint64_t bytes);
 
-  /// A JSON text kept under `name`, such as "urls/KEY"; nothing if there is none.
+  /// The JSON stored under `name`, such as "urls/KEY"; nothing if there is none.
   std::optional<Json> note(const std::string& name) const;
   void write_note(const std::string& name, const Json& value);
 
-  /// The lock that `key` stands for, waiting for it if need be. Throws Stopped.
+  /// Waits for the lock on `key`. Throws Stopped.
   FileLock lock(const std::string& key, const std::string& purpose);
 
-  /// Where the download that `key` stands for goes; private unless its lock is exclusive.
+  /// The file for the download with this key; a private one unless `lock` is exclusive.
   std::filesystem::path partial(const std::string& key, const FileLock& lock);
 
-  /// A new path for a temporary file, gone with this object.
+  /// A new path for a temporary file, which is removed with this object.
   std::filesystem::path new_file();
 
   uint64_t budget_bytes() const { return budget_bytes_; }
@@ -81,9 +81,9 @@ class Cache {
 
   std::filesystem::path root_;
   uint64_t budget_bytes_;
-  std::unique_ptr<Workspace> workspace_;  // none if the cache cannot be written to
+  std::unique_ptr<Workspace> workspace_;  // null if the cache is read-only
   std::string why_read_only_;
-  std::mutex adding_;  // threads of one process need not announce that they wait for each other
+  std::mutex adding_;  // taken first: threads of one process then wait without a message
 };
 
 }  // namespace dlflow::steps

@@ -39,8 +39,8 @@ struct Contents {
   }
 };
 
-/// Keeps a partial download from being continued: it, the note KEY.json beside it and what that is
-/// written to first belong to whoever holds the lock KEY. Nothing while it is being downloaded.
+/// Locks a partial download so that nobody continues it. The holder of lock KEY owns the download,
+/// its note KEY.json, and the note's temporary file. Nothing if it is being downloaded.
 std::optional<FileLock> hold_partial(const fs::path& cache, const fs::path& partial) {
   const std::string name = partial.filename();
   auto lock = FileLock::try_acquire(cache / "locks" / name.substr(0, name.find('.', 1)), "evicts");
@@ -48,11 +48,11 @@ std::optional<FileLock> hold_partial(const fs::path& cache, const fs::path& part
   return lock;
 }
 
-/// False if it is being downloaded by now.
+/// False if a job has started to download it.
 bool remove(const fs::path& cache, const Candidate& candidate) {
   std::optional<FileLock> held;
   if (candidate.is_partial && !(held = hold_partial(cache, candidate.path))) return false;
-  // A job that links to an object just now keeps its link: it only has to be made again.
+  // A job that links to the object at this moment keeps its link; the object must be cached again.
   ::unlink(candidate.path.c_str());
   return true;
 }
@@ -70,7 +70,7 @@ Contents list(const fs::path& cache) {
     }
   }
   for (const auto& entry : fs::directory_iterator(cache / "partial", error)) {
-    // What is being downloaded made room for all of itself, or is about to.
+    // A download in progress has made room for its whole file, or is about to.
     if (!hold_partial(cache, entry.path())) continue;
     if (::lstat(entry.path().c_str(), &info) == 0) contents.add_evictable(entry.path(), true, info);
   }

@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <filesystem>
 
-/// The choice of objects that leave a full cache.
+/// Eviction of objects from a full cache.
 namespace dlflow::steps {
 
-/// Removes objects that are not in use and downloads that nobody continues, least recently used
-/// first, until what is below `cache` and `bytes` more take at most `budget_bytes`. The caller
-/// holds the lock for it. Throws Error{InvalidInput} with the figures if all of that is not enough;
-/// then nothing was removed.
+/// Removes unused objects and abandoned downloads, least recently used first, until the content of
+/// `cache` and `bytes` more take at most `budget_bytes`. The caller holds the budget lock. If
+/// removing all of them would not be enough, removes nothing and throws Error{InvalidInput} with
+/// the figures.
 void evict(const std::filesystem::path& cache, uint64_t bytes, uint64_t budget_bytes);
 
 }  // namespace dlflow::steps

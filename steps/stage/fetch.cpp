@@ -23,7 +23,7 @@ Error wrong_hash(const Source& source, const std::string& actual) {
                                   ". If the new content is right, declare its hash");
 }
 
-/// Takes what arrived into the workspace, where nobody continues it.
+/// Moves a finished download into the workspace, where no other job continues it.
 fs::path take(const fs::path& partial, Cache& cache) {
   fs::path file = cache.new_file();
   if (::rename(partial.c_str(), file.c_str()) != 0) {
@@ -44,7 +44,7 @@ Fetched copy_local_file(const Source& source, Cache& cache, const FileLock& lock
                             [&](uint64_t bytes) { options.progress(bytes, total_bytes); });
   } catch (const Error&) {
     std::error_code ignored;
-    fs::remove(partial, ignored);  // a full disk gets its space back
+    fs::remove(partial, ignored);  // frees space on a full disk
     throw;
   }
   fetched.file = take(partial, cache);
@@ -60,8 +60,8 @@ Fetched fetch_commit(const Source& source, Cache& cache, const RetryPolicy& retr
   return fetched;
 }
 
-/// Room for what a server announces, or as it comes: it may announce nothing, or less than it
-/// sends. `room` is how much of the file there is room for by now.
+/// Makes room for the size that a server announces, or step by step: it may announce nothing, or
+/// less than it sends. `room` is the size for which there is room already.
 void make_room(Cache& cache, uint64_t bytes, std::optional<uint64_t> total_bytes, uint64_t& room) {
   constexpr uint64_t kAhead = uint64_t{64} << 20;
   if (total_bytes && *total_bytes > room) {
@@ -98,7 +98,7 @@ Fetched download_to_workspace(const Source& source, const std::optional<KnownCon
     return {.file = {}, .key = known->key, .version = known->version, .unchanged = true};
   }
   if (!fs::exists(request.partial)) {
-    write_file_atomic(request.partial, "");  // curl writes no empty file
+    write_file_atomic(request.partial, "");  // curl creates no file for empty content
   }
   Fetched fetched{.file = take(request.partial, cache), .key = {}, .version = downloaded.version};
   fetched.key = sha256_file(fetched.file, [](uint64_t) { throw_if_stopped(); });
@@ -117,7 +117,7 @@ Fetched fetch(const Source& source, const std::optional<KnownContent>& known, Ca
     if (source.sha256.empty() || fetched.key == source.sha256) return fetched;
     std::error_code ignored;
     fs::remove(fetched.file, ignored);
-    // The first part may have been of another content; the whole is asked for once more.
+    // The first part may come from other content: download the whole file once more.
     if (!continued) throw wrong_hash(source, fetched.key);
   }
 }

@@ -9,22 +9,22 @@
 #include "steps/stage/request.h"
 #include "steps/transfer/download.h"
 
-/// From an address to a verified file.
+/// Downloading an address to a verified file.
 namespace dlflow::steps {
 
 /// The content of an address.
 struct Fetched {
   std::filesystem::path file;  ///< in the cache's workspace; empty if `unchanged`
-  std::string key;             ///< the content's SHA-256; of a git source the commit
-  std::string version;         ///< what tells whether a server's content has changed, if known
-  bool unchanged = false;      ///< the server has what it had before: `known` of fetch()
+  std::string key;             ///< the content's SHA-256; for a git source the commit
+  std::string version;         ///< the server's version of the content, if it has one
+  bool unchanged = false;      ///< the server still has the content `known` of fetch()
 };
 
-/// The content of an address as an earlier fetch found it.
+/// The content of an address at an earlier fetch.
 struct KnownContent {
   std::string version;
   std::string key;
-  std::filesystem::path file;  ///< empty if only what was unpacked from it is kept
+  std::filesystem::path file;  ///< empty if only its unpacked files are kept
 };
 
 struct FetchOptions {
@@ -33,14 +33,14 @@ struct FetchOptions {
   TransferProgress progress = [](uint64_t, std::optional<uint64_t>) {};
 };
 
-/// Brings what the one file (or commit) of `source` holds now to a new file, the same declared hash
-/// or an error: then Error{Corrupt} names both hashes and nothing of the content stays. If `known`
-/// is given and the server still has that content, nothing is transferred.
-/// `lock` is the lock that stands for the address; a transfer cut short is continued.
+/// Fetches the one file (or commit) of `source` to a new file. If its hash is not the declared one,
+/// throws Error{Corrupt} naming both hashes and keeps nothing of the content. Transfers nothing if
+/// `known` is given and the server still has that content. `lock` is the lock for the address.
+/// Continues an interrupted transfer.
 Fetched fetch(const Source& source, const std::optional<KnownContent>& known, Cache& cache,
               const FileLock& lock, const FetchOptions& options);
 
-/// The name of the lock and the partial download of an address.
+/// The key for the lock and the partial download of an address.
 std::string key_of(const Source& source);
 
 }  // namespace dlflow::steps

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 
-/// The list of a source's files once unpacked: names and hashes of their contents.
+/// The list of a source's files after unpacking: names and hashes of their contents.
 namespace dlflow::steps {
 
 struct ListedFile {
@@ -19,8 +19,8 @@ struct ListedFile {
   bool operator==(const ListedFile&) const = default;
 };
 
-/// By name, relative, with '/' between folders. A plain file is listed under the empty name.
-/// Folders are there because files are in them; empty ones are not kept.
+/// The files by relative name, with '/' between folders. A single file is listed under the empty
+/// name. Folders exist only through their files; empty ones are not kept.
 using Listing = std::map<std::string, ListedFile>;
 
 Json to_json(const Listing& listing);
@@ -28,8 +28,8 @@ Json to_json(const Listing& listing);
 /// The inverse, or nothing if `json` is not a listing.
 std::optional<Listing> listing_from_json(const Json& json);
 
-/// One hash of all names and contents: of the text "SHA256  NAME\n" per file in the order of names,
-/// as sha256sum prints it ("-> TARGET  NAME\n" for a symbolic link).
+/// One hash of all names and contents: the hash of the lines "SHA256  NAME\n" sorted by name, as
+/// sha256sum prints them ("-> TARGET  NAME\n" for a symbolic link).
 std::string hash_of(const Listing& listing);
 
 }  // namespace dlflow::steps

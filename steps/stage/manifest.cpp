@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kHashDigits = 64;
 constexpr uint64_t kMaxManifestBytes = uint64_t{1} << 30;
 
-/// sha256sum begins a line with '\' if the name is escaped, as name_in_line() does it.
+/// sha256sum begins a line with '\' if the name is escaped as in name_in_line().
 std::string unescaped(const std::string& name) {
   std::string plain;
   for (size_t i = 0; i < name.size(); ++i) {
@@ -33,14 +33,14 @@ std::string unescaped(const std::string& name) {
   return plain;
 }
 
-/// A name below the folder; line ends are the only control characters that sha256sum escapes.
+/// A name below the folder; sha256sum escapes line ends only, no other control characters.
 bool is_listed_name(std::string name) {
   std::ranges::replace_if(
       name, [](char c) { return c == '\n' || c == '\r'; }, '_');
   return is_safe_name(name);
 }
 
-/// "HASH  NAME" or, of a file that was read as binary, "HASH *NAME".
+/// "HASH  NAME", or "HASH *NAME" for a file read in binary mode.
 std::pair<std::string, std::string> parse_line(std::string line, const std::string& where) {
   const bool is_escaped = line.starts_with('\\');
   if (is_escaped) line.erase(0, 1);

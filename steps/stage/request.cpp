@@ -42,15 +42,15 @@ Address address_of(const std::string& url) {
   }
 }
 
-/// What the source is called if the workflow does not say: the last part of its address, without
-/// the ending that unpacking takes away.
+/// The name of the source if the workflow gives none: the last part of its address, without the
+/// extension that unpacking removes.
 std::string default_name(const Source& source) {
   const std::string name = std::filesystem::path(source.address.place.path).filename().string();
   if (source.commit.empty()) return unpacked_name(name, source.unpack);
   return name.ends_with(".git") ? name.substr(0, name.size() - 4) : name;
 }
 
-/// `digits` in small letters. Throws unless they are `length` hexadecimal ones, or none at all.
+/// `digits` in lower case. Throws unless they are `length` hexadecimal digits, or empty.
 std::string hex_text(std::string digits, size_t length, const char* key, const std::string& who) {
   bool valid = digits.empty() || digits.size() == length;
   for (char& digit : digits) {
@@ -79,7 +79,7 @@ ManifestSource parse_manifest_source(const Json& json, const std::string& who) {
   return manifest;
 }
 
-/// Which keys a source may have together.
+/// Throws if the source has keys that exclude each other, or lacks one.
 void validate(const Source& source, const std::string& who) {
   const bool is_git = source.address.scheme == Scheme::Git;
   const bool has_manifest = source.manifest.is_given();
@@ -114,11 +114,11 @@ Source parse_source(const Json& json, size_t number) {
   source.unpack = unpack_named(text_at(json, "unpack", who), who);
   source.manifest = parse_manifest_source(json.value("manifest", Json()), who);
   UrlPath& place = source.address.place;
-  // A web server lists no folders: there it is one if a manifest says what is in it.
+  // A web server lists no folders, so an address is a folder only with a manifest of its content.
   if (source.address.scheme == Scheme::Http) place.is_folder &= source.manifest.is_given();
   if (source.address.scheme == Scheme::Git) place.is_folder = false;
   validate(source, who);
-  if (source.address.scheme == Scheme::Git) source.unpack = Unpack::Tar;  // as which git gives it
+  if (source.address.scheme == Scheme::Git) source.unpack = Unpack::Tar;  // from `git archive`
   source.name = text_at(json, "name", who);
   const bool is_pattern = !place.pattern.empty();
   if (source.name.empty() && !is_pattern) source.name = default_name(source);

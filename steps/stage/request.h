@@ -14,13 +14,13 @@ namespace dlflow::steps {
 
 enum class Unpack { None, Gzip, Zip, Tar };
 
-/// As `unpack:` spells it.
+/// The spelling in `unpack:`.
 std::string name(Unpack unpack);
 
-/// The name of `file` once it is unpacked: without the ending that unpacking takes away.
+/// The name of `file` after unpacking: without the extension that unpacking removes.
 std::string unpacked_name(std::string file, Unpack unpack);
 
-/// Where the list of a source's files and their hashes is; see manifest.h.
+/// The place of a source's manifest; see manifest.h.
 struct ManifestSource {
   std::filesystem::path file;  ///< frozen with the run; empty: it is at `url`
   std::string url;
@@ -31,15 +31,14 @@ struct ManifestSource {
 
 struct Source {
   Address address;
-  std::string sha256;  ///< of what the address holds, before unpacking; empty if not declared
-  std::string commit;  ///< Git: which one
+  std::string sha256;  ///< of the address's content before unpacking; empty if not declared
+  std::string commit;  ///< only for Git
   Unpack unpack = Unpack::None;
-  std::string
-      name;  ///< below the folder `data`; empty: the files of a pattern lie there themselves
+  std::string name;  ///< below the folder `data`; empty: the files of a pattern go directly there
   ManifestSource manifest = {};
-  RemoteFile listed = {};  ///< what a listing told, once there was one
+  RemoteFile listed = {};  ///< from a listing, once there was one
 
-  /// The text that pins the content: the declared hash or the commit; empty if nothing does.
+  /// The declared hash or commit, which pins the content; empty if there is none.
   const std::string& pin() const { return commit.empty() ? sha256 : commit; }
   std::string display() const { return address.display(); }
 };
@@ -49,7 +48,7 @@ struct Request {
   TransferLimits limits;
 };
 
-/// Reads `with:`. Throws Error{InvalidInput} naming the source and what is wrong with it.
+/// Parses `with:`. Throws Error{InvalidInput} naming the source and its mistake.
 Request parse_request(const Json& with);
 
 }  // namespace dlflow::steps

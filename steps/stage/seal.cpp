@@ -13,16 +13,16 @@
 namespace dlflow::steps {
 namespace {
 
-/// Of all objects. What may be run is a copy, so that this one never may.
+/// The mode of all objects. Objects are never executable: executable files are copies of them.
 constexpr mode_t kMode = 0444;
 
-/// Nanoseconds that tell content and size, so that a file which lost its end is not whole for
-/// having its old time: seven hexadecimal digits are below 10^9.
+/// Nanoseconds that encode content and size, so that a truncated file with its old time breaks the
+/// seal. Seven hexadecimal digits are below 10^9.
 long seal_of(const std::string& sha256, off_t bytes) {
   return std::stol(sha256.substr(0, 7), nullptr, 16) ^ long(bytes & 0xfffffff);
 }
 
-/// Nobody but this user can have written to it, or can write to it after it was looked at.
+/// Whether only this user can have written to it, and can write to it later.
 bool is_own(const struct stat& info) {
   return S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
          (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
@@ -49,7 +49,7 @@ bool is_intact(const std::filesystem::path& file, const std::string& sha256) {
   try {
     seal(file, sha256);
   } catch (const Error&) {
-    // A cache that cannot be written to is hashed each time.
+    // Objects in a read-only cache are hashed each time.
     return (info.st_mode & 0111) == 0;
   }
   return true;

@@ -51,14 +51,14 @@ std::vector<RemoteFile> list_local(const UrlPath& place) {
   return files;
 }
 
-/// Its content may be known already, and this is no part of it. False if it is not there.
+/// The mode is not part of the content, which may be cached already. False if there is no file.
 bool is_executable(const Address& address) {
   struct stat info {};
   return address.scheme == Scheme::File && ::stat(address.place.path.c_str(), &info) == 0 &&
          (info.st_mode & S_IXUSR) != 0;
 }
 
-/// Of a server's folder, only a manifest says what is in it.
+/// A web server lists no folder; only a manifest does.
 std::vector<RemoteFile> list_web(const Manifest* manifest) {
   if (manifest == nullptr) return {{.name = ""}};
   std::vector<RemoteFile> files;
@@ -84,17 +84,16 @@ std::vector<RemoteFile> list(const Address& address, const Manifest* manifest, C
   return {{.name = ""}};
 }
 
-/// "FOLDER/a.gz" -> "FOLDER/a", as far as unpacking takes an ending away.
+/// "FOLDER/a.gz" -> "FOLDER/a", if unpacking removes the extension.
 std::string placed_name(const Source& source, const std::string& listed) {
   const size_t slash = listed.rfind('/') + 1;  // 0 if there is none
   return (source.name.empty() ? "" : source.name + "/") + listed.substr(0, slash) +
          unpacked_name(listed.substr(slash), source.unpack);
 }
 
-/// The files of `source`, each a source of its own with what a listing told of it: for one file, or
-/// a commit, the source itself. `manifest` is the one of a folder or pattern, or null; then each
-/// file has its hash from there. Throws Error if there are no files, or others than in the
-/// manifest.
+/// The files of `source`, each as a source with its data from a listing; for one file, or a commit,
+/// the source itself. `manifest` belongs to a folder or pattern and gives each file its hash; it
+/// may be null. Throws Error if there are no files, or if they differ from the manifest.
 std::vector<Source> expand(const Source& source, const Manifest* manifest, Cache& cache,
                            const RetryPolicy& retry) {
   const bool is_one = source.address.place.is_file();
@@ -141,11 +140,11 @@ Cache open_cache() {
 /// A file of a source, or a commit, on its way to the outputs.
 struct Item {
   Source source;
-  std::shared_ptr<const Manifest> contents = {};  ///< what an archive must unpack to, if declared
+  std::shared_ptr<const Manifest> contents = {};  ///< the archive's declared files, if any
   std::optional<StagedSource> staged = {};
 };
 
-/// All files of all sources: listed and compared with the manifests before the first is fetched.
+/// All files of all sources, listed and compared with the manifests before the first is fetched.
 std::vector<Item> list_items(const Request& request, Cache& cache) {
   std::vector<std::vector<Item>> lists(request.sources.size());
   for_each_parallel(lists.size(), request.limits.threads(lists.size()), [&](size_t i) {
@@ -164,7 +163,7 @@ std::vector<Item> list_items(const Request& request, Cache& cache) {
   return items;
 }
 
-/// Throws unless every item can lie below `data`: no name twice, none a folder of another.
+/// Throws unless all items can lie below `data`: no name occurs twice or is a folder of another.
 void check_names(const std::vector<Item>& items) {
   std::set<std::string> names;
   for (const auto& [source, contents, staged] : items) {
@@ -182,7 +181,7 @@ void check_names(const std::vector<Item>& items) {
   }
 }
 
-/// Takes what the cache has, and tells `progress` the size of all: a fraction needs a whole.
+/// Finds cached items and gives `progress` the size of every file, so that it can show a fraction.
 void measure(std::vector<Item>& items, size_t threads, Cache& cache, Progress& progress) {
   for_each_parallel(items.size(), threads, [&](size_t i) {
     Source& source = items[i].source;
@@ -220,7 +219,7 @@ void stage_all(std::vector<Item>& items, const Request& request, Cache& cache, P
   });
 }
 
-/// Makes OUTPUTS/data, all of it or nothing.
+/// Creates OUTPUTS/data, completely or not at all.
 void place_all(const std::vector<Item>& items, const fs::path& outputs) {
   const fs::path temporary = outputs / "data.tmp";
   const fs::path data = outputs / "data";
@@ -239,7 +238,7 @@ void place_all(const std::vector<Item>& items, const fs::path& outputs) {
   }
 }
 
-/// All files as they lie below `data`.
+/// All files with their names below `data`.
 Listing combine(const std::vector<Item>& items) {
   Listing all;
   for (const Item& item : items) {

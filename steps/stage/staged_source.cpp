@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of the content that `key` stands for: its SHA-256, or a commit of git.
+/// Finds the content with the given `key`: its SHA-256, or a git commit.
 std::optional<StagedSource> find_staged(const std::string& key, const Source& source,
                                         Cache& cache) {
   StagedSource staged;
@@ -38,7 +38,7 @@ std::optional<StagedSource> find_staged(const std::string& key, const Source& so
   return staged;
 }
 
-/// What stands for the source's content, as far as that is known without asking a server.
+/// The key of the source's content if no server is needed to find it, else empty.
 std::string known_key(const Source& source) {
   if (!source.pin().empty() || source.address.scheme != Scheme::File) return source.pin();
   return sha256_file(source.address.place.path, [](uint64_t) { throw_if_stopped(); });
@@ -46,7 +46,7 @@ std::string known_key(const Source& source) {
 
 std::string note_name(const Source& source) { return "urls/" + key_of(source) + ".json"; }
 
-/// What a server gave for this address before, if the cache still has what came of it.
+/// The content that a server had for this address before, if the cache still has its files.
 std::optional<KnownContent> known_content(const Source& source, Cache& cache) {
   const auto note = cache.note(note_name(source));
   if (!note || !source.pin().empty()) return std::nullopt;
@@ -58,7 +58,7 @@ std::optional<KnownContent> known_content(const Source& source, Cache& cache) {
   return known;
 }
 
-/// Puts what was fetched into the cache, in the form that is asked for.
+/// Adds fetched content to the cache, unpacked if requested.
 void add_to_cache(const Source& source, const Fetched& fetched, Cache& cache) {
   if (source.unpack == Unpack::None) {
     cache.add(fetched.file, fetched.key);
@@ -116,7 +116,7 @@ void place(const StagedSource& staged, const fs::path& folder, const std::string
       if (::symlink(file.link_target.c_str(), path.c_str()) != 0) {
         throw_errno("cannot write " + path.string(), errno);
       }
-    } else if (file.executable) {  // a link would have the mode of the others
+    } else if (file.executable) {  // a link would share the cached file's mode
       place_copy(staged.contents.at(file.sha256), path);
       if (::chmod(path.c_str(), 0555) != 0) throw_errno("cannot change " + path.string(), errno);
     } else {

@@ -10,13 +10,13 @@
 #include "steps/stage/listing.h"
 #include "steps/stage/request.h"
 
-/// A source on its way from its address to the outputs.
+/// Bringing a source from its address to the outputs.
 namespace dlflow::steps {
 
-/// A source that is wholly in the cache, unpacked if that was asked for.
+/// A source that is completely in the cache, unpacked if requested.
 struct StagedSource {
   Listing listing;
-  std::map<std::string, std::filesystem::path> contents;  ///< by hash; as Cache::find gives them
+  std::map<std::string, std::filesystem::path> contents;  ///< by hash; the paths from Cache::find
 
   uint64_t bytes() const;
 };
@@ -24,16 +24,16 @@ struct StagedSource {
 /// The source if its content is pinned and the cache has all of it.
 std::optional<StagedSource> find_staged(const Source& source, Cache& cache);
 
-/// Brings the source, which is of one file, into the cache: of several jobs that want it one does,
+/// Brings the source, a single file, into the cache. If several jobs need it, one does the work and
 /// the others wait.
 ///
 /// Without a declared hash, a local file is hashed each time, and a server is asked each time
-/// whether its content is still the remembered version.
-/// Throws Error; then the cache is as before, but for a transfer cut short, which is kept.
+/// whether its content is still the remembered version. Throws Error, leaving the cache unchanged
+/// except for an interrupted transfer, which is kept.
 StagedSource stage_source(const Source& source, Cache& cache, const FetchOptions& options);
 
-/// Puts the files of `staged` to FOLDER/NAME, or below it if the source is an archive. Nothing is
-/// copied if the file system can link.
+/// Places the file of `staged` at FOLDER/NAME, or the files of an archive below it. Copies nothing
+/// if the file system can link, except executables.
 void place(const StagedSource& staged, const std::filesystem::path& folder,
            const std::string& name);
 

@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::string_view_literals;
 
-/// A program that unpacks its standard input to its standard output, within 1 GiB of memory.
+/// A program that decompresses standard input to standard output, within 1 GiB of memory.
 struct Unpacker {
   std::string format;  ///< "xz"
   std::vector<std::string> argv;
@@ -87,12 +87,12 @@ class ToolSource : public ByteSource {
   }
 
   Unpacker unpacker_;
-  FileDescriptor errors_;  // in memory
+  FileDescriptor errors_;  // a file in memory
   FileDescriptor output_;
   pid_t pid_ = 0;  // 0: it has ended
 };
 
-/// By the first bytes of `packed`: of xz, bzip2 or zstd; else nothing.
+/// Chosen by the first bytes of `packed`, for xz, bzip2 or zstd; else nothing.
 std::optional<Unpacker> unpacker_of(const fs::path& packed) {
   std::array<char, 10> bytes{};
   const size_t count = open_file(packed)->read(bytes);
@@ -110,9 +110,9 @@ std::optional<Unpacker> unpacker_of(const fs::path& packed) {
   return std::nullopt;
 }
 
-/// What `packed` holds. Throws Error{NotFound} if there is no such program, and Error{Corrupt} in
-/// its own words from read(), at the end at the latest, where the file is damaged. The program ends
-/// with this object.
+/// The decompressed content of `packed`. Throws Error{NotFound} if the program is missing. For a
+/// damaged file, read() throws Error{Corrupt} with the program's message, at the latest at the end.
+/// The program ends with this object.
 std::unique_ptr<ByteSource> open_unpacked(const fs::path& packed, const Unpacker& unpacker) {
   if (find_program(unpacker.argv[0], environment_variable("PATH"))) {
     return std::make_unique<ToolSource>(packed, unpacker);
@@ -126,7 +126,7 @@ std::string note_name(const std::string& key, Unpack unpack) {
   return "unpacked/" + name(unpack) + "-" + key + ".json";
 }
 
-/// A tar archive, compressed or not.
+/// Opens a tar archive, compressed or not.
 std::unique_ptr<ByteSource> open_tar(const fs::path& packed) {
   if (is_gzip(packed)) return open_gzip(packed);
   const auto unpacker = unpacker_of(packed);
@@ -147,7 +147,7 @@ void read_gzip(const fs::path& packed, Unpacking& unpacking) {
   }
 }
 
-/// A gzip file holds one content without a name, which a listing shows as the empty name.
+/// A gzip file holds a single content; a listing shows it under the empty name.
 Listing without_name(Listing listing) {
   auto only = listing.extract(listing.begin());
   only.key() = "";

@@ -22,7 +22,7 @@ Error refusal(const std::string& name, const std::string& why) {
   return Error(Errc::InvalidInput, "the archive's entry '" + name + "' " + why);
 }
 
-/// The parts of a path, without empty ones and ".".
+/// The parts of a path, except empty ones and ".".
 std::vector<std::string> components(const std::string& path) {
   std::vector<std::string> parts;
   for (std::string& part : split(path, '/')) {
@@ -127,7 +127,7 @@ void Unpacking::add_hard_link(const std::string& name, const std::string& target
 void Unpacking::add_folder(const std::string& name, mode_t mode) {
   end_file();
   if (components(name).empty() && !name.starts_with('/'))
-    return;  // "./", what tar -C DIR . begins with
+    return;  // "./", the first entry of tar -C DIR .
   checked_name(name);
   check_mode(name, mode);
 }
@@ -151,9 +151,9 @@ bool Unpacking::is_folder(const std::string& name) const {
   return first != listing_.end() && first->first.starts_with(prefix);
 }
 
-/// A link may go up to the archive's top and from there down to what is in it. No folder on the way
-/// is a link itself (finish() saw to that, and ".." is refused after the first name), so the path
-/// means what its text says.
+/// A link may go up to the archive's top and then down to an entry. No folder on the way can be a
+/// link (finish() has checked that, and ".." is refused after the first name), so the path can be
+/// resolved as text.
 void Unpacking::check_links() const {
   for (const auto& [name, file] : listing_) {
     if (file.link_target.empty()) continue;

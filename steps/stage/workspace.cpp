@@ -16,9 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLease = "lease";
-constexpr const char* kNew = "new.";  // begins the name until the lease is locked
+constexpr const char* kNew = "new.";  // prefix of the name until the lease is locked
 
-/// How long a workspace is left alone when no lock tells whether its owner lives.
+/// The age at which a workspace is removed if no lock shows whether its owner lives.
 constexpr std::chrono::hours kAbandoned{7 * 24};
 
 bool untouched_for_long(const fs::path& path) {
@@ -33,14 +33,14 @@ bool owner_is_dead(const fs::path& workspace) {
     const auto lease = FileLock::try_acquire(workspace / kLease, "sweeps");
     return lease && (lease->exclusive() || untouched_for_long(workspace));
   } catch (const Error&) {
-    return false;  // its owner removes it just now, or it is somebody else's
+    return false;  // its owner is removing it, or it belongs to another user
   }
 }
 
 }  // namespace
 
 Workspace::Workspace(const fs::path& cache) {
-  // Random, since processes in different containers may share host name and number.
+  // The name is random because processes in different containers may share host name and pid.
   const std::string name = process_name() + "." + std::to_string(std::random_device{}());
   const fs::path unlocked = cache / "work" / (kNew + name);
   path_ = cache / "work" / name;

@@ -6,20 +6,20 @@
 
 #include "base/file_lock.h"
 
-/// Where one process keeps what is not yet, or must stay, in the cache.
+/// The folder of one process for files that are not yet, or must stay, in the cache.
 namespace dlflow::steps {
 
 /// A folder CACHE/work/HOST.PID.RANDOM that no other process touches while this object lives, and
-/// that is gone afterwards. A lock on its file `lease` tells others that its owner lives.
+/// that is removed afterwards. A lock on its file `lease` shows others that its owner lives.
 class Workspace {
  public:
-  /// Throws Error if `cache` cannot be written to.
+  /// Throws Error if `cache` is read-only.
   explicit Workspace(const std::filesystem::path& cache);
   ~Workspace();
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// A path in the workspace that was not given out before. Any thread may call.
+  /// A new path in the workspace. Thread-safe.
   std::filesystem::path new_file();
 
   /// Removes the workspaces below `cache` whose owners are dead.

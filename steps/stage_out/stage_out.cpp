@@ -40,7 +40,7 @@ struct Result {
   std::string sha256 = {};
 };
 
-/// By the name below the destination.
+/// Keyed by the name below the destination.
 using Results = std::map<std::string, Result>;
 
 Request parse_request(const Json& with) {
@@ -51,7 +51,7 @@ Request parse_request(const Json& with) {
     request.from.emplace_back(path.get<std::string>());
   }
   std::string to = with.value("to", "");
-  if (!to.ends_with('/')) to += '/';  // it is a folder in any case
+  if (!to.ends_with('/')) to += '/';  // always a folder
   request.to = parse_address(to);
   const Scheme scheme = request.to.scheme;
   if (scheme == Scheme::Http || scheme == Scheme::Git || scheme == Scheme::Hub) {
@@ -64,11 +64,11 @@ Request parse_request(const Json& with) {
   return request;
 }
 
-/// Each file under its own name, those of a folder below the folder's: as `cp -r FROM TO/` does it.
+/// Files keep their names; those of a folder go below its name, as with `cp -r FROM TO/`.
 Results list_results(const std::vector<fs::path>& from) {
   Results results;
   for (const fs::path& path : from) {
-    const fs::path whole = fs::path(path.string() + "/").parent_path();  // without a '/' at its end
+    const fs::path whole = fs::path(path.string() + "/").parent_path();  // without a final '/'
     const std::string own = whole.filename().string();
     const UrlPath place{whole.string(), fs::is_directory(whole), ""};
     for (const LocalFile& file : list_local_files(place)) {
@@ -82,7 +82,7 @@ Results list_results(const std::vector<fs::path>& from) {
   return results;
 }
 
-/// Sends what is not there yet; the number of files that it sent. Each result then has its hash.
+/// Sends the missing files and returns their number. Sets the hash of each result.
 size_t send_all(const Request& request, Results& results, const fs::path& temporary,
                 Progress& progress) {
   std::vector<Results::value_type*> files;
@@ -114,7 +114,7 @@ size_t send_all(const Request& request, Results& results, const fs::path& tempor
   return num_sent;
 }
 
-/// What was sent, as sha256sum prints it: what a `stage` step takes as manifest.
+/// Lists the results in the format of sha256sum, usable as the manifest of a `stage` step.
 void write_manifest(const Results& results, const fs::path& path) {
   std::string text;
   for (const auto& [name, result] : results) {
@@ -124,7 +124,7 @@ void write_manifest(const Results& results, const fs::path& path) {
   write_output(path, text);
 }
 
-/// A folder for what tools need, gone with this object.
+/// A folder for files of the tools, removed with this object.
 class TemporaryFolder {
  public:
   explicit TemporaryFolder(fs::path path) : path_(std::move(path)) { make_directories(path_); }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kSecondsEach = 0.2;
 
-/// What is taken first, then all others.
+/// Prints the fastest algorithm first, then all others.
 void print_line(const runtime::TuneLine& line) {
   const auto microseconds = [](const auto& time) { return time.seconds * 1e6; };
   const auto& best = line.times[line.fastest];

@@ -37,7 +37,7 @@ namespace {
 
 using runtime::LayerCost;
 using Row = std::array<std::string, 5>;
-constexpr size_t kFirstNumber = 3;  // of a row's columns
+constexpr size_t kFirstNumber = 3;  // first numeric column of a row
 
 std::string count(int64_t number) { return number == 0 ? "" : format_count(uint64_t(number)); }
 
@@ -47,7 +47,7 @@ Row row_of(const runtime::Layer& layer, const LayerCost& cost) {
           count(cost.multiply_adds)};
 }
 
-/// Words to the left, numbers to the right.
+/// Aligns words to the left, numbers to the right.
 void print(const std::vector<Row>& rows) {
   std::array<int, 5> width{};
   for (const Row& row : rows) {
@@ -64,14 +64,14 @@ void print(const std::vector<Row>& rows) {
   }
 }
 
-/// Memory that training takes for each sample of a rank's batch.
+/// The memory that training takes for each sample of a rank's batch.
 uint64_t bytes_per_sample(const runtime::Model& model) {
   const runtime::Network network(model, 1, runtime::Network::Mode::Training);
   return network.value_bytes();
 }
 
-/// Prints the layers of `model` with shapes, parameters and multiply-adds, and what a rank needs
-/// in memory to train it: `dlflow-train --check`.
+/// Prints the layers of `model` with shapes, parameters and multiply-adds, and the memory that a
+/// rank needs to train it: `dlflow-train --check`.
 void print_model(const runtime::Model& model) {
   std::vector<Row> rows = {{"layer", "kind", "result", "parameters", "multiply-adds"}};
   for (const runtime::Layer& layer : model.layers) {
@@ -129,9 +129,9 @@ ProgramHelp program_help() {
 
 std::atomic<bool> stop_requested = false;
 
-/// SIGTERM and SIGUSR1 are for a thread that does nothing else; all later threads inherit the mask.
-/// A handler would run on the stack of what it interrupts, and code that oneDNN generates leaves no
-/// usable one: a signal during a convolution of lenet corrupted the heap in two of three tries.
+/// A separate thread receives SIGTERM and SIGUSR1; all later threads inherit the mask. A handler
+/// would run on the interrupted thread's stack, and oneDNN's generated code does not keep it
+/// usable: a signal during a convolution of lenet corrupted the heap in two of three tries.
 void stop_on_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -140,11 +140,10 @@ void stop_on_signals() {
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::thread([signals] {
     for (int number = 0; ::sigwait(&signals, &number) == 0;) stop_requested = true;
-  }).detach();  // it ends with the process
+  }).detach();  // ends with the process
 }
 
-/// Whether another start would go on where a checkpoint left this one: one that was being written
-/// is none.
+/// Whether another start would continue from a checkpoint. Unfinished checkpoints do not count.
 bool has_checkpoint() {
   try {
     for (const auto& folder :
@@ -152,7 +151,7 @@ bool has_checkpoint() {
       if (std::filesystem::exists(folder / "manifest.json")) return true;
     }
   } catch (const std::exception&) {
-    // A folder that cannot be read has nothing to go on from.
+    // An unreadable folder has no checkpoint to continue from.
   }
   return false;
 }
@@ -164,7 +163,7 @@ void write_results(const StepEnvironment& environment, const runtime::TrainingEn
   write_summary(environment, end.summary);
 }
 
-/// A rank's training, as the environment describes it; its data lies there while this lives.
+/// A rank's training, as the environment describes it. `data` must live as long as `job`.
 struct Training {
   NodeData data;
   runtime::TrainingJob job;
@@ -190,7 +189,7 @@ Training open_training(runtime::Communicator& comm, const StepEnvironment& envir
   job.class_names =
       runtime::read_names(std::filesystem::path(job.settings.data) / runtime::kClassNames);
   job.rules = cluster_rules(comm);
-  // With one core, a thread would only interrupt, unless it is the GPU that computes.
+  // With one core, a loader thread would only interrupt the computation, unless the GPU computes.
   const bool core_is_free = job.settings.device == runtime::Device::Cuda;
   job.loader_threads =
       runtime::loader_threads(job.settings.loader_threads, job.data, threads_per_rank());
@@ -199,11 +198,11 @@ Training open_training(runtime::Communicator& comm, const StepEnvironment& envir
   return {std::move(data), std::move(job)};
 }
 
-/// What `work` returns; every rank comes to its end, also if the training diverges.
+/// Returns the result of `work`, or kExitDiverged on every rank if the training diverges.
 int unless_diverged(const runtime::Communicator& comm, const std::function<int()>& work) {
   try {
     return work();
-  } catch (const runtime::Diverged& e) {  // every rank comes here
+  } catch (const runtime::Diverged& e) {  // thrown on every rank
     if (comm.rank() == 0) std::fprintf(stderr, "error: %s\n", escaped_lines(e.what()).c_str());
     return kExitDiverged;
   }
@@ -222,7 +221,7 @@ int train_rank(runtime::Communicator& comm) {
 
 int profile_rank(runtime::Communicator& comm, const ProfileOptions& options) {
   StepEnvironment environment = read_step_environment();
-  environment.metrics = "/dev/null";  // those of a training stay as they are
+  environment.metrics = "/dev/null";  // leaves the training's metrics alone
   Training training = open_training(comm, environment);
   return unless_diverged(comm, [&] { return profile_training(comm, training.job, options); });
 }
@@ -263,7 +262,7 @@ int main(int argc, char** argv) {
     if (const auto options = take_profile_options(argc, argv)) {
       program.work = [=](auto& comm) { return profile_rank(comm, *options); };
       program.can_resume = [] { return false; };
-      program.before_ranks = [] {};  // a signal ends it
+      program.before_ranks = [] {};  // signals end the process
     }
     return run_program(program, argc, argv);
   });

@@ -12,15 +12,15 @@ namespace dlflow::steps {
 
 struct ProfileOptions {
   uint64_t steps = 20;
-  std::filesystem::path file;  ///< empty: a file for the model below $DLFLOW_CACHE/measurements
+  std::filesystem::path file;  ///< empty: the model's file below $DLFLOW_CACHE/measurements
 };
 
-/// Takes `--profile-steps N` and `--measurement FILE` out of the arguments; nothing if the former
-/// is not there. Throws Error{InvalidInput} if they are wrong, or there is no place for the file.
+/// Removes `--profile-steps N` and `--measurement FILE` from the arguments; returns nothing without
+/// the former. Throws Error{InvalidInput} if they are wrong, or there is no place for the file.
 std::optional<ProfileOptions> take_profile_options(int& argc, char** argv);
 
-/// Measures and adds the result to the file, in the place of what was measured there in the same
-/// way; prints the file and the time of a step. Collective; returns an exit status.
+/// Measures and adds the result to the file, replacing an earlier one from the same setup; prints
+/// the file and the time of a step. Collective; returns an exit status.
 int profile_training(runtime::Communicator& comm, const runtime::TrainingJob& job,
                      const ProfileOptions& options);
 

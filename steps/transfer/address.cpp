@@ -22,7 +22,7 @@ constexpr std::pair<std::string_view, Scheme> kSchemes[] = {
     {"gs://", Scheme::Rclone},   {"hf://", Scheme::Hub},
 };
 
-/// Names that reach a command line: nothing in them is an option or another syntax.
+/// Checks names that reach a command line: none may look like an option or other syntax.
 void validate_name(const Address& address, std::string_view name, std::string_view further,
                    const char* what) {
   const bool valid =
@@ -35,7 +35,7 @@ void validate_name(const Address& address, std::string_view name, std::string_vi
 
 void read_port(Address& address) {
   const size_t colon = address.host.rfind(':');
-  if (colon == std::string::npos || address.host.ends_with(']')) return;  // [::1]
+  if (colon == std::string::npos || address.host.ends_with(']')) return;  // IPv6 such as [::1]
   const std::string_view digits = std::string_view(address.host).substr(colon + 1);
   const auto port = number_from<int>(digits);
   if (!port || *port < 1 || *port > 65535) {
@@ -59,14 +59,14 @@ void read_ssh(Address& address) {
   if (path == "/~" || path.starts_with("/~/")) path = path == "/~" ? "." : "./" + path.substr(3);
 }
 
-/// REMOTE/PATH is relative to the remote's beginning; of one with a root, REMOTE//PATH is not.
+/// REMOTE/PATH is relative to the remote's start folder, REMOTE//PATH to its root if it has one.
 void read_rclone(Address& address) {
   validate_name(address, address.host, "._+@-", "remote (see `rclone listremotes`)");
   address.place.path.erase(0, 1);
 }
 
-/// Object stores that rclone reaches without being configured: credentials are where the store's
-/// own tools look for them. The bucket is the first part of the path.
+/// Object stores that rclone can reach without configuration: it finds credentials in the places of
+/// the store's own tools. The bucket is the first part of the path.
 void read_bucket(Address& address) {
   validate_name(address, address.host, "._-", "bucket");
   const std::string bucket = address.host;
@@ -84,7 +84,7 @@ void read_bucket(Address& address) {
   address.host = ":s3,provider=Other,env_auth=true,endpoint=\"" + std::string(endpoint) + "\"";
 }
 
-/// hf://OWNER/NAME[@REVISION]/PATH of a model, hf://datasets/… or spaces/… of others.
+/// hf://OWNER/NAME[@REVISION]/PATH for models, hf://datasets/… or hf://spaces/… for others.
 void read_hub(Address& address, std::string_view rest) {
   const bool has_kind = rest.starts_with("datasets/") || rest.starts_with("spaces/");
   size_t end = 0;
@@ -173,7 +173,7 @@ Address parse_address(const std::string& url) {
 
 Address file_in(const Address& folder, const std::string& name) {
   Address file = folder;
-  const bool is_web = folder.scheme == Scheme::Http;  // elsewhere ? and # belong to names
+  const bool is_web = folder.scheme == Scheme::Http;  // elsewhere names may contain ? and #
   const size_t end =
       is_web ? std::min(folder.url.find_first_of("?#"), folder.url.size()) : folder.url.size();
   const size_t fragment = std::min(folder.url.find('#', end), folder.url.size());

@@ -4,27 +4,27 @@
 
 #include "base/url.h"
 
-/// Where files come from and go to, as a workflow writes it.
+/// The sources and destinations of files, as a workflow writes them.
 namespace dlflow::steps {
 
 enum class Scheme { File, Http, Ssh, Rclone, Git, Hub };
 
 struct Address {
   Scheme scheme = Scheme::File;
-  std::string url;  ///< as it was written
-  /// Ssh: [USER@]HOST; Rclone: the name of the remote, or how one is made; Hub: the repository,
-  /// "datasets/OWNER/NAME" or "OWNER/NAME@REVISION".
+  std::string url;  ///< as written
+  /// Ssh: [USER@]HOST; Rclone: the name of the remote, or the text that creates one; Hub: the
+  /// repository, "datasets/OWNER/NAME" or "OWNER/NAME@REVISION".
   std::string host;
-  int port = 0;   ///< Ssh; 0: what ssh is told elsewhere
-  UrlPath place;  ///< Ssh, Rclone, Hub: relative to where a login begins, unless it begins with '/'
+  int port = 0;   ///< for Ssh; 0: from ssh's configuration
+  UrlPath place;  ///< Ssh, Rclone, Hub: relative to the login folder unless it begins with '/'
 
   std::string display() const { return display_url(url); }
 };
 
-/// Reads an address. Throws Error{InvalidInput} with how addresses are written.
+/// Parses an address. Throws Error{InvalidInput} with the syntax of addresses.
 Address parse_address(const std::string& url);
 
-/// The file `name` of the folder that `folder`, or its pattern, names.
+/// The file `name` in `folder`, or in the folder of its pattern.
 Address file_in(const Address& folder, const std::string& name);
 
 }  // namespace dlflow::steps

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr int kHttpError = 22;
 
-/// The exit statuses of curl(1), EXIT CODES, that a download can end with.
+/// The exit statuses of curl(1), EXIT CODES, that a download may have.
 struct ExitMeaning {
   int exit_status;
   Errc code;
@@ -51,7 +51,7 @@ Error http_error(int status, const std::string& url) {
   return Error(transient ? Errc::Unavailable : Errc::InvalidInput, where + code);
 }
 
-/// What the server says before the content. Throws Error if that does not end.
+/// The server's headers so far. Throws Error if they exceed 1 MiB.
 std::string headers_in(const fs::path& file) {
   constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
   return fs::exists(file) ? read_file(file, kMaxBytes) : "";

@@ -14,20 +14,19 @@ namespace dlflow::steps {
 struct CurlResult {
   int exit_status = 0;
   HttpResponse response;
-  std::string message;  ///< what curl wrote on standard error
+  std::string message;  ///< from standard error
 };
 
-/// Asks for `url` with what every request of ours has in common and with `arguments`. `temporary`
-/// begins the names of files that may be used. `watch` is called every 20 ms with what the server
-/// has said so far; it may throw. `authorization` is a header that nobody else on the node is to
-/// see; it goes to the host of `url` alone. Throws as run_tool.
+/// Requests `url` with our common options and `arguments`. `temporary` is a prefix for names of
+/// temporary files. `watch` is called every 20 ms with the response so far; it may throw.
+/// `authorization` is a header that other users of the node cannot see; it is sent only to the host
+/// of `url`. Throws as run_tool.
 CurlResult run_curl(const std::string& url, const std::vector<std::string>& arguments,
                     const std::filesystem::path& temporary,
                     const std::function<void(const HttpResponse&)>& watch,
                     const std::string& authorization = "");
 
-/// The error for a failure of curl: Error{Unavailable} if trying again may help. `url` is for
-/// display.
+/// The error for a failure of curl: Error{Unavailable} if a retry may help. `url` is for display.
 Error curl_error(const CurlResult& result, const std::string& url);
 
 }  // namespace dlflow::steps

@@ -14,7 +14,7 @@
 namespace dlflow::steps {
 namespace {
 
-/// Whether what is known is still what was listed. A hub's version is a hash of the content.
+/// Whether the known content is still the listed one. A hub's version is a hash of the content.
 bool is_unchanged(const DownloadRequest& request, const std::filesystem::path& temporary) {
   const std::string& version = request.listed.version;
   if (version.empty() || version != request.known_version) return false;
@@ -55,7 +55,7 @@ Downloaded download(const DownloadRequest& request, const std::filesystem::path&
     partial.forget_version();
     return downloaded;
   } catch (const Error& error) {
-    if (!error.retryable()) partial.discard();  // a full disk gets its space back
+    if (!error.retryable()) partial.discard();  // frees space on a full disk
     throw;
   }
 }

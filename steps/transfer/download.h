@@ -10,50 +10,50 @@
 #include "steps/transfer/remote_file.h"
 #include "steps/transfer/retry.h"
 
-/// From another machine to a file here.
+/// Downloads from another machine to a local file.
 namespace dlflow::steps {
 
-/// Bytes so far, and all there will be if known.
+/// Receives the bytes so far, and the total if known.
 using TransferProgress = std::function<void(uint64_t bytes, std::optional<uint64_t> total_bytes)>;
 
 struct DownloadRequest {
-  Address address;  ///< of one file
+  Address address;  ///< of a single file
 
-  /// Where the content goes. What an earlier download left there is continued if that is safe: its
-  /// version (kept in `partial`.json) is still the server's, or `hash_is_known`. It is left there
-  /// by a failure that may go away, and by Stopped.
+  /// The file for the content. If an earlier download left a part there, it is continued if that is
+  /// safe: if its version (kept in `partial`.json) is still the server's, or `hash_is_known`.
+  /// Retryable failures and Stopped leave the part there.
   std::filesystem::path partial;
 
-  /// The content's hash will be compared with a declared one, so a wrong join would be noticed.
+  /// The caller will compare the content's hash with a declared one, which detects a wrong join.
   bool hash_is_known = false;
 
-  /// What a listing told, if there was one.
+  /// From a listing, if there was one.
   RemoteFile listed = {};
 
-  /// If the server's content still is this version, nothing is downloaded. A version that is no
-  /// more than size and time proves nothing: over ssh and rclone the content is compared, too.
+  /// The version of known content: if the server still has it, no download is needed. Over ssh and
+  /// rclone a version is only size and time, which proves nothing, so the content is compared, too.
   std::string known_version = {};
 
-  /// The content of `known_version`, and its hash; empty if it is not there in one file.
+  /// The content of `known_version`, and its hash; empty if it is not available as one file.
   std::filesystem::path known_file = {};
   std::string known_sha256 = {};
 
   uint64_t bytes_per_second = 0;   ///< 0: no limit
-  std::string authorization = {};  ///< a secret header, of http(s) alone
+  std::string authorization = {};  ///< a secret header, for http(s) only
 
-  /// Called every 20 ms. What it throws ends the download.
+  /// Called every 20 ms. An exception from it ends the download.
   TransferProgress progress = [](uint64_t, std::optional<uint64_t>) {};
 };
 
 struct Downloaded {
-  bool unchanged = false;    ///< the content is the known version; `partial` was not made
-  std::string version = {};  ///< two contents with the same one are the same; empty: not known
-  bool continued = false;    ///< the content was put together from several transfers
+  bool unchanged = false;    ///< the content is `known_version`; `partial` was not created
+  std::string version = {};  ///< equal versions have equal contents; empty: unknown
+  bool continued = false;    ///< the content was joined from several transfers
 };
 
-/// Downloads `request.address` over http(s), ssh or rclone, or of a hub. `temporary` begins the
-/// names of files that may be used. Throws Error with the tool's reason: Unavailable for what a
-/// later try may bring. Throws Stopped; what was downloaded stays.
+/// Downloads `request.address` over http(s), ssh or rclone, or from a hub. `temporary` is a prefix
+/// for names of temporary files. Throws Error with the tool's reason: Unavailable if a later try
+/// may succeed. Throws Stopped; the part downloaded so far stays.
 Downloaded download(const DownloadRequest& request, const std::filesystem::path& temporary,
                     const RetryPolicy& retry);
 

@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What goes before all of .gitattributes: the files as they were committed, and all of them.
+/// Overrides all .gitattributes: exports every file exactly as committed.
 constexpr const char* kAttributes =
     "* -text -eol -ident -filter -working-tree-encoding -export-subst -export-ignore\n";
 
-/// git in a bare repository of ours, with the user's configuration (proxies, credential helpers).
+/// git in a temporary bare repository, with the user's configuration (proxies, credential helpers).
 class Git {
  public:
   Git(const Address& address, fs::path repository)
@@ -63,7 +63,7 @@ class Git {
   fs::path repository_;
 };
 
-/// Only the commit; from an old server that gives no commit by its name, all branches and tags.
+/// Fetches only the commit. An old server may refuse that; then fetches all branches and tags.
 void fetch(const Git& git, const std::string& url, const std::string& commit) {
   const std::vector<std::string> common = {"fetch", "--quiet", "--no-tags",
                                            "--no-recurse-submodules"};

@@ -8,12 +8,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kRangeError = 33;  // the server sends the whole content instead of the rest
+constexpr int kRangeError = 33;  // the server ignores the range and sends everything
 
-/// A weak ETag is none: other bytes may have the same.
+/// A weak ETag is not a version: other bytes may have the same one.
 bool is_version(const std::string& etag) { return etag.starts_with('"'); }
 
-/// With the address that a redirect led to: an ETag says nothing of what is at another one.
+/// Includes the target of a redirect: an ETag is valid for one address only.
 std::string version_of(const HttpResponse& response) {
   if (!is_version(response.etag)) return "";
   return response.etag + (response.redirected.empty() ? "" : " " + response.redirected);
@@ -23,7 +23,7 @@ std::string etag_in(const std::string& version) {
   return version.substr(0, version.find('"', 1) + 1);
 }
 
-/// A 304 may come without the ETag.
+/// Compares only the address, since a 304 may lack the ETag.
 bool is_of_same_place(const HttpResponse& response, const std::string& version) {
   const std::string place = version.substr(etag_in(version).size());
   return place == (response.redirected.empty() ? "" : " " + response.redirected);
@@ -55,7 +55,7 @@ CurlResult transfer(const DownloadRequest& request, Partial& partial, const fs::
       request.authorization);
 }
 
-/// The answer is about other content than the part that is here already.
+/// Whether the answer concerns other content than the part downloaded before.
 bool is_of_other_content(const CurlResult& result, uint64_t offset, const std::string& version,
                          uint64_t bytes_now) {
   if (offset == 0) return false;
@@ -65,9 +65,9 @@ bool is_of_other_content(const CurlResult& result, uint64_t offset, const std::s
          version_of(result.response) != version;
 }
 
-/// `offset`: 0 if the whole was asked for. Then 416 and 206 are answers to another question.
+/// `offset`: 0 if the whole content was requested; 416 and 206 are then wrong answers.
 bool is_complete(const CurlResult& result, uint64_t offset, uint64_t bytes) {
-  // 416: the part that is here already was all of it.
+  // 416: the part downloaded before was already complete.
   if (result.response.status == 416) return offset > 0 && result.response.total_bytes == bytes;
   const bool has_content =
       result.response.status == 200 || (result.response.status == 206 && offset > 0);
@@ -89,7 +89,7 @@ Error failure(const CurlResult& result, const DownloadRequest& request, uint64_t
                    std::to_string(result.response.total_bytes.value_or(0)) + " were announced");
 }
 
-/// One try. `continued` says whether an earlier one of them brought a part of the content.
+/// One try. `continued` is true if an earlier try downloaded a part of the content.
 Downloaded download_once(const DownloadRequest& request, Partial& partial,
                          const fs::path& temporary, bool& continued) {
   partial.drop_unknown();
@@ -107,13 +107,13 @@ Downloaded download_once(const DownloadRequest& request, Partial& partial,
   }
   if (is_of_other_content(result, offset, version, partial.bytes())) {
     partial.discard();
-    continued = false;  // again at most once: nothing is there to be continued now
+    continued = false;  // recurses only once: offset is now 0
     return download_once(request, partial, temporary, continued);
   }
   continued = continued || offset > 0;
   if (!is_complete(result, offset, partial.bytes())) {
     const Error error = failure(result, request, offset, partial.bytes());
-    if (offset == 0 && result.response.status == 206) partial.discard();  // a part of what?
+    if (offset == 0 && result.response.status == 206) partial.discard();  // an unrequested part
     throw error;
   }
   return {.version = version_of(result.response), .continued = continued};

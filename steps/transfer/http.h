@@ -10,7 +10,7 @@ namespace dlflow::steps {
 Downloaded http_download(const DownloadRequest& request, Partial& partial,
                          const std::filesystem::path& temporary, const RetryPolicy& retry);
 
-/// The size of what `address` holds, if the server tells.
+/// The size of the content at `address`, if the server reports it.
 std::optional<uint64_t> http_size(const Address& address, const std::filesystem::path& temporary);
 
 }  // namespace dlflow::steps

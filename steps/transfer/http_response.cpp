@@ -27,7 +27,7 @@ void read_header(HttpResponse& response, std::string_view line) {
   } else if (key == "link" && value.starts_with('<') && value.find("rel=\"next\"") != value.npos) {
     response.next = value.substr(1, value.find('>') - 1);
   } else if (key == "location") {
-    response.location = value.substr(0, value.find('?'));  // which may be signed anew each time
+    response.location = value.substr(0, value.find('?'));  // the query may vary
   } else if (key == "content-range") {                     // "bytes 100-199/200", or "bytes */200"
     const size_t slash = value.find('/');
     if (slash != std::string_view::npos)

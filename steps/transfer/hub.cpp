@@ -25,7 +25,7 @@ std::string endpoint() {
   return url;
 }
 
-/// What the server is told of who asks; empty without $HF_TOKEN.
+/// The Authorization header that identifies the user; empty without $HF_TOKEN.
 std::string bearer() {
   const std::string token = variable_or("HF_TOKEN", "");
   for (const char letter : token) {
@@ -37,7 +37,7 @@ std::string bearer() {
 
 /// The parts of "datasets/OWNER/NAME@REVISION".
 struct Repository {
-  std::string name;  ///< as addresses of files have it
+  std::string name;  ///< as in addresses of files
   std::string api;   ///< the same below /api/
   std::string revision = "main";
 };
@@ -56,7 +56,7 @@ Repository repository_of(const Address& address) {
   return repository;
 }
 
-/// The folder whose list has what the address names.
+/// The folder whose listing contains the files of the address.
 std::string listed_folder(const UrlPath& place) {
   if (!place.is_file()) return place.path;
   const size_t slash = place.path.rfind('/');
@@ -91,7 +91,7 @@ std::string text_at(const Json& object, const char* key) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-/// Of a large file the server knows the SHA-256 of its content; of others git's name of it.
+/// The server has the SHA-256 of large files; for others it has git's hash.
 RemoteFile listed_file(const Json& entry, const std::string& folder) {
   RemoteFile file{.name = text_at(entry, "path")};
   if (!folder.empty() && file.name.starts_with(folder + "/")) file.name.erase(0, folder.size() + 1);
@@ -104,8 +104,8 @@ RemoteFile listed_file(const Json& entry, const std::string& folder) {
   return file;
 }
 
-/// git's name of a content, which a hub gives as the ETag of a small file; empty if it is none.
-/// \param etag  with quotes, and with what may follow it in a version
+/// git's hash of a content, which a hub returns as the ETag of a small file; else empty.
+/// \param etag  with quotes, and with any suffix that a version has
 std::string git_name(const std::string& etag) {
   constexpr size_t kDigits = 40;
   if (etag.find('"', 1) != kDigits + 1) return "";
@@ -137,7 +137,7 @@ std::vector<RemoteFile> hub_list(const Address& address, const fs::path& tempora
       files.push_back(listed_file(entry, folder));
     }
     if (page.next.empty()) return named_files(address, std::move(files));
-    // A mirror may pass on the hub's own address: nobody else is asked, nor told who asks.
+    // A mirror may return the hub's own address, but only the mirror is asked and gets the token.
     const size_t place = page.next.find("/api/");
     if (place == std::string::npos) {
       throw Error(Errc::Unavailable, url + " continues at " + page.next +
@@ -154,11 +154,11 @@ Downloaded hub_download(const DownloadRequest& request, Partial& partial, const 
                         const RetryPolicy& retry) {
   DownloadRequest over_https = request;
   over_https.address.url = hub_url(request.address);
-  over_https.known_version.clear();  // it is git's name of the content, which download() compares
+  over_https.known_version.clear();  // git's hash, which download() compares
   over_https.authorization = bearer();
   Downloaded downloaded = http_download(over_https, partial, temporary, retry);
   const std::string name = git_name(downloaded.version);
-  if (!name.empty() && name != request.listed.version) {  // a branch was moved meanwhile
+  if (!name.empty() && name != request.listed.version) {  // the branch has moved
     throw Error(Errc::Corrupt, request.address.display() +
                                    " changed after the hub had listed it; run the step again");
   }

@@ -7,19 +7,19 @@
 #include "steps/transfer/partial.h"
 #include "steps/transfer/remote_file.h"
 
-/// hf://: repositories of models and data sets that are served over HTTPS, large files with their
-/// SHA-256. The server is $HF_ENDPOINT, or else the one that its own tools take; $HF_TOKEN is sent
-/// to it alone.
+/// hf://: repositories of models and data sets, served over HTTPS; large files have a SHA-256. The
+/// server is $HF_ENDPOINT, or else the default of the hub's own tools; $HF_TOKEN is sent to no
+/// other server.
 namespace dlflow::steps {
 
-/// Where the file that `address` names is downloaded from.
+/// The URL to download the file of `address` from.
 std::string hub_url(const Address& address);
 
-/// The files that `address` names: one, those of a folder with all below it, or those that match.
-/// Throws Error: NotFound if there is none, InvalidInput if the server does not allow it.
+/// The files of `address`: a single one, all below a folder, or those that match a pattern. Throws
+/// Error: NotFound if there is none, InvalidInput if the server denies access.
 std::vector<RemoteFile> hub_list(const Address& address, const std::filesystem::path& temporary);
 
-/// As download(). The version is the one of the listing.
+/// As download(). The version comes from the listing.
 Downloaded hub_download(const DownloadRequest& request, Partial& partial,
                         const std::filesystem::path& temporary, const RetryPolicy& retry);
 

@@ -26,10 +26,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A file beside `target` that this sender alone writes to. What an interrupted sender left is
-/// continued; but others may write to the folder, and another job may send the same file now. So no
-/// link is followed, and where something of another user or a sender at work (it has a flock) is in
-/// the way, the file has a name of its own, and is gone with this object unless it was renamed.
+/// A file beside `target` that only this sender writes to. It continues the part of an interrupted
+/// sender. Since others may write to the folder, and another job may send the same file now, it
+/// follows no links. If a file of another user, or of an active sender (which holds a flock), is in
+/// the way, it uses a unique name; the destructor then removes the file unless it was renamed.
 class PartFile {
  public:
   /// Throws Error.
@@ -45,20 +45,20 @@ class PartFile {
   bool has_own_name_ = false;
 };
 
-/// Whoever may read what is in the folder may read the file: results are for others, too.
+/// The folder's readers may read the file, too: results are for others.
 FileDescriptor open_part(const fs::path& path, int flags) {
   constexpr int kFlags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   return FileDescriptor(::open(path.c_str(), kFlags | flags, 0666));
 }
 
-/// The file at `path` is this user's, and nobody else is at work on it. Without the lock of a file
-/// system that has none, nothing is.
+/// Whether the file at `path` belongs to this user and no other sender uses it. False if the file
+/// system has no locks.
 bool is_ours(const FileDescriptor& file, const fs::path& path) {
   struct stat opened {};
   struct stat named {};
   return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && ::fstat(file.get(), &opened) == 0 &&
          S_ISREG(opened.st_mode) && opened.st_uid == ::geteuid() && opened.st_nlink == 1 &&
-         ::lstat(path.c_str(), &named) == 0 &&  // another sender may have renamed it meanwhile
+         ::lstat(path.c_str(), &named) == 0 &&  // another sender may have renamed it
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
@@ -105,7 +105,7 @@ void make_executable_as(const fs::path& from, const FileDescriptor& to) {
   ::fchmod(to.get(), (own.st_mode & 0777) | ((own.st_mode & 0444) >> 2));
 }
 
-/// As copy_file(), to the open file `copy`, which is at `to`.
+/// As copy_file(), but into the open file `copy` at `to`.
 std::string copy_into(const FileDescriptor& copy, const fs::path& to, const fs::path& from,
                       uint64_t bytes_per_second, const std::function<void(uint64_t)>& progress) {
   const FileDescriptor source = open_or_throw(from, O_RDONLY);
@@ -164,7 +164,7 @@ Uploaded local_upload(const UploadRequest& request) {
       throw_errno("cannot write " + target.string(), errno);
     }
   } catch (const Error& failure) {
-    if (!failure.retryable()) fs::remove(part.path(), error);  // a full disk gets its space back
+    if (!failure.retryable()) fs::remove(part.path(), error);  // frees space on a full disk
     throw;
   }
   sync_directory(target.parent_path());

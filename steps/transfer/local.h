@@ -7,12 +7,12 @@
 
 #include "steps/transfer/upload.h"
 
-/// Copies on this machine's file systems.
+/// Copying within this machine's file systems.
 namespace dlflow::steps {
 
-/// Makes `to` a file with the content of `from` and returns the content's SHA-256. What is in `to`
-/// already is kept as far as it agrees with `from`. `bytes_per_second` 0: no limit. `progress` is
-/// called with the bytes so far. Throws Error and Stopped; `to` stays.
+/// Makes `to` a file with the content of `from` and returns the content's SHA-256. Keeps the part
+/// of `to` that agrees with `from`. `bytes_per_second` 0: no limit. Calls `progress` with the bytes
+/// so far. Throws Error and Stopped, leaving `to` in place.
 std::string copy_file(const std::filesystem::path& from, const std::filesystem::path& to,
                       uint64_t bytes_per_second, const std::function<void(uint64_t)>& progress);
 

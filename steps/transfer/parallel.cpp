@@ -17,10 +17,10 @@ namespace {
 
 constexpr size_t kMaxErrors = 10;
 
-/// What went wrong on any thread.
+/// The errors of all threads.
 class Failures {
  public:
-  /// Calls `work`. False if no other call should begin.
+  /// Calls `work`; returns whether further calls may begin.
   bool run(size_t i, const std::function<void(size_t)>& work) {
     try {
       work(i);
@@ -52,7 +52,7 @@ class Failures {
 
  private:
   std::mutex mutex_;
-  std::map<size_t, Error> errors_;  // in the order of the work, not of time
+  std::map<size_t, Error> errors_;  // ordered by item, not by time
   std::exception_ptr end_;
 };
 

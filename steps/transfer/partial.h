@@ -4,22 +4,22 @@
 #include <filesystem>
 #include <string>
 
-/// A download that may be continued: the content so far, and the version of what it is a part of.
+/// A resumable download: the content so far, and the version that it is a part of.
 namespace dlflow::steps {
 
 class Partial {
  public:
-  /// What an earlier download left at `content`; its version is in `content`.json. Without a
-  /// version it is dropped, unless a declared hash (`hash_is_known`) would show a wrong join.
+  /// Opens the part that an earlier download left at `content`, with its version in `content`.json.
+  /// Without a version, discards it unless a declared hash (`hash_is_known`) reveals a wrong join.
   Partial(std::filesystem::path content, bool hash_is_known);
 
   uint64_t bytes() const;
   const std::string& version() const { return version_; }
 
-  /// The content is, or will be, a part of what has this version.
+  /// Sets the version that the content is, or will be, a part of.
   void belongs_to(const std::string& version);
 
-  /// Before each try: what may be a part of other content by now is dropped, as at first.
+  /// Must be called before each try: discards a part that may by now be of other content.
   void drop_unknown();
 
   void discard();

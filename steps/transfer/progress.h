@@ -13,26 +13,25 @@
 /// The progress of a step's transfers, as lines of $DLFLOW_METRICS.
 namespace dlflow::steps {
 
-/// Bytes done and to do, over all files. A line is written at most twice a second. Any thread may
-/// call.
+/// Counts bytes done and to do, over all files. Writes a line at most twice a second. Thread-safe.
 class Progress {
  public:
   Progress(const std::filesystem::path& metrics, size_t num_files);
 
-  /// The size of a file is known (before it is transferred, if possible).
+  /// Sets the size of a file (before its transfer, if possible).
   void set_total(size_t file, uint64_t bytes);
 
-  /// `bytes` of a file are transferred now.
+  /// Sets the bytes of a file transferred so far.
   void set_done(size_t file, uint64_t bytes);
 
-  /// The file is where it should be, from wherever: all of its bytes are done.
+  /// Marks a file as complete, wherever it came from.
   void complete(size_t file);
 
-  /// Writes the last line, with a sentence for people.
+  /// Writes the last line, with a message for people.
   void finish(const std::string& message);
 
  private:
-  // The caller of these holds mutex_.
+  // The caller holds mutex_.
   void write_line_if_due();
   void write_line(const std::string& message);
 

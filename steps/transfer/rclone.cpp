@@ -20,8 +20,8 @@ constexpr int kNoSuchFile = 4;
 
 std::string rclone_path(const Address& address) { return address.host + ":" + address.place.path; }
 
-/// One call; its retries are ours, since only we know whether it got on. Of what it says only
-/// errors count: where it has no settings, a notice comes first that its file was not found.
+/// One call of rclone, without its retries, since only our code sees whether a try made progress.
+/// Prints errors only: without settings, rclone first prints a notice that its file is missing.
 ToolResult rclone(std::vector<std::string> arguments, const fs::path& temporary,
                   const ToolWatch& watch = {}, const fs::path& output = {}) {
   Tool tool{.argv = {"rclone", "--retries=1", "--contimeout=30s", "--timeout=60s",
@@ -62,7 +62,7 @@ RemoteFile file_from(const Json& entry) {
   return file;
 }
 
-/// What is at the address, with its hashes; nothing if there is no file.
+/// The file at the address, with its hashes; nothing if there is none.
 std::optional<Json> stat(const Address& address, const fs::path& temporary) {
   const ToolResult result = rclone({"lsjson", "--stat", "--no-mimetype", "--hash-type=sha256",
                                     "--hash-type=sha1", "--hash-type=md5", rclone_path(address)},
@@ -76,7 +76,7 @@ std::optional<Json> stat(const Address& address, const fs::path& temporary) {
 
 enum class Comparison { Differs, SameSize, SameContent };
 
-/// Compares with the best hash that the remote knows. `SameSize` if it knows none.
+/// Compares the strongest hash that the remote has. Returns `SameSize` if it has none.
 /// \param sha256  of `file`; empty: rclone computes it
 Comparison compare(const std::optional<Json>& there, const fs::path& file,
                    const std::string& sha256, const fs::path& temporary) {
@@ -98,7 +98,7 @@ Comparison compare(const std::optional<Json>& there, const fs::path& file,
   return Comparison::SameSize;
 }
 
-/// How much of the file the log's last line says was sent.
+/// The bytes sent so far, from the log's last line.
 uint64_t bytes_in_log(const std::string& log) {
   const size_t last = log.rfind("{\"level\"");
   if (last == std::string::npos) return 0;
@@ -130,7 +130,7 @@ void send(const UploadRequest& request, const Address& to, const fs::path& tempo
   if (sent.exit_status != 0) throw failure("send to", request.address, sent);
 }
 
-/// Size and time of both parts were the same, and yet they may be of two contents.
+/// Both parts had the same size and time, but may still be of different contents.
 void check_joined(const DownloadRequest& request, Partial& partial, const fs::path& temporary) {
   const auto there = stat(request.address, temporary);
   if (compare(there, request.partial, "", temporary) != Comparison::Differs) return;
@@ -153,7 +153,7 @@ std::vector<RemoteFile> rclone_list(const Address& address, const fs::path& temp
   if (result.exit_status != 0) throw failure("list", address, result);
   const Json json = parse(result, address);
   if (json.is_object() && json.value("IsDir", false)) {
-    throw Error(Errc::InvalidInput,  // an object store calls a folder whatever is no file
+    throw Error(Errc::InvalidInput,  // object stores report any missing file as a folder
                 address.display() +
                     ": there is no such file; if it is a folder, write a / at "
                     "the end for all files in it");

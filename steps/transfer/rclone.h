@@ -9,10 +9,10 @@
 /// rclone:// addresses: the remotes of the user's rclone.conf.
 namespace dlflow::steps {
 
-/// The files that `address` names, in the order of names. Throws Error{NotFound} if there are none.
+/// The files of `address`, sorted by name. Throws Error{NotFound} if there are none.
 std::vector<RemoteFile> rclone_list(const Address& address, const std::filesystem::path& temporary);
 
-/// Whether the remote has a hash of what is at the address, and it is that of `known_file`.
+/// Whether the remote has a hash of the content at the address that matches `known_file`.
 bool rclone_has_known_content(const DownloadRequest& request,
                               const std::filesystem::path& temporary);
 
@@ -23,7 +23,7 @@ Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
 /// As can_rename().
 bool rclone_can_rename(const Address& address, const std::filesystem::path& temporary);
 
-/// As upload(). A file is sent whole each time; rclone knows no other way.
+/// As upload(). Always sends the whole file, since rclone cannot continue.
 Uploaded rclone_upload(const UploadRequest& request, const std::filesystem::path& temporary);
 
 }  // namespace dlflow::steps

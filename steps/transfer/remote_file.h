@@ -10,9 +10,9 @@ namespace dlflow::steps {
 struct RemoteFile {
   std::string name;  ///< relative to the folder; empty for a single file
   std::optional<uint64_t> bytes = {};
-  std::string version = {};  ///< a hub's hash of the content, or size and time of change; or empty
+  std::string version = {};  ///< a hub's hash of the content, or size and mtime; or empty
   bool executable = false;
-  std::string sha256 = {};  ///< as its server says; empty: it does not
+  std::string sha256 = {};  ///< from its server; empty: unknown
 };
 
 }  // namespace dlflow::steps

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What takes rsync to the other side. A peer that is gone is noticed within a minute.
+/// The remote shell for rsync. Detects a dead peer within a minute.
 std::string remote_shell(const Address& address) {
   const std::string own = environment_variable("RSYNC_RSH");
   std::string shell = own.empty() ? "ssh" : own;
@@ -28,14 +28,14 @@ std::string remote_shell(const Address& address) {
   return shell;
 }
 
-/// "HOST:PATH" as rsync takes it. A path that starts with ':' would be a daemon's module.
+/// "HOST:PATH" for rsync, which would take a path that starts with ':' as a daemon's module.
 std::string remote_path(const Address& address) {
   const std::string& path = address.place.path;
   const bool needs_folder = path.empty() || path.starts_with(':');
   return address.host + ":" + (needs_folder ? "./" + path : path);
 }
 
-/// The arguments that every call has. --protect-args: no shell over there reads the paths.
+/// The arguments common to all calls. --protect-args: no remote shell interprets the paths.
 std::vector<std::string> command(const Address& address, uint64_t bytes_per_second) {
   std::vector<std::string> argv = {"rsync", "--protect-args", "--copy-links", "--timeout=60",
                                    "--rsh=" + remote_shell(address)};
@@ -47,7 +47,7 @@ std::vector<std::string> command(const Address& address, uint64_t bytes_per_seco
 
 constexpr const char* kListingFormat = "--out-format=%i %l %M %B %n";
 
-/// ">f+++++++++ 1234 2026/01/31-12:00:00 rwxr-xr-x a name" -> the file; nothing for what is none.
+/// ">f+++++++++ 1234 2026/01/31-12:00:00 rwxr-xr-x a name" -> the file; nothing for other lines.
 std::optional<RemoteFile> parse_line(const std::string& line, const Address& address) {
   if (line.starts_with("skipping ")) {
     throw Error(Errc::InvalidInput, address.display() + ": only files are staged, and there is a " +
@@ -69,7 +69,7 @@ std::optional<RemoteFile> parse_line(const std::string& line, const Address& add
                     .executable = fields[3].find('x') != std::string::npos};
 }
 
-/// How many bytes rsync says it has sent: the first number of its last progress line.
+/// The bytes sent so far: the first number of rsync's last progress line.
 uint64_t sent_bytes(const std::string& output) {
   const size_t last = output.rfind('\r');
   if (last == std::string::npos) return 0;
@@ -84,7 +84,7 @@ std::vector<RemoteFile> rsync_list(const Address& address, const fs::path& tempo
   argv.insert(argv.end(), {"--dry-run", "--8-bit-output", kListingFormat});
   if (!place.is_file()) argv.emplace_back(place.is_folder ? "--recursive" : "--dirs");
   argv.push_back(remote_path(address) + (place.is_file() ? "" : "/"));
-  argv.push_back(temporary.string() + ".none");  // nothing is there, so that all is listed
+  argv.push_back(temporary.string() + ".none");  // does not exist, so rsync lists all files
   const ToolResult result =
       run_tool({.argv = argv, .temporary = temporary, .environment = {"TZ=UTC"}});
   if (result.exit_status != 0) throw tool_error("cannot list " + address.display(), result);
@@ -106,8 +106,8 @@ bool rsync_has_known_content(const DownloadRequest& request, const fs::path& tem
 Downloaded rsync_download(const DownloadRequest& request, const Partial& partial,
                           const fs::path& temporary, const RetryPolicy& retry) {
   std::vector<std::string> argv = command(request.address, request.bytes_per_second);
-  // --inplace: a kill at any moment leaves what has arrived. --ignore-times: what is there may be
-  // as long and as new as the whole and still have holes.
+  // --inplace: a kill leaves the received part. --ignore-times: a file with the right size and time
+  // may still have holes.
   argv.insert(argv.end(), {"--inplace", "--ignore-times", "--chmod=F600",
                            remote_path(request.address), request.partial});
   with_retries(
@@ -124,7 +124,7 @@ Downloaded rsync_download(const DownloadRequest& request, const Partial& partial
 }
 
 Uploaded rsync_upload(const UploadRequest& request, const fs::path& temporary) {
-  // --checksum compares contents, not times. --partial-dir: the file has its name once it is whole.
+  // --checksum compares contents, not times. --partial-dir: the file gets its name once complete.
   const std::vector<std::string> ends = {request.file, remote_path(request.address)};
   std::vector<std::string> send = command(request.address, request.bytes_per_second);
   send.insert(send.end(), {"--checksum", "--partial-dir=.dlflow-partial", "--mkpath",

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-std::atomic<bool> stop_requested = false;  // a signal handler can reach nothing else
+std::atomic<bool> stop_requested = false;  // all that a signal handler can reach
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void request_stop(int) { stop_requested = true; }

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// What tools say of failures that stay, and what to do.
+/// Tools' messages for permanent failures, with advice.
 struct Meaning {
   const char* words;
   Errc code;
@@ -49,7 +49,7 @@ constexpr Meaning kMeanings[] = {
     {"not appear to be a git repository", Errc::NotFound, ""},
 };
 
-/// A process and its group, that end with this object at the latest, and with this process.
+/// A process and its group. The destructor, or the end of this process, kills them.
 class Running {
  public:
   explicit Running(const Command& command) : pid_(start(command)) {}
@@ -61,7 +61,7 @@ class Running {
     try {
       wait_for(pid_);
     } catch (const Error&) {
-      // Nothing may leave a destructor; there is nobody to wait for then.
+      // A destructor must not throw, and there is no process to wait for then.
     }
   }
 
@@ -84,7 +84,7 @@ Error missing(const std::string& program) {
 
 std::string content_of(const fs::path& file) { return read_file_if_exists(file).value_or(""); }
 
-/// The first line that has `words`: what follows the cause only says that there was an error.
+/// The first line that contains `words`: lines after the cause only repeat that there was an error.
 std::string line_with(const std::string& words, const std::string& text) {
   for (const std::string& line : split(text, '\n')) {
     if (!trim(line).empty() && line.find(words) != std::string::npos) {
@@ -101,9 +101,9 @@ ToolResult run_tool(const Tool& tool, const ToolWatch& watch) {
   const fs::path messages = tool.temporary.string() + ".messages";
   std::error_code ignored;
   for (const fs::path& file : {output, messages}) fs::remove(file, ignored);
-  std::vector<std::string> environment = tool.environment;  // of two, the first is found
+  std::vector<std::string> environment = tool.environment;  // the first of two equal names counts
   for (std::string& variable : current_environment()) environment.push_back(std::move(variable));
-  // A transfer that outlived a kill -9 of this process would write on after its lock was released.
+  // dies_with_parent: a kill -9 of this process frees its lock, so its tool must not write on.
   Command command{.argv = tool.argv,
                   .environment = std::move(environment),
                   .directory = {},

@@ -38,7 +38,7 @@ bool can_rename(const Address& address, const std::filesystem::path& temporary) 
 
 Uploaded upload(const UploadRequest& request, const std::filesystem::path& temporary,
                 const RetryPolicy& retry) {
-  uint64_t most_bytes = 0;  // more than any try before: this one got on
+  uint64_t most_bytes = 0;  // an increase shows progress beyond all earlier tries
   UploadRequest watched = request;
   watched.progress = [&](uint64_t bytes) {
     bytes = std::min(bytes, request.bytes);

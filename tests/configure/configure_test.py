@@ -1,4 +1,4 @@
-"""What a system lacks is left out: dlflow is configured and built without it, and has its targets as far as they can be."""
+"""dlflow can be configured and built without each optional library, and without all of them; the targets that do not need it remain."""
 
 import os
 import pathlib
@@ -48,7 +48,7 @@ class ConfigureTest(unittest.TestCase):
             raise unittest.SkipTest("needs root, or user namespaces")
 
     def targets(self, settings):
-        """The targets of a build that was configured with `settings`; its dlflow was built and runs."""
+        """The targets of a build configured with `settings`; its dlflow was built and runs."""
         with tempfile.TemporaryDirectory() as folder:
             run = subprocess.run([*UNSHARE, "sh", "-euc", BUILD, folder, SOURCE, *settings],
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -58,12 +58,12 @@ class ConfigureTest(unittest.TestCase):
                                     text=True, check=True).stdout
         return {line.split(":")[0] for line in listed.splitlines()}
 
-    def test_nothing_but_dlflow_is_left_where_all_is_missing(self):
+    def test_only_dlflow_is_built_if_all_libraries_are_missing(self):
         targets = self.targets(sum(MISSING.values(), []))
         self.assertIn("dlflow", targets)
         self.assertFalse({"dlflow-train", "dlflow-evaluate", "nn_test"} & targets)
 
-    def test_each_is_left_out_by_itself(self):
+    def test_each_missing_library_removes_only_its_own_targets(self):
         for what, settings in MISSING.items():
             with self.subTest(what):
                 targets = self.targets(settings)

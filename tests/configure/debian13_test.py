@@ -1,6 +1,6 @@
-"""The programs are built and train in a Debian 13: its compiler, oneDNN 3, Open MPI 5.
+"""The programs are built and train in a Debian 13 with its compiler, oneDNN 3 and Open MPI 5.
 
-The machine stays in build/tests/debian13 with what was compiled in it, and is made anew where ./dev names other packages.
+The machine stays in build/tests/debian13 with its compiled files, and is made again if ./dev names other packages.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the container tests share: dlflow as an ordinary user, on the local back end, with one runtime."""
+"""Shared code of the container tests: dlflow as an ordinary user, on the local back end, with one runtime."""
 
 import json
 import os
@@ -75,8 +75,8 @@ def udocker_program(folder):
 
 
 class Case(unittest.TestCase):
-    """A test with a folder of its own, in which an ordinary user runs dlflow. Not below /tmp, which every container
-    sees anyway."""
+    """A test with its own folder, in which an ordinary user runs dlflow. The folder is not below /tmp, which every container
+    sees."""
 
     profile = "container: {runtime: bubblewrap}"
     mounts = ""  # shell, by root in the mount namespace of dlflow before it starts; $0 is the folder etc of the site

@@ -1,4 +1,4 @@
-"""Images for tests, made without a registry: from busybox, or from what Debian packages of this machine hold."""
+"""Images for tests, made without a registry: from busybox, or from files of this machine's Debian packages."""
 
 import gzip
 import hashlib

@@ -1,4 +1,4 @@
-"""Images: where they come from, unpacked once, pinned, kept, and every way to get them wrong."""
+"""Images: their sources, unpacking, pinning and removal, and every mistake with them."""
 
 import http.server
 import json
@@ -14,7 +14,7 @@ import images
 
 
 class FakeRegistry:
-    """A registry on this machine that wants a token, as the public ones do."""
+    """A registry on this machine that demands a token, as public ones do."""
 
     def __init__(self, parts, tags):
         registry = self
@@ -52,7 +52,7 @@ class FakeRegistry:
 
 
 class Images(containers.Case):
-    """With bubblewrap, the fastest; with udocker where that cannot be."""
+    """Uses bubblewrap, the fastest, or udocker if that does not work."""
 
     @classmethod
     def prepare(cls):
@@ -82,7 +82,7 @@ class Images(containers.Case):
 
     # -- sources
 
-    def test_an_oci_layout_as_a_folder_and_as_a_file(self):
+    def test_an_oci_layout_runs_from_a_folder_and_from_a_file(self):
         data = images.busybox_layer(images.file("etc/extra", b"x"))
         images.oci_layout(self.folder / "oci", [data])
         with tarfile.open(self.folder / "oci.tar", "w") as tar:
@@ -91,14 +91,14 @@ class Images(containers.Case):
         shutil.rmtree(self.folder / "dlflow-runs")
         self.assertEqual(self.name_in("oci:oci.tar"), ["busybox"])
 
-    def test_a_root_folder_is_used_where_it_lies(self):
+    def test_a_root_folder_is_used_in_place(self):
         images.rootfs(self.folder / "root", images.busybox_layer(images.folder("var/tmp"), images.folder("dev"),
                                                                images.folder("proc")))
         subprocess.run(["chown", "-R", str(self.user), self.folder / "root"], check=os.geteuid() == 0)
         self.assertEqual(self.name_in("dir:root"), ["busybox"])
         self.assertEqual(self.images(), [])
 
-    def test_upper_layers_win(self):
+    def test_upper_layers_override_lower_ones(self):
         images.docker_archive(self.folder / "two.tar", [
             images.busybox_layer(), images.layer(images.file("etc/image-name", b"upper\n"))])
         self.assertEqual(self.name_in("docker-archive:two.tar"), ["upper"])
@@ -118,7 +118,7 @@ class Images(containers.Case):
 
     # -- once, and kept
 
-    def test_forty_jobs_that_start_at_once_unpack_once(self):
+    def test_forty_simultaneous_jobs_unpack_once(self):
         self.workflow("a: {image: box, run: 'true', matrix: {n: " + str(list(range(40))) + "}}")
         self.write("cluster-profiles/here.yaml", self.profile + "\ncores: 40\n")
         self.dlflow("run", "w.yaml", "--profile", "here")
@@ -157,11 +157,11 @@ class Images(containers.Case):
 
     # -- mistakes
 
-    def test_no_such_image(self):
+    def test_a_missing_image_is_reported(self):
         self.assertRegex(self.refusal("docker-archive:no.tar"),
                          r"w.yaml:2:\d+: error: image 'box': there is no file .*/no.tar")
 
-    def test_an_image_that_changes_while_the_run_waits(self):
+    def test_an_image_that_changes_before_its_job_is_refused(self):
         shutil.copy(self.image, self.folder / "box.tar")
         (self.folder / "box.tar").chmod(0o666)
         self.workflow(f"""
@@ -171,7 +171,7 @@ class Images(containers.Case):
         jobs = self.run_workflow(status=1)
         self.assertIn("and should be sha256:", jobs["a"]["reason"])
 
-    def test_a_runtime_that_is_not_installed(self):
+    def test_a_missing_runtime_is_reported(self):
         self.write("cluster-profiles/here.yaml", "container: {runtime: podman, command: [no-podman]}")
         self.assertIn("there is no program 'no-podman' here, which container.runtime, podman, of "
                       "cluster-profiles/here.yaml needs; install it (Debian's podman)", self.refusal())
@@ -179,29 +179,29 @@ class Images(containers.Case):
         self.workflow(self.NAME)
         self.assertIn("there is no program 'no-podman' on", self.run_workflow(status=1)["a"]["reason"])
 
-    def test_a_runtime_that_fails(self):
+    def test_a_failing_runtime_is_reported(self):
         self.write("cluster-profiles/here.yaml", "container: {runtime: charliecloud, command: [sh, -c, 'echo broken >&2; exit 3']}")
         self.workflow(self.NAME)
         self.assertIn("charliecloud did not run the program in image 'box' (3): broken; its command was: sh -c",
                       self.run_workflow(status=1)["a"]["reason"])
 
-    def test_a_cluster_without_containers(self):
+    def test_a_cluster_without_containers_is_reported(self):
         self.write("cluster-profiles/here.yaml", "cores: 1")
         self.assertIn("cluster-profiles/here.yaml runs no containers; set container.runtime", self.refusal())
 
-    def test_a_bind_that_does_not_exist(self):
+    def test_a_missing_bind_is_reported(self):
         self.write("cluster-profiles/here.yaml", self.with_runtime(", binds: [/no/data]"))
         self.workflow(self.NAME)
         reason = self.run_workflow(status=1)["a"]["reason"]
         self.assertIn("/no/data, which the container is to see, is not there on", reason)
         self.assertIn("correct container.binds", reason)
 
-    def test_a_program_that_is_not_in_the_image(self):
+    def test_a_program_missing_in_the_image_is_reported(self):
         self.workflow("a: {image: box, run: [python3, train.py]}")
         self.assertIn("image 'box' has no program python3 in its PATH", self.run_workflow(status=1)["a"]["reason"])
 
     @unittest.skipUnless(os.geteuid() == 0, "mounting needs root")
-    def test_no_space_for_an_image(self):
+    def test_a_full_disk_for_an_image_is_reported(self):
         cache = self.folder / "small"
         cache.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size=1M,uid={self.user}", "none", cache], check=True)

@@ -1,4 +1,4 @@
-"""What every runtime must do alike: runtime_test.py RUNTIME [TEST...]."""
+"""Common behaviour of all runtimes: runtime_test.py RUNTIME [TEST...]."""
 
 import os
 import pathlib
@@ -83,7 +83,7 @@ class Runtime(containers.Case):
             return self.assertIn("udocker's mode R1 gives programs a terminal of its own", err)
         self.assertEqual(out.splitlines()[-2:], ["busybox", "said"])
 
-    def test_what_a_program_writes_into_its_image_is_not_there_for_the_next(self):
+    def test_changes_of_a_program_to_its_image_are_not_there_for_the_next(self):
         write = "(echo more >> /etc/image-name) || true; (echo new > /etc/new) || true"
         self.workflow(f"""
             a: {{image: box, run: '{write}'}}
@@ -120,7 +120,7 @@ class Runtime(containers.Case):
         self.assertEqual([str(path) for path in (built.parent / "rootfs").rglob("dlflow") if path.is_file()], [])
 
     @unittest.skipUnless(ALONE, "for udocker's R modes")
-    def test_a_runtime_that_cannot_build_says_which_ones_can(self):
+    def test_a_runtime_that_cannot_build_is_refused_with_those_that_can(self):
         self.workflow("a: {image: box, run: 'true'}", build="{run: 'true'}")
         self.dlflow("run", "w.yaml", "--profile", "here", status=1)
         self.assertRegex(self.jobs("w")["a"]["reason"], "udocker in mode R1 has no image to write to; set container.runtime .* charliecloud")
@@ -143,7 +143,7 @@ class Runtime(containers.Case):
         self.assertIn("udocker's mode R1 runs one rank at a time; set container.mode to P1", self.jobs("w")["a"]["reason"])
 
     @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
-    def test_a_build_that_fails_is_the_reason_and_leaves_no_image(self):
+    def test_a_failed_build_is_the_reason_and_leaves_no_image(self):
         self.workflow("a: {image: box, run: 'true'}", build="""{run: "echo half > /etc/half; false; echo never"}""")
         self.dlflow("run", "w.yaml", "--profile", "here", status=1)
         self.assertIn("the `build:` of image 'box' ends with 1; its output is in the job's", self.jobs("w")["a"]["reason"])
@@ -173,7 +173,7 @@ class Runtime(containers.Case):
         self.assertEqual((self.lines("push"), self.lines("other")), (["it is ***"], ["unset"]))
         self.assertEqual(files_with(TOKEN, self.folder), [])
 
-    def test_exit_statuses_and_signals_come_through(self):
+    def test_exit_statuses_and_signals_pass_through(self):
         self.workflow("""
             seven: {image: box, run: exit 7}
             killed: {image: box, run: kill -9 $$}
@@ -185,7 +185,7 @@ class Runtime(containers.Case):
         self.assertIn("killed by signal 9", jobs["killed"]["reason"])
         self.assertIn("image 'box' has no program no-such-program in its PATH, /bin", jobs["missing"]["reason"])
 
-    def test_all_that_a_program_prints_is_kept_up_to_its_end(self):
+    def test_a_programs_output_is_kept_up_to_its_end(self):
         self.workflow("""
             prints: {image: box, run: 'seq 20000; seq 20000 >&2'}
         """)
@@ -267,7 +267,7 @@ class Runtime(containers.Case):
         return False
 
     @unittest.skipUnless(HAS_RANKS, "no mpirun, or a runtime without ranks")
-    def test_ranks_are_told_who_they_are(self):
+    def test_ranks_get_their_places(self):
         self.workflow("""
             ranks:
               image: box
@@ -300,7 +300,7 @@ exec {}/debian-proot "$@"
 @unittest.skipUnless(RUNTIME == "udocker", "other runtimes bring the driver's libraries by themselves")
 @unittest.skipUnless(os.geteuid() == 0, "only root can put a stand-in in the place of the NVIDIA driver")
 class GpusOfUdocker(containers.Case):
-    """Without a driver: the version of one and its libraries are stand-ins."""
+    """Needs no driver: its version and its libraries are stand-ins."""
 
     mounts = "mount --bind ${0%/etc}/module /sys/module; [ ! -e ${0%/etc}/hide-proot ] || mount --bind /dev/null /usr/bin/proot\n"
     PRINT = "{name}: {{image: box, resources: {{gpus_per_rank: 1, ranks: {ranks}}}, run: 'cat /usr/lib64/libcuda.so.1'}}"
@@ -350,7 +350,7 @@ class GpusOfUdocker(containers.Case):
         self.run_workflow()
         self.assertEqual(self.lines("print"), 2 * ["stand-in of 535.104.05"])
 
-    def test_proot_of_udocker_install_serves_where_path_has_none(self):
+    def test_proot_of_udocker_install_is_used_if_path_has_none(self):
         self.load_driver("535.104.05")
         tarball = self.site / "tools.tar.gz"
         shutil.copy("/usr/bin/proot", self.site / "debian-proot")
@@ -366,7 +366,7 @@ class GpusOfUdocker(containers.Case):
         self.run_workflow()
         self.assertEqual(self.lines("print"), ["stand-in of 535.104.05"])
 
-    def test_what_is_missing_is_named_whatever_udocker_returns(self):
+    def test_a_missing_part_is_named_under_any_status_of_udocker(self):
         self.assertIn("has no NVIDIA driver loaded, and the step asks for GPUs; choose nodes that have GPUs", self.reason(self.with_folder))
         self.load_driver("535.104.05", libraries=False)
         self.assertRegex(self.reason(self.with_folder), r"udocker found no libraries of the NVIDIA driver on .* \(libcuda.so\); ask the site")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Takes the place of apptainer, docker or srun with pyxis, by whose name it is called: does with bubblewrap what their
-documentation says of the options that dlflow gives, and refuses any other.
+"""Replaces apptainer, docker or srun with pyxis, depending on the name by which it is called. It implements the options that
+dlflow uses, as documented, with bubblewrap, and refuses any other.
 
   apptainer  https://apptainer.org/docs/user/1.3/cli/apptainer_exec.html
   docker     https://docs.docker.com/reference/cli/docker/container/run/, image/import/, image/inspect/

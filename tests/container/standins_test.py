@@ -38,18 +38,18 @@ class Standins(containers.Case):
         self.assertEqual(self.lines("look"), ["busybox", "secret is not here, token 7", str(self.user)])
         self.assertEqual(self.jobs("w")["fails"]["exit"], 7)
 
-    def test_apptainer(self):
+    def test_apptainer_runs_a_step(self):
         self.look("apptainer")
 
-    def test_docker(self):
+    def test_docker_runs_a_step(self):
         self.look("docker")
 
     @NEEDS_SQUASHFS
-    def test_pyxis(self):
+    def test_pyxis_runs_a_step(self):
         self.look("pyxis")
 
     @NEEDS_SQUASHFS
-    def test_ranks_that_pyxis_starts_are_each_waited_for(self):
+    def test_a_step_waits_for_each_rank_that_pyxis_starts(self):
         self.choose("pyxis")
         self.workflow("""
             ranks:

@@ -1,4 +1,4 @@
-"""`python -m dlflow.convert`: files of the libraries that it names, there and back."""
+"""`python -m dlflow.convert`: files of the named libraries are converted in both directions."""
 
 import os
 import pathlib
@@ -35,14 +35,14 @@ class Case(unittest.TestCase):
 
 
 class WithoutLibraries(Case):
-    def test_a_missing_library_comes_with_the_line_of_pip(self):
+    def test_a_missing_library_is_named_with_the_line_of_pip(self):
         (self.folder / "a.csv").write_text(TABLE)
         self.assertIn("-m pip install numpy", self.convert("a.csv", "-o", "a.parquet", python=("/usr/bin/python3", "-S"), status=2))
 
 
 @unittest.skipUnless(HAS_LIBRARIES, "h5py, netCDF4 and PyArrow are not in build/venv (tests/python/make_venv)")
 class Convert(Case):
-    def test_a_table_comes_back_as_it_was(self):
+    def test_a_table_is_converted_there_and_back_unchanged(self):
         (self.folder / "a.csv").write_text(TABLE)
         for ending in (".tsv", *OTHERS):
             with self.subTest(ending):
@@ -50,7 +50,7 @@ class Convert(Case):
                 self.convert("a" + ending, "-o", f"back{ending}.csv")
                 self.assertEqual((self.folder / f"back{ending}.csv").read_text(), TABLE)
 
-    def test_an_array_comes_back_as_it_was(self):
+    def test_an_array_is_converted_there_and_back_unchanged(self):
         self.make("import numpy; numpy.save('x', numpy.arange(24, dtype='f4').reshape(2, 3, 4) / 10); numpy.save('words', numpy.array(['a', 'bc']))")
         for name, ending in (*(("x", ending) for ending in OTHERS), ("words", ".h5")):
             with self.subTest(name=name, ending=ending):
@@ -58,7 +58,7 @@ class Convert(Case):
                 self.convert(name + ending, "-o", f"{name}{ending}.npy")
                 self.assertEqual((self.folder / f"{name}{ending}.npy").read_bytes(), (self.folder / f"{name}.npy").read_bytes())
 
-    def test_what_a_format_has_and_others_have_not(self):
+    def test_types_that_only_one_format_has_are_converted(self):
         self.make("""if True:
             import h5py, netCDF4, numpy, pyarrow, pyarrow.parquet
             words = pyarrow.array(["a", None, "a"]).dictionary_encode()
@@ -91,7 +91,7 @@ class Convert(Case):
         self.convert("a.h5", "-o", "y.csv", "--name", "y")
         self.assertEqual((self.folder / "y.csv").read_text(), "y\n3\n4\n5\n")
 
-    def test_what_cannot_be_converted_leaves_no_file(self):
+    def test_a_failed_conversion_leaves_no_file(self):
         self.make("import pyarrow, pyarrow.parquet as p; p.write_table(pyarrow.table({'l': [[1], [2, 3]], 't': pyarrow.array([0, 1], 'date64')}), 'a.parquet')")
         (self.folder / "a.csv").write_text("a,b\n1\n")
         for source, target, error in (("a.parquet", "b.npy", "the lists of its column l have different lengths"),

@@ -1,4 +1,4 @@
-"""The functions of the package `dlflow` in one process: what they write, what they read, and what they do outside of a step."""
+"""The functions of the package `dlflow` in one process: files that they write and read, and their behaviour outside of a step."""
 
 import contextlib
 import ctypes
@@ -41,7 +41,7 @@ needs_dlflow = unittest.skipUnless((BIN / "dlflow").exists(), "dlflow was not bu
 
 
 class Case(unittest.TestCase):
-    """A folder of its own, no variables of dlflow, and a package as it is after its import."""
+    """A test with its own folder, without variables of dlflow, and with a freshly imported package."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory()
@@ -106,7 +106,7 @@ class Check(Case):
         return done.returncode, done.stdout.splitlines()
 
     @unittest.skipUnless((BIN.parent / "lib/libdlflow_runtime.so").exists(), "libdlflow_runtime.so was not built")
-    def test_outside_of_a_step_and_in_one_all_is_well(self):
+    def test_check_finds_no_problem_in_a_step_or_outside_of_one(self):
         status, lines = self.check()
         self.assertEqual((status, lines[-1]), (0, "all is well"), lines)
         self.step(OUTPUTS=self.folder)
@@ -117,7 +117,7 @@ class Check(Case):
         self.assertIn("ok      ranks: rank 1 of 4, meeting at n1:2000", lines)
         self.assertTrue(lines[-2].endswith("GiB free, the newest is step-000003"), lines)
 
-    def test_each_problem_comes_with_what_to_do(self):
+    def test_each_problem_comes_with_advice(self):
         self.step(OUTPUTS=self.folder, CHECKPOINTS="/proc/none", RUNTIME_LIBRARY="/none.so")
         del os.environ["DLFLOW_CHECKPOINT_EVERY"]
         status, lines = self.check(RANK="4", WORLD_SIZE="4")
@@ -145,26 +145,26 @@ class Params(Case):
         self.assertIs(type(found.lr), float)
         self.assertEqual(found.text, "x")
 
-    def test_numbers_as_yaml_has_them_are_numbers(self):
+    def test_numbers_in_yaml_notation_are_numbers(self):
         self.step(PARAM_A="3.10", PARAM_B="1e-3", PARAM_C=".5", PARAM_D="+7", PARAM_E="0x10", PARAM_F="9509425349e4", PARAM_G="010", PARAM_H="1.2.3")
         self.assertEqual(dlflow.params(), {"a": 3.1, "b": 0.001, "c": 0.5, "d": 7, "e": 16, "f": 95094253490000.0, "g": "010", "h": "1.2.3"})
 
-    def test_what_does_not_fit_and_what_is_not_there_is_said(self):
+    def test_a_wrong_type_and_a_missing_value_are_reported(self):
         self.step(PARAM_EPOCHS="many")
         with self.assertRaisesRegex(ValueError, "epochs is 'many' in the workflow: the script wants a value of type int"):
             dlflow.params(epochs=3)
         with self.assertRaisesRegex(AttributeError, "the workflow gives no 'lr'; it gives epochs"):
             dlflow.params().lr
 
-    def test_outside_of_dlflow_there_are_the_defaults(self):
+    def test_defaults_count_outside_of_dlflow(self):
         self.assertEqual(dlflow.params(lr=0.5), {"lr": 0.5})
 
-    def test_the_variable_of_a_name_is_as_the_engine_spells_it(self):
+    def test_the_variable_of_a_name_is_spelled_as_in_the_engine(self):
         self.assertEqual([_parameters._variable(name) for name in ("warm-up", "lr_decay", "größe")], ["WARM_UP", "LR_DECAY", "GR____E"])
 
 
 class Report(Case):
-    def test_lines_for_people_and_the_last_values_for_gates(self):
+    def test_metrics_have_lines_for_people_and_last_values_for_gates(self):
         self.step()
         dlflow.report(step=1, loss=0.5, message="warming up")
         dlflow.report(step=2, loss=math.nan, accuracy=1)
@@ -175,14 +175,14 @@ class Report(Case):
                                  f'{{"at": {at[1]}, "step": 2, "loss": NaN, "accuracy": 1}}'])
         self.assertEqual((self.folder / "metrics.json").read_text(), '{"step": 2, "loss": NaN, "accuracy": 1}\n')
 
-    def test_what_an_earlier_pass_reported_still_counts(self):
+    def test_reports_of_an_earlier_pass_still_count(self):
         self.step()
         dlflow.report(parameters=10, accuracy=0.9)
         self.forget()  # another process
         dlflow.report(parameters=11)
         self.assertEqual(json.loads((self.folder / "metrics.json").read_text()), {"parameters": 11, "accuracy": 0.9})
 
-    def test_one_rank_tells(self):
+    def test_only_one_rank_reports(self):
         self.step(RANK=1)
         dlflow.report(loss=0.5)
         self.assertFalse((self.folder / "metrics.jsonl").exists())
@@ -193,11 +193,11 @@ class Report(Case):
         dlflow.report(loss=torch.tensor(0.5), step=torch.tensor(3))
         self.assertEqual(json.loads((self.folder / "metrics.json").read_text()), {"loss": 0.5, "step": 3})
 
-    def test_what_is_no_number_is_refused_by_name(self):
+    def test_a_value_that_is_not_a_number_is_refused_by_name(self):
         with self.assertRaisesRegex(TypeError, "loss is a list"):
             dlflow.report(loss=[1])
 
-    def test_outside_of_dlflow_metrics_are_printed(self):
+    def test_metrics_are_printed_outside_of_dlflow(self):
         stream = io.StringIO()
         with contextlib.redirect_stdout(stream):
             dlflow.report(step=20, loss=0.123456789)
@@ -205,12 +205,12 @@ class Report(Case):
 
 
 class Stop(Case):
-    def test_outside_of_dlflow_nothing_stops_and_no_signal_is_taken(self):
+    def test_nothing_stops_and_no_signal_is_taken_outside_of_dlflow(self):
         before = signal.getsignal(signal.SIGTERM)
         self.assertFalse(dlflow.should_stop())
         self.assertEqual(signal.getsignal(signal.SIGTERM), before)
 
-    def test_each_of_the_two_signals_is_a_request_and_the_scripts_own_handler_is_called_too(self):
+    def test_both_signals_are_requests_and_the_scripts_own_handler_is_still_called(self):
         for number in (signal.SIGUSR1, signal.SIGTERM):
             with self.subTest(number):
                 self.forget()
@@ -239,7 +239,7 @@ class Stop(Case):
             os._exit(0)
         self.assertEqual(os.waitpid(child, 0)[1], 0)
 
-    def test_several_ranks_without_a_way_to_agree_are_told_what_to_do(self):
+    def test_several_ranks_without_a_way_to_agree_get_advice(self):
         self.step()
         os.environ.update(RANK="0", WORLD_SIZE="4")
         with self.assertRaisesRegex(RuntimeError, "the 4 ranks have to agree.*init_process_group.*or give group="):
@@ -250,7 +250,7 @@ class Stop(Case):
 
 
 class Save(Case):
-    def test_a_checkpoint_is_due_as_the_step_says(self):
+    def test_a_checkpoint_is_due_at_the_interval_of_the_step(self):
         self.step(CHECKPOINT_EVERY="200 steps")
         dlflow.checkpoint(150, epoch=3)
         self.assertEqual([dlflow.should_save(step, 9) for step in (151, 349, 350)], [False, False, True])
@@ -261,7 +261,7 @@ class Save(Case):
         _step._last.at -= 1800
         self.assertTrue(dlflow.should_save(900, 9))
 
-    def test_what_was_read_counts_and_outside_of_dlflow_it_is_every_epoch(self):
+    def test_the_interval_counts_from_the_loaded_checkpoint_and_is_an_epoch_outside_of_dlflow(self):
         dlflow.checkpoint(10, epoch=4, folder=self.folder / "ck")
         self.forget()
         self.assertTrue(dlflow.should_save(1, 1))
@@ -281,7 +281,7 @@ class Checkpoints(Case):
     def names(self):
         return sorted(entry.name for entry in (self.folder / "ck").iterdir())
 
-    def test_what_was_saved_comes_back(self):
+    def test_saved_state_is_loaded_again(self):
         self.save(7, epoch=2, samples=900, metrics={"loss": 1e-5, "accuracy": math.nan, "large": 1e15})
         saved, said = self.said(dlflow.resume)
         self.assertTrue(saved)
@@ -293,29 +293,29 @@ class Checkpoints(Case):
         self.assertEqual(said, f"dlflow: goes on from {self.folder}/ck/step-000007\n")
         self.assertEqual(os.readlink(self.folder / "ck/latest"), "step-000007")
 
-    def test_without_a_checkpoint_training_begins(self):
+    def test_training_begins_without_a_checkpoint(self):
         saved = dlflow.resume(folder=self.folder / "none")
         self.assertFalse(saved)
         self.assertEqual((saved.step, saved.epoch, saved.values, saved.part("x")), (0, 0, {}, None))
 
-    def test_outside_of_dlflow_a_folder_has_to_be_given(self):
+    def test_a_folder_is_required_outside_of_dlflow(self):
         with self.assertRaisesRegex(ValueError, "give resume\\(\\) or checkpoint\\(\\) a folder"):
             dlflow.resume()
 
-    def test_in_a_step_the_folder_and_the_number_to_keep_are_the_steps(self):
+    def test_a_step_sets_the_folder_and_the_number_to_keep(self):
         self.step(CHECKPOINT_KEEP=3)
         self.save(1, 2, 10, 11, keep=1)
         names = sorted(entry.name for entry in self.checkpoints.iterdir())
         self.assertEqual(names, ["latest", "step-000002", "step-000010", "step-000011"])
 
-    def test_what_is_known_later_of_a_step_is_saved_too(self):
+    def test_values_of_a_step_that_become_known_later_are_saved(self):
         self.save(4)
         self.save(4, epoch=1, metrics={"accuracy": 0.5})
         saved = dlflow.resume()
         self.assertEqual((saved.epoch, saved.metrics), (1, {"accuracy": 0.5}))
         self.assertEqual(self.names(), ["latest", "step-000004"])
 
-    def test_a_checkpoint_of_another_step_is_loaded_from_where_it_is_and_training_does_not_go_on_from_it(self):
+    def test_a_checkpoint_of_another_step_is_loaded_in_place_and_training_does_not_continue_it(self):
         self.save(1, 2)
         other = {"x": b"of another step"}
         dlflow.checkpoint(5, folder=self.folder / "other", other=other)
@@ -328,7 +328,7 @@ class Checkpoints(Case):
         self.assertEqual(dlflow.load(self.folder / "ck/step-000001").values["step"], 1)
         self.assertFalse(dlflow.resume())
 
-    def test_a_checkpoint_to_load_must_be_there_and_whole(self):
+    def test_a_missing_or_damaged_checkpoint_to_load_is_an_error(self):
         with self.assertRaisesRegex(FileNotFoundError, "none has no checkpoint that is whole: give load"):
             dlflow.load(self.folder / "none")
         self.save(1)
@@ -336,7 +336,7 @@ class Checkpoints(Case):
         with self.assertRaisesRegex(Exception, "10 bytes, its manifest says"):
             dlflow.load(self.folder / "ck/step-000001")
 
-    def test_a_damaged_one_is_passed_over_with_a_word_and_the_one_before_is_used(self):
+    def test_a_damaged_checkpoint_is_skipped_with_a_message_and_the_previous_one_is_used(self):
         damages = {"its hash does not hold": lambda new: self.flip(new / "manifest.json", b'"step": 2', b'"step": 3'),
                    "written last": lambda new: (new / "manifest.json").unlink(),
                    "is missing": lambda new: (new / "model.safetensors").unlink(),
@@ -388,7 +388,7 @@ class Checkpoints(Case):
         pathlib.Path.rename, pathlib.Path.mkdir = dying(pathlib.Path.rename), dying(pathlib.Path.mkdir)
         pathlib.Path.symlink_to = dying(pathlib.Path.symlink_to)
 
-    def test_what_may_be_another_writers_live_file_stays_until_nothing_was_written_for_an_hour(self):
+    def test_a_possible_live_file_of_another_writer_stays_until_unused_for_an_hour(self):
         here, parent, folder = _folder._place_of_numbers(), os.getppid(), self.folder / "ck"
         dead = [f"step-000009.tmp.{writer}" for writer in (f"{here}-{parent}-1", f"{here}-{os.getpid()}-3.new", "0123456789abcdef-1-6.new")]
         live = [f"step-000009.tmp.{writer}" for writer in (f"{here}-{parent}-{_folder._start_of(parent)}.new", "0123456789abcdef-1-5", "77.new")]
@@ -400,7 +400,7 @@ class Checkpoints(Case):
         temporary, _ = _folder.begin(folder, 1)
         self.assertEqual(sorted(path.name for path in folder.iterdir()), sorted([*live, temporary.name]))
 
-    def test_a_save_that_fails_leaves_what_was_there(self):
+    def test_a_save_that_fails_leaves_the_earlier_state(self):
         self.save(1)
         with mock.patch("os.fsync", side_effect=OSError(28, "No space left on device")):
             with self.assertRaisesRegex(OSError, "No space left"):
@@ -423,7 +423,7 @@ class Checkpoints(Case):
         self.save(1)
         self.assertNotEqual((self.folder / "ck/step-000001/state.json").stat().st_ino, before)
 
-    def test_what_cannot_be_saved_is_named_and_nothing_is_left(self):
+    def test_unsupported_state_is_named_and_nothing_is_left(self):
         with self.assertRaisesRegex(TypeError, "a.1 is a set, which cannot be saved"):
             dlflow.checkpoint(1, folder=self.folder / "ck", values={"a": [0, {1, 2}]})
         self.assertEqual(self.names(), [])
@@ -433,14 +433,14 @@ class Checkpoints(Case):
         with self.assertRaisesRegex(TypeError, "model is a object: a part of a checkpoint has state_dict"):
             dlflow.checkpoint(1, folder=self.folder / "ck", model=object())
 
-    def test_a_part_that_is_not_in_the_checkpoint_is_named(self):
+    def test_a_part_missing_in_the_checkpoint_is_named(self):
         self.save(1, table={"x": 1})
         with self.assertRaisesRegex(KeyError, "has no 'scheduler'; it has table"):
             self.said(dlflow.resume, scheduler={})
         saved, _ = self.said(dlflow.resume, table=(table := {}))
         self.assertEqual((table, saved.part("table")), ({"x": 1}, {"x": 1}))
 
-    def test_random_numbers_go_on(self):
+    def test_random_numbers_continue(self):
         import random
         random.seed(3)
         self.save(1)
@@ -453,7 +453,7 @@ class Checkpoints(Case):
         self.assertNotEqual(random.random(), expected)
 
     @needs_numpy
-    def test_arrays_come_back_with_type_and_shape(self):
+    def test_arrays_keep_type_and_shape(self):
         arrays = {str(dtype): numpy.arange(6).reshape(2, 3).astype(dtype) for dtype in
                   ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "int64", "uint64", "bool", "complex64",
                    "complex128")}
@@ -466,7 +466,7 @@ class Checkpoints(Case):
             numpy.testing.assert_array_equal(found[name], array)
 
     @needs_numpy
-    def test_arrays_of_the_other_byte_order_come_back_with_the_same_numbers(self):
+    def test_arrays_of_the_other_byte_order_keep_their_numbers(self):
         arrays = {kind: numpy.arange(6).astype(kind).reshape(2, 3) for kind in (">f2", ">f4", ">f8", ">i2", ">i4", ">i8", ">u8", ">c8", ">c16")}
         dlflow.checkpoint(1, folder=self.folder / "ck", model=arrays)
         found = self.said(dlflow.resume)[0].part("model")
@@ -474,7 +474,7 @@ class Checkpoints(Case):
             numpy.testing.assert_array_equal(found[kind], array, kind)
 
     @needs_numpy
-    def test_an_array_that_would_come_back_as_another_is_refused(self):
+    def test_an_array_that_would_be_loaded_differently_is_refused(self):
         for array in (numpy.ma.masked_array([1.0, 2.0], [True, False]), numpy.zeros(2, "M8[s]"), numpy.zeros(2, "g"), numpy.zeros(2, "f4,i4"),
                       numpy.array(["a", "b"]), numpy.array([None])):
             with self.assertRaisesRegex(TypeError, "array is an? .*, which cannot be saved"):
@@ -504,7 +504,7 @@ class Checkpoints(Case):
             self.assertEqual((whole / name).read_bytes(), (resumed / name).read_bytes(), name)
 
     @needs_torch
-    def test_tensors_of_every_type_come_back(self):
+    def test_tensors_of_every_type_are_loaded_unchanged(self):
         types = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
                  torch.int64, torch.bool, torch.complex64)
         tensors = {str(dtype): torch.arange(6).reshape(2, 3).to(dtype) for dtype in types}
@@ -530,7 +530,7 @@ class Safetensors(Case):
             made[name] = _safetensors.Tensor(dtype, shape, memoryview(bytes((number * 7 + i) % 256 for i in range(size))))
         return made
 
-    def test_a_file_comes_back(self):
+    def test_a_file_is_loaded_unchanged(self):
         path = str(self.folder / "x")
         size, digest = _safetensors.write(path, self.tensors(), {"step": "3"})
         self.assertEqual((size, digest), _folder.hash_file(pathlib.Path(path)))
@@ -547,7 +547,7 @@ class Safetensors(Case):
             subprocess.run([COPY, path, path + ".copy"], check=True)
             self.assertEqual(pathlib.Path(path).read_bytes(), pathlib.Path(path + ".copy").read_bytes())
 
-    def test_what_is_damaged_is_refused(self):
+    def test_a_damaged_file_is_refused(self):
         def file(header, data=b"\0" * 8):
             text = header if isinstance(header, bytes) else json.dumps(header).encode()
             return ctypes.c_uint64(len(text)).value.to_bytes(8, "little") + text + data
@@ -575,7 +575,7 @@ class Tree(Case):
 
 @needs_dlflow
 class Tools(Case):
-    """`uses: checkpoint` on what Python wrote."""
+    """`uses: checkpoint` on checkpoints written by Python."""
 
     def run_step(self, **options):
         outputs = self.folder / "outputs"
@@ -592,7 +592,7 @@ class Tools(Case):
         model = {"w": numpy.array([step, 2], dtype="float32")} if numpy else {"w": bytes(data)}
         dlflow.checkpoint(step, folder=self.folder / "ck", keep=9, metrics={"accuracy": accuracy, "loss": 1 / 3}, model=model)
 
-    def test_select_verify_export_and_prune_take_it(self):
+    def test_select_verify_export_and_prune_accept_the_file(self):
         # Numbers whose shortest text the two languages spell in different ways, or only one of them finds.
         for step, accuracy in enumerate((0.1, 1e15, 5e-324, 2**70 / 3, 1e16, -0.0, 123456789012345678.0, 0.30000000000000004), 1):
             self.save(step, accuracy)
@@ -603,7 +603,7 @@ class Tools(Case):
         self.assertEqual(sorted(entry.name for entry in (self.folder / "ck").glob("step-*")), ["step-000004", "step-000007", "step-000008"])
 
     @unittest.skipUnless((BIN / "dlflow-evaluate").exists(), "dlflow-evaluate was not built")
-    def test_evaluate_says_that_it_does_not_know_the_network(self):
+    def test_evaluate_reports_an_unknown_network(self):
         self.save(1, 0.1)
         outputs = self.folder / "outputs"
         outputs.mkdir()
@@ -614,7 +614,7 @@ class Tools(Case):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("was saved by a Python script, which alone knows its network; use it in a script", done.stderr)
 
-    def test_what_is_damaged_is_passed_over_there_too(self):
+    def test_the_verbs_skip_a_damaged_file(self):
         self.save(1, 0.1)
         self.save(2, 0.2)
         manifest = self.folder / "ck/step-000002/manifest.json"

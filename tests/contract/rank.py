@@ -1,4 +1,4 @@
-"""A rank of tests/contract/ranks_test.py. usage: rank.py SCENARIO. What it prints is compared there."""
+"""A rank of tests/contract/ranks_test.py. usage: rank.py SCENARIO. Its output is compared there."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""Several ranks of a training script, as a step has them: they stop together, save once, and any number of them goes on."""
+"""Several ranks of a training script in a step stop together, save once, and any number of them goes on."""
 
 import collections
 import json
@@ -67,7 +67,7 @@ class Ranks(Case):
                     found.update((epoch, sample) for sample in samples)
         return found
 
-    def test_all_stop_at_one_step_and_another_number_of_ranks_goes_on_with_no_sample_lost_or_twice(self):
+    def test_all_ranks_stop_at_one_step_and_other_numbers_of_ranks_go_on_with_each_sample_once(self):
         used = collections.Counter()
         for ranks, stop_at, backend in ((3, 4, "gloo"), (2, 9, "dlflow"), (1, -1, "gloo")):
             outputs, said = self.run_ranks("train", ranks, 0 if stop_at < 0 else 75, STOP_AT=stop_at, BACKEND=backend)
@@ -94,7 +94,7 @@ class Ranks(Case):
         self.assertEqual([one + other for one, other in zip(before, after)], expected)
         self.assertIn("ck/step-000003", said)
 
-    def test_what_every_rank_has_another_of_is_saved_for_each(self):
+    def test_state_that_differs_between_ranks_is_saved_for_each(self):
         self.run_ranks("of_each_rank", 2, SAVE="yes")
         self.assertEqual(json.loads((self.folder / "ck/step-000001/state.json").read_text())["per_rank"]["alone"], [{"x": [0]}, {"x": [1]}])
         outputs, said = self.run_ranks("of_each_rank", 2)
@@ -102,7 +102,7 @@ class Ranks(Case):
             self.assertEqual(outputs[rank], [f"{{'x': 5}} {{'x': tensor({10 + rank})}}", f"{{'x': [{rank}]}} {{'x': [{rank}]}}"])
         self.assertNotIn("merged", said)
 
-    def test_on_another_number_of_ranks_it_is_merged_or_refused(self):
+    def test_state_of_another_number_of_ranks_is_merged_or_refused(self):
         self.run_ranks("of_each_rank", 2, SAVE="yes")
         for ranks, now in ((1, "is 1"), (3, "are 3")):
             outputs, said = self.run_ranks("of_each_rank", ranks)
@@ -110,7 +110,7 @@ class Ranks(Case):
             self.assertEqual(outputs, [["{'x': 5} {'sum': tensor(21)}", refusal]] * ranks)
             self.assertIn(f"step-000001 has the merged of 2 ranks, each its own, and there {now} now: they are merged", said)
 
-    def test_all_ranks_hear_that_one_could_not_write_its_part(self):
+    def test_all_ranks_learn_that_one_could_not_write_its_part(self):
         outputs, _ = self.run_ranks("full_disk_of_another", 3)
         failure = "rank 1: [Errno 28] No space left on device"
         self.assertEqual(outputs, [[failure], *[[f"the checkpoint was not saved: {failure}"]] * 2])
@@ -120,11 +120,11 @@ class Ranks(Case):
         outputs, _ = self.run_ranks("first_alone", 2)
         self.assertEqual(outputs[0], ["rank 1 does not call dlflow.checkpoint(): call it on every rank, not on rank 0 alone"])
 
-    def test_a_first_rank_that_does_not_call_checkpoint_is_named_too(self):
+    def test_a_first_rank_that_does_not_call_checkpoint_is_named(self):
         outputs, _ = self.run_ranks("others_alone", 2)
         self.assertEqual(outputs[1], ["rank 0 does not call dlflow.checkpoint(): call it on every rank"])
 
-    def test_all_ranks_hear_that_a_checkpoint_could_not_be_written(self):
+    def test_all_ranks_learn_that_a_checkpoint_could_not_be_written(self):
         outputs, _ = self.run_ranks("full_disk", 2)
         self.assertEqual(outputs[0], ["[Errno 28] No space left on device"])
         self.assertEqual(outputs[1], ["the checkpoint was not saved: [Errno 28] No space left on device"])
@@ -141,7 +141,7 @@ class Ranks(Case):
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
 class Sampler(unittest.TestCase):
-    """Without processes: what each of some ranks would be given."""
+    """Checks the samples of each rank without starting processes."""
 
     def samples(self, ranks, **options):
         from dlflow.torch.sampler import DistributedSampler
@@ -158,7 +158,7 @@ class Sampler(unittest.TestCase):
                     break
         return used
 
-    def test_every_sample_is_used_once_whatever_the_numbers_of_ranks_are(self):
+    def test_every_sample_is_used_once_under_any_numbers_of_ranks(self):
         for self.length in (1, 2, 7, 48, 50):
             for first, second, batch, batches in ((1, 3, 2, 1), (3, 1, 2, 2), (4, 3, 3, 2), (2, 4, 5, 1), (3, 2, 1, 4)):
                 with self.subTest(length=self.length, first=first, second=second, batch=batch, batches=batches):
@@ -173,7 +173,7 @@ class Sampler(unittest.TestCase):
                         used += self.take(after, batch)
                     self.assertEqual(used, {sample: 1 for sample in range(self.length)})
 
-    def test_ranks_get_equally_many_by_padding_or_dropping_fewer_than_there_are_ranks(self):
+    def test_ranks_get_equally_many_samples_by_padding_or_dropping_fewer_than_the_number_of_ranks(self):
         self.length = 50
         for uneven, expected in (("pad", 51), ("drop", 48)):
             samplers = self.samples(3, uneven=uneven)
@@ -182,7 +182,7 @@ class Sampler(unittest.TestCase):
             used = self.take(samplers, 4)
             self.assertEqual((sum(used.values()), len(used)), (expected, min(expected, 50)))
 
-    def test_each_epoch_has_an_order_of_its_own_which_ranks_share(self):
+    def test_each_epoch_has_its_own_order_which_ranks_share(self):
         self.length = 48
         orders = []
         for epoch in (0, 1):
@@ -209,7 +209,7 @@ class Sampler(unittest.TestCase):
 class Sharded(Case):
     python = str(NEWEST)
 
-    def test_shards_are_loaded_by_another_number_of_ranks_and_a_damaged_one_is_noticed(self):
+    def test_shards_are_loaded_by_another_number_of_ranks_and_a_damaged_one_is_reported(self):
         saved, _ = self.run_ranks("sharded", 2)
         checkpoint = self.folder / "ck/step-000003"
         self.assertTrue((checkpoint / "__1_0.distcp").exists(), list(checkpoint.iterdir()))

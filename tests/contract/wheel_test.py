@@ -1,4 +1,4 @@
-"""The wheel that `./dev package` leaves: installed by pip alone, without a network, into a Python that has nothing else."""
+"""The wheel that `./dev package` makes is installed by pip alone, without a network, into a bare Python."""
 
 import hashlib
 import os
@@ -56,7 +56,7 @@ class Wheel(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
-    def test_a_new_python_has_all_of_it(self):
+    def test_a_new_python_has_the_whole_package(self):
         made = subprocess.run([sys.executable, "-m", "venv", self.folder / "venv"], text=True, capture_output=True)
         if made.returncode != 0:
             self.skipTest("python3-venv is not installed")
@@ -111,10 +111,10 @@ class Wheel(unittest.TestCase):
         self.assertIn(f'is consistent with the following platform tag: "{platform}"', told)
 
     @unittest.skipUnless((TOOLS / "twine").exists(), "PyPI's twine is not in build/tests/uv")
-    def test_twine_takes_its_metadata(self):
+    def test_twine_accepts_the_metadata(self):
         self.assertIn("PASSED", self.run_well(TOOLS / "twine", "check", "--strict", wheel()))
 
-    def test_a_symbol_of_libstdcpp_says_which_glibc_is_needed(self):
+    def test_a_symbol_of_libstdcpp_shows_the_required_glibc(self):
         make_wheel = runpy.run_path(str(ROOT / "python/make_wheel.py"))
         for symbols, glibc in (("(GLIBC_2.2.5) f", 17), ("(GLIBC_2.34) f\n(GLIBCXX_3.4.30) g", 35), ("(GLIBC_2.36) f\n(GLIBCXX_3.4.30) g", 36),
                                ("(CXXABI_1.3.13) f", 34), ("(GLIBCXX_3.4.19) f\n(GLIBCXX_3.4) g", 17)):
@@ -129,7 +129,7 @@ class Wheel(unittest.TestCase):
         self.assertRegex(self.run_well(self.folder / ".local/bin/dlflow", "--version"), r"^dlflow [0-9.]+\n$")
 
     @unittest.skipUnless(TORCH.exists(), "PyPI's PyTorch is not in build/torch-venv")
-    def test_pytorch_is_imported_where_the_library_cannot_be_loaded(self):
+    def test_pytorch_is_imported_if_the_library_cannot_be_loaded(self):
         with zipfile.ZipFile(wheel()) as file:
             file.extractall(self.folder / "site")
         (self.folder / "site/dlflow/libdlflow_runtime.so").write_text("for another machine")
@@ -138,7 +138,7 @@ class Wheel(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, "1.0\n"), done.stderr)
         self.assertIn('warning: there is no backend "dlflow" for PyTorch here: ', done.stderr)
 
-    def test_every_module_is_in_it(self):
+    def test_every_module_is_in_the_wheel(self):
         names = set(zipfile.ZipFile(wheel()).namelist())
         for path in (ROOT / "python/dlflow").rglob("*.py"):
             self.assertIn(str(path.relative_to(ROOT / "python")), names)

@@ -1,4 +1,4 @@
-"""The workflows and forms of .github and CITATION.cff are valid, call ./dev alone, and give no address that is not in ADDRESS."""
+"""The workflows and forms of .github and CITATION.cff are valid, call only ./dev, and contain only the address in ADDRESS."""
 
 import os
 import pathlib
@@ -38,7 +38,7 @@ class Forms(unittest.TestCase):
             self.assertTrue(files, schema)
             self.assertEqual(self.check(schema, *files), (0, "ok -- validation done\n"))
 
-    def test_the_checker_sees_mistakes(self):
+    def test_the_checker_finds_mistakes(self):
         for schema, file, right, wrong in (("github-workflows", WORKFLOWS[0], "runs-on:", "run-on:"),
                                            ("github-issue-forms", FORMS[0], "type: textarea", "type: textaera"),
                                            ("citation-file-format", CITATION, "title:", "titel:")):
@@ -47,7 +47,7 @@ class Forms(unittest.TestCase):
                 broken.flush()
                 self.assertEqual(self.check(schema, broken.name)[0], 1, schema)
 
-    def test_workflows_run_dev_and_nothing_else(self):
+    def test_workflows_run_only_dev(self):
         runs = {}
         for file in WORKFLOWS:
             steps = [step for job in read(file)["jobs"].values() for step in job["steps"]]
@@ -57,7 +57,7 @@ class Forms(unittest.TestCase):
             self.assertIn("Not yet run there", file.read_text())
         self.assertEqual(runs, {"test": ["./dev test"], "release": ["./dev test", "./dev package"]})
 
-    def test_each_system_that_install_md_says_is_tested_is_tested(self):
+    def test_each_system_that_install_md_names_as_tested_is_tested(self):
         rows = re.findall(r"^\| Debian \d+ \((\w+)\) \|.*\| `\./dev test`", (ROOT / "docs/operator/install.md").read_text(), re.M)
         job = read(ROOT / ".github/workflows/test.yml")["jobs"]["test"]
         self.assertEqual(job["strategy"]["matrix"], {"debian": rows})
@@ -68,7 +68,7 @@ class Forms(unittest.TestCase):
         version = re.search(r"project\(dlflow VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
         self.assertEqual(read(CITATION)["version"], version)
 
-    def test_there_is_no_address_but_that_of_the_file_for_it(self):
+    def test_the_projects_address_is_only_in_its_file(self):
         address = read(ROOT / "ADDRESS")
         self.assertEqual(address.keys(), {"repository", "contact"})
         self.assertEqual(read(CITATION).get("repository-code"), address["repository"])

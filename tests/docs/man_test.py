@@ -1,5 +1,5 @@
-"""Man pages as the programs write them: one for each verb with every option of its help, those of the step programs, all valid roff; and the
-pages of docs/ with all verbs, variables and files."""
+"""The programs write valid roff man pages: one for each verb with every option of its help, and one for each step program. The pages of
+docs/ have all verbs, variables and files."""
 
 import re
 import shutil
@@ -68,7 +68,7 @@ class ManPages(support.Case):
             for section in ("NAME", "SYNOPSIS", "OPTIONS", "EXAMPLES", "EXIT STATUS", "SEE ALSO"):
                 self.assertIn(f"\n.SH {section}\n", text, name)
 
-    def test_the_page_of_a_step_program_has_what_its_help_has(self):
+    def test_the_page_of_a_step_program_has_all_of_its_help(self):
         for name, page in self.of_steps.items():
             text, told = page.read_text().replace("\\-", "-"), self.help_of(name)
             for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "SETTINGS", "ENVIRONMENT", "EXIT STATUS", "SEE ALSO"):
@@ -80,7 +80,7 @@ class ManPages(support.Case):
             for code, meaning in codes:
                 self.assertIn(f".TP\n\\fB{code}\\fR\n{meaning}\n", text, name)
 
-    def test_the_page_of_a_step_program_has_every_variable_that_is_read(self):
+    def test_the_page_of_a_step_program_has_every_variable_that_it_reads(self):
         for name, page in self.of_steps.items():
             read = set()
             own = name.replace("dlflow-", "steps/")
@@ -91,7 +91,7 @@ class ManPages(support.Case):
             self.assertGreater(len(read), 6, name)
             self.assertLessEqual(read, variables_in(page.read_text()), name)
 
-    def test_the_page_of_variables_has_each_that_a_source_names(self):
+    def test_the_page_of_variables_has_each_one_in_the_sources(self):
         named = {name for file in SOURCES for name in re.findall(r'"(DLFLOW_[A-Z_]*[A-Z])[="]', file.read_text(errors="replace"))}
         read = {name for file in SOURCES for name in re.findall(r'\b(?:getenv|environment_variable|variable_or)\("([A-Z_]+)"', file.read_text(errors="replace"))}
         self.assertGreater(len(named), 30)
@@ -99,7 +99,7 @@ class ManPages(support.Case):
         told = set(re.findall(r"[A-Z_]{2,}", ENVIRONMENT.read_text()))
         self.assertEqual(set(), {name for name in named | read if not theirs.match(name)} - INTERNAL - told)
 
-    def test_the_page_of_variables_has_none_that_no_source_names(self):
+    def test_the_page_of_variables_has_none_missing_from_the_sources(self):
         made = {"DLFLOW_PARAM_NAME", "DLFLOW_MATRIX_AXIS", "DLFLOW_EVENT", "DLFLOW_STATE", "DLFLOW_REASON"}  # of prefix and name
         text = "".join(file.read_text(errors="replace") for file in SOURCES)
         names = set(re.findall(r"`([A-Z_]{4,})`", ENVIRONMENT.read_text()))
@@ -115,7 +115,7 @@ class ManPages(support.Case):
             place = variables if term[1:2].isupper() and "/" not in term else files
             self.assertIn(f".TP\n\\fB{term}\\fR\n{meaning}\n".replace("`", ""), place)
 
-    def test_the_page_of_verbs_is_what_the_programs_say(self):
+    def test_the_page_of_verbs_equals_the_help_of_the_programs(self):
         if len(STEP_PROGRAMS) < 3:
             self.skipTest("needs dlflow-train, dlflow-evaluate and dlflow-predict")
         made = output_of(sys.executable, "-B", support.ROOT / "tests/docs/verbs.py", support.BIN)
@@ -126,7 +126,7 @@ class ManPages(support.Case):
         for name in STEP_PROGRAMS:
             self.assertIn(f"\\fB{name}\\fR(1)", see_also)
 
-    def test_nothing_in_a_page_is_taken_for_a_request(self):
+    def test_no_line_of_a_page_is_taken_for_a_roff_request(self):
         known = (".TH ", ".SH ", ".SS ", ".TP", ".nf", ".fi")
         for name, page in self.pages.items():
             for line in page.read_text().splitlines():

@@ -1,5 +1,5 @@
-"""The pages of docs/ and those beside README.md but the changelog: short cells and paragraphs, links that lead somewhere, an index that
-leads to every page."""
+"""The pages of docs/ and beside README.md, except the changelog, have short cells and paragraphs and valid links, and the index leads to
+every page."""
 
 import pathlib
 import re
@@ -18,7 +18,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 def lines_outside_fences(page):
-    """(number, line) of each line that is no part of a fenced block."""
+    """(number, line) of each line outside fenced blocks."""
     fenced = False
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.lstrip("> ").startswith("```"):
@@ -55,7 +55,7 @@ def paragraphs(page):
 
 
 def anchors(page):
-    """What GitHub calls the headings of a page."""
+    """GitHub's anchors of the headings of a page."""
     names = set()
     for _, line in lines_outside_fences(page):
         if line.startswith("#"):
@@ -108,7 +108,7 @@ class Pages(unittest.TestCase):
         self.complain([f"{page.relative_to(ROOT)}: no link leads here from docs/index.md"
                        for page in PAGES if page not in reached and page.parent != ROOT])
 
-    def test_only_contributors_read_names_of_tests_and_numbers_of_promises(self):
+    def test_only_pages_for_contributors_have_names_of_tests_and_numbers_of_promises(self):
         name = re.compile(r"\b(tests/[a-z]\S*|[a-z]\w*_test)\b|\(P\d+\)")
         theirs = re.compile(r"`distributed_test`")  # PyTorch's
         self.complain([f"{self.where(page, number)}: {found.group()} belongs on a page of docs/contributor"
@@ -116,19 +116,19 @@ class Pages(unittest.TestCase):
                        for number, line in enumerate(page.read_text().splitlines(), 1)
                        for found in name.finditer(theirs.sub("", line))])
 
-    def test_every_failure_has_its_answer_and_test(self):
+    def test_every_failure_has_an_answer_and_a_test(self):
         pages = [ROOT / "docs" / page for page in ("user/failure.md", "contributor/failures.md")]
         self.assertEqual(*([line for _, line in lines_outside_fences(page) if line.startswith("## ")] for page in pages))
         texts = [text.strip() for _, text in cells(pages[1])]
         self.assertGreater(len(texts), 300)
         self.complain([f"an empty cell in the row of {texts[place - place % 3]}" for place, text in enumerate(texts) if not text])
 
-    def test_a_test_that_a_page_names_is_there(self):
+    def test_every_test_that_a_page_names_exists(self):
         page = ROOT / "docs/contributor/failures.md"
         self.complain([f"{self.where(page, number)}: {name} is not there" for number, cell in cells(page)
                        for name in re.findall(r"\btests/[\w/]+\.py\b", cell) if not (ROOT / name).exists()])
 
-    def test_sources_name_pages_that_are_there(self):
+    def test_every_page_that_a_source_names_exists(self):
         named = re.compile(r"\bdocs/[\w/-]+\.md\b")
         files = [file for folder in ("base", "engine", "runtime", "steps", "workflows", "cluster-profiles", "tests", "bench")
                  for file in (ROOT / folder).rglob("*") if file.suffix in (".h", ".cpp", ".cu", ".py", ".yaml", ".sh")]

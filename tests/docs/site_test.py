@@ -1,5 +1,5 @@
-"""The static site of docs/: MkDocs' strict mode finds nothing wrong, no page fetches anything from a network, and a browser shows it as it should be,
-from a disk, on wide and narrow screens, light and dark."""
+"""The static site of docs/: MkDocs' strict mode finds no mistake, no page fetches from a network, and a browser shows it correctly from
+a disk, on wide and narrow screens, light and dark."""
 
 import os
 import pathlib
@@ -38,15 +38,15 @@ class Site(unittest.TestCase):
     def pages(self):
         return {page: page.read_text() for page in self.site.rglob("*.html")}
 
-    def test_strict_mode_finds_nothing_wrong(self):
+    def test_strict_mode_finds_no_mistake(self):
         self.assertEqual(self.built.returncode, 0, self.built.stdout)
         self.assertTrue((self.site / "user/failure.html").exists())
 
-    def test_no_page_fetches_anything(self):
+    def test_no_page_fetches_from_the_network(self):
         for page, text in self.pages().items():
             self.assertEqual([], re.findall(r'\bsrc="https?:[^"]*"|<link[^>]* href="https?:[^"]*"', text), page)
 
-    def test_the_pages_of_the_repository_are_rendered_and_say_their_charset(self):
+    def test_the_pages_of_the_repository_are_rendered_and_declare_their_charset(self):
         for name, heading in (("readme", "limits"), ("changelog", "090-not-published-yet"), ("contributing", "tests")):
             text = (self.site / f"{name}.html").read_text(encoding="utf-8")
             self.assertIn('<meta charset="utf-8">', text)
@@ -75,7 +75,7 @@ class Site(unittest.TestCase):
             self.assertEqual(built.returncode, 0, built.stdout)
             return (root / "built/user/failure.html").read_text()
 
-    def test_no_page_has_an_address_until_there_is_one(self):
+    def test_no_page_has_an_address_until_the_project_has_one(self):
         self.assertNotRegex(self.page_of_a_copy(""), 'class="md-source"|rel="edit"')
         text = self.page_of_a_copy("https://example.org/group/dlflow")
         self.assertIn('<a href="https://example.org/group/dlflow"', text)
@@ -88,7 +88,7 @@ class Site(unittest.TestCase):
         for copy in copies:
             self.assertTrue((self.site / "contributor" / copy).exists(), copy)
 
-    def test_tables_and_lists_are_no_plain_text(self):
+    def test_tables_and_lists_are_rendered(self):
         for page, text in self.pages().items():
             plain = re.sub(r"<(pre|code)\b.*?</\1>", "", text, flags=re.DOTALL)
             self.assertIsNone(re.search(r"\|---\||^<p>[-*] ", plain, re.MULTILINE), page)
@@ -104,7 +104,7 @@ class Site(unittest.TestCase):
         window.open(self.site / page)
         return window
 
-    def test_it_can_be_searched_from_a_disk(self):
+    def test_the_site_can_be_searched_from_a_disk(self):
         window = self.opened("user/python.html")
         window.click(".md-search__input")
         window.type("walltim")
@@ -115,7 +115,7 @@ class Site(unittest.TestCase):
         self.assertFalse(any("/source/" in link for link in found), found)
         self.assertEqual(window.complaints, [])
 
-    def test_a_copied_session_is_its_commands(self):
+    def test_copying_a_session_copies_only_its_commands(self):
         window = self.opened("index.html")
         copied = window.run("""[...document.querySelectorAll('pre > code')].map((code) => {
           code.setAttribute('data-md-copying', ''); const text = code.innerText; code.removeAttribute('data-md-copying'); return text.trimEnd(); })""")
@@ -123,7 +123,7 @@ class Site(unittest.TestCase):
         window.open(self.site / "user/sharing.html")  # its blocks do not say that they are sessions
         self.assertGreater(window.run("document.querySelectorAll('.gp').length"), 2)
 
-    def test_nothing_is_wider_than_a_narrow_screen(self):
+    def test_no_page_is_wider_than_a_narrow_screen(self):
         window = self.opened("index.html", width=400)
         for page in ("index", "readme", "user/failure", "user/format/steps", "user/format/train", "operator/security", "contributor/architecture", "contributor/features"):
             window.open(self.site / f"{page}.html")

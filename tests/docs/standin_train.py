@@ -1,4 +1,4 @@
-"""Stands in for the tutorial's train.py where there is no PyTorch: the same arguments, files and failure, another model."""
+"""Replaces the tutorial's train.py on machines without PyTorch: the same arguments, files and failure, another model."""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""A tutorial as a list of things to do: files to save, and commands with the output that the page shows."""
+"""A tutorial as a list of actions: files to save, and commands with the output that the page shows."""
 
 import dataclasses
 import re
@@ -63,7 +63,7 @@ def commands(block, first, status):
 
 
 class Names:
-    """The runs of the page and what they are called here: sweep-7f3a91c0 -> sweep-19b03d55."""
+    """The names of runs on the page and of those made here: sweep-7f3a91c0 -> sweep-19b03d55."""
 
     def __init__(self):
         self.real = {}

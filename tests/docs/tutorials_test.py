@@ -94,7 +94,7 @@ class Tutorials(support.Case):
         if not (support.BIN / "dlflow-train").exists():
             self.skipTest("dlflow-train was not built")
 
-    def test_a_sweep_of_ones_own_script(self):
+    def test_a_sweep_of_your_own_script(self):
         slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
         self.addCleanup(slurm.stop)
         slurm.mode("background")
@@ -109,7 +109,7 @@ class Tutorials(support.Case):
         self.follow("ranks.md")
 
     def use_python_with_the_package(self):
-        """As if the wheel was installed."""
+        """Makes the package importable, as the wheel would."""
         python = self.folder / "tools/python3"
         python.unlink()
         python.write_text(f'#!/bin/sh\nPYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}{support.BIN.parent}/python exec {sys.executable} -B "$@"\n')
@@ -133,7 +133,7 @@ class Tutorials(support.Case):
         self.follow("pytorch.md", until="## Install and start")
 
     def lines_of_the_readme(self):
-        """Those that come before the training loop, and those in it."""
+        """The lines before the training loop, and those in it."""
         section = (support.ROOT / "README.md").read_text().partition("## I have a PyTorch script\n")[2]
         lines = section.partition("```python\n")[2].partition("```\n")[0]
         begin, _, in_loop = lines.partition("...\n")
@@ -155,7 +155,7 @@ class Tutorials(support.Case):
         run = self.run_json(self.desk / "w.yaml", timeout=200)["run"]
         return sorted((pathlib.Path(self.status(run)["directory"]) / "steps/train/attempt-1/stdout").read_text().splitlines())
 
-    def test_the_five_lines_of_the_readme_make_a_script_stop_and_go_on(self):
+    def test_the_five_lines_of_the_readme_make_a_script_stop_and_continue(self):
         self.need_module("torch")
         self.need_mpirun()
         self.use_python_with_the_package()
@@ -182,7 +182,7 @@ class Tutorials(support.Case):
     def test_the_first_workflow(self):
         self.follow("../index.md", since="## A first workflow\n", until="## Where to begin\n")
 
-    def test_ones_own_network(self):
+    def test_your_own_network(self):
         self.need_module("numpy")
         self.need_training()
         self.follow("tutorial-network.md")

@@ -1,4 +1,4 @@
-"""What others, or a program gone wrong, put where dlflow reads: it is refused or shown as text, and harms nothing else."""
+"""Malicious or broken files in places that dlflow reads are refused or shown as text, and harm nothing else."""
 
 import json
 import os
@@ -45,7 +45,7 @@ class Attacks(Case):
         self.dlflow("doctor", "--rebuild", self.folder / "dlflow-runs")
         self.assertEqual(self.states(run), {"a": "succeeded"})
 
-    def test_what_a_program_says_steers_no_terminal(self):
+    def test_output_of_a_program_cannot_control_a_terminal(self):
         (self.folder / "said").write_text(f"error: {BELL}\n")
         (self.folder / "metrics").write_text(json.dumps({BELL: 1}))
         self.workflow(f"{{run: 'cp {self.folder}/metrics $DLFLOW_SUMMARY; cat {self.folder}/said >&2; exit 3'}}")
@@ -54,7 +54,7 @@ class Attacks(Case):
         for arguments in (["status"], ["status", "--long"], ["results"]):
             self.check_harmless("".join(self.dlflow(*arguments, *([] if arguments == ["status"] else [self.run_name()]))))
 
-    def test_a_damaged_record_steers_no_terminal(self):
+    def test_a_damaged_record_cannot_control_a_terminal(self):
         self.workflow("{run: 'true'}")
         run = self.run_json("w.yaml")["run"]
         events = self.folder / "dlflow-runs" / run / "events.jsonl"
@@ -100,7 +100,7 @@ class Attacks(Case):
             self.assertNotIn("json.exception", err)
             self.assertEqual(canary.read_text(), "precious\n")
 
-    def test_a_manifest_of_somebody_else_above_a_workflow_changes_nothing(self):
+    def test_a_manifest_of_another_user_above_a_workflow_changes_nothing(self):
         if os.geteuid() != 0:
             self.skipTest("only root can give a file away")
         above = self.folder / "dlflow-bundle.json"
@@ -109,7 +109,7 @@ class Attacks(Case):
         self.write("mine/w.yaml", "name: w\nsteps:\n  a: {run: 'true'}\n")
         self.dlflow("run", "mine/w.yaml")
 
-    def test_a_cache_that_a_colleague_made_for_one_is_not_used(self):
+    def test_a_cache_that_another_user_prepared_is_not_used(self):
         if os.geteuid() != 0:
             self.skipTest("only root can give a folder away")
         cache = self.folder / "shared"

@@ -1,4 +1,4 @@
-"""Steps with other axes than those they need; mappings and zip as axes; arithmetic."""
+"""Steps whose axes differ from their parents'; mappings and zip as axes; arithmetic."""
 
 import json
 import pathlib
@@ -32,7 +32,7 @@ class Axes(Case):
                 outputs: {o: o}
         """)
 
-    def test_each_element_gets_its_own_parent_and_gives_itself_to_its_own_list(self):
+    def test_each_element_gets_its_own_parent_and_joins_its_own_list(self):
         self.sweep()
         run = self.run_json("sweep.yaml")["run"]
         self.assertEqual(self.output(run, "train[data=y,lr=1]"), ["prep", "y", "1"])
@@ -50,7 +50,7 @@ class Axes(Case):
         self.assertEqual({job for job, state in states.items() if state == "succeeded"},
                          {"prep[data=z]", "train[data=z,lr=1]", "train[data=z,lr=2]", "best[data=z]"})
 
-    def test_a_failed_element_blocks_only_what_has_its_values(self):
+    def test_a_failed_element_blocks_only_elements_with_its_values(self):
         self.write_steps("""
             prep: {matrix: {data: [x, y]}, run: '[ $DLFLOW_MATRIX_DATA != x ]'}
             train: {matrix: {data: [x, y], lr: [1, 2]}, run: 'true', needs: [prep]}
@@ -59,7 +59,7 @@ class Axes(Case):
         self.assertEqual({job for job, state in self.states(run).items() if state == "blocked"},
                          {"train[data=x,lr=1]", "train[data=x,lr=2]"})
 
-    def test_mappings_go_together_and_their_values_reach_the_program(self):
+    def test_mappings_advance_together_and_their_values_reach_the_program(self):
         self.write_steps("""
             t:
               matrix:
@@ -75,7 +75,7 @@ class Axes(Case):
         self.assertEqual(self.output(run, "t[case.batch=64,case.model=lenet]"),
                          ["lenet", "128", '{"batch":64,"model":"lenet"}'])
 
-    def test_a_mapping_with_a_name_calls_its_element_by_it(self):
+    def test_the_name_of_a_mapping_names_its_element(self):
         self.write_steps("""
             t:
               matrix: {case: [{name: small, n: 1}, {name: large, n: 2}], lr: [1]}
@@ -96,7 +96,7 @@ class Axes(Case):
                          ["t[net=a,seed=1,width=8]", "t[net=a,seed=2,width=8]",
                           "t[net=b,seed=1,width=16]", "t[net=b,seed=2,width=16]"])
 
-    def test_a_sweep_with_allowed_failures_ends_well_and_takes_what_succeeded(self):
+    def test_a_sweep_with_allowed_failures_ends_well_and_uses_the_successful_elements(self):
         self.write_steps(f"""
             train:
               matrix: {{n: [0, 1, 2]}}
@@ -124,7 +124,7 @@ class Axes(Case):
         self.dlflow("doctor", "--rebuild", "dlflow-runs")
         self.assertEqual(self.status(run)["state"], "succeeded")
 
-    def test_a_result_of_fewer_parents_is_not_one_of_all(self):
+    def test_a_result_of_fewer_parents_differs_from_one_of_all(self):
         self.write_steps("""
             train:
               matrix: {n: [0, 1]}
@@ -154,7 +154,7 @@ class Axes(Case):
             self.assertEqual(self.states(run), {"data": "failed", "train": "blocked", "cleanup": "succeeded"})
             self.assertEqual(len((self.folder / "trace").read_text().split()), count)
 
-    def test_a_number_that_is_no_integer_is_refused_where_one_is_wanted(self):
+    def test_a_number_that_is_not_an_integer_is_refused_if_one_is_needed(self):
         self.write_steps("""
             t: {run: 'true', resources: {ranks: "${{ params.n / 2 }}"}}
         """, "params: {n: 6}")

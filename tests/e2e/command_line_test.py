@@ -21,7 +21,7 @@ GOOD = """
 
 
 class CommandLine(Case):
-    def test_version(self):
+    def test_version_is_printed(self):
         text = self.dlflow("--version")[0]
         self.assertRegex(text, r"^dlflow \d+\.\d+\.\d+\n$")
         known = json.loads(self.dlflow("version", "--json")[0])
@@ -99,7 +99,7 @@ class CommandLine(Case):
             process = subprocess.run([BIN / "dlflow", "step", kind], capture_output=True, text=True, timeout=60)
             self.assertIn("DLFLOW_", process.stderr, f"{kind}: neither dlflow-{kind} nor a step of dlflow itself")
 
-    def test_a_good_workflow_is_valid_without_a_word(self):
+    def test_a_good_workflow_is_valid_without_a_message(self):
         self.write("good.yaml", GOOD)
         self.assertEqual(self.dlflow("validate", "good.yaml"), ("", ""))
 
@@ -132,7 +132,7 @@ class CommandLine(Case):
         self.write_steps(steps % "select: latest")
         self.assertNotIn("prunes", self.dlflow("validate", "w.yaml")[1])
 
-    def test_validate_warns_of_ranks_that_have_nothing_to_do(self):
+    def test_validate_warns_of_idle_ranks(self):
         self.write("model.yaml", MODEL)
         steps = """
             pack: {run: ./pack, outputs: {data: data}}
@@ -208,7 +208,7 @@ class CommandLine(Case):
                             ("status", "--long"): "dlflow status", ("profile", "shw"): "dlflow profile"}.items():
             self.assertTrue(self.dlflow(*words, status=2)[1].endswith(f"\nTry `{hint} --help`.\n"), words)
 
-    def test_an_option_is_no_value_of_another_one(self):
+    def test_an_option_is_not_taken_as_the_value_of_another(self):
         self.write("good.yaml", GOOD)
         for words, answer in {("run", "good.yaml", "--set", "--profile", "local"): "--set needs KEY=VALUE, and --profile is an option",
                               ("run", "good.yaml", "--until", "-q"): "--until needs STEP, and -q is an option",
@@ -218,7 +218,7 @@ class CommandLine(Case):
     def test_a_missing_word_is_shown_with_those_beside_it(self):
         self.assertIn("`dlflow shell` needs JOB: dlflow shell RUN JOB\n", self.dlflow("shell", "7f3a", status=2)[1])
 
-    def test_dlflow_alone_and_a_verb_of_verbs_alone_print_help(self):
+    def test_dlflow_alone_and_a_group_of_verbs_alone_print_help(self):
         self.assertEqual(self.dlflow(), self.dlflow("--help"))
         self.assertEqual(self.dlflow("cache"), self.dlflow("cache", "--help"))
 
@@ -256,12 +256,12 @@ class CommandLine(Case):
                                  capture_output=True, text=True).stdout
             self.assertIn("EXAMPLES", re.sub(".\b", "", out))
 
-    def test_json_of_every_verb(self):
+    def test_every_verb_prints_json(self):
         """Those that print a script for a shell, or help, or are one, have none."""
         without = {("completion",), ("help",), ("shell",)}
         self.assertEqual({words for words in self.leaves() if "--json" not in self.dlflow(*words, "--help")[0]}, without)
 
-    def test_json_of_an_error(self):
+    def test_an_error_prints_json(self):
         self.write("bad.yaml", GOOD.replace("needs", "neds"))
         for words, message, diagnostics in (
                 (("validate", "bad.yaml"), "unknown key 'neds'", 1), (("status", "nope"), "no runs yet", 0),
@@ -275,7 +275,7 @@ class CommandLine(Case):
         place = json.loads(self.dlflow("validate", "bad.yaml", "--json", status=2)[0])["error"]["diagnostics"][0]
         self.assertEqual((place["file"], place["line"], place["severity"]), ("bad.yaml", 5, "error"))
 
-    def test_json_of_verbs_that_change_something(self):
+    def test_verbs_that_change_something_print_json(self):
         self.write("good.yaml", GOOD)
         run = self.run_json("good.yaml")["run"]
         show = lambda *words, status=0: json.loads(self.dlflow(*words, "--json", status=status)[0])  # noqa: E731
@@ -299,7 +299,7 @@ class CommandLine(Case):
             self.assertRegex(out, r"^(step '\w+': its ranks will meet by .*\n)*$")
 
     @unittest.skipUnless((BIN / "dlflow-train").exists(), "built without dlflow-train")
-    def test_validate_tells_how_ranks_will_meet(self):
+    def test_validate_shows_how_ranks_will_connect(self):
         pictures.for_training(self.folder, ROOT / "workflows", 200, 50)
         self.write_steps("""
             train:
@@ -318,7 +318,7 @@ class CommandLine(Case):
             self.assertRegex(way, rf"^MPICH \(libm\w+.so.12\), plug-in {plugin}$|^TCP and shared memory: no libmpi.so.12 of MPICH is found$")
         self.assertEqual(self.dlflow("validate", "w.yaml", "--profile", str(self.write("setup.yaml", "setup: ['true']\n")))[0], "")
 
-    def test_graph_in_every_format(self):
+    def test_graph_prints_every_format(self):
         self.write("good.yaml", GOOD)
         self.assertEqual(self.dlflow("graph", "good.yaml")[0], "fetch  run\nuse    run  ← fetch\n")
         self.assertIn('"fetch" -> "use";', self.dlflow("graph", "good.yaml", "--format", "dot")[0])
@@ -327,11 +327,11 @@ class CommandLine(Case):
         self.assertEqual([job["needs"] for job in jobs], [[], ["fetch"]])
 
     @unittest.skipUnless(shutil.which("dot"), "Graphviz is not installed")
-    def test_graph_as_a_picture(self):
+    def test_graph_draws_a_picture(self):
         self.write("good.yaml", GOOD)
         self.assertIn("<svg", self.dlflow("graph", "good.yaml", "--format", "svg")[0])
 
-    def test_graph_as_a_picture_without_graphviz_says_what_to_install(self):
+    def test_graph_without_graphviz_names_the_package(self):
         self.write("good.yaml", GOOD)
         _, err = self.dlflow("graph", "good.yaml", "--format", "svg", status=2, env={"PATH": "/nowhere"})
         self.assertIn("graphviz", err)
@@ -423,7 +423,7 @@ class CommandLine(Case):
             self.dlflow("complete", *words)
         self.assertEqual(self.dlflow("complete", "bash", "dlflow logs nope "), ("", ""))
 
-    def test_color_only_when_asked_for_off_a_terminal(self):
+    def test_color_off_a_terminal_needs_a_request(self):
         self.write("good.yaml", GOOD)
         self.dlflow("run", "good.yaml")
         self.assertNotIn("\033", self.dlflow("status")[0])

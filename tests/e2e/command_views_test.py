@@ -1,4 +1,4 @@
-"""Which runs and jobs are shown: logs of all elements, axes in any order, the newest runs, the best of a sweep, long names."""
+"""The choice of shown runs and jobs: logs of all elements, axes in any order, the newest runs, the best of a sweep, long names."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class CommandViews(Case):
         self.write("sweep.yaml", SWEEP)
         return self.run_json("sweep.yaml")["run"]
 
-    def test_logs_of_a_step_are_those_of_all_its_elements_with_prefixes(self):
+    def test_logs_of_a_step_have_all_elements_with_prefixes(self):
         out = self.dlflow("logs", self.sweep(), "fit")[0]
         self.assertEqual(out, "".join(f"{f'lr={lr},width={width}':<13} | lr {lr} width {width}\n{f'lr={lr},width={width}':<13} | no newline\n"
                                       for lr in (1, 2) for width in (8, 16)))
@@ -41,7 +41,7 @@ class CommandViews(Case):
         self.assertEqual([step["element"] for step in steps], ["lr=2,width=8"])
         self.assertIn("has no step or job", self.dlflow("status", run, "--step", "fit[width=8]", status=2)[1])
 
-    def test_status_lists_the_newest_runs_those_of_this_folder_first(self):
+    def test_status_lists_the_newest_runs_and_those_of_this_folder_first(self):
         self.write("w.yaml", "name: w\nsteps:\n  a: {run: ['true']}\n")
         here = [self.run_json("w.yaml", "--no-cache")["run"] for _ in range(3)]
         other = self.folder / "other"
@@ -86,7 +86,7 @@ class CommandViews(Case):
         whole = "".join(line.strip() for line in self.dlflow("status", run)[0].split("\n\n")[1].splitlines()[1:4])
         self.assertIn(f"{job['name']}[{job['element']}]", whole)
 
-    def test_the_hint_of_ctrl_c_promises_a_checkpoint_only_where_there_is_one(self):
+    def test_the_hint_of_ctrl_c_promises_a_checkpoint_only_to_steps_that_save(self):
         for checkpoint, hint in (("", "Ctrl-C stops;"), (", checkpoint: {}", "Ctrl-C saves a checkpoint and stops;")):
             self.write("w.yaml", f"name: w\nsteps:\n  a: {{run: 'sleep 0.5'{checkpoint}}}\n")
             ours, theirs = pty.openpty()
@@ -103,7 +103,7 @@ class CommandViews(Case):
             self.assertEqual(process.wait(), 0)
             self.assertIn(hint, text.decode())
 
-    def test_checkpoints_have_a_place_only_in_steps_that_save(self):
+    def test_only_steps_that_save_have_a_folder_of_checkpoints(self):
         self.write_steps("""
             plain: {run: 'echo "[${DLFLOW_CHECKPOINTS-none}]"'}
             saves: {run: 'test -d "$DLFLOW_CHECKPOINTS" && echo there', checkpoint: {}}
@@ -112,7 +112,7 @@ class CommandViews(Case):
         self.assertEqual(self.dlflow("logs", run, "plain")[0], "[none]\n")
         self.assertEqual(self.dlflow("logs", run, "saves")[0], "there\n")
 
-    def test_validate_warns_of_walltimes_and_of_data_that_is_not_there(self):
+    def test_validate_warns_of_walltimes_and_missing_data(self):
         self.write("cluster-profiles/alpha.yaml", "scheduler: slurm\n")
         self.write("w.yaml", """
             name: w

@@ -1,6 +1,6 @@
-"""What dlflow 0.9.0 wrote, opened by the dlflow of today: a workflow, a run, a bundle, a data set and a checkpoint (docs/operator/upgrades.md).
+"""Files of dlflow 0.9.0 opened by the current dlflow: a workflow, a run, a bundle, a data set and a checkpoint (docs/operator/upgrades.md).
 
-The folder written_by_0.9.0 stays as it is. `@HERE@` in the files of the run stands for the folder of the workflow."""
+The folder written_by_0.9.0 must not change. `@HERE@` in the files of the run stands for the folder of the workflow."""
 
 import shutil
 import subprocess

@@ -56,7 +56,7 @@ class Crash(Case):
         self.dlflow("run", "--resume", run)
         return run
 
-    def test_killed_at_every_point_of_the_engine(self):
+    def test_a_run_survives_a_kill_at_every_point_of_the_engine(self):
         for point in ENGINE_POINTS:
             for occurrence in (1, 2):
                 with self.subTest(point=point, occurrence=occurrence):
@@ -69,7 +69,7 @@ class Crash(Case):
                     self.check_finished(self.finish(), steps)
                     self.doCleanups()
 
-    def test_killed_at_every_point_of_a_supervisor(self):
+    def test_a_run_survives_a_kill_at_every_point_of_a_supervisor(self):
         """The program of a killed supervisor dies with it; the step is lost and runs again. At the second occurrence it is
         one that has had another step before."""
         for point in SUPERVISOR_POINTS:
@@ -87,7 +87,7 @@ class Crash(Case):
                     self.assertEqual(states, {"succeeded": steps})
                     self.doCleanups()
 
-    def test_killed_at_every_point_of_the_launcher(self):
+    def test_a_run_survives_a_kill_at_every_point_of_the_launcher(self):
         """The run goes on with another launcher, and nobody notices."""
         for point in LAUNCHER_POINTS:
             with self.subTest(point=point):
@@ -101,7 +101,7 @@ class Crash(Case):
                 self.check_finished(self.only_run(), steps)
                 self.doCleanups()
 
-    def test_status_is_true_while_nobody_watches(self):
+    def test_status_is_true_without_an_engine(self):
         self.workflow(width=1, depth=1, seconds=1)
         process = self.start("run", "w.yaml")
         self.wait_for(lambda: (self.folder / "s0-0.log").exists(), what="the step to start")
@@ -121,7 +121,7 @@ class Crash(Case):
         self.dlflow("run", "--resume", run)
         self.check_finished(run, steps)
 
-    def test_what_a_machine_that_is_gone_had_begun_is_given_up_when_its_user_says_so(self):
+    def test_jobs_of_a_machine_that_is_gone_are_given_up_at_the_users_request(self):
         began = self.folder / "began"
         self.write_steps(f"""
             a: {{run: 'if [ -e {began} ]; then exit 0; fi; touch {began}; sleep 100'}}
@@ -161,7 +161,7 @@ class Crash(Case):
         self.dlflow("run", "--resume", run)
         self.assertEqual(log.read_text().splitlines(), ["begun", "begun", "late 2"])
 
-    def test_what_a_killed_run_did_elsewhere_counts_before_a_result_is_reused(self):
+    def test_external_effects_of_a_killed_run_count_before_a_result_is_reused(self):
         there = self.folder / "there"
         self.write_steps(f"""
             a: {{run: 'echo $DLFLOW_PARAM_K > {there}'}}
@@ -179,7 +179,7 @@ class Crash(Case):
         run = self.run_json("w.yaml", "--set", "c=new")["run"]
         self.assertEqual((self.folder / "dlflow-runs" / run / "steps/c/outputs/o").read_text(), "1\nnew\n")
 
-    def test_killed_at_random_times_during_thirty_steps(self):
+    def test_thirty_steps_survive_kills_at_random_times(self):
         seed = random.randrange(1 << 30)
         print(f"seed {seed}", flush=True)
         rng = random.Random(seed)

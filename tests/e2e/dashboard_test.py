@@ -1,4 +1,4 @@
-"""`dlflow status RUN --watch` on terminals of two sizes, which tmux makes: what stands on the screen."""
+"""`dlflow status RUN --watch` on the screens of two terminals of different sizes, which tmux makes."""
 
 import shutil
 import subprocess
@@ -52,7 +52,7 @@ class Dashboard(support.Case):
         self.wait_for(lambda: "succeeded" in self.screen() and "LOSS" not in self.screen(), what="the end")
         return self.screen()
 
-    def test_on_80_by_24_all_is_below_each_other(self):
+    def test_a_terminal_of_80_by_24_has_all_parts_below_each_other(self):
         run = self.watched(80, 24)
         lines = self.screen().rstrip("\n").split("\n")
         self.assertLessEqual(len(lines), 24)
@@ -64,7 +64,7 @@ class Dashboard(support.Case):
         self.assertTrue(any("✘ bad" in line and "exit 3" in line for line in lines))
         self.assertIn("bad", self.finish(run))  # what `status` says stays there
 
-    def test_on_200_by_60_losses_stand_beside_the_jobs(self):
+    def test_a_terminal_of_200_by_60_has_losses_beside_the_jobs(self):
         self.watched(200, 60)
         lines = self.screen().rstrip("\n").split("\n")
         self.assertLessEqual(len(lines), 60)
@@ -77,7 +77,7 @@ class Dashboard(support.Case):
         self.tmux("resize-window", "-x", 200, "-y", 60)
         self.wait_for(lambda: any(line.find("LOSS") > 100 for line in self.screen().split("\n")), what="the wide form")
 
-    def test_where_nobody_looks_lines_are_printed_as_before(self):
+    def test_plain_lines_are_printed_without_a_terminal(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: ['true']}}\n")
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(self.dlflow("status", run, "--watch")[0], self.dlflow("status", run)[0])

@@ -1,4 +1,4 @@
-"""dlflow data pack, verify and show, as people use them; training on what they write."""
+"""dlflow data pack, verify and show, as users call them; training on their data sets."""
 
 import gzip
 import json
@@ -41,7 +41,7 @@ class Data(Case):
         newest = folder / "checkpoints/latest"
         return [(newest / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
 
-    def test_validate_doubts_scores_and_batches_that_the_data_has_not(self):
+    def test_validate_questions_scores_and_batches_that_the_data_lacks(self):
         self.write("t.csv", "a,b,y\n" + "".join(f"{i},{2 * i},{'xyz'[i % 3]}\n" for i in range(60)))
         self.dlflow("data", "pack", "t.csv", "-o", "d", "--class", "y")
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 30}\n")
@@ -50,7 +50,7 @@ class Data(Case):
         self.assertIn("warning: step 'a': model 'm' gives 30 scores, and d has 3 classes; give its last layer 3\n", err)
         self.assertIn("warning: step 'a': batch: 100000 is more than the 60 samples of d, so that an epoch is one step", err)
 
-    def test_a_data_set_in_shards_trains_to_the_bits_of_the_one_that_it_was(self):
+    def test_a_data_set_in_shards_trains_to_the_same_bits(self):
         if not TRAIN.exists():
             self.skipTest("built without dlflow-train")
         idx = self.folder / "idx"
@@ -94,7 +94,7 @@ class Data(Case):
         _, err = self.dlflow("data", "pack", "test", "-o", "pets", "--split", "test", status=2)
         self.assertIn("has the classes cat, dog, the source has bird, cat", err)
 
-    def test_show_tells_people_what_a_data_set_holds(self):
+    def test_show_lists_the_content_of_a_data_set(self):
         for label, name in enumerate(("cat", "dog")):
             (self.folder / "train" / name).mkdir(parents=True)
             for i in range(2 + label):
@@ -116,7 +116,7 @@ class Data(Case):
         self.assertEqual([(each["file"], each["samples"]) for each in both[1]["shards"]], [("test-00000-of-00001.dlset", 5)])
         self.assertEqual(len(self.show("pets/test.shards.json")), 1)
 
-    def test_others_may_read_what_the_umask_lets_them_read(self):
+    def test_the_umask_decides_who_may_read(self):
         self.write("t.csv", "y,x\na,1\nb,2\n")
         (self.folder / "text").mkdir()
         self.write("text/1.txt", "the quick brown fox jumps over the lazy dog, and some words " * 20)
@@ -153,7 +153,7 @@ class Data(Case):
             self.dlflow("data", "pack", f"pets/{split}", "-o", "animals", "--split", split)
         self.assertEqual([(c["name"], c["samples"]) for c in self.show("animals")[1]["classes"]], [(" cat", 1), ("dog", 0), ("eel", 1)])
 
-    def test_what_may_be_a_mistake_is_told_and_packed(self):
+    def test_a_possible_mistake_is_reported_and_packed(self):
         self.write("t.csv", "y,id\nNA,16777217\n9.0,2\n10,3\n")
         err = self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y")[1]
         self.assertIn("warning: t.csv:2:1: 'NA' is a class as any other (column 'y'); leave the row out if its class is not known\n", err)
@@ -175,7 +175,7 @@ class Data(Case):
         self.assertIn("classes.txt:2: is not UTF-8", self.dlflow("data", "verify", "set", status=1)[0])
         self.assertIn("classes.txt:2: is not UTF-8", self.dlflow("data", "show", "set", "--json", status=2)[1])
 
-    def test_arrays_of_numpy(self):
+    def test_arrays_of_numpy_are_packed(self):
         try:
             import numpy
         except ImportError:
@@ -189,7 +189,7 @@ class Data(Case):
         content = (self.folder / "packed/train.dlset").read_bytes()
         self.assertEqual(content[128:-2 * 64], struct.pack("<2I", 1, 0) + images.tobytes())
 
-    def test_all_that_cannot_be_packed_is_told_at_once_and_nothing_is_written(self):
+    def test_all_unsupported_files_are_reported_at_once_and_nothing_is_written(self):
         for name, content in (("a/1.pgm", b"P5 1 1 255 a"), ("a/2.pgm", b"P5 1 1 255"), ("b/1.txt", b""), ("b/2.pgm", b"P5 1 1 255 b")):
             (self.folder / "train" / name).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / "train" / name).write_bytes(content)
@@ -260,7 +260,7 @@ class Data(Case):
             (self.folder / "b.npy").write_bytes(b"")
             self.assertIn(text, self.dlflow("data", "pack", *argv, "-o", "set", status=2)[1])
 
-    def test_pictures_of_many_sizes_are_made_alike_and_divided_by_their_names(self):
+    def test_pictures_of_many_sizes_are_resized_and_divided_by_their_names(self):
         sizes = [(4 + i % 5, 9 - i % 4) for i in range(40)]
         for i, (width, height) in enumerate(sizes):
             for name in ("cat", "dog"):
@@ -301,7 +301,7 @@ class Data(Case):
             _, err = self.dlflow("data", "pack", "photos", "-o", split, *reshaped, status=2)
             self.assertIn(f"{split}/{split}.dlset is there already", err)
 
-    def test_options_of_pictures_are_refused_elsewhere(self):
+    def test_options_of_pictures_are_refused_for_other_data(self):
         (self.folder / "t.csv").write_text("a,b\n1,2\n")
         for argv, text in ((["--crop", "0"], "--crop: '0' is no size; write 224, or WIDTHxHEIGHT"),
                            (["--resize", "8"], "--resize and --crop change pictures in folders"),
@@ -343,7 +343,7 @@ class Data(Case):
         masks = next(self.folder.glob("dlflow-runs/*/steps/masks/outputs/predictions.npy"))
         self.assertIn(b"'shape': (500, 64, 64,)", masks.read_bytes()[:128])
 
-    def test_the_workflows_of_pictures_run_in_small(self):
+    def test_the_workflows_of_pictures_run_at_small_size(self):
         """Their other tests are of their networks; here every step does what it is for."""
         if not TRAIN.exists():
             self.skipTest("built without dlflow-train")

@@ -1,4 +1,4 @@
-"""`run --dry-run` for a cluster: its limits are checked as the real run does, and what would be submitted is shown."""
+"""`run --dry-run` for a cluster: limits are checked as in the real run, and the intended submissions are shown."""
 
 import json
 
@@ -19,7 +19,7 @@ class DryRun(ChainCase):
     def dry_run(self, *words, status=0):
         return self.dlflow("run", "w.yaml", "--dry-run", "--profile", "alpha", *words, status=status)
 
-    def test_it_shows_jobs_arrays_partitions_time_limits_and_dependencies(self):
+    def test_a_dry_run_shows_jobs_arrays_partitions_time_limits_and_dependencies(self):
         out, _ = self.dry_run()
         lines = [line.split() for line in out.splitlines()]
         self.assertIn(["1", "data", "1", "1", "1", "11:00", "batch", "-"], lines)
@@ -30,7 +30,7 @@ class DryRun(ChainCase):
         self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
         self.assertFalse((self.folder / "runs").exists())
 
-    def test_it_says_how_many_input_files_a_sweep_copies(self):
+    def test_a_dry_run_shows_how_many_input_files_a_sweep_copies(self):
         for name in ("a.py", "b.py"):
             self.write(name, "pass")
         self.write_steps("""
@@ -41,7 +41,7 @@ class DryRun(ChainCase):
         self.assertIn("train: 2 input files for each of 3 jobs, 6 copies\n", out)
         self.assertNotIn("test: 1", out)
 
-    def test_of_elements_that_share_tasks_it_shows_both(self):
+    def test_a_dry_run_shows_elements_and_shared_tasks(self):
         self.write_steps("""
             score: {run: ['true'], matrix: {n: "${{ range(1, 40, 1) }}", pack: 20}, resources: {walltime: 1m}}
         """)
@@ -73,7 +73,7 @@ class DryRun(ChainCase):
         self.assertIn("allows 30 min per job, step 'train' asks for 1 h", refusal)
         self.assertEqual(refusal, self.dlflow("run", "w.yaml", "--profile", "alpha", status=INVALID)[1])
 
-    def test_its_scripts_are_those_that_are_submitted_and_kept_in_the_run(self):
+    def test_scripts_of_a_dry_run_equal_the_submitted_and_kept_ones(self):
         scripts = [batch["script"] for batch in json.loads(self.dry_run("--json")[0])["batches"]]
         self.assertIn(scripts[1], self.dry_run("-v")[0])
         self.assertIn("#SBATCH --dependency=afterok:JOB1", scripts[1])
@@ -89,7 +89,7 @@ class DryRun(ChainCase):
                                    for line in lines]
             self.assertEqual([line.split(".")[0] for line in strip(real)], [line.split(".")[0] for line in strip(shown)])
 
-    def test_on_this_machine_it_is_checked_too(self):
+    def test_a_dry_run_on_this_machine_checks_limits(self):
         self.write("w.yaml", "name: w\nsteps:\n  a: {run: ['true'], resources: {memory: 4TiB}}\n")
         self.assertIn("asks for 4.0 TiB", self.dlflow("run", "w.yaml", "--dry-run", status=INVALID)[1])
 

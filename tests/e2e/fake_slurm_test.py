@@ -1,4 +1,4 @@
-"""The cluster without SLURM that other tests use, from Python."""
+"""Tests the fake SLURM that other tests use."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Fan-out known at run time on a cluster that is played: the job that lists submits what it lists, or a person does."""
+"""Fan-out at run time on a fake cluster: the job that lists elements submits them, or a user does."""
 
 import json
 
@@ -38,7 +38,7 @@ class FanOutOnSlurm(ChainCase):
         self.assertEqual(self.steps_in_slurm(), ["beside", "merge", "split", "work"])  # one array
         self.assertEqual(self.status(run)["state"], "succeeded")
 
-    def test_a_job_submits_what_it_has_listed(self):
+    def test_a_job_submits_the_elements_that_it_listed(self):
         self.fan()
         out, _ = self.dlflow("run", "w.yaml", "--profile", "alpha", "--dry-run")
         self.assertIn("3 jobs and as many as `split` lists", out)
@@ -51,7 +51,7 @@ class FanOutOnSlurm(ChainCase):
         self.dlflow("doctor", "--rebuild", "runs")
         self.check_all_ran_once(run)
 
-    def test_where_nodes_may_not_submit_status_says_what_to_type(self):
+    def test_status_shows_the_command_if_nodes_may_not_submit(self):
         self.profile("submit_from_jobs: false\n")
         self.fan()
         run = self.submit()

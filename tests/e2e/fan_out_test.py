@@ -1,4 +1,4 @@
-"""Fan-out known at run time: a step lists the values of another's axis."""
+"""Fan-out at run time: a step lists the values of another step's axis."""
 
 import json
 import os
@@ -66,7 +66,7 @@ class FanOut(Case):
         self.dlflow("explain", run)
         self.dlflow("status", run)
 
-    def test_the_index_made_anew_from_the_folder_has_the_same_jobs(self):
+    def test_the_index_rebuilt_from_the_folder_has_the_same_jobs(self):
         self.pipeline(["a", "b"])
         run = self.run_json("fan.yaml")["run"]
         before = self.status(run)["steps"]
@@ -85,7 +85,7 @@ class FanOut(Case):
         self.assertEqual(self.ran(), ["a", "c"])  # the list is an output of what both need
         self.assertEqual(self.work(changed), {"work[part=a]": "succeeded", "work[part=c]": "succeeded"})
 
-    def test_killed_between_any_two_effects_it_goes_on(self):
+    def test_a_run_goes_on_after_a_kill_between_any_two_effects(self):
         for point in EXTENSION_POINTS:
             with self.subTest(point):
                 self.pipeline(["a", "b"])
@@ -117,7 +117,7 @@ class FanOut(Case):
         self.dlflow("resubmit", run, "--with-new-sources", status=1)
         self.assertEqual(self.work(run), {"work[part=b]": "failed", "work[part=a]": "succeeded"})
 
-    def test_what_is_no_list_of_values_fails_the_step_that_left_it(self):
+    def test_an_invalid_list_of_values_fails_its_step(self):
         for values, reason in [("[]", "output 'parts' is an empty list"),
                                ('["a", "b", "a"]', "output 'parts' holds a twice"),
                                ("nothing", "output 'parts' is no JSON"),
@@ -136,7 +136,7 @@ class FanOut(Case):
                 self.assertIn(reason, self.reason(run, "split"))
                 self.assertEqual(self.reason(run, "work[part=?]"), "waits for split")
 
-    def test_it_goes_on_once_the_list_is_right(self):
+    def test_a_run_goes_on_with_a_corrected_list(self):
         self.pipeline("[]")
         run = self.run_json("fan.yaml", status=1)["run"]
         self.list(["a"])
@@ -144,7 +144,7 @@ class FanOut(Case):
         self.assertEqual(self.work(run), {"work[part=a]": "succeeded"})
         self.assertEqual(self.states(run)["merge"], "succeeded")
 
-    def test_a_job_that_cannot_be_blocks_what_the_list_makes(self):
+    def test_an_impossible_job_blocks_the_elements_of_the_list(self):
         self.pipeline([1, 0], PIPELINE.replace("outputs: {{o: o}}", """outputs: {{o: o}}
         resources: {{cpus_per_rank: "${{{{ matrix.part }}}}"}}"""))
         run = self.run_json("fan.yaml", "--keep-going", status=1)["run"]
@@ -152,7 +152,7 @@ class FanOut(Case):
         self.assertEqual(self.work(run), {"work[part=?]": "blocked"})
         self.assertIn("work[part=0]", self.reason(run, "work[part=?]"))
 
-    def test_mappings_go_together_with_other_axes_and_from_step_to_step(self):
+    def test_mappings_combine_with_other_axes_and_from_step_to_step(self):
         self.pipeline([{"name": "x", "size": 1}, {"name": "y", "size": 2}])
         self.write("fan.yaml", f"""
             name: fan
@@ -187,7 +187,7 @@ class FanOut(Case):
         self.assertEqual(list(self.states(run)), ["first", "mid[a=1]", "mid[a=2]", "second", "last[a=1,b=3]", "last[a=2,b=3]", "end"])
         self.assertEqual(set(self.states(run).values()), {"succeeded"})
 
-    def test_what_runs_beside_is_not_disturbed(self):
+    def test_other_steps_are_not_disturbed_by_a_list(self):
         go = self.folder / "go"
         self.write("fan.yaml", f"""
             name: fan
@@ -201,7 +201,7 @@ class FanOut(Case):
         self.assertEqual(set(self.states(run).values()), {"succeeded"})
         self.assertEqual((self.folder / "long").read_text(), "\n")
 
-    def test_a_list_that_was_changed_by_hand_is_not_taken(self):
+    def test_a_list_that_was_edited_by_hand_is_refused(self):
         self.pipeline(["a"])
         self.dlflow("run", "fan.yaml", status=-9, env={"DLFLOW_CRASH_AT": "list:1"})
         run = self.only_run()

@@ -1,4 +1,4 @@
-"""A full disk, a folder that cannot be written to, a damaged database: each a clear answer, nothing lost."""
+"""A full disk, a folder that cannot be written to, a damaged database: each gets a clear message, and nothing is lost."""
 
 import os
 import shutil
@@ -52,19 +52,19 @@ class Faults(Case):
         self.assertEqual(result.returncode, 2, result.stderr)
         self.assertIn(f"`paths: {{runs: FOLDER}}` of {profile} names it", result.stderr)
 
-    def test_a_damaged_database_says_how_to_make_it_again(self):
+    def test_a_damaged_database_is_reported_with_the_command_that_rebuilds_it(self):
         self.dlflow("run", "w.yaml")
         for file in (self.folder / "state").iterdir():
             file.write_bytes(b"this is no database" * 1000)
         _, err = self.dlflow("status", status=2)
         self.assertIn("dlflow doctor --rebuild", err)
 
-    def test_a_store_that_cannot_be_made_says_how_to_have_another(self):
+    def test_a_store_that_cannot_be_made_is_reported_with_another_place(self):
         _, err = self.dlflow("run", "w.yaml", status=2, env={"DLFLOW_HOME": str(self.write("a-file", "x") / "state")})
         self.assertIn("a-file/state", err)
         self.assertIn("DLFLOW_HOME names another folder", err)
 
-    def test_a_run_directory_that_is_gone_is_said_so(self):
+    def test_a_missing_run_directory_is_reported(self):
         self.dlflow("run", "w.yaml")
         shutil.rmtree(self.folder / "dlflow-runs")
         self.assertIn("succeeded", self.dlflow("status")[0])
@@ -78,7 +78,7 @@ class Faults(Case):
         self.dlflow("rm", run)
         self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
 
-    def test_a_program_that_is_not_there_is_named(self):
+    def test_a_missing_program_is_named(self):
         self.write_steps("""
             a: {run: [no-such-program, --really]}
         """)

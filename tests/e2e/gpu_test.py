@@ -1,4 +1,4 @@
-"""`device: cuda` through `dlflow run`: the run has all that its step opens. It ends for want of a GPU, or trains on one."""
+"""`device: cuda` through `dlflow run`: the run has all files that its step opens. It fails without a GPU, or trains on one."""
 
 import pathlib
 import sys
@@ -24,7 +24,7 @@ class Gpu(Case):
                      precision: {reduction: fast}}
         """)
 
-    def test_a_step_finds_its_plugin_in_the_run_and_says_what_else_is_missing(self):
+    def test_a_step_finds_its_plugin_in_the_run_and_reports_other_missing_parts(self):
         if not PLUGIN.exists():
             self.skipTest("libdlflow_cuda was not built: CMake found no nvcc, cuDNN or cuBLASLt")
         has_driver = pathlib.Path("/dev/nvidiactl").exists()
@@ -33,7 +33,7 @@ class Gpu(Case):
         if not has_driver:
             self.assertIn("no GPU can be used: there is no NVIDIA driver here", self.status(run)["steps"][0]["reason"])
 
-    def test_where_the_plugin_was_not_built_no_run_begins(self):
+    def test_no_run_begins_without_a_built_plugin(self):
         if PLUGIN.exists():
             self.skipTest("libdlflow_cuda was built")
         _, said = self.dlflow("run", "w.yaml", "--profile", "profile.yaml", status=2)

@@ -80,7 +80,7 @@ class Host(Case):
         out, _ = self.dlflow("run", "w.yaml", "--host", "login", "--json", *words, status=status)
         return json.loads(out.splitlines()[-1])["run"]
 
-    def test_a_workflow_runs_there_with_nothing_there_but_the_program(self):
+    def test_a_workflow_runs_on_a_host_that_has_only_the_program(self):
         run = self.run_there()
         self.assertTrue((self.there / "dlflow-runs" / run / "plan.json").exists())
         self.assertFalse((self.folder / "dlflow-runs").exists())
@@ -90,7 +90,7 @@ class Host(Case):
         self.assertIn(run, self.dlflow("status", "--host=login")[0])
         self.assertEqual(json.loads(self.dlflow("status", run, "--host", "login", "--json")[0])["state"], "succeeded")
 
-    def test_the_status_of_the_run_there_is_that_of_the_verb_here(self):
+    def test_the_status_of_a_remote_run_is_that_of_the_local_verb(self):
         run = self.run_there("--set", "code=3", status=1)
         self.assertIn("exit 3", self.dlflow("status", run, "--host", "login")[0])
         self.dlflow("resubmit", run, "--host", "login", status=1)
@@ -102,7 +102,7 @@ class Host(Case):
         self.run_there()
         self.assertEqual({file.name: file.stat().st_mtime_ns for file in (self.there / ".cache/dlflow/host").iterdir()}, before)
 
-    def test_a_copy_that_was_cut_off_is_not_taken_for_the_file(self):
+    def test_a_truncated_copy_is_not_taken_for_the_file(self):
         (self.folder / "cut").touch()
         _, err = self.dlflow("run", "w.yaml", "--host", "login", status=3)
         self.assertIn("was cut off, and is removed there; try again", err)
@@ -114,7 +114,7 @@ class Host(Case):
             file.write_bytes(file.read_bytes()[:100])
         self.run_there()
 
-    def test_files_that_only_set_parameters_name_go_along(self):
+    def test_files_that_only_set_parameters_name_are_sent(self):
         self.write("other.sh", "echo the other\n")
         self.write("set.yaml", """
             name: set
@@ -127,12 +127,12 @@ class Host(Case):
             run = json.loads(out.splitlines()[-1])["run"]
             self.assertIn("the other", self.dlflow("logs", run, "a", "--host", "login")[0])
 
-    def test_a_profile_that_is_a_file_here_goes_along(self):
+    def test_a_local_profile_file_is_sent(self):
         self.write("cluster-profiles/mine.yaml", "environment: {WHERE: there}\n")
         run = self.run_there("--profile", "mine")
         self.assertIn("here is there", self.dlflow("logs", run, "a", "--host", "login")[0])
 
-    def test_what_a_profile_of_here_extends_may_be_there_alone(self):
+    def test_a_local_profile_may_extend_one_that_exists_only_on_the_host(self):
         there = self.there / ".config/dlflow/profiles"
         there.mkdir(parents=True)
         (there / "site.yaml").write_text("environment: {WHERE: at the site}\n")
@@ -140,7 +140,7 @@ class Host(Case):
         run = self.run_there("--profile", "mine")
         self.assertIn("here is at the site", self.dlflow("logs", run, "a", "--host", "login")[0])
 
-    def test_no_value_is_something_else_to_another_login_shell(self):
+    def test_every_value_passes_another_login_shell_unchanged(self):
         ssh = self.folder / "bin/ssh"
         ssh.write_text(ssh.read_text().replace("ssh() {", f'for last; do :; done; printf "%s\\n--\\n" "$last" >> {self.folder}/sent\nssh() {{', 1))
         self.write("w.yaml", """\
@@ -157,11 +157,11 @@ class Host(Case):
             self.assertNotIn("\n", sent)
             self.assertIn(sent.count("'"), (0, 4))
 
-    def test_a_host_that_cannot_be_reached_is_named(self):
+    def test_an_unreachable_host_is_named(self):
         _, err = self.dlflow("status", "--host", "nowhere.invalid", status=3)
         self.assertIn("ssh does not reach nowhere.invalid; try `ssh nowhere.invalid true` first", err)
 
-    def test_what_is_no_host_reaches_no_ssh(self):
+    def test_an_invalid_host_reaches_no_ssh(self):
         (self.folder / "calls").write_text("")
         for host in ("-oProxyCommand=touch owned", "", "a b"):
             self.assertIn("is not a name for ssh", self.dlflow("status", f"--host={host}", status=2)[1])

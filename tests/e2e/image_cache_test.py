@@ -1,4 +1,4 @@
-"""`dlflow cache`: what is there, what goes, what is not as it was unpacked."""
+"""`dlflow cache`: lists images, removes unused ones, and reports changed ones."""
 
 import fcntl
 import hashlib
@@ -50,7 +50,7 @@ class ImageCache(Case):
         self.assertEqual(first["directory"], str(self.folder / "cache/dlflow/images" / old))
         self.assertEqual(second["from"], "oci:new")
 
-    def test_what_was_not_used_for_long_goes(self):
+    def test_a_long_unused_image_is_removed(self):
         new, old = self.unpacked("new", 20), self.unpacked("old", 40)
         out, _ = self.dlflow("cache", "gc", "--dry-run")
         self.assertEqual(out.splitlines(), [f"image   {old[:12]}  oci:old  3 B", "1 image and 0 results, 3 B would go."])
@@ -75,7 +75,7 @@ class ImageCache(Case):
                                             "0 images and 0 results, 0 B removed."])
         self.assertEqual(self.left(), {"oci:old"})
 
-    def test_an_image_that_changed_is_told(self):
+    def test_a_changed_image_is_reported(self):
         good, bad = self.unpacked("good", 1), self.unpacked("bad", 1)
         self.assertEqual(self.dlflow("cache", "verify")[0], "2 of 2 images are as they were unpacked.\n")
         self.assertEqual(self.dlflow("cache", "verify", "--quiet")[0], "")

@@ -1,4 +1,4 @@
-"""What is said of images before a job starts."""
+"""Checks of images before a job starts."""
 
 import hashlib
 import json
@@ -83,11 +83,11 @@ class Images(Case):
         self.assertIn(f"{digest} now, and should be sha256:{'0' * 64}; restore it, or if the change is meant, write "
                       f"`digest: {digest}`", err)
 
-    def test_an_image_that_is_not_there_is_pointed_at(self):
+    def test_a_missing_image_is_named(self):
         self.write("w.yaml", ONE_IMAGE)
         self.assertRegex(self.explain(status=2)[1], r"^w.yaml:4:\d+: error: image 'box': there is no ")
 
-    def test_a_cluster_without_the_runtime_is_told_before_anything_runs(self):
+    def test_a_cluster_without_the_runtime_is_reported_before_anything_runs(self):
         self.image("1")
         self.write("w.yaml", ONE_IMAGE)
         _, err = self.explain(status=2, path="/nowhere")

@@ -1,4 +1,4 @@
-"""`dlflow init`: a first workflow for what one has; what it writes is valid, runs as it is, and learns."""
+"""`dlflow init`: a first workflow for the user's scripts or data; it is valid, runs unchanged, and learns."""
 
 import os
 import pty
@@ -48,7 +48,7 @@ class Init(Case):
         run = self.run_json(workflow, timeout=100)["run"]
         return next(one["metrics"][metric] for one in self.status(run)["steps"] if one["name"] == step)
 
-    def test_alone_it_lists_what_it_takes(self):
+    def test_init_alone_lists_its_sources(self):
         out, _ = self.dlflow("init")
         for line in ("  dlflow init train.py                    a script\n", "houses.csv --target price", "what to type:\n"):
             self.assertIn(line, out)
@@ -74,7 +74,7 @@ class Init(Case):
         self.assertEqual((log[0], log[-1]), ("goes on from 0", "done"))
         self.assertGreater(int(log[1].split()[-1]), 5, log)
 
-    def test_a_script_of_ranks_gets_them_by_a_parameter(self):
+    def test_a_script_with_ranks_gets_them_by_a_parameter(self):
         self.write("train.py", "import os\ndef main(): dist.init_process_group('gloo')\nprint(os.environ['RANK'], os.environ['WORLD_SIZE'])\n")
         self.dlflow("init", "train.py")
         self.validate("train.yaml")
@@ -125,14 +125,14 @@ class Init(Case):
         self.validate("houses.yaml")
         self.assertGreater(self.result("houses.yaml", "evaluate", "accuracy"), 0.9)
 
-    def test_a_small_table_holds_nothing_back(self):
+    def test_a_small_table_has_no_test_share(self):
         self.write_table(36, lambda x: x[0])  # of which 33 are to train with: a step has one sample
         self.dlflow("init", "houses.csv", "--target", "price")
         self.validate("houses.yaml")
         self.assertNotIn("test-share", (self.folder / "houses.yaml").read_text())
         self.run_json("houses.yaml")
 
-    def test_the_column_to_learn_is_asked_for_at_a_terminal_alone(self):
+    def test_the_target_column_is_asked_for_only_at_a_terminal(self):
         self.write_table(60, lambda x: x[0])
         _, err = self.dlflow("init", "houses.csv", status=2)
         self.assertIn("the columns rooms, age, lat, lon, tax, name, price; name the one to learn: dlflow init houses.csv --target price", err)
@@ -147,7 +147,7 @@ class Init(Case):
         self.assertEqual(process.returncode, 0)
         self.assertIn(b"Wrote houses.yaml, houses-model.yaml, houses-scale.safetensors.", out)
 
-    def test_a_mistake_in_a_table_is_told_before_anything_is_written(self):
+    def test_a_mistake_in_a_table_is_reported_before_anything_is_written(self):
         self.write("houses.csv", "a,price\n1,2\nn/a,3\n4,5\n5,7.5\n")
         _, err = self.dlflow("init", "houses.csv", "--target", "price", status=2)
         self.assertIn("houses.csv:3:1: 'n/a' is not a number (column 'a')", err)
@@ -181,7 +181,7 @@ class Init(Case):
         self.validate("shapes.yaml")
         self.run_json("shapes.yaml", "--set", "epochs=1")
 
-    def test_for_other_sources_it_prints_what_to_type(self):
+    def test_other_sources_are_answered_with_the_command(self):
         self.write("stories/a.txt", "x")
         for name in ("a b.npy", "net.onnx", "net.safetensors", "streets/images/1.png", "streets/masks/1.png", "table.parquet"):
             self.write(name, "")
@@ -190,7 +190,7 @@ class Init(Case):
                               ("streets", "dlflow data pack streets -o streets-data"), ("table.parquet", "python -m dlflow.convert table.parquet")):
             self.assertIn(words, self.dlflow("init", source, status=2)[1])
 
-    def test_what_a_script_reads_beside_it_is_among_its_inputs(self):
+    def test_files_that_a_script_reads_beside_it_are_among_its_inputs(self):
         self.write("model.py", "import helper\n")
         self.write("train.py", "import model\nprint(model.helper.x, __import__('os').environ.get('RANK'))\n")
         self.dlflow("init", "train.py")
@@ -200,12 +200,12 @@ class Init(Case):
         run = self.run_json("train.yaml")["run"]
         self.assertEqual(self.dlflow("logs", run, "train")[0], "1 None\n")  # one program, as in a shell
 
-    def test_the_environment_of_packages_that_is_loaded_is_that_of_the_step(self):
+    def test_the_active_environment_of_packages_becomes_the_steps(self):
         (self.folder / "venv").mkdir()
         self.dlflow("init", "train.py", env={"VIRTUAL_ENV": str(self.folder / "venv")})
         self.assertIn(f'environment: {{venv: "{self.folder}/venv"}}', (self.folder / "train.yaml").read_text())
 
-    def test_options_ask_nothing(self):
+    def test_init_with_options_asks_nothing(self):
         self.assertEqual(self.dlflow("init", "train.py", "--walltime", "2h", "-o", "w.yaml")[1], "")
         self.assertIn("walltime: 2h", (self.folder / "w.yaml").read_text())
 
@@ -230,7 +230,7 @@ class Init(Case):
         subprocess.run(["python3", "images.py"], cwd=self.folder, check=True)
         self.dlflow("data", "pack", "pictures", "-o", "digits")
 
-    def test_paths_are_those_of_the_workflows_folder(self):
+    def test_paths_are_relative_to_the_workflows_folder(self):
         (self.folder / "sub/code").mkdir(parents=True)
         (self.folder / "train.py").rename(self.folder / "sub/code/train.py")
         self.dlflow("init", "sub/code/train.py", "-o", "sub/w.yaml")
@@ -251,14 +251,14 @@ class Init(Case):
         self.assertIn("dlflow init train.py -o train.yaml", err)
         self.assertEqual(list((self.folder / "sub").iterdir()), [])
 
-    def test_names_that_yaml_takes_for_no_text_get_a_prefix(self):
+    def test_names_that_yaml_would_not_read_as_text_get_a_prefix(self):
         for word in ("null", "true", "No"):
             self.write(f"{word}.py", "print('ran')\n")
             self.dlflow("init", f"{word}.py")
             run = self.run_json(f"w-{word}.yaml")["run"]
             self.assertEqual(self.dlflow("logs", run)[0], "ran\n")
 
-    def test_nothing_stays_of_a_workflow_that_is_not_right(self):
+    def test_an_invalid_workflow_leaves_no_files(self):
         (self.folder / "x${{ y }}.py").write_text("")
         before = sorted(self.folder.iterdir())
         self.dlflow("init", "x${{ y }}.py", status=2)
@@ -287,11 +287,11 @@ class Init(Case):
         self.assertIn("  - linear: {features: 1}\n  - batch_norm: {name: scale}", model)
         self.validate("numbers.yaml")
 
-    def test_a_folder_of_nothing_that_it_knows_is_refused(self):
+    def test_a_folder_of_unknown_files_is_refused(self):
         self.write("things/cat/a.bin", "x")
         self.assertIn("things holds neither a data set", self.dlflow("init", "things", status=2)[1])
 
-    def test_nothing_that_is_there_is_replaced(self):
+    def test_existing_files_are_not_replaced(self):
         self.write("train.yaml", "mine\n")
         self.assertIn("train.yaml is there already", self.dlflow("init", "train.py", status=2)[1])
         self.assertEqual((self.folder / "train.yaml").read_text(), "mine\n")

@@ -1,4 +1,4 @@
-"""`cmake --install` and `./dev package`: a tree that works wherever it is moved, and packages that hold the same tree."""
+"""`cmake --install` and `./dev package`: a tree that works anywhere, and packages that hold the same tree."""
 
 import filecmp
 import hashlib
@@ -98,7 +98,7 @@ class Installed(Case):
         self.assertNotEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
-    def test_all_that_people_use_is_there_and_nothing_else(self):
+    def test_the_installation_has_all_files_for_users_and_no_others(self):
         found = files_of(self.tree)
         for name in WANTED:
             self.assertIn(name, found)
@@ -108,7 +108,7 @@ class Installed(Case):
         self.assertEqual({name.split("/")[0] for name in found}, {"bin", "include", "lib", "share"})
         self.assertEqual([name for name in found if name.startswith("bin/") and name not in [*PROGRAMS, PLUGIN]], [])
 
-    def test_no_installed_file_knows_the_build_folder(self):
+    def test_no_installed_file_names_the_build_folder(self):
         for name in files_of(self.tree):
             self.assertNotIn(str(BUILD).encode() + b"/", (self.tree / name).read_bytes(), name)
 
@@ -151,7 +151,7 @@ class Installed(Case):
         self.assertEqual(len(found), 1, found)
         return found[0]
 
-    def test_a_program_that_cannot_be_loaded_is_told_before_anything_runs_and_by_its_step(self):
+    def test_a_program_that_cannot_be_loaded_is_reported_before_the_run_and_by_its_step(self):
         if not HAS_TRAINING:
             self.skipTest("dlflow-train was not built: CMake found no MPI or oneDNN")
         self.break_program()
@@ -231,7 +231,7 @@ class Installed(Case):
         self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # of the first run
 
     @unittest.skipUnless(HAS_TRAINING, "dlflow-train was not built: CMake found no MPI or oneDNN")
-    def test_the_image_is_a_layout_that_holds_what_the_programs_need(self):
+    def test_the_image_is_a_layout_that_holds_all_that_the_programs_need(self):
         image = self.make_image()
         call(sys.executable, "-B", ROOT / "cmake/make_image.py", self.packed("TGZ"), self.folder / "again")
         self.assertTrue(filecmp.cmp(image, self.folder / "again", shallow=False))
@@ -250,7 +250,7 @@ class Installed(Case):
         for name in ("lib64/ld-linux-x86-64.so.2", "usr/share/doc/dlflow/libraries/libc6-dev"):
             self.assertIn(name, names)
 
-    def test_every_example_is_valid_where_it_is_installed(self):
+    def test_every_installed_example_is_valid(self):
         examples = sorted((self.tree / "share/dlflow/workflows").glob("*.yaml"))
         self.assertGreater(len(examples), 3)
         for example in examples:
@@ -318,7 +318,7 @@ class Installed(Case):
             self.assertTrue(filecmp.cmp(unpacked / name, self.tree / name, shallow=False), name)
         self.assertTrue(os.access(unpacked / "bin/dlflow", os.X_OK))
 
-    def test_the_bill_of_materials_names_all_that_is_linked_and_each_has_its_licence(self):
+    def test_the_bill_of_materials_names_all_linked_software_with_its_licence(self):
         documents = self.tree / "share/doc/dlflow"
         bill = json.loads((documents / "dlflow.spdx.json").read_text())
         parts = {part["name"]: part for part in bill["packages"]}
@@ -362,7 +362,7 @@ class Installed(Case):
         program, version = call("sh", "-c", script, env=env).splitlines()
         self.assertEqual(program, f"{prefix}/software/dlflow/{version.split()[-1]}/bin/dlflow")
 
-    def test_a_cluster_user_reads_which_libraries_the_tarball_expects(self):
+    def test_a_document_lists_the_libraries_that_the_tarball_expects(self):
         expected = (self.tree / "share/doc/dlflow/LIBRARIES").read_text()
         self.assertIn("bin/dlflow: none", expected)
         if HAS_TRAINING:
@@ -373,7 +373,7 @@ class Installed(Case):
                 self.assertRegex(header, r" RPATH +\$ORIGIN/\.\./lib/dlflow\n")  # libraries find what they need there, too
                 self.assertNotRegex(header, r"libstdc\+\+|libgcc_s")
 
-    def test_a_release_needs_no_glibc_that_is_newer_than_2_28(self):
+    def test_a_release_needs_no_glibc_newer_than_2_28(self):
         if not re.search(r"^DLFLOW_OLD_SYSTEM:PATH=.", (BUILD / "CMakeCache.txt").read_text(), re.MULTILINE):
             self.skipTest("built for this machine's glibc; `./dev package` builds for older ones")
         files = [*(self.tree / name for name in PROGRAMS[1:]), *(self.tree / "lib/dlflow").iterdir()]
@@ -425,7 +425,7 @@ class Installed(Case):
 
 
 class OldSystem(Case):
-    """What `./dev package` links with."""
+    """The old system whose libraries `./dev package` links with."""
 
     def made(self):
         """Whether cmake/make_old_system begins to make the folder; mmdebstrap is a stand-in that fails."""
@@ -436,7 +436,7 @@ class OldSystem(Case):
         self.assertEqual(run.returncode, 3 if run.stdout else 0)
         return run.stdout == "begins\n"
 
-    def test_it_is_made_again_when_what_makes_it_has_changed(self):
+    def test_the_old_system_is_made_again_after_a_change_of_its_recipe(self):
         self.assertTrue(self.made())
         sources = [(ROOT / "cmake" / name).read_bytes() for name in ("make_old_system", "onednn.txt")]
         self.write("old/made-by", hashlib.sha256(b"".join(sources)).hexdigest() + "  -\n")
@@ -447,7 +447,7 @@ class OldSystem(Case):
 
 
 class SpackRecipe(Case):
-    """Spack is neither in Debian nor on PyPI: these tests have a stand-in for its names, and no package was built with it."""
+    """Spack is neither in Debian nor on PyPI: these tests replace its names by stand-ins, and build no package with it."""
 
     # What CMake looks for, as Spack calls it; None: it is in Spack's compiler or CMake, or no package of Spack has it.
     PACKAGES = {"nlohmann_json": "nlohmann-json", "crypto": "openssl", "z": "zlib", "yaml-cpp": "yaml-cpp",
@@ -470,7 +470,7 @@ class SpackRecipe(Case):
             runpy.run_path(str(RECIPES / "spack_repo/dlflow/packages/dlflow/package.py"))
         return found["version"], {re.split("[@+~]", word)[0] for word in found["depends_on"]}
 
-    def test_it_names_all_that_cmake_looks_for(self):
+    def test_the_spack_recipe_names_all_that_cmake_looks_for(self):
         looked_for = set()
         for folder in ("base", "engine", "runtime", "steps", "cmake"):
             for file in (ROOT / folder).rglob("*"):

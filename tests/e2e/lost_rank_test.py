@@ -1,4 +1,4 @@
-"""A rank of a training step that dies or stops: the step goes on from its checkpoint, and people are told why."""
+"""A training step goes on from its checkpoint after a rank died or stopped, and reports why."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""A mistake of mistakes_test.py, what somebody wrote and the three parts of the answer, and short forms of it."""
+"""A mistake of mistakes_test.py: the user's text and the three parts of the answer; and short forms of it."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""Mistakes in what people write: workflows, models, profiles."""
+"""Mistakes in files of users: workflows, models, profiles."""
 
 from mistakes import CONV, MODEL, MODEL_OF_A, ONE, TRAIN, TRAIN_SOME, TRAINED, X, Mistake, doubted, fails, invalid, profile, raw, steps, typed
 

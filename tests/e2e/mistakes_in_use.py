@@ -1,4 +1,4 @@
-"""Mistakes in what people type, run and pack."""
+"""Mistakes in commands, runs and bundles of users."""
 
 from mistakes import CONV, ONE, REGRESSION, RUN, data, doubted, fails, steps, trained, typed
 

@@ -1,4 +1,4 @@
-"""What people are told of 200 mistakes: the place, the cause, and what to type instead. Each text is held here word by word."""
+"""The answers to 200 mistakes: the place, the cause, and a correction. Each text is compared word by word."""
 
 import re
 import shutil
@@ -29,11 +29,11 @@ class Mistakes(Case):
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
         return re.sub(r"-[0-9a-f]{8}\b", "-RUN", text.replace(str(self.folder), "FOLDER"))
 
-    def test_there_are_two_hundred(self):
+    def test_the_table_has_two_hundred_mistakes(self):
         self.assertGreaterEqual(len(MISTAKES), 200)
         self.assertEqual(len({m.name for m in MISTAKES}), len(MISTAKES))
 
-    def test_each_is_told_by_place_cause_and_what_to_type(self):
+    def test_each_mistake_is_reported_with_place_cause_and_command(self):
         grades = []
         for mistake in MISTAKES:
             with self.subTest(mistake.name):

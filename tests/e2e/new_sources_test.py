@@ -1,4 +1,4 @@
-"""`resubmit --with-new-sources`: a run takes its sources as they are now, and only what that changes runs again."""
+"""`resubmit --with-new-sources`: a run takes its current sources, and only affected steps run again."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class NewSources(Case):
     def plan(self, run):
         return json.loads((self.folder / "dlflow-runs" / run / "plan.json").read_text())
 
-    def test_a_resubmit_keeps_the_frozen_copies_and_says_what_changed(self):
+    def test_a_resubmit_keeps_the_frozen_copies_and_names_changed_files(self):
         run = self.failed_run()
         self.write("bad.py", "print('corrected')\n")
         before = self.plan(run)
@@ -50,7 +50,7 @@ class NewSources(Case):
         self.assertEqual(self.plan(run), before)  # P6
         self.assertEqual(self.trace(), ["bad"])
 
-    def test_corrected_sources_are_taken_and_only_what_reads_them_runs_again(self):
+    def test_corrected_sources_are_taken_and_only_their_readers_run_again(self):
         run = self.failed_run()
         self.write("bad.py", "print('corrected')\n")
         before = self.plan(run)
@@ -67,7 +67,7 @@ class NewSources(Case):
         self.assertNotEqual(before["files"]["bad.py"], after["files"]["bad.py"])
         self.assertEqual(before["files"]["good.py"], after["files"]["good.py"])
 
-    def test_a_step_that_succeeded_runs_again_if_its_sources_changed_and_what_needs_it(self):
+    def test_a_successful_step_and_its_dependents_run_again_if_its_sources_changed(self):
         self.write("bad.py", "print('fine')\n")
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(self.trace(), ["bad", "end", "good", "other"])
@@ -79,7 +79,7 @@ class NewSources(Case):
         self.assertEqual(open(text).read(), "better")
         self.assertEqual({s["name"]: s["attempt"] for s in status["steps"]}, {"other": 1, "good": 2, "bad": 2, "end": 2})
 
-    def test_a_step_that_is_named_needs_no_failure_if_its_sources_changed(self):
+    def test_a_named_step_needs_no_failure_if_its_sources_changed(self):
         self.write("bad.py", "print('fine')\n")
         run = self.run_json("w.yaml")["run"]
         self.trace()
@@ -93,7 +93,7 @@ class NewSources(Case):
         self.assertEqual(self.trace(), ["bad", "end"])
         self.assertIn("better", self.dlflow("logs", run, "bad")[0])
 
-    def test_reuse_tells_the_old_sources_results_from_the_new_ones(self):
+    def test_reuse_distinguishes_results_of_old_and_new_sources(self):
         """P11: what a run is known to have made is what its sources of now make."""
         self.write("bad.py", "print('fine')\n")
         old = (self.folder / "good.py").read_text()
@@ -109,14 +109,14 @@ class NewSources(Case):
         self.run_json("w.yaml")
         self.assertIn("good", self.trace())  # the old ones: that result is gone
 
-    def test_nothing_changed_is_said(self):
+    def test_unchanged_sources_are_reported(self):
         run = self.failed_run()
         _, err = self.dlflow("resubmit", run, "--with-new-sources", status=1)
         self.assertIn("Nothing that the steps read has changed", err)
         self.assertEqual(self.plan(run)["sources"], "sources")
         self.assertNotIn("w.yaml has changed", err)
 
-    def test_a_changed_workflow_is_named_with_what_to_type(self):
+    def test_a_changed_workflow_is_named_with_the_command(self):
         text = (self.folder / "w.yaml").read_text()
         text = text.replace("steps:", "params: {note: none}\nsteps:", 1)
         self.write("w.yaml", text)
@@ -139,7 +139,7 @@ class NewSources(Case):
         self.assertEqual(self.plan(run), before)
         self.assertEqual((self.trace(), set(self.states(run).values())), ([], {"succeeded"}))
 
-    def test_a_checkpoint_of_the_old_sources_is_not_gone_on_from(self):
+    def test_a_checkpoint_of_the_old_sources_is_not_used(self):
         self.write("train.sh", "ls $DLFLOW_CHECKPOINTS; echo old > $DLFLOW_CHECKPOINTS/n; exit 1\n")
         self.write("c.yaml", "name: c\nsteps:\n  a: {run: 'sh train.sh', inputs: [train.sh], checkpoint: {}}\n")
         run = self.run_json("c.yaml", status=1)["run"]
@@ -148,7 +148,7 @@ class NewSources(Case):
         self.assertEqual(self.dlflow("logs", run, "a")[0], "end\n")
         self.assertTrue((self.folder / "dlflow-runs" / run / "steps/a/attempt-1/checkpoints/n").exists())
 
-    def test_killed_on_the_way_no_result_is_of_other_sources_than_the_plan_names(self):
+    def test_a_kill_leaves_no_result_of_other_sources_than_the_plan_names(self):
         """After a kill the same call does what is left; until then nothing that was made of the old sources is taken for new."""
         for point in ("withdrawn-results:1", "planned-anew:1"):
             with self.subTest(point):
@@ -179,7 +179,7 @@ class NewSourcesOfAChain(ChainCase):
         self.wait_for(lambda: set(self.states(run).values()) == {"succeeded"}, what="the end")
         self.assertEqual(sorted(self.trace()), ["bad", "bad", "end", "good"])
 
-    def test_a_step_of_a_chain_that_is_named_needs_no_failure_if_its_sources_changed(self):
+    def test_a_named_step_of_a_chain_needs_no_failure_if_its_sources_changed(self):
         self.write("a.sh", "exit 0\n")
         self.workflow(a=f"run: 'echo a >> {self.folder}/trace; sh a.sh', inputs: [a.sh]")
         run = self.submit()

@@ -1,4 +1,4 @@
-"""`notify:`: who is told what becomes of a run, here and on a cluster that is played: mail, a program, a webhook."""
+"""`notify:`: the end of a run is sent by mail, by a program and to a webhook, here and on a fake cluster."""
 
 import email
 import email.header
@@ -112,7 +112,7 @@ class Notify(ChainCase):
         self.wait_for(lambda: len(self.logs()) == count, what=f"{count} logs")
         return {log.name: log.read_text().splitlines() for log in self.logs()}
 
-    def test_the_end_is_told_by_mail_by_a_program_and_to_a_webhook(self):
+    def test_the_end_is_sent_by_mail_by_a_program_and_to_a_webhook(self):
         self.env["HOOK"] = self.listener.address()
         self.steps(f'mail: ann@example.org, webhook: HOOK, command: [sh, -c, \'echo "$DLFLOW_MESSAGE" > {self.folder}/said\']')
         run = self.run_json("w.yaml")["run"]
@@ -167,7 +167,7 @@ class Notify(ChainCase):
         self.mails_arrive_by("mail", "/usr/bin/mail")
 
     @unittest.skipIf(SENDMAIL, "this machine has a sendmail, which is asked first")
-    def test_another_mail_is_given_no_header_which_it_would_take_for_a_file(self):
+    def test_other_mail_programs_get_no_header_that_they_would_take_for_a_file(self):
         (self.folder / "tools/sendmail").unlink()
         mailx = self.write("tools/mailx", f"""\
             #!/bin/sh
@@ -185,14 +185,14 @@ class Notify(ChainCase):
         self.assertTrue(words[2].isascii(), words[2])
         self.assertIn("für β", str(email.header.make_header(email.header.decode_header(words[2]))))
 
-    def test_a_run_does_not_wait_for_who_tells_its_end(self):
+    def test_a_run_does_not_wait_for_its_notifier(self):
         self.steps(f"command: [sh, -c, 'until [ -e {self.folder}/go ]; do sleep 0.05; done']")
         self.run_json("w.yaml")  # and its output ends
         self.assertEqual(self.logs(), [])
         (self.folder / "go").touch()
         self.assertEqual(self.told(), {"end-2.log": ["told: sh"]})
 
-    def test_a_failure_is_told_with_its_reason_and_after_resubmit_the_end_again(self):
+    def test_a_failure_is_sent_with_its_reason_and_the_end_again_after_resubmit(self):
         self.steps("on: [failure, end], mail: ann", f"[ -e {self.folder}/good ] || {{ echo 'error: no data' >&2; exit 3; }}")
         out, _ = self.dlflow("run", "w.yaml", "--json", status=1)
         run = json.loads(out.splitlines()[-1])["run"]
@@ -205,7 +205,7 @@ class Notify(ChainCase):
         self.assertIn("end-3.log", self.told(3))
         self.assertIn(f"dlflow: {run} succeeded\n", (self.folder / "mails").read_text())
 
-    def test_a_job_that_is_requeued_without_progress_is_told(self):
+    def test_a_job_that_is_requeued_without_progress_is_reported(self):
         self.write("w.yaml", """
             name: w
             notify: {on: [no-progress], mail: ann}
@@ -216,7 +216,7 @@ class Notify(ChainCase):
         self.assertEqual(self.told(), {"no-progress-1.log": ["told: mail to ann"]})
         self.assertIn("train is not requeued again, exit 75", (self.folder / "mails").read_text())
 
-    def test_on_a_cluster_the_node_of_the_last_job_tells_it_once(self):
+    def test_the_node_of_the_last_job_of_a_cluster_sends_the_end_once(self):
         self.env["HOOK"] = self.listener.address()
         self.write("w.yaml", """
             name: w
@@ -232,14 +232,14 @@ class Notify(ChainCase):
         self.assertEqual(self.status(run)["state"], "succeeded")
         self.assertFalse((self.folder / "runs" / run / "secrets").exists())
 
-    def test_on_a_cluster_a_failure_ends_what_waits_for_it(self):
+    def test_a_failure_on_a_cluster_ends_its_dependents(self):
         self.steps("on: [end, failure], mail: ann", "exit 3")
         run = self.submit()
         self.slurm.wait_until_idle()
         self.assertEqual(set(self.told(2)), {"failure-1.log", "end-2.log"})  # two were submitted
         self.assertIn(f"dlflow: {run} failed: first failed, exit 3", (self.folder / "mails").read_text())
 
-    def test_what_cannot_be_told_changes_nothing_of_the_run(self):
+    def test_a_failed_notification_does_not_change_the_run(self):
         self.steps("command: [sh, -c, 'echo no network >&2; exit 1'], mail: ann")
         (self.folder / "tools/sendmail").write_text("#!/bin/sh\nexit 75\n")
         run = self.submit()
@@ -247,7 +247,7 @@ class Notify(ChainCase):
         self.assertEqual(self.told(), {"end-2.log": ["warning: sh: exit 1: no network", "warning: mail to ann: exit 75"]})
         self.assertEqual(self.status(run)["state"], "succeeded")
 
-    def test_mistakes_say_what_to_do(self):
+    def test_mistakes_are_reported_with_advice(self):
         for notify, said in [
                 ("on: [end]", "w.yaml:3:9: error: notify tells nobody; add command:, mail: or webhook:"),
                 ("webhook: HOOK", "w.yaml:3:9: error: notify.webhook is the secret HOOK, which has no value: `export HOOK=https://…` first"),

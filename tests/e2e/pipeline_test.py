@@ -11,7 +11,7 @@ import pictures  # noqa: E402
 
 
 class Pipeline(Case):
-    """On pictures that any network learns: class k has a bright block at place k."""
+    """Uses pictures that any network learns: class k has a bright block at place k."""
 
     def setUp(self):
         super().setUp()
@@ -52,7 +52,7 @@ class Pipeline(Case):
         folder = self.folder / "dlflow-runs" / run / "steps" / "best" / "outputs"
         return next(folder.glob("*.safetensors")).read_bytes()
 
-    def test_from_archives_to_a_tested_network(self):
+    def test_archives_become_a_tested_network(self):
         run = self.run_json("w.yaml", timeout=120)["run"]
         steps = {step["name"]: step for step in self.status(run)["steps"]}
         self.assertGreaterEqual(steps["evaluate"]["metrics"]["accuracy"], 0.9)
@@ -61,7 +61,7 @@ class Pipeline(Case):
         again = self.run_json("w.yaml")["run"]
         self.assertEqual(set(self.states(again).values()), {"cached"})
 
-    def test_what_follows_a_selection_knows_the_parameters_of_the_selected_element(self):
+    def test_steps_after_a_selection_see_the_parameters_of_the_selected_element(self):
         text = (self.folder / "w.yaml").read_text().replace("lr: 0.05", "lr: ${{ matrix.lr }}")
         text = text.replace("uses: train\n", "uses: train\n    matrix: {lr: '${{ params.rates }}'}\n")
         tell = """

@@ -1,4 +1,4 @@
-"""`dlflow plan`, `ranks: auto`, and predictions beside results, from a measurement that is written here."""
+"""`dlflow plan`, `ranks: auto`, and predictions beside results, from a made-up measurement."""
 
 import hashlib
 import json
@@ -58,7 +58,7 @@ class PlanTest(Case):
     def plan_json(self, *words, **options):
         return json.loads(self.plan(*words, "--json", **options)[0])
 
-    def test_a_table_of_80_columns_marks_what_to_take(self):
+    def test_a_table_of_80_columns_marks_the_recommendation(self):
         self.measured()
         out, err = self.plan()
         self.assertEqual(err, "")
@@ -71,7 +71,7 @@ class PlanTest(Case):
         self.assertIn("20 % less bandwidth: the same", out)
         self.assertEqual(self.plan("train", "--quiet")[0], out.split("\n\n")[0] + "\n")
 
-    def test_figures_follow_from_what_was_measured(self):
+    def test_figures_follow_from_the_measurement(self):
         self.measured()
         found = self.plan_json()
         one, two, four = found["predictions"][:3]
@@ -91,7 +91,7 @@ class PlanTest(Case):
         self.assertEqual({p["batch"] for p in self.plan_json()["predictions"]}, {256, 512})
         self.assertIn("Noise scale of the gradient: 600 samples", self.plan()[0])
 
-    def test_without_a_measurement_it_says_what_to_type(self):
+    def test_a_missing_measurement_is_reported_with_the_command(self):
         for words in (["plan", "w.yaml"], ["plan", "w.yaml", "train", "--json"]):
             err = self.dlflow(*words, status=2)[1]
             self.assertIn("w.yaml:4:3:", err)
@@ -113,7 +113,7 @@ class PlanTest(Case):
         self.measured(points=[point(1, 1, forward_s=[1])])
         self.assertIn("the times of 1 layers, the model has 2", self.plan(status=2)[1])
 
-    def test_a_file_that_is_named_may_be_of_another_model(self):
+    def test_a_named_file_may_be_of_another_model(self):
         file = self.measured("other.json", model="0" * 64)
         self.assertIn("is of another model", self.plan("--measurement", file)[0])
 
@@ -130,11 +130,11 @@ class PlanTest(Case):
         self.measured(points=[point(1, 1)], seconds_per_byte=1e-6)  # a second for the sum
         self.assertIn("takes 1 rank,", self.dlflow("validate", "w.yaml", "--profile", "four.yaml")[1])
 
-    def test_a_step_that_is_not_asked_for_needs_no_measurement(self):
+    def test_an_omitted_step_needs_no_measurement(self):
         self.write_steps(STEPS.replace("./pack", "touch $DLFLOW_OUTPUTS/data").replace("RANKS", "auto"))
         self.run_json("w.yaml", "--until", "pack")
 
-    def test_the_number_is_frozen_with_the_run(self):
+    def test_the_number_of_ranks_is_frozen_with_the_run(self):
         self.write_steps("""
             script: {run: 'echo "{\\"ranks\\": $DLFLOW_RANKS}" >$DLFLOW_SUMMARY', inputs: [s.py], launch: node, resources: {ranks: auto}}
         """)

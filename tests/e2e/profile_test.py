@@ -1,4 +1,4 @@
-"""dlflow profile: list and show what there is, describe a cluster, try a profile out."""
+"""dlflow profile: lists and shows profiles, describes a cluster, and tries a profile."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ class ProfileTest(support.Case):
         self.write("cluster-profiles/alpha.yaml", PROFILE.replace("./launch", str(script)))
         return self.dlflow("profile", "check", "alpha", *options, status=status)
 
-    def test_a_partition_that_the_cluster_does_not_have_is_told(self):
+    def test_a_missing_partition_is_reported(self):
         self.write("cluster-profiles/alpha.yaml", PROFILE.replace("batch", "bacth"))
         out, _ = self.dlflow("profile", "check", "alpha", status=1)
         self.assertIn("there is no partition 'bacth'", out)
@@ -39,7 +39,7 @@ class ProfileTest(support.Case):
     def json(self, *args):
         return json.loads(self.dlflow("profile", *args, "--json")[0])
 
-    def test_profiles_are_listed_with_what_is_wrong_with_them(self):
+    def test_profiles_are_listed_with_their_mistakes(self):
         self.write("cluster-profiles/alpha.yaml", PROFILE)
         self.write("cluster-profiles/bad.yaml", "shceduler: slurm")
         out, _ = self.dlflow("profile", "list")
@@ -107,7 +107,7 @@ class ProfileTest(support.Case):
         self.dlflow("resubmit", run)
         self.assertIn("before", self.dlflow("logs", run, "a")[0])
 
-    def test_what_is_shown_is_a_profile(self):
+    def test_the_shown_text_is_a_profile(self):
         self.write("cluster-profiles/alpha.yaml", PROFILE)
         self.write("again.yaml", self.dlflow("profile", "show", "alpha")[0])
         first, second = (self.json("show", name) for name in ("alpha", "again.yaml"))
@@ -127,7 +127,7 @@ class ProfileTest(support.Case):
         _, err = self.dlflow("profile", "detect", "--partition", "shrot", status=2)
         self.assertIn("did you mean 'short'?", err)
 
-    def test_a_profile_that_works(self):
+    def test_check_accepts_a_working_profile(self):
         self.slurm.mode("background")
         out, _ = self.check("echo n1; echo n2")
         self.assertIn("partition batch has 2 nodes", out)
@@ -135,7 +135,7 @@ class ProfileTest(support.Case):
         self.assertNotIn("✘", out)
         self.assertEqual(list((self.folder / "dlflow-runs").iterdir()), [])
 
-    def test_a_launcher_that_does_not_work(self):
+    def test_check_reports_a_failing_launcher(self):
         self.slurm.mode("background")
         out, _ = self.check("echo 'launch: no PMIx' >&2; exit 1", status=1)
         self.assertIn("started 0 of 2 ranks: launch: no PMIx", out)
@@ -193,7 +193,7 @@ class ProfileTest(support.Case):
         found = json.loads(out)["findings"]
         self.assertEqual({finding["class"] for finding in found if "environment of a" in finding["text"]}, {"short"})
 
-    def test_a_setup_line_that_fails_is_named(self):
+    def test_a_failing_setup_line_is_named(self):
         self.slurm.mode("background")
         self.write("cluster-profiles/alpha.yaml", PROFILE + "    setup: ['true', 'cat /nowhere/modules.sh']\n")
         out, _ = self.dlflow("profile", "check", "alpha", status=1)
@@ -204,7 +204,7 @@ class ProfileTest(support.Case):
         self.assertIn("job 1 was cancelled: still pending after 0:01", out)
         self.assertEqual(self.slurm.state(1), "CANCELLED")
 
-    def test_a_cluster_that_refuses_or_does_not_answer(self):
+    def test_check_reports_a_cluster_that_refuses_or_does_not_answer(self):
         self.slurm.fault("sbatch", "before", "Invalid account or account/partition combination specified")
         out, _ = self.check("true", status=1)
         self.assertIn("SLURM refuses a job: Invalid account", out)

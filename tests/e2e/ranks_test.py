@@ -1,4 +1,4 @@
-"""Commands on several ranks: what each rank is told, and scripts of others that need nothing more."""
+"""Commands on several ranks: the variables of each rank, and scripts of other frameworks that need no more."""
 
 import json
 import pathlib
@@ -52,7 +52,7 @@ class Ranks(Case):
     def tell(self, ranks, extra=""):
         self.script(f"[{PYTHON}, {self.folder}/tell.py]", ranks, extra)
 
-    def test_each_rank_is_told_its_place_and_where_to_meet(self):
+    def test_each_rank_gets_its_place_and_the_meeting_address(self):
         self.tell(4)
         ranks = [self.told(rank) for rank in range(4)]
         for rank, told in enumerate(ranks):
@@ -62,7 +62,7 @@ class Ranks(Case):
                 "DLFLOW_RANKS": "4", "DLFLOW_LOCAL_RANK": str(rank), "DLFLOW_LOCAL_RANKS": "4", "DLFLOW_NODE_RANK": "0",
                 "DLFLOW_NODES": "1"})
 
-    def test_one_rank_is_told_the_same(self):
+    def test_one_rank_gets_the_same_variables(self):
         self.tell(1)
         told = self.told(0)
         self.assertEqual((told["WORLD_SIZE"], told["LOCAL_RANK"], told["MASTER_ADDR"]), ("1", "0", "127.0.0.1"))
@@ -92,7 +92,7 @@ class Ranks(Case):
         for rank in range(2):
             self.assertEqual((self.told(rank)["MASTER_PORT"], self.told(rank)["LOCAL_RANK"]), ("29512", "0"))
 
-    def test_a_program_per_node_is_told_of_its_node_alone(self):
+    def test_a_program_per_node_gets_its_nodes_variables_alone(self):
         self.tell(3, "launch: node")
         told = self.told("node")
         port = told.pop("MASTER_PORT")
@@ -100,12 +100,12 @@ class Ranks(Case):
         self.assertEqual(told, {"NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "DLFLOW_RANKS": "3", "DLFLOW_LOCAL_RANKS": "3",
                                 "DLFLOW_NODE_RANK": "0", "DLFLOW_NODES": "1", "PET_NNODES": "1", "PET_NPROC_PER_NODE": "3"})
 
-    def test_a_rank_whose_program_is_missing_says_so(self):
+    def test_a_rank_whose_program_is_missing_reports_it(self):
         self.write("w.yaml", "steps: {work: {run: [no-such-program], resources: {ranks: 2}}}")
         out, _ = self.dlflow("run", "w.yaml", status=1)
         self.assertIn("cannot start no-such-program on", out)
 
-    def test_a_script_that_needs_its_address_is_reused_and_another_launch_is_other_work(self):
+    def test_a_script_that_reads_its_address_is_reused_and_another_launch_is_other_work(self):
         self.write("w.yaml", """
             steps: {work: {run: 'echo $RANK $MASTER_ADDR:$MASTER_PORT', resources: {ranks: 2}}}
         """)
@@ -138,18 +138,18 @@ class Ranks(Case):
                 errors = (pathlib.Path(self.status(run)["directory"]) / "steps/work/attempt-1/stderr").read_text()
                 self.assertEqual(errors.count("warning: each of the 2 ranks printed 'Num processes: 1': they train alone"), warnings, errors)
 
-    def test_a_script_that_reads_what_its_rank_is_told_is_no_mistake(self):
+    def test_a_script_that_reads_its_ranks_variables_is_valid(self):
         self.write("w.yaml", "steps: {work: {run: 'echo $RANK of $WORLD_SIZE at $MASTER_PORT $OTHER', resources: {ranks: 1}}}")
         _, err = self.dlflow("validate", "w.yaml", env={"RANK": "7", "WORLD_SIZE": "8", "MASTER_PORT": "9", "OTHER": "x"})
         self.assertEqual([word for word in ("$RANK", "$WORLD_SIZE", "$MASTER_PORT", "$OTHER") if word in err], ["$OTHER"])
 
-    def test_a_script_that_reads_its_rank_without_a_number_of_ranks_is_told_what_to_write(self):
+    def test_a_script_that_reads_its_rank_without_a_number_of_ranks_gets_advice(self):
         self.write("w.yaml", "steps: {work: {run: 'echo $RANK'}}")
         _, err = self.dlflow("validate", "w.yaml")
         self.assertIn("step 'work' reads $RANK, which only steps with a number of ranks get; write resources: {ranks: 1}", err)
 
     @unittest.skipUnless(shutil.which("mpirun.mpich") and (BIN.parent / "lib/dlflow/libdlflow_mpi_12.so").exists(), "there is no MPICH")
-    def test_ranks_of_a_command_that_another_mpi_makes_worlds_of_one_do_not_begin(self):
+    def test_ranks_of_a_command_with_another_mpi_than_the_launchers_do_not_begin(self):
         """A variable of Open MPI makes the program open that library, as one that is linked to it does."""
         self.write("mpich.yaml", "launcher: {program: mpirun.mpich}\n")
         pictures.for_training(self.folder, ROOT / "workflows", 200, 50)
@@ -178,7 +178,7 @@ class Ranks(Case):
         self.assertEqual(self.output_of(run, "work"), [f"[default{rank}]:rank {rank} of 3: 6" for rank in range(3)])
 
     @needs("lightning")
-    def test_lightning_finds_its_ranks_and_takes_our_backend(self):
+    def test_lightning_finds_its_ranks_and_accepts_our_backend(self):
         for backend in ("gloo", "dlflow"):
             with self.subTest(backend):
                 self.write("w.yaml", f"""

@@ -1,4 +1,4 @@
-"""`dlflow rm`: what goes, what stays because others use it, and that nothing breaks; damaged runs."""
+"""`dlflow rm`: runs are removed, results that others use stay, and nothing breaks; damaged runs."""
 
 import json
 import os
@@ -19,7 +19,7 @@ class Removal(Case):
               outputs: {{u: u}}
         """)
 
-    def test_a_run_that_the_index_does_not_know_is_shown_goes_on_and_is_removed(self):
+    def test_a_run_missing_in_the_index_is_shown_goes_on_and_is_removed(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: 'true'}}\n")
         run = self.run_json("w.yaml")["run"]
         for verb in (["status"], ["run", "--resume"], ["rm"]):
@@ -35,7 +35,7 @@ class Removal(Case):
         out, _ = self.dlflow("status", "--quick", "--quiet")
         return set(out.split())
 
-    def test_a_run_goes_with_its_folder_and_the_disk_space_is_told(self):
+    def test_a_run_is_removed_with_its_folder_and_the_freed_space_is_shown(self):
         self.pipeline()
         run = self.run_json("w.yaml")["run"]
         out, _ = self.dlflow("rm", run, "--dry-run")
@@ -47,7 +47,7 @@ class Removal(Case):
         self.assertFalse(self.run_folder(run).exists())
         self.assertEqual(list((self.folder / "dlflow-runs/.programs").iterdir()), [])
 
-    def test_what_others_use_stays_and_is_reused_and_goes_with_the_last_of_them(self):
+    def test_shared_results_stay_are_reused_and_are_removed_with_their_last_user(self):
         self.pipeline()
         first = self.run_json("w.yaml")["run"]
         self.pipeline(extra="echo;")
@@ -63,7 +63,7 @@ class Removal(Case):
         self.assertEqual(self.known(), set())
         self.assertFalse(self.run_folder(first).exists())
 
-    def test_what_a_result_that_stays_has_links_to_stays(self):
+    def test_link_targets_of_a_remaining_result_stay(self):
         workflow = self.write_steps("""
             p: {run: 'echo data > d', outputs: {d: d}}
             s: {run: [sh, -c, 'ln -s "$0" $DLFLOW_OUTPUTS/l', "${{ steps.p.outputs.d }}"], outputs: {l: l}}
@@ -80,7 +80,7 @@ class Removal(Case):
                 self.assertEqual((pathlib.Path(step["directory"]) / "outputs/l").read_text(), "data\n")
         self.assertEqual(set(self.states(self.run_json("w.yaml")["run"]).values()), {"cached"})
 
-    def test_what_a_result_that_stays_has_links_to_in_its_own_run_stays(self):
+    def test_link_targets_of_a_remaining_result_in_its_own_run_stay(self):
         self.write_steps("""
             p: {run: 'echo data > d', outputs: {d: d}}
             other: {run: 'echo data > d', outputs: {d: d}}
@@ -94,7 +94,7 @@ class Removal(Case):
         self.assertEqual(sorted(step.name for step in steps.iterdir()), ["p", "s"])
         self.assertEqual((steps / "s/outputs/l").read_text(), "data\n")
 
-    def test_what_a_run_reuses_that_was_killed_before_it_said_so_stays(self):
+    def test_results_used_by_a_run_that_was_killed_before_recording_it_stay(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: 'echo 1 > o', outputs: {o: o}}, b: {run: [cp, '${{ steps.a.outputs.o }}', o], outputs: {o: o}}}\n")
         first = self.run_json("w.yaml")["run"]
         self.start("run", "w.yaml", "--force", "b", env={"DLFLOW_CRASH_AT": "intent"}).communicate(timeout=30)
@@ -103,7 +103,7 @@ class Removal(Case):
         self.dlflow("run", "--resume", second)
         self.assertEqual(self.states(second), {"a": "cached", "b": "succeeded"})
 
-    def test_a_run_that_reused_from_one_that_was_removed_by_hand_is_repaired(self):
+    def test_a_run_that_reused_from_a_deleted_one_is_repaired(self):
         self.pipeline()
         first = self.run_json("w.yaml")["run"]
         self.pipeline(extra="exit 3;")
@@ -138,7 +138,7 @@ class Removal(Case):
         self.dlflow("rm", run)
         self.assertEqual(self.known(), set())
 
-    def test_prune_keeps_the_newest_of_each_workflow_and_what_is_young(self):
+    def test_prune_keeps_the_newest_run_of_each_workflow_and_young_ones(self):
         runs = []
         for name in ("a", "b"):
             self.write(f"{name}.yaml", f"name: {name}\nsteps: {{s: {{run: 'true'}}}}\n")
@@ -152,7 +152,7 @@ class Removal(Case):
         _, err = self.dlflow("rm", status=2)
         self.assertIn("--keep 5", err)
 
-    def test_a_removal_that_was_killed_is_finished_by_the_next(self):
+    def test_a_killed_removal_is_finished_by_the_next(self):
         self.pipeline()
         run = self.run_json("w.yaml")["run"]
         self.dlflow("rm", run, env={"DLFLOW_CRASH_AT": "renamed"}, status=-9)
@@ -162,14 +162,14 @@ class Removal(Case):
         self.assertEqual(self.known(), set())
         self.assertEqual([entry.name for entry in (self.folder / "dlflow-runs").iterdir()], [".programs"])
 
-    def test_read_only_results_go_too(self):
+    def test_read_only_results_are_removed(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: 'mkdir $DLFLOW_OUTPUTS/x; touch $DLFLOW_OUTPUTS/x/y; "
                              "chmod -R a-w $DLFLOW_OUTPUTS/x'}}\n")
         run = self.run_json("w.yaml")["run"]
         self.dlflow("rm", run)
         self.assertFalse(self.run_folder(run).exists())
 
-    def test_folders_deeper_than_there_are_descriptors_go_too(self):
+    def test_folders_deeper_than_the_number_of_descriptors_are_removed(self):
         self.write("deep.py", """
             import os
             for _ in range(1200):
@@ -215,7 +215,7 @@ class Removal(Case):
         self.dlflow("rm", damaged)
         self.assertEqual(self.known(), {good})
 
-    def test_a_run_whose_workflow_is_refused_by_now_is_shown_and_says_what_goes_on_with_it(self):
+    def test_a_run_whose_workflow_is_no_longer_valid_is_shown_with_the_command_that_goes_on(self):
         self.pipeline(extra="exit 3;")
         run = self.run_json("w.yaml", status=1)["run"]
         frozen = self.run_folder(run) / "workflow.yaml"
@@ -227,7 +227,7 @@ class Removal(Case):
             _, err = self.dlflow(*verb, run, status=INVALID)
             self.assertIn(f"{self.run_folder(run)}/bin/dlflow run --resume {run}", err)
 
-    def test_what_a_removed_run_did_elsewhere_counts_after_a_rebuild(self):
+    def test_external_effects_of_a_removed_run_count_after_a_rebuild(self):
         there = self.folder / "there"
         self.write_steps(f"""
             put: {{run: 'echo $DLFLOW_PARAM_V > {there}'}}
@@ -276,7 +276,7 @@ class RemovalOnSlurm(ChainCase):
         self.assertEqual(len(self.slurm.calls()), before)
         self.assertTrue((self.folder / "runs" / run).exists())
 
-    def test_a_run_of_a_cluster_that_is_gone_is_removed_if_its_user_says_so(self):
+    def test_a_run_of_a_cluster_that_is_gone_is_removed_at_the_users_request(self):
         self.nothing_runs()
         self.chain_of("a")
         run = self.submit()
@@ -289,7 +289,7 @@ class RemovalOnSlurm(ChainCase):
         self.dlflow("rm", run, "--gone", "older")
         self.assertFalse((self.folder / "runs" / run).exists())
 
-    def test_what_was_reused_and_is_gone_is_submitted_again(self):
+    def test_a_missing_reused_result_is_submitted_again(self):
         steps = {"data": "run: 'echo x > $DLFLOW_OUTPUTS/d', outputs: {d: d}"}
         use = f"run: [sh, -c, '[ -e {self.folder}/go ]', sh, \"${{{{ steps.data.outputs.d }}}}\"]"
         self.workflow(**steps)

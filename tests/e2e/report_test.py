@@ -67,7 +67,7 @@ class Report(support.Case):
         browser.opened_in = browser.open(page)
         return browser
 
-    def test_the_content_says_what_happened(self):
+    def test_the_page_shows_the_events_of_the_run(self):
         run = self.pictured()
         data = json.loads(self.dlflow("report", run, "--json")[0])
         jobs = {job["name"]: job for job in data["runs"][0]["jobs"]}
@@ -84,7 +84,7 @@ class Report(support.Case):
         self.assertEqual(data["runs"][0]["provenance"]["scheduler"], "local")
         self.assertNotIn(str(self.folder), json.dumps({key: data["runs"][0][key] for key in ("provenance", "steps")}))
 
-    def test_without_a_browser_the_page_is_complete_in_itself(self):
+    def test_the_page_is_complete_without_a_browser(self):
         text = self.page().read_text()
         self.assertLess(len(text), 400_000)
         self.assertNotIn("<img", text)
@@ -114,7 +114,7 @@ class Report(support.Case):
         self.assertIn("<script>document.title = 1</script> is missing", browser.run("document.getElementById('attempts').textContent"))
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
-    def test_a_reused_job_is_no_attempt_and_metrics_come_as_people_look_for_them(self):
+    def test_a_reused_job_is_not_an_attempt_and_metrics_come_in_the_order_of_interest(self):
         summary = '{"communication_wait_s": 3, "loss": 0.5, "accuracy": 0.9}'
         self.write("w.yaml", f"name: w\nsteps: {{a: {{run: 'echo ''{summary}'' > $DLFLOW_SUMMARY'}}}}\n")
         self.run_json("w.yaml")
@@ -171,7 +171,7 @@ class Report(support.Case):
         self.assertNotEqual(browser.run("document.activeElement.id"), "gantt")
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
-    def test_curves_go_over_requeues_and_what_is_selected_stands_out(self):
+    def test_curves_continue_over_requeues_and_the_selection_stands_out(self):
         browser = self.opened(self.page())
         self.assertEqual(browser.run("document.getElementById('curve-metric').value"), "loss")
         self.assertEqual(browser.run("chart.data.datasets.length"), 7)
@@ -183,7 +183,7 @@ class Report(support.Case):
         self.assertIn("last values", browser.run("document.getElementById('curve').getAttribute('aria-label')"))
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
-    def test_it_is_readable_in_the_dark_and_on_paper(self):
+    def test_the_page_is_readable_in_the_dark_and_on_paper(self):
         browser = self.opened(self.page())
         background = "getComputedStyle(document.body).backgroundColor"
         light = browser.run(background)
@@ -219,7 +219,7 @@ class Report(support.Case):
         self.assertIn(second, browser.run("document.getElementById('run-name').textContent"))
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
-    def test_a_table_looks_at_each_of_its_rows_a_few_times_however_many_are_shown(self):
+    def test_a_table_reads_each_of_its_rows_only_a_few_times(self):
         browser = self.opened(self.page())
         browser.run("""(() => {
             window.looks = 0;

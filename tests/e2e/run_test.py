@@ -1,4 +1,4 @@
-"""Runs on the local back end: what is shown, recorded, reused, retried, resumed and cancelled."""
+"""Runs on the local back end are shown, recorded, reused, retried, resumed and cancelled."""
 
 import fcntl
 import json
@@ -29,7 +29,7 @@ class Run(Case):
               c: {self.step("c", ", needs: [b]")}
         """)
 
-    def test_a_chain_runs_in_order_and_says_one_line_per_change(self):
+    def test_a_chain_runs_in_order_and_prints_one_line_per_change(self):
         self.chain()
         out, err = self.dlflow("run", "chain.yaml")
         self.assertEqual(self.trace(), ["a", "b", "c"])
@@ -61,7 +61,7 @@ class Run(Case):
             self.assertEqual((step["state"], step["attempt"], step["exit"]), ("succeeded", 1, 0))
             self.assertRegex(step["started"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
 
-    def test_a_failed_step_blocks_what_needs_it_and_ends_with_1(self):
+    def test_a_failed_step_blocks_its_dependents_and_ends_with_1(self):
         self.write_steps(f"""
             bad: {{run: 'echo "the disk is on fire" >&2; exit 3'}}
             after: {self.step("after", ", needs: [bad]")}
@@ -76,7 +76,7 @@ class Run(Case):
         self.assertIn("the disk is on fire", self.dlflow("logs", result["run"])[0])
         self.assertIn("dlflow resubmit", self.dlflow("status", result["run"])[0])
 
-    def test_keep_going_runs_what_does_not_depend_on_the_failure(self):
+    def test_keep_going_runs_steps_that_do_not_depend_on_the_failure(self):
         self.write_steps(f"""
             bad: {{run: 'exit 1'}}
             other: {{run: 'sleep 0.3'}}
@@ -105,7 +105,7 @@ class Run(Case):
         self.assertEqual([step["resources"]["cpus_per_rank"] for step in steps], [1, 2, 1])
         self.assertTrue(all(step["used"]["memory_bytes"] > 0 for step in steps), steps)
 
-    def test_resubmit_runs_what_failed_and_what_waits_for_it_and_nothing_else(self):
+    def test_resubmit_runs_failed_and_blocked_steps_and_nothing_else(self):
         self.write_steps(f"""
             good: {self.step("good")}
             flaky: {{run: 'test -e {self.folder}/repaired', needs: [good]}}
@@ -136,13 +136,13 @@ class Run(Case):
         for job in "abc":
             self.assertIn(job, out)
 
-    def test_until_runs_a_step_and_what_it_needs(self):
+    def test_until_runs_a_step_and_its_ancestors(self):
         self.chain()
         self.dlflow("run", "chain.yaml", "--until", "b")
         self.assertEqual(self.trace(), ["a", "b"])
         self.assertIn("did you mean", self.dlflow("run", "chain.yaml", "--until", "bb", status=2)[1])
 
-    def test_the_same_work_is_reused_until_something_that_matters_changes(self):
+    def test_the_same_work_is_reused_until_a_relevant_change(self):
         workflow = self.chain()
         first = self.run_json("chain.yaml")["run"]
         workflow.write_text("# a comment\n" + workflow.read_text().replace("needs: [a]", "needs:   [ a ]"))
@@ -158,7 +158,7 @@ class Run(Case):
         self.assertEqual(self.trace()[3:5], ["B"] + self.trace()[4:5])
         self.assertNotIn("a", self.trace()[3:])
 
-    def test_what_mentions_the_run_is_of_that_run_alone(self):
+    def test_a_command_that_mentions_the_run_is_not_reused_by_others(self):
         self.write_steps("""
             own: {run: [echo, "${{ run.id }}"]}
             any: {run: [echo, x]}
@@ -166,7 +166,7 @@ class Run(Case):
         self.run_json("w.yaml")
         self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"own": "succeeded", "any": "cached"})
 
-    def test_what_mentions_a_variable_that_the_profile_passes_on_is_of_its_value(self):
+    def test_a_command_that_mentions_a_passed_variable_depends_on_its_value(self):
         self.write("p.yaml", "inherit: [AUDIT_MODE]\n")
         self.write("w.yaml", 'name: w\nsteps: {a: {run: "echo $AUDIT_MODE > o", outputs: {o: o}}}\n')
         states = []
@@ -175,7 +175,7 @@ class Run(Case):
             states.append(self.states(run)["a"])
         self.assertEqual(states, ["succeeded", "succeeded", "cached"])
 
-    def test_what_the_profile_passes_on_counts_though_nothing_mentions_it(self):
+    def test_variables_that_the_profile_passes_on_count_without_being_mentioned(self):
         self.write("p.yaml", 'inherit: ["FOO_*", FOO_TOKEN]\n')
         self.write("t.sh", "echo $FOO_X > o\n")
         self.write("big.sh", "echo $FOO_X > o\nexit\n" + "#" * (3 << 19))
@@ -191,7 +191,7 @@ class Run(Case):
             outputs = (self.folder / "dlflow-runs" / run / "steps").glob("*/outputs/o")
             self.assertEqual({o.read_text().strip()[-1] for o in outputs}, {value} if state == "succeeded" else set())
 
-    def test_what_a_step_passes_on_is_for_it_alone_and_counts_for_it_alone(self):
+    def test_variables_that_a_step_passes_on_count_for_it_alone(self):
         self.write_steps("""
             gets: {inherit: [FOO_X, FOO_TOKEN], run: 'echo $FOO_X $FOO_TOKEN > o', outputs: {o: o}}
             lacks: {run: 'env > o', outputs: {o: o}}
@@ -242,7 +242,7 @@ class Run(Case):
             self.assertEqual(self.dlflow("logs", run, "name")[0].strip(), content)
             self.assertIn("name it by its absolute path", self.status(run)["steps"][0]["reason"])
 
-    def test_a_command_has_nobodys_language_and_time_zone(self):
+    def test_a_command_has_no_users_language_and_time_zone(self):
         self.write("w.yaml", """
             name: w
             steps: {a: {run: 'locale > $DLFLOW_OUTPUTS/o; date +%z >> $DLFLOW_OUTPUTS/o; date -d @0 +%H >> $DLFLOW_OUTPUTS/o', outputs: {o: o}}}
@@ -264,7 +264,7 @@ class Run(Case):
             states.append(hour.read_text().strip() if hour.exists() else self.states(run)["a"])
         self.assertEqual(states, ["00", "09", "cached", "00"])
 
-    def test_what_waits_for_an_allowed_failure_runs_each_time(self):
+    def test_dependents_of_an_allowed_failure_run_each_time(self):
         self.write_steps(f"""
             a: {{run: 'date +%N > {self.folder}/shared; exit 3', allow_failure: true}}
             b: {{run: 'cp {self.folder}/shared $DLFLOW_OUTPUTS/x', needs: [a], outputs: {{x: x}}}}
@@ -275,7 +275,7 @@ class Run(Case):
             left = self.folder / "dlflow-runs" / run / "steps/b/outputs/x"
             self.assertEqual(left.read_text(), (self.folder / "shared").read_text())
 
-    def test_what_a_step_left_at_an_address_is_what_another_form_of_it_has_left_there_since(self):
+    def test_a_step_is_not_reused_if_another_form_of_it_wrote_to_its_address_since(self):
         there = self.folder / "bucket"
         self.write_steps(f"""
             put:
@@ -305,7 +305,7 @@ class Run(Case):
                 found = self.status(run)["steps"][1]["outputs"]["o"]
                 self.assertEqual(pathlib.Path(found).read_text(), content)
 
-    def test_what_a_step_read_while_another_run_did_something_else_there_is_not_reused(self):
+    def test_a_result_is_not_reused_if_another_run_changed_its_external_input_meanwhile(self):
         there = self.folder / "there"
         self.write_steps(f"""
             put: {{run: 'echo $DLFLOW_PARAM_V > {there}'}}
@@ -329,7 +329,7 @@ class Run(Case):
             if use == "succeeded":
                 self.assertEqual(left(run), "one\n")
 
-    def test_what_another_run_has_taken_is_not_made_anew_for_the_sake_of_an_allowed_failure(self):
+    def test_results_that_another_run_uses_are_not_remade_for_an_allowed_failure(self):
         self.write_steps(f"""
             part: {{matrix: {{i: [1, 2]}}, allow_failure: true, run: '[ $DLFLOW_MATRIX_I = 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_I > x', outputs: {{x: x}}}}
             all: {{run: [sh, -c, 'cat $0 > x', "${{{{ join(steps.part.outputs.x, ' ') }}}}"], outputs: {{x: x}}}}
@@ -344,7 +344,7 @@ class Run(Case):
         left = [(self.folder / "dlflow-runs" / run / "steps/all/outputs/x").read_text() for run in (first, second)]
         self.assertEqual(left, ["1\n", "1\n2\n"])
 
-    def test_a_place_that_a_metric_names_is_staged_as_it_is_now(self):
+    def test_a_place_that_a_metric_names_is_staged_in_its_current_state(self):
         data = self.write("data-7/f", "one")
         self.write_steps(f"""
             pick: {{run: 'echo "{{\\"n\\": 7}}" > $DLFLOW_SUMMARY; touch $DLFLOW_OUTPUTS/x', outputs: {{x: x}}}}
@@ -356,7 +356,7 @@ class Run(Case):
             states = self.states(self.run_json("w.yaml")["run"])
             self.assertEqual((states["get"], states["use"]), ("succeeded", use))
 
-    def test_an_expression_may_mention_parameters_beside_what_parents_left(self):
+    def test_an_expression_may_mention_parameters_beside_outputs_of_parents(self):
         self.write_steps("""
             a: {run: 'echo 1 > $DLFLOW_OUTPUTS/x', outputs: {x: x}}
             b:
@@ -369,7 +369,7 @@ class Run(Case):
         self.assertIn("hello 1 ", self.dlflow("logs", run, "b[fold=1]")[0])
         self.assertEqual(set(self.states(self.run_json("w.yaml")["run"]).values()), {"cached"})
 
-    def test_a_run_goes_on_when_nobody_reads_its_output_any_more(self):
+    def test_a_run_goes_on_when_its_output_is_no_longer_read(self):
         self.chain()
         process = self.start("run", "chain.yaml")
         process.stdout.readline()
@@ -378,7 +378,7 @@ class Run(Case):
         process.stderr.close()
         self.assertEqual(self.trace(), ["a", "b", "c"])
 
-    def test_touched_and_moved_files_change_nothing_and_a_byte_reruns_what_depends_on_it(self):
+    def test_touched_and_moved_files_change_nothing_and_a_changed_byte_reruns_its_dependents(self):
         self.write("one/data.txt", "1")
         workflow = self.write("one/w.yaml", f"""
             name: w
@@ -417,7 +417,7 @@ class Run(Case):
         reason, = [each["reason"] for each in json.loads(self.dlflow("explain", third, "prints", "--json")[0])]
         self.assertRegex(reason, f"^{second} ran it in another form since {first}, and may have undone")
 
-    def test_the_log_keeps_what_was_printed_before_a_program_opens_its_streams_again(self):
+    def test_the_log_keeps_output_from_before_a_program_reopens_its_streams(self):
         self.write_steps("""
             s: {run: "echo first; echo second > /dev/stdout; echo third >&2; echo fourth | tee /dev/stderr; echo fifth"}
         """)
@@ -425,21 +425,21 @@ class Run(Case):
         self.assertEqual((attempt / "stdout").read_text().split(), ["first", "second", "fourth", "fifth"])
         self.assertEqual((attempt / "stderr").read_text().split(), ["third", "fourth"])
 
-    def test_all_that_a_program_prints_arrives_and_it_does_not_wait_for_that(self):
+    def test_a_programs_whole_output_arrives_without_making_it_wait(self):
         self.write_steps("\ns: {run: 'seq 1000000; seq 300000 >&2'}")
         attempt = self.folder / "dlflow-runs" / self.run_json("w.yaml")["run"] / "steps/s/attempt-1"
         self.assertEqual((attempt / "stdout").read_text().split()[-1], "1000000")
         self.assertEqual(len((attempt / "stdout").read_text().split()), 1000000)
         self.assertEqual(len((attempt / "stderr").read_text().split()), 300000)
 
-    def test_a_script_of_windows_is_told_what_mends_it(self):
+    def test_a_script_with_windows_line_ends_gets_the_repair(self):
         self.write("s.sh", "#!/bin/sh\r\necho\r\n").chmod(0o755)
         self.write_steps("\na: {run: [./s.sh], inputs: [s.sh]}")
         self.assertIn("its lines end in CR LF, as on Windows; `sed -i 's/\\r$//' ./s.sh`", self.dlflow("run", "w.yaml", status=1)[0])
         self.write_steps("\na: {run: './s.sh', inputs: [s.sh]}")
         self.assertIn("if its lines end in CR LF, as on Windows, `sed", self.dlflow("run", "w.yaml", status=1)[0])
 
-    def test_a_folder_that_runs_no_programs_is_refused_before_there_is_a_run(self):
+    def test_a_folder_that_forbids_programs_is_refused_before_there_is_a_run(self):
         disk = self.small_disk("noexec", "64m")
         subprocess.run(["mount", "-o", "remount,noexec", disk], check=True)
         (disk / "w.yaml").write_text("name: w\nsteps: {a: {run: [echo]}}\n")
@@ -449,7 +449,7 @@ class Run(Case):
         self.assertIn("`paths: {runs: FOLDER}`", err)
         self.assertEqual(list((disk / "dlflow-runs").iterdir()), [])
 
-    def test_a_working_directory_that_is_gone_is_told(self):
+    def test_a_missing_working_directory_is_reported(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: [echo]}}\n")
         gone = self.folder / "gone"
         gone.mkdir()
@@ -469,7 +469,7 @@ class Run(Case):
         self.dlflow("run", "chain.yaml", "--no-cache")
         self.assertEqual(self.trace(), ["a", "b", "c"] * 2)
 
-    def test_users_of_one_cache_share_results_if_its_folder_says_so(self):
+    def test_users_of_one_cache_share_results_if_its_folder_allows_it(self):
         self.write_steps(f"""
             one: {{run: 'echo one >> {self.folder}/trace; echo 42 > $DLFLOW_OUTPUTS/answer', outputs: {{answer: answer}}}}
             two: {{run: [sh, -c, 'cat "$0" >> {self.folder}/trace; cp "$0" $DLFLOW_OUTPUTS/o', '${{{{ steps.one.outputs.answer }}}}'], outputs: {{o: o}}}}
@@ -493,7 +493,7 @@ class Run(Case):
         self.run_json("w.yaml", "--no-cache", env={"DLFLOW_HOME": str(self.folder / "eve")})
         self.assertEqual(len(self.trace()), 8)
 
-    def test_results_of_a_sweep(self):
+    def test_results_lists_a_sweep(self):
         self.write("w.yaml", """
             name: sweep
             params: {scale: 1}
@@ -537,7 +537,7 @@ class Run(Case):
         self.assertEqual(self.trace()[2:], ["new;", "rm", "-rf", "/"])  # a value is never a command
         self.assertEqual(set(self.states(run)), {"each[n=1]", "each[n=2]", "text"})
 
-    def test_a_list_among_the_words_of_a_command_is_as_many_arguments(self):
+    def test_a_list_in_a_command_becomes_separate_arguments(self):
         self.write("w.yaml", """
             name: w
             params: {files: [a b, c], none: []}
@@ -579,7 +579,7 @@ class Run(Case):
         self.assertIn("0.5", reason)
         self.assertIn(">= 0.88", reason)
 
-    def test_a_metric_that_another_step_reads_is_missed_where_it_should_be_written(self):
+    def test_a_missing_metric_that_another_step_reads_is_reported_at_its_own_step(self):
         script = self.write("measure.sh", f"echo ran >> {self.folder}/trace; touch out\n")
         measure = "\nmeasure: {run: [sh, measure.sh], inputs: [measure.sh], outputs: {file: out}}"
         self.write_steps(measure)
@@ -632,7 +632,7 @@ class Run(Case):
         self.dlflow("run", "--resume", run)
         self.assertEqual(self.trace(), [str(n) for n in range(1, 41)] + ["after"])
 
-    def test_cancel_from_another_shell(self):
+    def test_a_run_is_cancelled_from_another_shell(self):
         self.checkpointing()
         process = self.start("run", "count.yaml")
         self.wait_for(lambda: self.trace(), what="the step to count")
@@ -644,7 +644,7 @@ class Run(Case):
         time.sleep(0.4)
         self.assertEqual(len(self.trace()), length)
 
-    def test_a_run_says_which_other_is_making_the_same(self):
+    def test_a_run_names_the_other_run_that_makes_the_same_result(self):
         self.write_steps(f"""
             data: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo d > "$DLFLOW_OUTPUTS/d"', outputs: {{d: d}}}}
             train:
@@ -663,7 +663,7 @@ class Run(Case):
         out, err = self.dlflow("run", "w.yaml")
         self.assertNotIn("note:", err)
 
-    def test_a_run_whose_dlflow_was_killed_makes_nothing(self):
+    def test_a_run_whose_dlflow_was_killed_is_not_named_as_the_maker_of_a_result(self):
         self.write_steps(f"""
             a: {{run: 'touch {self.folder}/began; until [ -e {self.folder}/go ]; do sleep 0.05; done'}}
             b: {{run: echo b, needs: [a]}}
@@ -702,7 +702,7 @@ class Run(Case):
         self.wait_for(lambda: self.status(run)["state"] == "succeeded", what="the detached run")
         self.assertEqual(self.trace(), ["after"])
 
-    def test_a_condition_skips_a_step_and_what_uses_its_outputs_but_not_what_waits_for_these(self):
+    def test_a_condition_skips_a_step_and_users_of_its_outputs_but_not_steps_that_only_wait(self):
         self.write_steps(f"""
             plot: {self.step("plot", ", outputs: {o: o}, if: '${{ params.plot }}'")}
             show: {self.step("show", ", env: {O: '${{ steps.plot.outputs.o }}'}")}
@@ -728,7 +728,7 @@ class Run(Case):
         self.assertEqual(process.returncode, 0)
         self.assertEqual(self.trace(), ["old"])
 
-    def test_what_a_script_writes_beside_itself_is_seen_by_no_other_element(self):
+    def test_files_that_a_script_writes_beside_itself_are_hidden_from_other_elements(self):
         self.write("sweep.py", """
             import json, os
             from pathlib import Path
@@ -745,7 +745,7 @@ class Run(Case):
         run = self.run_json("w.yaml")["run"]
         self.assertEqual([step["metrics"]["weights"] for step in self.status(run)["steps"]], [5, 50, 500])
 
-    def test_an_attempt_may_change_its_own_small_inputs_and_nobody_the_frozen_ones(self):
+    def test_an_attempt_may_change_its_own_small_inputs_but_not_the_frozen_ones(self):
         self.write("cfg.ini", "lr=1\n")
         with open(self.folder / "large", "wb") as large:
             large.truncate((1 << 20) + 1)
@@ -772,7 +772,7 @@ class Run(Case):
         out = "".join(self.dlflow("run", "w.yaml", "--set", "line=none", status=1))
         self.assertIn("*.pt is an input, and the program left it as it was", " ".join(out.split()))
 
-    def test_what_tools_keep_beside_people_s_files_is_no_part_of_a_folder(self):
+    def test_files_that_tools_add_to_an_input_folder_do_not_count(self):
         self.write("pkg/mod.py", "X = 1\n")
         workflow = "name: w\nsteps:\n  a: {{run: 'ls -a pkg > o', inputs: {}, outputs: {{o: o}}}}\n"
         text = workflow.format("[pkg]")
@@ -808,7 +808,7 @@ class Run(Case):
         run = self.run_json("w.dlflow")["run"]
         self.assertEqual(self.states(run), {"s": "cached", "list": "cached"})
 
-    def test_an_image_is_refused_where_the_profile_has_no_containers(self):
+    def test_an_image_is_refused_if_the_profile_has_no_containers(self):
         self.write_steps("""
             a: {run: 'true', image: busybox}
         """, 'images: {busybox: {from: "dir:/nowhere"}}')

@@ -1,4 +1,4 @@
-"""`scratch: true`: data is copied to a node's own disk once, and training goes on without it where that cannot be."""
+"""`scratch: true`: data is copied to a node's own disk once, and training goes on without the copy if the disk cannot take it."""
 
 import json
 import subprocess
@@ -56,7 +56,7 @@ class Scratch(Case):
         self.assertEqual(process.returncode, 0, said)
         return said
 
-    def test_ranks_of_a_node_read_one_copy_that_is_gone_at_the_end_and_no_result_depends_on_it(self):
+    def test_ranks_of_a_node_read_one_temporary_copy_and_no_result_depends_on_it(self):
         self.workflow(epochs=1)
         run = self.run_json("w.yaml", "--profile", "node.yaml")["run"]
         for step, size in (("train", "766.6 KiB"), ("evaluate", "76.7 KiB")):
@@ -82,7 +82,7 @@ class Scratch(Case):
         first.communicate(timeout=60)
         self.wait_for(lambda: not self.copies(), what="the last job to take the copy away")
 
-    def test_a_copy_that_a_killed_job_left_is_taken_away_by_the_next(self):
+    def test_a_copy_that_a_killed_job_left_is_removed_by_the_next(self):
         process = self.start_training(100000, DLFLOW_SCRATCH=str(self.disk))
         self.assertIn(" data copied to ", process.stdout.readline())
         process.kill()

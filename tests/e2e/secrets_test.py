@@ -1,4 +1,4 @@
-"""Secrets of steps: where they come from, who gets them, and that they are nowhere else."""
+"""Secrets of steps: their sources, the steps that get them, and their absence everywhere else."""
 
 import json
 import stat
@@ -41,7 +41,7 @@ class Secrets(support.Case):
         """What the test wrote with the token."""
         return set((self.folder / "seen").read_text().splitlines())
 
-    def test_what_a_running_step_reports_is_shown_without_its_secrets(self):
+    def test_reports_of_a_running_step_are_shown_without_its_secrets(self):
         self.workflow('printf \'{"message": "as %s", "epoch": 1}\\n\' "$TOKEN" >> $DLFLOW_METRICS; '
                       f'until [ -e {self.folder}/go ]; do sleep 0.05; done')
         self.dlflow("run", "w.yaml", "--detach", env={"TOKEN": TOKEN})
@@ -56,7 +56,7 @@ class Secrets(support.Case):
 
     # Where they come from
 
-    def test_a_missing_secret_is_told_before_anything_is_made(self):
+    def test_a_missing_secret_is_reported_before_anything_is_made(self):
         self.workflow("true", "first: {run: 'true'}")
         _, err = self.dlflow("run", "w.yaml", status=2)
         self.assertEqual(err, "w.yaml:4:14: error: step 'push' needs the secret TOKEN, which has no value: "
@@ -66,7 +66,7 @@ class Secrets(support.Case):
         self.dlflow("run", "w.yaml", "--dry-run")
         self.dlflow("run", "w.yaml", "--until", "first")
 
-    def test_the_environment_wins_over_the_users_file(self):
+    def test_the_environment_overrides_the_users_file(self):
         self.workflow(f'echo "$TOKEN" >> {self.folder}/seen')
         self.write("home/.config/dlflow/secrets", f"# mine\nTOKEN={OTHER}\n").chmod(0o600)
         self.dlflow("run", "w.yaml")
@@ -74,7 +74,7 @@ class Secrets(support.Case):
         self.dlflow("run", "w.yaml", "--force", "push", env={"TOKEN": TOKEN})
         self.assertEqual(self.seen(), {OTHER, TOKEN})
 
-    def test_a_file_that_others_can_read_is_refused_with_what_to_type(self):
+    def test_a_file_that_others_can_read_is_refused_with_the_command(self):
         self.workflow("true")
         file = self.write("config/dlflow/secrets", f"TOKEN={TOKEN}\n")
         file.chmod(0o640)
@@ -83,7 +83,7 @@ class Secrets(support.Case):
         file.chmod(0o600)
         self.dlflow("run", "w.yaml", env={"XDG_CONFIG_HOME": str(self.folder / "config")})
 
-    def test_resubmit_takes_what_the_run_has_unless_it_is_given_another(self):
+    def test_resubmit_takes_the_runs_secret_unless_given_another(self):
         self.workflow(f'echo "$TOKEN" >> {self.folder}/seen; [ "$TOKEN" = {OTHER} ]')
         run = self.run_json("w.yaml", status=1, env={"TOKEN": TOKEN})["run"]
         kept = self.run_directory() / "secrets"
@@ -112,7 +112,7 @@ class Secrets(support.Case):
 
     # Who gets them
 
-    def test_a_step_that_does_not_name_it_does_not_get_it_not_even_as_its_callers(self):
+    def test_a_step_that_does_not_name_a_secret_does_not_get_it_even_from_the_caller(self):
         self.write_steps(f"""
             push: {{secrets: [https_proxy], run: 'echo "$https_proxy" >> {self.folder}/seen'}}
             other: {{run: 'echo "${{https_proxy-unset}}" >> {self.folder}/seen'}}
@@ -120,7 +120,7 @@ class Secrets(support.Case):
         self.dlflow("run", "w.yaml", env={"https_proxy": f"http://me:{TOKEN}@proxy"})
         self.assertEqual(self.seen(), {f"http://me:{TOKEN}@proxy", "unset"})
 
-    def test_a_step_that_does_not_name_it_does_not_get_it_from_who_resumes_the_run(self):
+    def test_a_step_that_does_not_name_a_secret_does_not_get_it_from_the_resuming_user(self):
         self.write_steps(f"""
             push: {{secrets: [https_proxy], run: 'touch {self.folder}/held; until [ -e {self.folder}/go ]; do sleep 0.05; done'}}
             other: {{needs: [push], run: 'echo "${{https_proxy-unset}}" >> {self.folder}/seen'}}
@@ -167,7 +167,7 @@ class Secrets(support.Case):
         self.assertIn("it is ***", self.dlflow("logs", run)[0])
         self.assertEqual(files_with(TOKEN, self.folder), [str(kept)])
 
-    def test_after_a_success_it_is_in_no_file_at_all(self):
+    def test_a_secret_is_in_no_file_after_a_success(self):
         self.holding()
         (self.folder / "go").touch()
         result = self.run_json("w.yaml", env={"TOKEN": TOKEN})
@@ -178,9 +178,9 @@ class Secrets(support.Case):
 
 
 class SecretsOnSlurm(ChainCase):
-    """On the fake tools; tests/slurm/secrets_test.py has a real one."""
+    """Uses the fake tools; tests/slurm/secrets_test.py uses a real SLURM."""
 
-    def test_sbatch_is_told_nothing_and_the_success_is_the_end_of_the_file(self):
+    def test_sbatch_gets_no_secret_and_the_success_removes_the_file(self):
         self.workflow(push=f"secrets: [https_proxy], run: 'echo \"$https_proxy\" > {self.folder}/seen; "
                            f"until [ -e {self.folder}/go ]; do sleep 0.05; done'",
                       other="run: 'echo \"${https_proxy-unset}\"', needs: [push]")

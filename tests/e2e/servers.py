@@ -32,7 +32,7 @@ def missing(*programs):
 
 
 class Nginx:
-    """Serves FOLDER/www; below /slow/ slowly."""
+    """Serves FOLDER/www, and slowly below /slow/."""
 
     def __init__(self, folder):
         self.folder, self.port = pathlib.Path(folder), free_port()
@@ -68,7 +68,7 @@ class Nginx:
 
 
 class Sshd:
-    """Lets this user in with a key of its own; `environment` is what makes rsync and git take it."""
+    """Accepts this user with its own key; `environment` makes rsync and git use it."""
 
     def __init__(self, folder):
         self.folder, self.port = pathlib.Path(folder), free_port()

@@ -1,4 +1,4 @@
-"""Bundles: packed, inspected, unpacked and run elsewhere; what is in them, what is not, and what is refused."""
+"""Bundles are packed, inspected, unpacked and run elsewhere; their content, their omissions, and refused ones."""
 
 import hashlib
 import json
@@ -78,7 +78,7 @@ class Share(support.Case):
         self.assertEqual(status["state"], "succeeded")
         return (support.pathlib.Path(status["directory"]) / "steps/add/outputs/sum.txt").read_text()
 
-    def test_a_bundle_runs_where_neither_its_files_nor_its_data_are(self):
+    def test_a_bundle_runs_without_its_original_files_and_data(self):
         self.pack(self.workflow(), "--with-data")
         env = self.elsewhere()
         self.assertEqual(self.dlflow("validate", "b.dlflow", env=env)[0], "")
@@ -91,7 +91,7 @@ class Share(support.Case):
         run = self.run_json("sum/workflow/sum.yaml", "--set", "times=3", env=env)["run"]
         self.assertEqual(self.result(run, env), "18\n")
 
-    def test_the_same_input_is_the_same_bytes(self):
+    def test_the_same_input_gives_a_bundle_of_the_same_bytes(self):
         flow = self.workflow()
         self.pack(flow, "--with-data")
         first = (self.folder / "b.dlflow").read_bytes()
@@ -100,7 +100,7 @@ class Share(support.Case):
         self.pack(self.folder / "moved/sum.yaml", "--with-data", env={"USER": "dora", "TZ": "Asia/Tokyo"})
         self.assertEqual((self.folder / "b.dlflow").read_bytes(), first)
 
-    def test_a_run_is_packed_with_its_settings_metrics_and_outputs_and_without_where_it_was(self):
+    def test_a_run_is_packed_with_its_settings_metrics_and_outputs_and_without_its_places(self):
         run = self.run_json(self.workflow(), "--set", "times=5")["run"]
         _, err = self.pack("--from-run", run, "--with-data")
         for name in ("outputs/where.txt", "outputs/node.txt", "checkpoints/notes"):
@@ -143,7 +143,7 @@ class Share(support.Case):
                 self.assertNotIn(word, name)
             self.assertIsNone(host.search(content), f"{name} names the host")
 
-    def test_a_path_of_this_machine_is_pointed_at(self):
+    def test_a_path_of_this_machine_in_a_workflow_is_reported(self):
         flow = self.workflow()
         _, err = self.pack(flow)
         self.assertRegex(err, r"sum\.yaml:7:31: warning: /.*/numbers\.txt is a path of this machine; "
@@ -151,7 +151,7 @@ class Share(support.Case):
         _, err = self.pack(flow, "--with-data")
         self.assertEqual(err, "")
 
-    def test_what_cannot_be_packed_is_said(self):
+    def test_a_file_that_cannot_be_packed_is_named(self):
         flow = self.workflow()
         _, err = self.dlflow("pack", status=2)
         self.assertIn("give a workflow to pack, or `--from-run RUN`", err)
@@ -166,7 +166,7 @@ class Share(support.Case):
         self.assertIn("is not what the workflow declares", err)
         self.assertFalse((self.folder / "sum.dlflow").exists())
 
-    def test_a_run_that_is_not_over_is_not_packed(self):
+    def test_an_unfinished_run_is_not_packed(self):
         self.write("w.yaml", "name: w\nsteps:\n  a: {run: sleep 60}\n")
         run = self.run_json("w.yaml", "--detach")["run"]
         self.addCleanup(lambda: self.start("cancel", run).communicate())
@@ -174,7 +174,7 @@ class Share(support.Case):
         _, err = self.dlflow("pack", "--from-run", run, status=2)
         self.assertIn("is still running", err)
 
-    def test_results_are_packed_of_named_steps_and_counted_if_nobody_changed_them(self):
+    def test_results_of_named_steps_are_packed_and_count_if_unchanged(self):
         self.write("w.yaml", "name: w\nsteps:\n  a: {run: echo 1 > o, outputs: {o: o}}\n  b: {run: echo 2 > o, outputs: {o: o}}\n")
         run = self.run_json("w.yaml")["run"]
         self.assertIn("Results of 2 jobs, ", self.pack("--from-run", run)[0])
@@ -216,7 +216,7 @@ class Share(support.Case):
         left = [path for path in self.folder.rglob("*") if path not in before]
         self.assertEqual([path for path in left if path.is_file()], [])
 
-    def test_a_zip_of_another_program_is_no_bundle(self):
+    def test_a_zip_of_another_program_is_not_a_bundle(self):
         with zipfile.ZipFile(self.folder / "x.dlflow", "w") as zip:
             zip.writestr("../outside", "x")
         _, err = self.dlflow("unpack", "x.dlflow", status=2)

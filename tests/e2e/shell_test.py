@@ -1,4 +1,4 @@
-"""`dlflow shell`: a shell where the program of a step runs, on a terminal and through a pipe."""
+"""`dlflow shell`: a shell in the environment of a step's program, on a terminal and through a pipe."""
 
 import os
 import pty
@@ -34,7 +34,7 @@ class Shell(Case):
         self.assertEqual(done.returncode, status, done.stderr)
         return done.stdout.splitlines(), done.stderr
 
-    def test_it_has_what_the_program_has_and_leaves_nothing(self):
+    def test_a_shell_has_the_programs_environment_and_leaves_nothing(self):
         before = self.files()
         out, err = self.shell("b[x=2]", 'echo "$GREETING, $TOKEN"\ncat "$FROM" given.txt\necho more > "$DLFLOW_OUTPUTS/o.txt"\npwd; ls\nexit 7\n', status=7)
         self.assertEqual(out[:3], ["hello 2, geheim", "of-a", "given"])
@@ -43,11 +43,11 @@ class Shell(Case):
         self.assertIn("the environment of b[x=2]", err)
         self.assertEqual(self.files(), before)
 
-    def test_a_long_text_goes_through(self):
+    def test_a_long_text_passes_through_a_shell(self):
         out, _ = self.shell("b", "".join(f"echo {number}\n" for number in range(20000)))
         self.assertEqual(out, [str(number) for number in range(20000)])
 
-    def test_on_a_terminal_it_has_one_and_job_control(self):
+    def test_a_shell_on_a_terminal_has_job_control(self):
         user, terminal = pty.openpty()
         settings = termios.tcgetattr(user)
         process = subprocess.Popen([BIN / "dlflow", "shell", "--quiet", self.name, "b"], cwd=self.folder, env=self.env | {"TERM": "dumb", "PS1": "> "},
@@ -79,7 +79,7 @@ class Shell(Case):
         self.assertEqual(termios.tcgetattr(user), settings)  # line editing and echo are back
         os.close(user)
 
-    def test_it_ends_when_its_user_is_gone(self):
+    def test_a_shell_ends_when_its_dlflow_is_killed(self):
         process = subprocess.Popen([BIN / "dlflow", "shell", self.name, "b"], cwd=self.folder, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL)
         process.stdin.write(b"echo $$\n")
@@ -89,7 +89,7 @@ class Shell(Case):
         process.communicate()
         self.wait_for(lambda: not os.path.exists(f"/proc/{shell}"), what=f"process {shell} to end")
 
-    def test_what_cannot_be_entered_says_why(self):
+    def test_a_step_that_cannot_be_entered_is_refused_with_the_reason(self):
         _, err = self.shell("c", "", status=2)
         self.assertIn("error: c has not been started yet, so nothing of it is prepared: it is blocked", err)
         _, err = self.shell("d", "", status=2)

@@ -1,4 +1,4 @@
-"""A chain of SLURM jobs on a cluster that misbehaves on request; tests/slurm/chain_test.py has a real one."""
+"""A chain of SLURM jobs on a fake cluster that misbehaves on request; tests/slurm/chain_test.py uses a real one."""
 
 import json
 import os
@@ -20,7 +20,7 @@ class ChainTest(ChainCase):
         self.assertEqual(self.states(run), {"show": "succeeded"}, self.status(run))
         self.assertEqual((self.folder / "runs" / run / "steps/show/outputs/o").read_text(), "nvcc\n")
 
-    def test_jobs_have_the_variables_of_the_shell_that_called_dlflow_and_are_reused_by_them(self):
+    def test_jobs_have_the_variables_of_the_calling_shell_and_are_reused_by_them(self):
         self.profile("inherit: [WANDB_MODE, 'HF_*', 'WANDB_API_KEY']\n")
         self.workflow(show="run: 'echo $WANDB_MODE $HF_HUB_OFFLINE $SCRATCH $HF_HOME $VIRTUAL_ENV $WANDB_API_KEY > o', outputs: {o: o}",
                       mods="run: 'echo $LOADEDMODULES > o', outputs: {o: o}, reuse: {environment: [LOADEDMODULES]}")
@@ -39,7 +39,7 @@ class ChainTest(ChainCase):
 
     # Killed on the way
 
-    def test_killed_at_any_point_of_six_submissions_each_job_is_submitted_once(self):
+    def test_six_submissions_submit_each_job_once_after_a_kill_at_any_point(self):
         """Three arms of two steps: some wait for each other, some are in sbatch together."""
         self.nothing_runs()
         names = [f"{arm}{n}" for arm in "abc" for n in range(2)]
@@ -62,12 +62,12 @@ class ChainTest(ChainCase):
 
     # What sbatch says
 
-    def test_a_job_that_shows_late_is_found(self):
+    def test_a_job_that_appears_late_is_found(self):
         self.chain_of("a", "b")
         self.slurm.fault("sbatch", "late:3", "timeout")
         self.check_all_ran_once(self.submit(), "a", "b")
 
-    def test_a_job_that_shows_after_it_was_submitted_again_runs_nothing(self):
+    def test_a_job_that_appears_after_its_resubmission_runs_nothing(self):
         self.chain_of("a", "b")
         run = self.give_up_on_a_late_job()
         self.dlflow("run", "--resume", run)
@@ -77,7 +77,7 @@ class ChainTest(ChainCase):
         self.assertEqual(self.trace(), ["a", "b"])
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
-    def test_a_refusal_for_good_is_told_in_the_words_of_sbatch(self):
+    def test_a_permanent_refusal_is_reported_in_the_words_of_sbatch(self):
         self.chain_of("a", "b")
         self.slurm.set(accounts="physics")
         self.write("cluster-profiles/alpha.yaml",
@@ -87,7 +87,7 @@ class ChainTest(ChainCase):
         self.assertEqual(len(self.slurm.calls("sbatch")), 1)
         self.assertEqual(self.slurm.jobs(), {})
 
-    def test_a_site_that_wants_a_second_between_two_sbatch_has_it(self):
+    def test_a_site_that_demands_a_second_between_two_sbatch_gets_it(self):
         self.nothing_runs()
         self.profile("limits: {submit_interval: 1s}\n")
         self.workflow(a="run: 'true'", b="run: 'true'", sweep="run: 'true', matrix: {n: [0, 1, 2, 3]}")
@@ -96,7 +96,7 @@ class ChainTest(ChainCase):
         self.assertGreaterEqual(time.monotonic() - began, 2)
         self.assertEqual(len(self.slurm.calls("sbatch")), 3)
 
-    def test_where_no_cluster_answers_no_run_is_made(self):
+    def test_no_run_is_made_if_no_cluster_answers(self):
         self.workflow(a="run: 'true'")
         scontrol = self.write("bin/scontrol", "#!/bin/sh\necho 'scontrol: fatal: Could not establish a configuration source' >&2; exit 1\n")
         scontrol.chmod(0o755)
@@ -106,7 +106,7 @@ class ChainTest(ChainCase):
         self.assertIsNone(run)
         self.assertFalse((self.folder / "runs").exists())
 
-    def test_a_matrix_larger_than_an_array_may_be_is_split(self):
+    def test_a_matrix_larger_than_the_array_limit_is_split(self):
         self.nothing_runs()
         self.slurm.set(max_array_size=11)
         self.workflow(many=f"run: 'true', matrix: {{n: {list(range(25))}}}")
@@ -117,7 +117,7 @@ class ChainTest(ChainCase):
 
     # More jobs than may be submitted at a time
 
-    def test_what_exceeds_the_profiles_limit_waits_for_a_later_call(self):
+    def test_jobs_above_the_profiles_limit_wait_for_a_later_call(self):
         self.nothing_runs()
         self.profile("limits: {jobs: 3}\n")
         self.workflow(many="run: 'true', matrix: {n: [0, 1, 2, 3, 4]}", after="run: 'true', needs: [many]")
@@ -151,7 +151,7 @@ class ChainTest(ChainCase):
         self.dlflow("run", "w.yaml", "--profile", "alpha", status=UNAVAILABLE)
         self.assertEqual(self.steps_in_slurm(), ["a", "a", "b"])
 
-    def test_of_an_array_above_a_limit_that_only_slurm_knows_as_much_as_fits_is_submitted(self):
+    def test_an_array_above_a_limit_that_only_slurm_has_is_submitted_in_part(self):
         self.nothing_runs()
         self.slurm.set(max_submit=20)
         self.workflow(many=f"run: 'true', matrix: {{n: {list(range(50))}}}", last="run: 'true', needs: [many]")
@@ -213,10 +213,10 @@ class ChainTest(ChainCase):
         self.assertEqual((self.trace(), self.ids(run)), (["a", "b"], ids))
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
-    def test_resume_frees_what_waits_for_a_job_that_only_slurm_takes_for_failed(self):
+    def test_resume_frees_dependents_of_a_job_that_only_slurm_counts_as_failed(self):
         self.check_freed("FAILED", "run", "--resume", says=None)  # its node died after the record was written, say
 
-    def test_a_job_that_ended_well_but_slurm_takes_as_out_of_memory_is_told_and_resubmit_frees_what_waits(self):
+    def test_a_success_that_slurm_counts_as_out_of_memory_is_reported_and_resubmit_frees_its_dependents(self):
         self.check_freed("OUT_OF_MEMORY", "resubmit", says="never starts: SLURM takes what it waits for as failed; dlflow resubmit ")
 
     def test_a_failed_chain_is_repaired_in_place(self):
@@ -230,7 +230,7 @@ class ChainTest(ChainCase):
         self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
         self.assertEqual([job for job, id in self.ids(run).items() if id != before[job]], ["a"])
 
-    def test_what_waits_for_one_job_is_repointed_an_array_at_a_time(self):
+    def test_dependents_of_one_job_are_repointed_an_array_at_a_time(self):
         self.nothing_runs()
         sweep = f"matrix: {{n: {list(range(40))}}}"
         self.workflow(a="run: 'true'", many=f"run: 'true', {sweep}, needs: [a]", each=f"run: 'true', {sweep}, needs: [many]",
@@ -253,7 +253,7 @@ class ChainTest(ChainCase):
 
     # Submitted again, but not as before
 
-    def test_a_setting_that_cannot_be_changes_nothing(self):
+    def test_an_impossible_setting_changes_nothing(self):
         self.profile("limits: {walltime: 1h}\nnode: {memory: 4GiB}\n")
         self.workflow(a="run: exit 3, resources: {walltime: 20m}")
         text = (self.folder / "w.yaml").read_text()
@@ -270,7 +270,7 @@ class ChainTest(ChainCase):
         self.assertEqual(self.status(run), before)
         self.assertEqual(len(self.slurm.calls("sbatch")), 1)
 
-    def test_from_scratch_leaves_the_checkpoints_aside(self):
+    def test_from_scratch_moves_the_checkpoints_aside(self):
         self.workflow(a="checkpoint: {}, run: 'cat $DLFLOW_CHECKPOINTS/n || true; echo 1 > $DLFLOW_CHECKPOINTS/n; exit 3'")
         run = self.submit()
         for options in ((), ("--from-scratch",)):

@@ -1,4 +1,4 @@
-"""What goes wrong around a chain of SLURM jobs, on the fake tools: docs/contributor/failures.md has the answers."""
+"""Faults around a chain of SLURM jobs, on the fake tools; docs/contributor/failures.md lists the reactions."""
 
 import json
 
@@ -21,7 +21,7 @@ class SlurmFaults(ChainCase):
 
     # Two clusters, one home directory
 
-    def test_another_cluster_is_not_asked_about_a_run_and_takes_none_of_it(self):
+    def test_another_cluster_is_not_asked_about_a_run_and_changes_none_of_it(self):
         self.nothing_runs()
         self.workflow(a="run: 'true'", b="run: 'true', needs: [a]")
         run = self.submit()
@@ -92,7 +92,7 @@ class SlurmFaults(ChainCase):
         self.dlflow("cancel", run, status=UNAVAILABLE)
         self.assertEqual(set(self.states(run).values()), {"queued"})
 
-    def test_a_cancel_that_slurm_refuses_is_told_and_what_waits_runs_nothing_all_the_same(self):
+    def test_a_cancel_that_slurm_refuses_is_reported_and_waiting_jobs_still_run_nothing(self):
         self.nothing_runs()
         self.chain_of("a", "b")
         run = self.submit()
@@ -112,7 +112,7 @@ class SlurmFaults(ChainCase):
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
         self.assertEqual(self.ids(run)["b"], before["b"])
 
-    def test_a_cancel_while_a_chain_is_submitted_ends_the_submission_and_what_it_has_submitted(self):
+    def test_a_cancel_during_a_submission_ends_it_and_its_submitted_jobs(self):
         self.nothing_runs()
         self.profile("limits: {submit_interval: 1s}\n")
         self.workflow(**{name: "run: 'true'" for name in "abcdefghij"})
@@ -130,7 +130,7 @@ class SlurmFaults(ChainCase):
         self.dlflow("run", "--resume", run)
         self.assertEqual(set(self.states(run).values()), {"queued"})
 
-    def test_a_job_whose_answer_was_lost_is_cancelled_too(self):
+    def test_a_job_whose_answer_was_lost_is_cancelled(self):
         self.nothing_runs()
         self.chain_of("a", "b")
         self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "accepted:1"}, status=-9)
@@ -158,7 +158,7 @@ class SlurmFaults(ChainCase):
 
     # Two at once
 
-    def test_a_cancel_and_a_resubmit_at_once_leave_one_of_the_two_results(self):
+    def test_a_simultaneous_cancel_and_resubmit_leave_one_of_the_two_results(self):
         for number in range(4):
             self.env["DLFLOW_HOME"] = str(self.folder / f"state{number}")  # no result of before is known
             run = self.failed_chain()
@@ -177,7 +177,7 @@ class SlurmFaults(ChainCase):
             for file in ("trace", "mended"):
                 (self.folder / file).unlink()
 
-    def test_what_a_job_records_while_slurm_is_asked_counts_more_than_what_slurm_says(self):
+    def test_a_record_of_a_job_outweighs_the_answer_of_slurm(self):
         self.nothing_runs()
         self.workflow(a="run: 'true'")
         run = self.submit()
@@ -199,7 +199,7 @@ class SlurmFaults(ChainCase):
 
     # What accounting says
 
-    def test_a_job_that_only_accounting_takes_for_running_is_left_until_somebody_goes_on(self):
+    def test_a_job_that_only_accounting_shows_as_running_is_left_until_the_run_goes_on(self):
         self.nothing_runs()
         self.chain_of("a", "b")
         run = self.submit()
@@ -214,7 +214,7 @@ class SlurmFaults(ChainCase):
 
     # What is lost
 
-    def test_of_an_array_only_the_tasks_that_the_controller_denies_are_lost(self):
+    def test_only_the_tasks_of_an_array_that_the_controller_denies_are_lost(self):
         self.nothing_runs()
         self.slurm.set(accounting="off")
         self.workflow(many="run: 'true', matrix: {n: [0, 1, 2]}", after="run: 'true', needs: [many]")
@@ -229,7 +229,7 @@ class SlurmFaults(ChainCase):
         asked = [call["argv"] for call in self.slurm.calls("scontrol")[before:] if "job" in call["argv"]]
         self.assertEqual(len(asked), 2)  # one for the array, one for the job behind it
 
-    def test_a_lost_job_that_turns_up_again_is_believed_and_what_waits_for_it_too(self):
+    def test_a_lost_job_that_reappears_is_believed_and_so_are_its_dependents(self):
         self.workflow(a=self.until_told("a"), b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
         run = self.submit()
         self.slurm.wait(lambda: self.trace() == ["a"], what="a to begin")

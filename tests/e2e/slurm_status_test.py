@@ -1,4 +1,4 @@
-"""What `status` tells of jobs on a cluster that misbehaves on request: squeue, sacct, and what either does not know."""
+"""Output of `status` about jobs on a cluster that misbehaves on request: squeue, sacct, and jobs missing in either."""
 
 import json
 
@@ -7,7 +7,7 @@ from slurm_support import ChainCase
 
 
 class StatusTest(ChainCase):
-    def test_what_a_run_that_nobody_has_looked_at_may_have_undone_is_not_reused(self):
+    def test_a_result_is_not_reused_if_a_run_of_unknown_state_may_have_undone_it(self):
         there = self.folder / "there"
         for value in ("one", "two", "one"):
             self.workflow(put=f"run: 'echo {value} > {there}'")
@@ -18,7 +18,7 @@ class StatusTest(ChainCase):
                 there.with_suffix(".seen").touch()
         self.assertEqual(there.read_text(), "one\n")
 
-    def test_an_accounting_that_is_away_loses_nothing(self):
+    def test_missing_accounting_loses_nothing(self):
         self.nothing_runs()
         self.chain_of("a", "b")
         run = self.submit()
@@ -90,7 +90,7 @@ class StatusTest(ChainCase):
         self.assertIn("disabled", status["unaccounted"])
         self.assertGreater(status["steps"][0]["used"]["memory_bytes"], 0)
 
-    def test_of_a_large_run_the_time_limit_is_the_one_that_was_asked_for(self):
+    def test_a_large_run_shows_the_requested_time_limit(self):
         self.workflow(first="run: sleep 60, resources: {walltime: 2m}", many='run: "true", needs: [first], matrix: {n: "${{ range(1, 2100, 1) }}"}')
         self.slurm.set(max_array_size=5000)
         run = self.submit()

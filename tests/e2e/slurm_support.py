@@ -1,4 +1,4 @@
-"""What the tests of chains on the fake tools share."""
+"""Shared code of the tests of chains on the fake tools."""
 
 import json
 import sys

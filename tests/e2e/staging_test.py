@@ -74,7 +74,7 @@ class Staging(Case):
 
 
 class HubServer(http.server.BaseHTTPRequestHandler):
-    """Two pages of a data set's list, its files, and who asked for what with which token."""
+    """Serves two pages of a data set's list and its files, and records each request with its token."""
 
     files = {}  # name -> content
     lfs = {}  # name -> the SHA-256 that the list says
@@ -136,12 +136,12 @@ class Hub(Staging):
         self.assertEqual({token for _, token in HubServer.asked}, {"Bearer hf_secret"})
         self.assertNotIn("hf_secret", "".join(file.read_text(errors="replace") for file in self.attempt.rglob("*") if file.is_file()))
 
-    def test_one_file_of_a_hub_is_staged_and_a_missing_one_told(self):
+    def test_one_file_of_a_hub_is_staged_and_a_missing_one_reported(self):
         self.assertEqual((self.from_hub("README.md") / "README.md").read_bytes(), b"about")
         self.from_hub("READMI.md", status=1)
         self.assertIn("there is no such file", self.reason())
 
-    def test_a_large_file_that_is_not_what_the_hub_says_is_refused(self):
+    def test_a_large_file_that_differs_from_the_hubs_hash_is_refused(self):
         HubServer.lfs["train/a.bin"] = "0" * 64
         self.from_hub("train/a.bin", status=1)
         self.assertIn("its SHA-256 is " + sha256(HubServer.files["train/a.bin"]), self.reason())
@@ -154,7 +154,7 @@ class Web(Staging):
         self.server = servers.Nginx(self.folder / "nginx")
         self.addCleanup(lambda: self.server.kill())
 
-    def test_a_server_that_dies_and_comes_back_is_asked_for_the_rest_only(self):
+    def test_a_server_that_restarts_is_asked_for_the_rest_only(self):
         data = self.content("nginx/www/x", 4_000_000)
         process = self.start_step({"data": {"uses": "stage", "with": {"sources": [{"url": self.server.url("slow/x")}]}}})
         self.wait_for(lambda: self.partial_bytes() > 300_000, seconds=60, what="a part of the download")
@@ -168,7 +168,7 @@ class Web(Staging):
         self.assertEqual(status, 206)
         self.assertLessEqual(size, len(data) - kept)
 
-    def test_many_sources_in_parallel_and_all_that_fail_are_told(self):
+    def test_many_sources_are_staged_in_parallel_and_all_failures_reported(self):
         for number in range(6):
             self.content(f"nginx/www/{number}", 50_000)
         sources = [{"url": self.server.url(f"slow/{number}")} for number in range(6)]
@@ -192,7 +192,7 @@ class Web(Staging):
         self.stage(*({"url": self.server.url(name)} for name in "abcd"), bandwidth=1_000_000, parallel=2)
         self.assertGreater(time.monotonic() - begin, 1.9)  # a lower bound: a busy machine only makes it later
 
-    def test_no_credential_is_in_what_people_and_other_processes_see(self):
+    def test_no_credential_is_visible_to_people_and_other_processes(self):
         self.content("nginx/www/x", 400_000)
         url = self.server.url("slow/x").replace("//", "//me:pass-word@") + "?token=to-ken"
         process = self.start_step({"data": {"uses": "stage", "with": {"sources": [{"url": url}]}}})
@@ -247,7 +247,7 @@ class Ssh(Staging):
             os.utime(self.write("remote/x", content), (1_000_000_000, 1_000_000_000))
             self.assertEqual((self.stage({"url": self.url("x")}) / "x").read_text(), content)
 
-    def test_mistakes_say_what_to_do(self):
+    def test_mistakes_are_reported_with_advice(self):
         self.content("remote/set/x", 10)
         for url, message in ((self.url("none"), "No such file"), (self.url("set"), "write a / at the end"),
                              (self.url("*.none"), "no file has a name like this"),
@@ -369,7 +369,7 @@ class Rclone(Staging):
 
 
 class Bucket(http.server.BaseHTTPRequestHandler):
-    """The part of S3 that rclone asks for: lists, heads, reads and writes of objects, path by path."""
+    """The part of S3 that rclone uses: lists, heads, reads and writes of objects, path by path."""
 
     protocol_version = "HTTP/1.1"
     objects = {}
@@ -415,7 +415,7 @@ class Bucket(http.server.BaseHTTPRequestHandler):
 
 
 class ObjectStore(Staging):
-    """s3:// where rclone has no settings of its own, as most users have it. gs:// differs in the address alone (address_test.cpp)."""
+    """Uses s3:// without settings of rclone, as most users do. gs:// differs only in the address (address_test.cpp)."""
 
     def setUp(self):
         super().setUp()
@@ -456,7 +456,7 @@ class ObjectStore(Staging):
             self.assertEqual(self.summary()["sent"], expected)
         self.assertEqual(Bucket.objects["archive/model"], model)
 
-    def test_what_went_wrong_is_told_and_not_that_there_are_no_settings(self):
+    def test_a_failure_is_reported_with_its_cause_instead_of_missing_settings(self):
         self.stage({"url": "s3://bucket/none"}, status=1)
         self.assertRegex(self.reason(), "^error: s3://bucket/none: there is no such file; if it is a folder, write a / at the end")
         self.stage({"url": "rclone://nowhere/x"}, status=1)
@@ -487,7 +487,7 @@ class Git(Staging):
         self.git("commit", "--quiet", "-a", "-m", "second")
         return first
 
-    def test_the_files_of_one_commit_and_nothing_else(self):
+    def test_only_the_files_of_one_commit_are_staged(self):
         first = self.commit()
         data = self.stage({"url": f"git+file://{self.repository}", "commit": first})
         self.assertEqual(sorted(p.name for p in (data / "code").rglob("*")), [".gitattributes", "a.txt", "run", "sub"])
@@ -498,7 +498,7 @@ class Git(Staging):
         self.repository.rename(self.folder / "gone")
         self.stage({"url": f"git+file://{self.repository}", "commit": first})  # from the cache
 
-    def test_mistakes_say_what_to_do(self):
+    def test_mistakes_are_reported_with_advice(self):
         first = self.commit()
         url = f"git+file://{self.repository}"
         for source, message in (({"url": url, "commit": "0" * 40}, "has no commit 000"),
@@ -513,7 +513,7 @@ class Git(Staging):
         self.stage({"url": url, "commit": first}, status=1)
         self.assertIn("corrupt", self.reason())
 
-    def test_over_ssh(self):
+    def test_files_are_staged_over_ssh(self):
         self.needs("sshd", "ssh")
         server = servers.Sshd(self.folder / "sshd")
         self.addCleanup(server.kill)
@@ -524,7 +524,7 @@ class Git(Staging):
 
 
 class Local(Staging):
-    def test_whether_a_file_may_be_run_counts_for_what_reads_it_also_if_its_content_is_pinned(self):
+    def test_the_permission_to_run_a_file_counts_for_its_readers_even_if_its_content_is_pinned(self):
         tool = self.write("tool", "#!/bin/sh\necho ran\n")
         for keys in ({}, {"sha256": sha256(tool.read_bytes())}):
             steps = {"get": {"uses": "stage", "with": {"sources": [{"url": f"file://{tool}", **keys}]}},
@@ -545,7 +545,7 @@ class Local(Staging):
             out = self.stage({"url": f"file://{self.folder}/good.tar.{ending}", "unpack": "tar"})
             self.assertEqual((out / "good/a").read_text(), "hello\n")
 
-    def test_a_name_in_an_archive_steers_no_terminal(self):
+    def test_a_name_in_an_archive_cannot_control_a_terminal(self):
         with tarfile.open(self.folder / "bad.tar", "w") as archive:
             archive.addfile(tarfile.TarInfo("../\x1b]0;owned\x07"))
         self.stage({"url": f"file://{self.folder}/bad.tar", "unpack": "tar"}, status=1)
@@ -568,7 +568,7 @@ class Local(Staging):
         out = self.stage({"url": f"file://{self.folder}/there/", "manifest": "sums"})
         self.assertEqual({path.name for path in (out / "there/set").iterdir()}, set(names))
 
-    def test_a_run_follows_the_files_of_a_folder_and_not_those_that_a_manifest_pins(self):
+    def test_a_run_follows_the_files_of_a_folder_except_those_that_a_manifest_pins(self):
         self.write("set/a b", "A")
         self.write("sums", f"{sha256(b'A')}  a b\n")
         for time_, keys, again in ((1, {}, "succeeded"), (2, {"manifest": "sums"}, "cached")):

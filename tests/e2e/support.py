@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: the program in a folder of its own, with a home and a cache of its own."""
+"""Shared code of the end-to-end tests: runs the program in a fresh folder, with a separate home and cache."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""dlflow data pack with text, and with tokens that were made of it: their splits and mistakes."""
+"""dlflow data pack with text and with finished tokens: splits and mistakes."""
 
 import json
 import os
@@ -127,7 +127,7 @@ class Text(Case):
         shares = self.dlflow("data", "pack", "reviews.csv", "-o", "shares", "--text", "review", "--class", "stars", "--test-share", "0.4", *words)[0]
         self.assertIn("shares/test.dlset", shares)
 
-    def test_mistakes_in_a_table_of_texts_are_told_with_their_places(self):
+    def test_mistakes_in_a_table_of_texts_are_reported_with_their_places(self):
         (self.folder / "bad.csv").write_bytes(b"review,stars\n,1\nfine,\n\xe9t\xe9,2\nok\na\0b,1\n")
         self.write("good.csv", "review,stars\na,1\nb,1\n")
         self.write("a.txt", "hello")
@@ -148,14 +148,14 @@ class Text(Case):
                 self.assertIn(error, self.dlflow("data", "pack", *words, "-o", "set", status=2)[1])
         self.assertFalse((self.folder / "set").exists())
 
-    def test_what_is_no_text_is_told_with_its_place(self):
+    def test_bytes_that_are_not_text_are_reported_with_their_place(self):
         (self.folder / "a.txt").write_bytes(b"fine \xe9\n")
         (self.folder / "b.txt").write_bytes(b"one\ntwo \0\n")
         _, err = self.dlflow("data", "pack", ".", "-o", "set", "--tokens", "bytes", status=2)
         self.assertIn("b.txt:2:5: is a NUL byte, which no text has", err)
         self.assertFalse((self.folder / "set").exists())
 
-    def test_mistakes_in_options_say_what_to_write(self):
+    def test_mistakes_in_options_are_answered_with_the_correct_form(self):
         self.write("a.txt", "hello")
         for options, error in ((["--tokens", "words"], "--tokens words: write bytes; other tokens are made in Python"),
                                (["--tokens", "bpe:4096"], "byte pairs are no longer made here; make the tokens in Python, with the package sentencepiece"),
@@ -208,7 +208,7 @@ def sentencepiece_model(*words, num_bytes=256):
 
 
 class Tokens(Case):
-    """Tokens that the user's own Python has made: --tokenizer."""
+    """Tokens made by the user's own Python: --tokenizer."""
 
     THE, DOG, END = 258, 259, 1
 
@@ -267,7 +267,7 @@ class Tokens(Case):
         _, err = self.pack("a.npy", "-o", "set", "--split", "test", status=2)
         self.assertIn("set/tokenizer.model is another tokenizer than pieces.model", err)
 
-    def test_mistakes_say_what_is_accepted(self):
+    def test_mistakes_are_answered_with_the_accepted_values(self):
         self.array("a.npy", [self.THE, 260])
         self.array("ends.npy", [self.END, self.END])
         self.write("a.txt", "hello")
@@ -288,7 +288,7 @@ class Tokens(Case):
         self.assertFalse((self.folder / "set").exists())
 
     @unittest.skipUnless(VENV.exists(), "there is no virtual environment of tests/python/make_venv")
-    def test_the_lines_of_python_that_the_page_shows_make_tokens_that_stand_for_the_text_byte_by_byte(self):
+    def test_the_python_lines_on_the_page_make_tokens_that_give_back_the_text_byte_by_byte(self):
         page = (PAGES / "data-format.md").read_text()
         program = next(block for block in page.split("```python\n")[1:] if "sentencepiece" in block).split("```")[0]
         texts = [file.read_text() for file in sorted(PAGES.glob("tutorial-*.md"))] + ["  two  spaces \t\n\n caf\u00e9 \u4f60\u597d \U0001F600"]

@@ -1,4 +1,4 @@
-"""`environment:` of a step, and outputs that a program left in its working directory."""
+"""`environment:` of a step, and outputs in a program's working directory."""
 
 import os
 import pathlib
@@ -126,7 +126,7 @@ class Tools(Case):
             self.run_text(text)
             self.assertEqual(self.jobs()["a"]["state"], state)
 
-    def test_a_result_of_packages_that_changed_during_the_run_is_not_reused(self):
+    def test_a_result_is_not_reused_if_its_packages_changed_during_the_run(self):
         packages = self.folder / "env/lib/python3.11/site-packages"
         self.write("env/bin/activate", "")
         (packages / "numpy-1.0.dist-info").mkdir(parents=True)
@@ -156,7 +156,7 @@ class Tools(Case):
         self.run_text(text)
         self.assertEqual({job["state"] for job in self.jobs().values()}, {"cached"})
 
-    def test_a_missing_output_is_told_with_the_place_of_its_namesake(self):
+    def test_a_missing_output_is_reported_with_the_place_of_its_namesake(self):
         self.run_text("name: w\nsteps: {a: {run: 'mkdir x && echo 1 > x/model.pt', outputs: {m: model.pt}}}\n", status=1)
         self.assertIn("there is the working directory/x/model.pt", self.jobs()["a"]["reason"])
 

@@ -21,9 +21,9 @@ RUN = """
 
 class Trace(support.Case):
     def trace(self, run, *timelines):
-        """The events, after each (job's folder, text) was put there as its timeline."""
-        for folder, text in timelines:
-            (folder / "timeline.json").write_text(text)
+        """The events, after each (job's folder or a file in it, text) was put there as its timeline."""
+        for file, text in timelines:
+            (file if file.suffix else file / "timeline.json").write_text(text)
         self.dlflow("report", "--trace", run, "-o", "trace.json")
         trace = json.loads((self.folder / "trace.json").read_text())
         self.names = {event["pid"]: event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
@@ -35,7 +35,7 @@ class Trace(support.Case):
         self.run_name = self.run_json("w.yaml")["run"]
         self.attempt = pathlib.Path(self.status(self.run_name)["directory"]) / "steps/train/attempt-1"
 
-    def test_jobs_of_a_step_that_run_together_have_places_of_their_own(self):
+    def test_simultaneous_jobs_of_a_step_have_rows_of_their_own(self):
         events = self.trace(self.run_name)
         slices = [event for event in events if event["ph"] == "X"]
         wide = [event for event in slices if event["name"].startswith("wide")]
@@ -51,7 +51,7 @@ class Trace(support.Case):
         self.assertEqual(counts[-1], 0)
         self.assertTrue(all(count >= 0 for count in counts))
 
-    def test_outputs_go_through_links_and_into_pipes(self):
+    def test_outputs_are_written_through_links_and_into_pipes(self):
         (self.folder / "www").mkdir()
         page = self.write("www/index.html", "old")
         link, pipe = self.folder / "page.html", self.folder / "pipe"
@@ -71,7 +71,7 @@ class Trace(support.Case):
         finally:
             os.close(reader)
 
-    def test_ranks_stand_where_they_were_in_time(self):
+    def test_events_of_ranks_stand_at_their_time(self):
         began = next(event for event in self.trace(self.run_name) if event["name"] == "train")
         at = time.time()
         timeline = {"otherData": {"began_at": at}, "traceEvents": [
@@ -89,7 +89,18 @@ class Trace(support.Case):
         layer = next(event for event in self.trace(self.run_name, (self.attempt, json.dumps(timeline))) if event["name"] == "conv1 forward")
         self.assertAlmostEqual(layer["ts"], began["ts"] + 500, delta=1)
 
-    def test_a_timeline_that_is_none_is_passed_over(self):
+    def test_each_rank_of_a_script_has_a_timeline_of_its_own(self):
+        files = []
+        for rank in (0, 10, 2):
+            timeline = {"traceEvents": [{"ph": "M", "name": "process_name", "pid": rank, "tid": 0, "args": {"name": f"rank {rank} (n1)"}},
+                                        {"ph": "X", "name": "all_reduce", "pid": rank, "tid": 2, "ts": 5, "dur": 9, "args": {"bytes": 48 + rank, "x": "y"}}]}
+            files.append((self.attempt / (f"timeline-{rank}.json" if rank else "timeline.json"), json.dumps(timeline)))
+        files.append((self.attempt / "timeline-3.json", "[1]"))
+        sums = [event for event in self.trace(self.run_name, *files) if event["name"] == "all_reduce"]
+        self.assertEqual([self.names[event["pid"]] for event in sums], [f"train rank {rank} (n1)" for rank in (0, 2, 10)])
+        self.assertEqual([event["args"] for event in sums], [{"bytes": 48 + rank} for rank in (0, 2, 10)])
+
+    def test_an_invalid_timeline_is_skipped(self):
         for text in ("", "[1]", '{"traceEvents": 1}', "[" * 100_000, '{"traceEvents": [{"ph": "X", "name": 1, "pid": 0, "ts": 1e999, "dur": 1}]}'):
             self.assertTrue(any(event["name"] == "train" for event in self.trace(self.run_name, (self.attempt, text))))
 

@@ -1,4 +1,4 @@
-"""`track:` and `dlflow sync`: what TensorBoard, MLflow, W&B, Aim and Comet themselves have then."""
+"""`track:` and `dlflow sync`: the curves as read by TensorBoard, MLflow, W&B, Aim and Comet themselves."""
 
 import http.server
 import json
@@ -71,7 +71,7 @@ def has(*modules):
 
 
 class Rest(http.server.BaseHTTPRequestHandler):
-    """MLflow's interface, as far as dlflow speaks it."""
+    """The part of MLflow's interface that dlflow uses."""
 
     def do_POST(self):
         content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -127,12 +127,12 @@ class Track(support.Case):
         self.addCleanup(database.close)
         return {table: sorted(map(str, database.execute(f"SELECT * FROM {table}"))) for table in ("runs", "metrics", "latest_metrics", "params", "tags")}
 
-    def test_a_workflow_without_trackers_is_told_how_to_have_one(self):
+    def test_a_workflow_without_trackers_gets_advice(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: ['true']}}\n")
         run = self.run_json("w.yaml")["run"]
         self.assertIn("track: {tensorboard: true}", self.dlflow("sync", run, status=2)[1])
 
-    def test_an_address_that_is_none_is_refused_when_the_file_is_read(self):
+    def test_an_invalid_address_is_refused_when_the_file_is_read(self):
         self.write("w.yaml", "name: w\ntrack: {mlflow: sqlite:mlflow.db}\nsteps: {a: {run: ['true']}}\n")
         self.assertIn("w.yaml:2:17", self.dlflow("validate", "w.yaml", status=2)[1])
 
@@ -235,7 +235,7 @@ class Track(support.Case):
         name, params, summary = self.read(READ_AIM, str(repository), known["train[lr=0.1]"][1])
         self.assertEqual((name, params, summary), (f"{run} train[lr=0.1]", {"epochs": 2, "lr": 0.1}, {"accuracy": 0.92}))
 
-    def test_a_tracker_without_its_package_comes_with_the_line_of_pip_after_the_others(self):
+    def test_a_tracker_without_its_package_is_reported_with_the_line_of_pip_after_the_others(self):
         run, directory = self.tracked("tensorboard: true, comet_ml: offline")
         shutil.rmtree(directory / "tensorboard")
         error = self.dlflow("sync", run, status=2, env={"PYTHONPATH": str(support.BIN.parent / "python")})[1]
@@ -244,11 +244,11 @@ class Track(support.Case):
         self.assertTrue((directory / "tensorboard").exists())
         self.assertIn("`pip install dlflow-*.whl comet_ml`", self.dlflow("sync", run, status=2, env={"PATH": "/nowhere"})[1])
 
-    def test_a_run_ends_with_how_to_hand_its_curves_to_trackers(self):
+    def test_a_run_ends_with_the_command_for_trackers(self):
         self.write("w.yaml", RUN % "wandb: offline")
         self.assertRegex(self.dlflow("run", "w.yaml")[0], r"(?m)^  trackers  dlflow sync tracked-")
 
-    def test_mlflow_over_rest_is_told_each_line_once(self):
+    def test_mlflow_over_rest_gets_each_line_once(self):
         server = self.mlflow_server()
         run, directory = self.tracked(f'mlflow: "http://127.0.0.1:{server.server_port}/"')
         created = [content["run_name"] for what, content in server.asked if what == "runs/create"]
@@ -264,7 +264,7 @@ class Track(support.Case):
         self.assertNotIn("\x1b", error)
         self.assertIn("warning: MLflow", self.dlflow("status", run)[1])
 
-    def test_a_run_that_mlflow_took_in_part_is_not_made_again(self):
+    def test_a_run_that_mlflow_has_in_part_is_not_made_again(self):
         server = self.mlflow_server()
         steps = [lambda what, _: what == "runs/update", lambda _, content: "params" in content, lambda _, content: "metrics" in content]
         server.refuses = steps[0]
@@ -289,7 +289,7 @@ class Track(support.Case):
         metrics = {m["key"]: m["value"] for what, content in server.asked if what == "runs/log-batch" for m in content.get("metrics", [])}
         self.assertEqual((metrics["GPU ___"], metrics["a/__/b"], metrics["train/loss"]), (7, 8, 9))
 
-    def test_status_is_shown_before_a_tracker_that_does_not_answer_is_waited_for(self):
+    def test_status_is_shown_before_waiting_for_a_tracker_that_does_not_answer(self):
         server = self.mlflow_server()
         run, _ = self.tracked(f'mlflow: "http://127.0.0.1:{server.server_port}"')
         server.answering.clear()
@@ -298,7 +298,7 @@ class Track(support.Case):
         self.assertIn("`dlflow sync RUN` waits longer", text)
         self.assertNotRegex(text, "(?m)^curl")
 
-    def test_what_curl_says_is_part_of_the_warning(self):
+    def test_the_message_of_curl_is_part_of_the_warning(self):
         port = servers.free_port()
         run, _ = self.tracked(f'mlflow: "http://127.0.0.1:{port}"')
         text = self.in_order("status", run)

@@ -1,4 +1,4 @@
-"""What is shown of runs: status, logs, results, explain, list, doctor; which run, which job, in which order."""
+"""Views of runs: status, logs, results, explain, list, doctor; the choice of run and job, and the order."""
 
 import json
 import re
@@ -28,7 +28,7 @@ class Views(Case):
         self.write("w.yaml", text)
         return self.run_json("w.yaml", *args, status=status)["run"]
 
-    def test_logs_show_what_failed_else_what_ran_last(self):
+    def test_logs_show_the_failed_job_or_else_the_last_one(self):
         good = self.run_of(TWO_RUNS)
         self.assertEqual(self.dlflow("logs", good)[0], "the last\n")
         self.assertIn("lr=1 | out 1\nlr=1 | err\nlr=2 | out 2\n", self.dlflow("logs", good, "fit")[0])  # output, then errors
@@ -41,7 +41,7 @@ class Views(Case):
         self.assertRegex(self.dlflow("logs", bad, "never", status=2)[1], r"never has no output: it is blocked, .*bad")
         self.assertIn("has no job 'god'; did you mean 'good'", self.dlflow("logs", bad, "god", status=2)[1])
 
-    def test_logs_do_not_follow_other_jobs_than_the_one_that_was_asked_for(self):
+    def test_logs_follow_only_the_requested_job(self):
         self.write("w.yaml", f"""
             name: two
             steps:
@@ -79,7 +79,7 @@ class Views(Case):
         self.assertIn("succeeded", status.communicate(timeout=30)[0])
         self.assertEqual(status.returncode, 0)
 
-    def test_status_lists_all_runs_and_asks_for_one(self):
+    def test_status_lists_all_runs_or_shows_one(self):
         self.assertEqual(self.dlflow("status")[0], "No runs yet. Start one with `dlflow run WORKFLOW`.\n")
         good, bad = self.run_of(TWO_RUNS), self.run_of(FAILS, status=1)
         lines = self.dlflow("status")[0].splitlines()
@@ -97,7 +97,7 @@ class Views(Case):
         self.assertIn("CPU TIME", self.dlflow("status", good, "--long")[0])
         self.assertEqual(self.dlflow("status", good, "--watch")[0], self.dlflow("status", good)[0])
 
-    def test_results_are_of_one_run_or_of_all_of_a_workflow(self):
+    def test_results_cover_one_run_or_all_of_a_workflow(self):
         first, second = self.run_of(TWO_RUNS), self.run_of(TWO_RUNS, "--set", "scale=10")
 
         def losses(*args):
@@ -115,7 +115,7 @@ class Views(Case):
         self.assertIn("No step has written metrics yet", self.dlflow("results", without)[0])
         self.assertIn("--csv does not go with --json", self.dlflow("results", "--csv", "--json", status=2)[1])
 
-    def test_explain_is_about_a_run_or_a_workflow_or_a_step_of_them(self):
+    def test_explain_covers_a_run_or_a_workflow_or_one_of_their_steps(self):
         run = self.run_of(TWO_RUNS)
         self.assertEqual(re.sub(" +", " ", self.dlflow("explain", "w.yaml", "fit")[0]),
                          f"fit x3 reused from {run} nothing that matters changed\n")
@@ -126,7 +126,7 @@ class Views(Case):
         self.assertIn("parameter scale: 1 → 2", self.dlflow("explain", "w.yaml", "--set", "scale=2")[0])
         self.assertIn("has no step 'fi'; did you mean 'fit'?", self.dlflow("explain", "w.yaml", "fi", status=2)[1])
 
-    def test_the_index_is_made_again_from_the_folders_that_are_named(self):
+    def test_the_index_is_rebuilt_from_the_named_folders(self):
         run = self.run_of(TWO_RUNS)
         folder = self.folder / "dlflow-runs" / run
         (self.folder / "dlflow-runs/.hidden").mkdir()

@@ -1,4 +1,4 @@
-"""Programs that reach their walltime: with exit status 75, with the package `dlflow`, and with nothing but a file that they save."""
+"""Programs that reach their walltime: with exit status 75, with the package `dlflow`, and with only a saved file."""
 
 import concurrent.futures
 import importlib.util
@@ -118,7 +118,7 @@ class Walltime(Case):
     def counted(self, run):
         return [int(line.split()[1]) for line in (self.attempt(run) / "stdout").read_text().splitlines()]
 
-    def test_a_program_that_saves_but_knows_no_exit_status_75_goes_on(self):
+    def test_a_program_that_saves_without_exit_status_75_goes_on(self):
         self.workflow("signal: SIGTERM, lead: 5s, newer: 'ckpt/*.txt'", "SIGTERM", 3)
         run = self.run_json("w.yaml")["run"]
         again = ("queued", "walltime of 0:10 reached, goes on from ckpt/count-0.txt")
@@ -182,12 +182,12 @@ class Walltime(Case):
         run = self.commands({"shell": f"bash -c '{PYTHON} count.py; echo after'"}, "lead: 5s")
         self.assertEqual(self.states(run), {"shell": "succeeded"})
 
-    def test_a_process_that_does_not_handle_the_request_is_there_for_the_save(self):
+    def test_a_process_that_does_not_handle_the_request_survives_the_save(self):
         self.write("spawn.py", SPAWNS)
         run = self.commands({"spawn": f"{PYTHON} spawn.py"}, "lead: 5s, newer: ckpt/passes", "spawn.py")
         self.assertEqual(self.states(run), {"spawn": "succeeded"})
 
-    def test_a_program_that_fails_as_it_saves_is_not_told_to_ask_for_more_time(self):
+    def test_a_program_that_fails_as_it_saves_is_not_advised_to_ask_for_more_time(self):
         self.write("fail.py", """
             import signal, time
             def save(*_):
@@ -214,7 +214,7 @@ class Walltime(Case):
         """)
         return self.reasons(self.run_json("w.yaml", status=status, timeout=120)["run"])
 
-    def test_a_program_that_saves_what_it_began_with_again_and_again_stops(self):
+    def test_a_program_that_saves_unchanged_content_repeatedly_stops(self):
         self.write("again.py", """
             import pathlib, time
             saved = pathlib.Path("ckpt/ckpt.pt")
@@ -281,7 +281,7 @@ class Walltime(Case):
         for rank in (0, 1):
             self.assertEqual((self.attempt(run).parent / f"outputs/passes-{rank}").read_text(), str(len(before)))
 
-    def test_training_with_the_package_saves_goes_on_and_hands_over_its_checkpoints(self):
+    def test_training_with_the_package_saves_goes_on_and_publishes_its_checkpoints(self):
         self.write("train.py", TRAINS)
         self.write("w.yaml", f"""
             name: package
@@ -356,7 +356,7 @@ class Walltime(Case):
         need_torchrun(self)
         self.train_on_two_ranks("-m, torch.distributed.run, train.py", 'signal: SIGTERM, newer: "step-*[0-9]/manifest.json"', "launch: node")
 
-    def test_a_run_whose_job_timed_out_ends_with_what_to_type(self):
+    def test_a_run_whose_job_timed_out_ends_with_the_next_command(self):
         self.write("w.yaml", "name: slow\nsteps: {work: {run: sleep 60, resources: {walltime: 2s}}}\n")
         out, _ = self.dlflow("run", "w.yaml", status=1)
         self.assertRegex(out, r"again    dlflow resubmit slow-\w+ --set walltime=1m\n")

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Where entries go, and what may be said of any archive that was not refused.
+/// Checks the paths of entries, and properties of any archive that was not refused.
 void check_names(const Listing& listing) {
   for (const auto& [name, file] : listing) {
     DLFLOW_CHECK(!name.empty() && name.front() != '/' && name.back() != '/');
@@ -48,14 +48,14 @@ void unpack(char kind, std::string archive, const fs::path& folder) {
 
 }  // namespace
 
-/// The first byte says what the rest is: 't' tar, 'g' tar in gzip, 'z' zip.
+/// The first byte gives the kind of the rest: 't' tar, 'g' tar in gzip, 'z' zip.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const test::TempDir folder;
   try {
     unpack(char(data[0]), std::string(data + 1, data + size), folder.path());
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   return 0;
 }

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What may be said of any bundle that was not refused.
+/// Checks properties of any bundle that was not refused.
 void check_unpacked(const fs::path& folder) {
   const Manifest manifest = read_manifest(folder);
   size_t num_files = 0;
@@ -26,7 +26,7 @@ void check_unpacked(const fs::path& folder) {
   DLFLOW_CHECK(num_files == manifest.files.size() + 1);
 }
 
-/// As it would be with correct checksums: a reader of its own for what is behind them.
+/// Builds a bundle with correct checksums, so that fuzzing reaches the readers behind them.
 std::string packed(char kind, const std::string& input, const fs::path& folder) {
   std::vector<test::Packed> files = test::good_files();
   if (kind == 'm') {
@@ -42,9 +42,8 @@ std::string packed(char kind, const std::string& input, const fs::path& folder) 
 
 }  // namespace
 
-/// The first byte says what the rest is: 'z' a bundle, 'm' the manifest of one, 'r' the record of a
-/// run in one, 'w' the workflow of one. Whatever it is, it is unpacked completely or leaves nothing
-/// behind.
+/// The first byte gives the kind of the rest: 'z' a bundle, 'm' its manifest, 'r' its record of a
+/// run, 'w' its workflow. Any bundle is unpacked completely or leaves nothing behind.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const test::TempDir folder;
@@ -57,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     unpacked = true;
     to_text(summarize(bundle));
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   for (const auto& entry : fs::directory_iterator(folder.path())) {
     const std::string name = entry.path().filename();

@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// `text` with the hash of itself that a manifest ends with, if it is a JSON object.
+/// Returns `text` with its own hash, as at the end of a manifest, if it is a JSON object.
 std::string with_own_hash(const std::string& text) {
-  if (text.size() > 10'000) return text;  // deep: not for this library
+  if (text.size() > 10'000) return text;  // too deep for this library
   Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) return text;
   json.erase("sha256");
@@ -25,7 +25,7 @@ std::string with_own_hash(const std::string& text) {
 
 }  // namespace
 
-/// The manifest of a checkpoint, whose own hash is right; whatever it lists lies in the
+/// The manifest of a checkpoint, with its own hash correct. All files that it lists must lie in the
 /// checkpoint's folder.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const test::TempDir folder;
@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       DLFLOW_CHECK(name.find('/') == name.npos && name != "secret");
     }
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   return 0;
 }

@@ -61,7 +61,7 @@ std::string texts(uint32_t vocabulary = 0) {
   return read_file(folder.path() / "seed.dlset");
 }
 
-/// Loads all texts, filled up to the longest.
+/// Loads all texts, padded to the longest.
 void load_texts(const Dataset& dataset) {
   if (!dataset.has_texts() || dataset.size() == 0 || dataset.shape.width > 4096) return;
   LoaderOptions options;
@@ -71,7 +71,7 @@ void load_texts(const Dataset& dataset) {
   Loader(dataset, options).next();
 }
 
-/// Loads samples, as they are and by a random part; what is too large takes too long.
+/// Loads samples, unchanged and with random crops; oversized ones take too long.
 void load_pictures(const Dataset& dataset) {
   const auto* const pictures = std::get_if<EncodedImages>(&dataset.pixels);
   if (pictures == nullptr || dataset.has_texts() || dataset.shape.num_values() > 4096) return;
@@ -93,7 +93,7 @@ void load_pictures(const Dataset& dataset) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string content(data, data + size);
-  // Makes the hash right again: otherwise hardly a change would get past it.
+  // Corrects the hash. Otherwise hardly a change would get past it.
   if (size >= 104) content.replace(40, 64, sha256_hex(content.substr(0, 40) + content.substr(104)));
   try {
     const Dataset dataset = parse_binary_dataset(shared_bytes(content), "input");

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-/// A fuzz target: one source file that defines these two. Linked with fuzz_main.cpp it is a ctest
-/// test; with `clang++ -fsanitize=fuzzer,address` and without fuzz_main.cpp it runs for as long as
-/// one likes.
+/// A fuzz target is one source file that defines these two functions. Linked with fuzz_main.cpp it
+/// is a ctest test. With `clang++ -fsanitize=fuzzer,address` and without fuzz_main.cpp it runs
+/// without limit.
 
-/// Reads `size` bytes of anybody's data. What it may throw it catches; anything else is a bug.
+/// Reads `size` bytes of untrusted data. Catches all expected exceptions; any other is a bug.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
-/// Good inputs, which fuzz_main.cpp changes at random.
+/// Returns good inputs, which fuzz_main.cpp changes at random.
 std::vector<std::string> fuzz_seeds();

@@ -14,7 +14,8 @@ using Random = std::mt19937;
 
 size_t below(Random& random, size_t bound) { return bound == 0 ? 0 : random() % bound; }
 
-/// One small change, of the kinds that break parsers: a bit, a boundary value, a cut, a repetition.
+/// Makes one small change that tends to break parsers: a bit, a boundary value, a cut, a
+/// repetition.
 void change(std::string& input, Random& random) {
   static constexpr char kBoundaries[] = {'\x00', '\x01', '\x7f', '\x80', '\xff',
                                          '/',    '.',    '9',    '"'};

@@ -4,7 +4,7 @@
 
 using namespace dlflow;
 
-/// What a web server says before the content.
+/// Reads the headers of a web server's answer.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(data, data + size);
   const steps::HttpResponse response = steps::parse_response(text);

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder that holds a root file system, and what no layer may touch beside it.
+/// A folder that holds a root file system, and files beside it that no layer may touch.
 class Site {
  public:
   Site() {
@@ -47,7 +47,7 @@ void put_on(const Site& site, const std::string& layer) {
     apply_layer(*open_file(site.packed(layer)), site.root(), 1000);
     add_mount_points(site.root());
   } catch (const Error&) {
-    // Refused; what came before is there.
+    // Refused; earlier entries are there.
   }
   site.check_what_is_beside();
 }
@@ -72,14 +72,14 @@ void read_image(char kind, std::string input) {
 
 }  // namespace
 
-/// The first byte says what the rest is: 'l' a layer, 'd' what `docker save` writes, 'o' an OCI
+/// The first byte gives the kind of the rest: 'l' a layer, 'd' output of `docker save`, 'o' an OCI
 /// layout in one file, 'j' an image index or a manifest.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   try {
     read_image(char(data[0]), std::string(data + 1, data + size));
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   return 0;
 }

@@ -11,7 +11,7 @@ using namespace std::string_literals;
 
 namespace {
 
-/// Whatever is refused is refused as corrupt.
+/// Checks that refused input is refused as corrupt.
 template <typename Read>
 void expect_value_or_corrupt(const Read& read) {
   try {
@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const size_t given = picture.values.size() + picture.floats.size();
     DLFLOW_CHECK(given == picture.shape.num_values());
   });
-  expect_value_or_corrupt([&] {  // as a loader decodes it
+  expect_value_or_corrupt([&] {  // decoded as by a loader
     JpegReader picture(content, "input");
     const ImageShape whole = picture.shape();
     const CropBox box = {whole.height / 3, whole.width / 4, (whole.height + 1) / 2,

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       for (const int64_t n : tensor.shape) count *= n;
       DLFLOW_CHECK(size_t(count) == tensor.numbers.size());
     }
-  } catch (const Error&) {  // what is wrong with it
+  } catch (const Error&) {  // refused with the reason
   }
   return 0;
 }
@@ -58,7 +58,7 @@ Message port(const char* name, const std::vector<uint64_t>& sizes) {
       .add(2, Message().add(1, Message().add(1, uint64_t{1}).add(2, shape)));
 }
 
-/// An embedding, RMS normalisation, a residual, and a tied layer, whose shape the file works out.
+/// An embedding, RMS normalisation, a residual, and a tied layer whose shape the file computes.
 std::string text_model() {
   Message graph;
   graph.add(1, node("Gather", {"w", "x"}, "e"))

@@ -33,7 +33,7 @@ void check_diagnostics(const Diagnostics& diagnostics) {
   }
 }
 
-/// What the planner does with every value: it evaluates what it knows and compiles the rest again.
+/// Treats a value as the planner does: evaluates the known part and compiles the rest again.
 void check_template(const Template& value, const Context& known) {
   try {
     const Json rest = value.evaluate_known(known);

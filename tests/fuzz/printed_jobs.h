@@ -11,7 +11,7 @@
 
 namespace dlflow::test {
 
-/// Checks what holds for jobs whatever text they were read from.
+/// Checks invariants of jobs read from any text.
 inline void check_jobs(const std::vector<BatchJob>& jobs, size_t most) {
   DLFLOW_CHECK(jobs.size() <= most);
   std::set<std::string_view> ids;
@@ -23,7 +23,7 @@ inline void check_jobs(const std::vector<BatchJob>& jobs, size_t most) {
   }
 }
 
-/// Checks what a submission printed as its job.
+/// Checks the id read from a submission's output.
 inline void check_id(const std::optional<std::string>& id) {
   DLFLOW_CHECK(!id || (!id->empty() && id->find_first_not_of("0123456789") == std::string::npos));
 }

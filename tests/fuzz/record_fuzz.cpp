@@ -15,17 +15,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What was read of an event can be written, copied, compared, and shown.
+/// Checks that an event that was read can be written, copied, compared, and shown.
 void read_event(const std::string& line) {
   const JobEvent event = job_event_from_line(line);
   const JobEvent copy = event;
   DLFLOW_CHECK(to_line(copy) == to_line(event));
-  DLFLOW_CHECK(escaped_lines(event.reason) == event.reason);  // already
+  DLFLOW_CHECK(escaped_lines(event.reason) == event.reason);  // it is escaped already
   for (const Json& output : event.outputs)
     DLFLOW_CHECK(output.value("sha256", "").size() < 1 << 20);
 }
 
-/// What a program left in its folders.
+/// Reads reports as a program leaves them in its folders.
 void read_reports(const fs::path& folder, const char* name, const std::string& text) {
   JobSpec spec;
   spec.job_directory = folder / "job";
@@ -38,7 +38,7 @@ void read_reports(const fs::path& folder, const char* name, const std::string& t
   (void)json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// A job, and a cache that users share.
+/// A job, and a cache shared by users.
 struct SharingJob {
   explicit SharingJob(const fs::path& folder) {
     spec.job = spec.step = "a";
@@ -57,7 +57,7 @@ struct SharingJob {
   AttemptFiles files;
 };
 
-/// The record of what a job has shared: one empty file and one number.
+/// Returns the record of a shared result: one empty file and one number.
 std::string shared_record() {
   const test::TempDir folder;
   SharingJob job(folder.path());
@@ -73,8 +73,8 @@ std::string shared_record() {
   return read_file(job.entry() / "result.json");
 }
 
-/// The record of a result that a colleague shares: what is taken of it lies in the job's folders,
-/// and is what a job can have left.
+/// Reads the record of another user's shared result. Everything taken from it must lie in the job's
+/// folders, and must be a possible result of a job.
 void read_shared(const fs::path& folder, const std::string& text) {
   SharingJob job(folder);
   make_directories(job.entry() / "outputs");
@@ -114,7 +114,7 @@ std::string nested(const std::string& before, const std::string& open) {
 
 }  // namespace
 
-/// The first byte says what the rest is: 'e' a line of events.jsonl, 'o' outputs.json, 'm'
+/// The first byte gives the kind of the rest: 'e' a line of events.jsonl, 'o' outputs.json, 'm'
 /// metrics.json, 's' result.json of a shared result, 'j' job.json, 'p' plan.json.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
@@ -122,7 +122,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     read(char(data[0]), std::string(data + 1, data + size), folder);
   } catch (const Error&) {
-    // Refused, as most are.
+    // Most inputs are refused.
   }
   return 0;
 }

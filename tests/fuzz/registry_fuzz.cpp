@@ -9,7 +9,7 @@ using namespace dlflow;
 
 namespace {
 
-/// Headers of a registry that wants a token: an address goes to curl as one argument.
+/// Reads headers of a registry that demands a token. An address is passed to curl as one argument.
 void read_headers(const std::string& headers) {
   const std::string challenge = challenge_in(headers);
   DLFLOW_CHECK(challenge.find('\n') == challenge.npos);
@@ -18,7 +18,7 @@ void read_headers(const std::string& headers) {
                address.starts_with("https://"));
 }
 
-/// What that address answers: a token goes into curl's settings, between quotes.
+/// Reads the answer of that address. A token is put into curl's settings, between quotes.
 void read_token(const std::string& answer) {
   for (const unsigned char c : token_in(answer, "the registry")) {
     DLFLOW_CHECK(std::isprint(c) != 0 && c != '"' && c != '\\' && c != ' ');
@@ -27,7 +27,7 @@ void read_token(const std::string& answer) {
 
 }  // namespace
 
-/// The first byte says what the rest is: 'h' headers, 't' a token, 'n' the name of an image.
+/// The first byte gives the kind of the rest: 'h' headers, 't' a token, 'n' the name of an image.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string text(data + 1, data + size);

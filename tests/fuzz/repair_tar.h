@@ -6,8 +6,8 @@
 
 namespace dlflow::test {
 
-/// Makes the sums of all headers right again, those of archives inside too: otherwise hardly a
-/// change would get past them.
+/// Corrects the checksums of all headers, also in nested archives. Otherwise hardly a change would
+/// get past them.
 inline void repair_tar(std::string& archive) {
   for (size_t block = 0; block + 512 <= archive.size(); block += 512) {
     if (archive.compare(block + 257, 5, "ustar") != 0) continue;

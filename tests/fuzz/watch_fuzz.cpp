@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Stands in an input for the token of whoever it is sent to.
+/// Stands in an input for the token of its receiver.
 constexpr std::string_view kToken = "<the token of this very endpoint>";
 
 std::string with_token(std::string input, const Endpoint& endpoint) {
@@ -39,7 +39,7 @@ void send(const FileDescriptor& socket, std::string_view bytes) {
   ::shutdown(socket.get(), SHUT_WR);
 }
 
-/// Rank 0 of two lets in whoever says the token and is rank 1, and nobody else.
+/// Checks that rank 0 of two accepts only rank 1 with the token.
 void greet_rank_0(FrameKind kind, const std::string& input) {
   const CallLog calls;
   WatchCenter center(2, calls, {});
@@ -63,7 +63,7 @@ void greet_rank_0(FrameKind kind, const std::string& input) {
   DLFLOW_CHECK(center.children().num_joined() == (is_rank && body.size() <= 512 ? 1 : 0));
 }
 
-/// The bytes of a connection of the side channel, cut into frames and read.
+/// Cuts the bytes of a connection of the side channel into frames and reads them.
 void read_frames(const std::string& input) {
   int ends[2];
   DLFLOW_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
@@ -94,8 +94,8 @@ std::string frame(FrameKind kind, const std::string& body) {
 
 }  // namespace
 
-/// The first byte says what the rest is: 'h' the first word to rank 0's watch, 'o' another first
-/// word, 'f' bytes of frames.
+/// The first byte gives the kind of the rest: 'h' the first message to rank 0's watch, 'o' another
+/// first message, 'f' bytes of frames.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string input(data + 1, data + size);

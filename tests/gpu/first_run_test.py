@@ -1,4 +1,4 @@
-"""bench/gpu_first_run writes its report with stand-ins for the tools, and says that it is skipped where there is no GPU."""
+"""bench/gpu_first_run writes its report with stand-ins for the tools, and reports that it is skipped without a GPU."""
 
 import os
 import pathlib
@@ -63,7 +63,7 @@ class FirstRun(unittest.TestCase):
         rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
         return text, {row[0]: row[1] for row in rows}
 
-    def test_the_report_has_what_each_part_found(self):
+    def test_the_report_has_the_findings_of_each_part(self):
         text, results = self.first_run()
         self.assertEqual(results, {"machine": "passed", "tests": "passed", "memcheck": "passed", "racecheck": "passed",
                                    "agreement with the CPU": "passed", "bench": "skipped", "horovod": "skipped"})
@@ -71,7 +71,7 @@ class FirstRun(unittest.TestCase):
                      "lenet: loss 0.500000 on the CPU, 0.500100 on the GPU (difference 2.0e-04", "a second run has the same bits"):
             self.assertIn(said, text)
 
-    def test_what_fails_is_told_and_the_other_parts_run(self):
+    def test_a_failed_part_is_reported_and_the_others_run(self):
         self.program("ctest", 'echo "the gradient of conv1 differs"; exit 8')
         self.program("compute-sanitizer", 'echo "Invalid __global__ read"; exit 9')
         text, results = self.first_run(status=1)
@@ -79,12 +79,12 @@ class FirstRun(unittest.TestCase):
         self.assertIn("the gradient of conv1 differs", text)
         self.assertIn("Invalid __global__ read", text)
 
-    def test_a_sanitizer_that_says_nothing_of_errors_has_not_passed(self):
+    def test_a_sanitizer_without_a_count_of_errors_has_not_passed(self):
         self.program("compute-sanitizer", 'echo "unknown option"')
         results = self.first_run(status=1)[1]
         self.assertEqual((results["memcheck"], results["racecheck"]), ("failed", "failed"))
 
-    def test_the_sanitizer_trains_what_this_version_reads(self):
+    def test_the_sanitizers_training_has_valid_settings(self):
         trainer = os.environ.get("DLFLOW_TRAIN", ROOT / "build/bin/dlflow-train")
         with tempfile.TemporaryDirectory(prefix="dlflow-first-run-test.") as name:
             folder = pathlib.Path(name)
@@ -113,7 +113,7 @@ class FirstRun(unittest.TestCase):
         self.assertEqual(results["agreement with the CPU"], "failed")
         self.assertIn("difference 2.0e-01", text)
 
-    def test_a_loss_that_is_no_number_fails(self):
+    def test_a_nan_loss_fails(self):
         self.assertEqual(self.first_run(status=1, GPU_LOSS="nan")[1]["agreement with the CPU"], "failed")
 
     def test_a_second_run_with_other_bits_fails(self):
@@ -126,7 +126,7 @@ class FirstRun(unittest.TestCase):
             self.program("ctest", f"echo '{said}'; echo '100% tests passed, 0 tests failed out of 1'")
             self.assertEqual(self.first_run()[1]["tests"], "skipped")
 
-    def test_a_part_that_hangs_is_ended_with_all_that_it_started(self):
+    def test_a_part_that_hangs_is_ended_with_its_processes(self):
         begin = time.monotonic()
         status, output = gpu_first_run.run(["sh", "-c", "echo begun; sleep 60 & sleep 60"], 0.3)
         self.assertIsNone(status)
@@ -134,17 +134,17 @@ class FirstRun(unittest.TestCase):
         self.assertIn("begun", output)
         self.assertIn("ended after 0.3 s", output)
 
-    def test_a_program_that_is_not_there_is_told(self):
+    def test_a_missing_program_is_reported(self):
         status, output = gpu_first_run.run(["no-such-program"], 10)
         self.assertIsNone(status)
         self.assertIn("No such file or directory: 'no-such-program'", output)
 
-    def test_its_parts_take_less_than_ten_minutes(self):
+    def test_all_parts_take_less_than_ten_minutes(self):
         limits = gpu_first_run
         self.assertLess(limits.MACHINE + limits.TESTS + 2 * limits.SANITIZER + limits.AGREEMENT + 3 * limits.LOOK_FOR_TORCH + limits.BENCH
                         + limits.HOROVOD, 600)
 
-    def test_without_a_gpu_it_says_that_it_is_skipped(self):
+    def test_a_run_without_a_gpu_is_reported_as_skipped(self):
         self.program("nvidia-smi", "exit 9")
         env = os.environ | {"PATH": f"{self.folder}/tools:{os.environ['PATH']}"}
         ended = subprocess.run([ROOT / "bench/gpu_first_run.sh"], env=env, capture_output=True, text=True, timeout=60)

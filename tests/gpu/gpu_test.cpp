@@ -14,8 +14,8 @@
 #include "tests/support/on_ranks.h"
 #include "tests/support/skip.h"
 
-/// libdlflow_cuda on a real GPU, beside the reference layers and the CPU. Skipped with the reason
-/// where there is none.
+/// Tests libdlflow_cuda on a real GPU against the reference layers and the CPU. Skipped with the
+/// reason if there is no GPU.
 using namespace dlflow;
 using namespace dlflow::runtime;
 
@@ -30,13 +30,14 @@ const char* const kModels[] = {"mlp", "lenet", "resnet20"};
 constexpr double kForwardTolerance = 1e-4, kGradientTolerance = 1e-3;
 constexpr unsigned kProblems = 5;
 
-/// Of all weights after 20 steps, beside the CPU; more if the CPU is as far from itself.
+/// The limit for all weights after 20 steps, against the CPU; larger if the CPU differs as much
+/// from itself.
 constexpr double kStepsTolerance = 1e-3;
 
-/// Of the loss in TF32, beside fp32.
+/// The limit for the loss in TF32, against fp32.
 constexpr float kRoughTolerance = 1e-2f;
 
-/// What to open, or nothing, and the reason was printed.
+/// The libraries to open; nothing after printing why there are none.
 std::optional<GpuLibraries> libraries() {
 #ifdef DLFLOW_CUDA_PLUGIN
   try {
@@ -52,7 +53,7 @@ std::optional<GpuLibraries> libraries() {
   return {};
 }
 
-/// Those that come with dlflow, and small ones with what those lack.
+/// The models of dlflow, and small ones with the layers that those lack.
 std::vector<Model> models() {
   std::vector<Model> all = {parse_model(test::kNormalisedAndAdded, "added.yaml"),
                             parse_model(test::kStem, "stem.yaml"),
@@ -68,7 +69,7 @@ struct Trained {
 
 constexpr DlflowGpuSgd kSgd = {0.02f, 0.9f, 1e-4f};
 
-/// With this rank's share of the samples in each step.
+/// Trains on this rank's share of the samples in each step.
 Trained train_share_on_gpu(Communicator& comm, const GpuLibraries& gpu, const test::GpuProblem& p,
                            int steps, Compute compute = Compute::Float32) {
   const test::GpuShare share = test::share_of(p, comm);
@@ -112,8 +113,8 @@ std::vector<float> train_on_cpu(const test::GpuProblem& p, int steps) {
   return {weights.floats().begin(), weights.floats().end()};
 }
 
-/// The same problem, each weight one bit larger. After 20 steps of resnet20 that makes 2 % of the
-/// weights, after 20 of lenet 5e-5: steps of a deep network let such differences grow.
+/// The same problem with each weight one bit larger. After 20 steps of resnet20 the weights differ
+/// by 2 %, after 20 of lenet by 5e-5: steps of a deep network let such differences grow.
 test::GpuProblem moved_by_a_rounding(test::GpuProblem problem) {
   for (float& w : problem.weights) w = std::nextafter(w, 2 * w);
   return problem;
@@ -153,7 +154,7 @@ TEST_CASE("on a GPU, batch normalisation of one value per channel stays finite")
   for (const float w : train_on_gpu(*gpu, problem, 3).weights) REQUIRE(std::isfinite(w));
 }
 
-TEST_CASE("on a GPU each, ranks end with the same bits, each time, near those of one") {
+TEST_CASE("ranks with a GPU each end with the same bits each time, near those of one rank") {
   const auto gpu = libraries();
   if (!gpu) return;
   const int gpus = int(GpuPlugin(gpu->plugin).devices().size());
@@ -181,7 +182,7 @@ TEST_CASE("on a GPU each, ranks end with the same bits, each time, near those of
   }
 }
 
-TEST_CASE("on a GPU, 20 steps end where they end on the CPU") {
+TEST_CASE("on a GPU, 20 steps end with the weights of the CPU") {
   const auto gpu = libraries();
   if (!gpu) return;
   for (const char* name : kModels) {
@@ -207,7 +208,7 @@ TEST_CASE("on a GPU, the same steps give the same bits") {
   }
 }
 
-TEST_CASE("on a GPU, samples that are copied beside a step change nothing of it") {
+TEST_CASE("on a GPU, copying samples during a step does not change its result") {
   const auto gpu = libraries();
   if (!gpu) return;
   constexpr int kSteps = 20;
@@ -237,7 +238,7 @@ TEST_CASE("on a GPU, samples that are copied beside a step change nothing of it"
   CHECK(train(true) == train(false));
 }
 
-TEST_CASE("on a GPU, TF32 computes other bits than fp32, near them and the same each time") {
+TEST_CASE("on a GPU, TF32 differs slightly from fp32, with the same bits each time") {
   const auto gpu = libraries();
   if (!gpu) return;
   for (const char* name : kModels) {
@@ -299,7 +300,7 @@ TEST_CASE("on a GPU, NCCL starts, sums and ends for one rank") {
   CHECK(after == before);
 }
 
-TEST_CASE("on one GPU, two ranks are refused before NCCL is asked") {
+TEST_CASE("on one GPU, two ranks are refused before NCCL is called") {
   const auto gpu = libraries();
   if (!gpu) return;
   if (GpuPlugin(gpu->plugin).devices().size() > 1 || ranks_may_share_gpus()) {

@@ -1,4 +1,4 @@
-"""The same chains on a real Grid Engine: submitted as a whole, without a process of ours that stays."""
+"""The same chains on a real Grid Engine: submitted as a whole, without a remaining process of dlflow."""
 
 import pathlib
 import sys
@@ -26,7 +26,7 @@ class Chains(SharedChains, Chain):
         wait_until(lambda: len(self.accounted(run, "jobname")) == 3, 30, f"three jobs of {run} in accounting")
         self.assertEqual(len(self.accounted(run, "jobnumber")), 3)
 
-    def test_elements_wait_for_their_own_and_the_last_step_for_all(self):
+    def test_elements_wait_for_their_own_parents_and_the_last_step_for_all(self):
         """The first element of `train` does not end before another one's `eval` has run."""
         self.write_steps("sweep", f"""
             train:
@@ -66,7 +66,7 @@ class Chains(SharedChains, Chain):
         self.wait_for(run, {"best": "succeeded"})
         self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
 
-    def test_what_still_waits_is_pointed_to_the_new_parent(self):
+    def test_waiting_jobs_are_pointed_to_the_new_parent(self):
         self.write_steps("point", f"""
             a: {{run: '[ -e {self.folder}/mended ]'}}
             long: {{run: 'while [ ! -e {self.folder}/mended ]; do sleep 0.2; done; sleep 3'}}
@@ -81,7 +81,7 @@ class Chains(SharedChains, Chain):
         self.assertEqual(self.trace(), ["after"])
         self.assertEqual({job for job, id in self.ids(run).items() if before[job] != id}, {"a"})
 
-    def test_exit_statuses_that_mean_something_to_grid_engine_are_failures(self):
+    def test_exit_statuses_with_a_meaning_for_grid_engine_are_failures(self):
         self.write_steps("odd", f"""
             again: {{run: 'echo x >> {self.folder}/trace; exit 99'}}
             error: {{run: 'exit 100'}}
@@ -94,7 +94,7 @@ class Chains(SharedChains, Chain):
         exits = {step["name"]: step["exit"] for step in self.status(run)["steps"]}
         self.assertEqual((exits["again"], exits["error"]), (99, 100))
 
-    def test_a_job_that_was_killed_without_a_word_is_known_from_accounting(self):
+    def test_a_job_killed_without_a_record_is_known_from_accounting(self):
         self.write("w.yaml", "name: killed\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
         run = self.submit()
         self.wait_for(run, {"a": "running"})
@@ -118,7 +118,7 @@ class Chains(SharedChains, Chain):
         self.wait_for(run, {"wide": "succeeded"})
         self.assertEqual(sorted(self.read("ranks").splitlines()), ["0 of 2 with 2, 0 of 2 on 0", "1 of 2 with 2, 1 of 2 on 0"])
 
-    def test_what_waits_says_so_and_qmaster_away_is_said(self):
+    def test_waiting_jobs_show_the_reason_and_a_missing_qmaster_is_reported(self):
         self.write("w.yaml", "name: waits\nsteps:\n  a: {run: sleep 20}\n  b: {run: 'true', needs: [a]}\n")
         run = self.submit()
         self.wait_for(run, {"a": "running"})
@@ -140,7 +140,7 @@ class Chains(SharedChains, Chain):
         (self.folder / "detected.yaml").write_text(text)
         self.assertIn("started 2 ranks on ge-n1", self.dlflow("profile", "check", "./detected.yaml", timeout=120).stdout)
 
-    def test_what_no_queue_has_is_refused_before_anything_is_submitted(self):
+    def test_a_request_that_no_queue_has_is_refused_before_submission(self):
         self.write("w.yaml", "name: much\nsteps:\n  a: {run: 'true', resources: {walltime: 2-00:00:00, memory: 4TiB}}\n")
         (self.folder / "q.yaml").write_text("scheduler: gridengine\ngridengine: {queue: all.q}\n")
         refusal = self.dlflow("run", "w.yaml", "--profile", "./q.yaml", status=None)

@@ -1,7 +1,7 @@
-"""What the tests on a real Grid Engine share, with the names that tests/slurm/cluster.py has: tests/slurm/chains.py, which
-imports `cluster`, describes chains on either.
+"""Shared code of the tests on a real Grid Engine, under the same names as in tests/slurm/cluster.py: tests/slurm/chains.py, which
+imports `cluster`, tests chains on either.
 
-A test program runs as root; what it tests runs as the cluster's user `dlflow`, through `run` and `start`. Where the
+A test program runs as root; the tested programs run as the cluster's user `dlflow`, through `run` and `start`. If the
 cluster could not be started, importing this module ends the program as skipped, with the reason.
 """
 

@@ -1,4 +1,4 @@
-"""Prints which folder includes which, and fails where the table of docs/contributor/reference.md does not allow it."""
+"""Prints which folder includes which, and fails if the table of docs/contributor/reference.md does not allow it."""
 
 import pathlib
 import re
@@ -34,7 +34,7 @@ def covered(folder, folders):
 
 
 def seen_by_all_ranks():
-    """Files that name what only ranks need that step alone: the step of all ranks is not to pay for it."""
+    """Files outside cooperation that use its classes for ranks which step alone; a step of all ranks must not pay for these."""
     alone = re.compile(r"\b(Role|OwnUpdates|Learner)\b")
     for file in sorted((ROOT / "runtime").rglob("*.[hc]*")):
         path = file.relative_to(ROOT)

@@ -1,4 +1,4 @@
-"""Fails where code above the seam of batch systems names one of them: the engine asks a BatchSystem (engine/batch/batch_system.h)."""
+"""Fails if code above the interface to batch systems names one of them: the engine must use a BatchSystem (engine/batch/batch_system.h)."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""Fails where the engine compares the name of a step kind: what differs between kinds is in the table, engine/model/step_kinds.cpp."""
+"""Fails if the engine compares the name of a step kind: differences between kinds belong in the table, engine/model/step_kinds.cpp."""
 
 import pathlib
 import re
@@ -17,13 +17,13 @@ def kinds():
 
 
 def comparison(names):
-    """A pattern for what compares, or looks up, one of the names."""
+    """A pattern for code that compares or looks up one of the names."""
     word = '"(?:%s)"' % "|".join(names)
     return re.compile(rf'[=!]= *{word}|{word} *[=!]=|find_step_kind\({word}|(?:cmp|is)\([^)]*{word}')
 
 
 def mention(names):
-    """A pattern for a name that can be nothing but a kind's."""
+    """A pattern for a name that is always that of a kind."""
     return re.compile('"(?:%s)"' % "|".join(name for name in names if name not in AMBIGUOUS))
 
 

@@ -1,4 +1,4 @@
-"""Fails where `default:` in a switch over one of our enums hides a forgotten enumerator from the compiler (-Wswitch)."""
+"""Fails if `default:` in a switch over an enum of dlflow hides a forgotten enumerator from the compiler (-Wswitch)."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ OURS = re.compile(r"\bcase ((?:\w+::)+k?\w+|DLFLOW_\w+):")
 
 
 def body(text, start):
-    """What the braces after `start` hold, without the bodies of inner switches."""
+    """The text inside the braces after `start`, without the bodies of inner switches."""
     depth, begin = 0, text.index("{", start)
     for at in range(begin, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)

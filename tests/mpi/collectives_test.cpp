@@ -1,5 +1,5 @@
-// Every collective between processes, on one node or several, MPI's own sum among them. Run as
-// mpi_test.cpp; tests/slurm/collectives_test.py runs these cases across nodes.
+// Tests every collective, including MPI's own sum, between processes on one or several nodes. Run
+// like mpi_test.cpp; tests/slurm/collectives_test.py runs these cases across nodes.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -37,7 +37,7 @@ std::vector<float> numbers_of(int rank, size_t count) {
   return numbers;
 }
 
-/// Integers beyond what fp32 has; else numbers_of(), as halves have them, too.
+/// Integers beyond the range of fp32 for types that hold them, otherwise numbers_of().
 std::vector<std::byte> numbers_of(int rank, size_t count, DataType type) {
   std::vector<std::byte> bytes = as_type(type, numbers_of(rank, count));
   const auto enlarge = [&]<typename Integer>(Integer factor) {
@@ -76,7 +76,7 @@ std::vector<std::byte> exact_sum(int ranks, size_t count, DataType type) {
   return as_type(type, exact_sum(ranks, count));
 }
 
-/// "ring of 17 fp16" if `sum` is not `expected`.
+/// Returns "ring of 17 fp16" if `sum` differs from `expected`.
 std::string difference(const std::vector<std::byte>& sum, const std::vector<std::byte>& expected,
                        Algorithm algorithm, DataType type) {
   if (sum == expected) return "";
@@ -143,7 +143,7 @@ TEST_CASE("every all-reduce gives the sum, in every type", "[across]") {
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("whatever rules say, sums of every type are right", "[across]") {
+TEST_CASE("sums of every type are right under any rules", "[across]") {
   MpiCommunicator comm(kTimeout);
   const size_t count = GENERATE(from_range(kCounts));
   std::string problem;
@@ -167,7 +167,7 @@ TEST_CASE("whatever rules say, sums of every type are right", "[across]") {
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("whatever rules say, gradients have the sum and one value on all ranks", "[across]") {
+TEST_CASE("gradients have the same sum on all ranks under any rules", "[across]") {
   MpiCommunicator comm(kTimeout);
   const float tolerance = float(comm.size() * comm.size()) * 0x1p-22f;
   const DataType wire = GENERATE(DataType::Float32, DataType::Float16, DataType::BFloat16);
@@ -184,7 +184,7 @@ TEST_CASE("whatever rules say, gradients have the sum and one value on all ranks
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("exact sums have the bits of the direct way, whatever rules say", "[across]") {
+TEST_CASE("exact sums have the bits of the direct algorithm under any rules", "[across]") {
   MpiCommunicator comm(kTimeout);
   const size_t count = GENERATE(1, 17, 1000, 70'001);
   const SumOrder order = sum_in_leaf_order(size_t(comm.size()), comm.size());
@@ -199,7 +199,7 @@ TEST_CASE("exact sums have the bits of the direct way, whatever rules say", "[ac
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("reduce-scatter, all-gather and broadcast leave what they are called for", "[across]") {
+TEST_CASE("reduce-scatter, all-gather and broadcast give the right values", "[across]") {
   MpiCommunicator comm(kTimeout);
   const size_t count = GENERATE(from_range(kCounts));
   const std::vector<float> sum = exact_sum(comm.size(), count);
@@ -225,7 +225,7 @@ TEST_CASE("reduce-scatter, all-gather and broadcast leave what they are called f
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("all-to-all brings uneven blocks to their ranks", "[across]") {
+TEST_CASE("all-to-all delivers uneven blocks", "[across]") {
   MpiCommunicator comm(kTimeout);
   const int factor = GENERATE(0, 1, 1000);
   const auto bytes_from_to = [&](int from, int to) { return size_t((from + 2 * to) % 5 * factor); };
@@ -234,7 +234,7 @@ TEST_CASE("all-to-all brings uneven blocks to their ranks", "[across]") {
   for (int peer = 0; peer < comm.size(); ++peer) {
     sent.push_back(bytes_from_to(comm.rank(), peer));
     received.push_back(bytes_from_to(peer, comm.rank()));
-    size_t place = 0;  // of the block in what the peer sends
+    size_t place = 0;  // of the block in the peer's data
     for (int other = 0; other < comm.rank(); ++other) place += bytes_from_to(peer, other);
     for (size_t i = place; i < place + received.back(); ++i) {
       expected.push_back(std::byte(i * 7 + size_t(peer)));
@@ -249,7 +249,7 @@ TEST_CASE("all-to-all brings uneven blocks to their ranks", "[across]") {
 
 TEST_CASE("more than 2^31 bytes are summed and copied", "[.slow]") {
   MpiCommunicator comm(kTimeout);
-  constexpr size_t kCount = (size_t(1) << 30) + 3;  // of two bytes
+  constexpr size_t kCount = (size_t(1) << 30) + 3;  // elements of two bytes
   std::vector<uint16_t> ones(kCount, 0x3f80);       // 1 as bf16
   const Values values(reinterpret_cast<std::byte*>(ones.data()), kCount, DataType::BFloat16);
   run(comm, message_allreduce(Algorithm::Ring, Link(comm), values));

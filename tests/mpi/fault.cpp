@@ -1,6 +1,6 @@
-// A rank of a program that goes wrong in the way its argument says; faults_test.py looks at how all
-// ranks end. What a rank catches it writes to $CAUGHT/RANK, with the seconds that had passed since
-// the fault: mpirun may drop what is printed last.
+// A rank of a program that fails as its argument says; faults_test.py checks how all ranks end. A
+// rank writes the error that it catches to $CAUGHT/RANK, with the seconds since the fault: mpirun
+// may drop the last output.
 #include <unistd.h>
 
 #include <chrono>
@@ -50,7 +50,7 @@ int multiply_a_subnormal() {
   return product_here == 0 && product_there == 0 ? 0 : 1;
 }
 
-/// What the odd rank does; the others go on.
+/// The fault of the odd rank; the others go on.
 void go_wrong(const std::string& how) {
   if (how == "killed") ::raise(SIGKILL);
   if (how == "stopped") ::raise(SIGSTOP);
@@ -61,7 +61,7 @@ void go_wrong(const std::string& how) {
   if (how == "exits") ::_exit(0);
 }
 
-/// What the odd rank submits where the others say {"all-reduce", "w", 10, "fp32"}.
+/// The odd rank's call, where the others submit {"all-reduce", "w", 10, "fp32"}.
 const std::map<std::string, Call> kOtherCalls = {
     {"name", {"all-reduce", "v", 10, "fp32"}},
     {"shape", {"all-reduce", "w", 11, "fp32"}},
@@ -78,7 +78,7 @@ void work(Communicator& comm, const std::string& how) {
   comm.submit(odd && other != kOtherCalls.end() ? other->second
                                                 : Call{"all-reduce", "w", 10, "fp32"});
   if (odd) go_wrong(how);
-  // Rank 0 does not look whether anybody is left.
+  // Rank 0 never checks whether other ranks are left.
   for (volatile bool computes = comm.rank() == 0 && std::getenv("COMPUTES"); computes;) continue;
   go_on(comm);
 }
@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
           << std::fixed << "rank " << comm.rank() << " after " << time.count()
           << " s: " << error.what() << "\n"
           << std::flush;
-      // As launchers do with whoever ends later than the first.
+      // Launchers kill ranks that end after the first one like this.
       if (comm.rank() == 0 && std::getenv("KILLED_AFTER_VERDICT")) ::raise(SIGKILL);
       throw;
     }

@@ -1,4 +1,4 @@
-"""Ranks as processes that differ, die, hang and throw: how long the others go on, what they say, and with what status."""
+"""Ranks as processes that differ, die, hang and throw: how soon the others end, with which message and status."""
 
 import os
 import pathlib
@@ -20,8 +20,8 @@ WATCHDOG = 60  # seconds after which a test that hangs fails by its name
 
 class Faults(unittest.TestCase):
     def run_ranks(self, how, *statuses, **environment):
-        """What was printed and caught, standard error, and how long it took, of ranks of which number 1 goes wrong. The status is that
-        of the rank that ends first."""
+        """Runs ranks of which rank 1 fails. Returns their output, standard error, and the time taken. The status is that of the
+        first rank to end."""
         with tempfile.TemporaryDirectory(prefix="dlflow-faults.") as caught:
             start = time.monotonic()
             process = subprocess.Popen(["mpirun", "-np", str(RANKS), FAULT, how], text=True, stdout=subprocess.PIPE,
@@ -47,7 +47,7 @@ class Faults(unittest.TestCase):
     def test_subnormal_numbers_are_zero_in_all_threads_of_a_rank(self):
         self.run_ranks("subnormal", 0)
 
-    def test_ranks_that_differ_say_so_on_all_ranks_with_all_versions(self):
+    def test_differing_calls_are_reported_on_all_ranks_with_all_versions(self):
         for how, odd in {"name": "all-reduce 'v' of 10 fp32", "shape": "all-reduce 'w' of 11 fp32",
                          "type": "all-reduce 'w' of 10 fp16", "operation": "all-reduce (max) 'w' of 10 fp32",
                          "root": "all-reduce 'w' of 10 fp32 from rank 2", "order": "barrier"}.items():
@@ -61,7 +61,7 @@ class Faults(unittest.TestCase):
                     self.assertLess(seconds, 5)  # promised: 1
                 self.assertEqual(self.errors(err), ["error: " + caught[0][1]])
 
-    def test_a_rank_that_is_killed_once_people_know_why_all_end_adds_no_second_reason(self):
+    def test_a_rank_that_is_killed_after_the_reason_is_printed_adds_no_second_one(self):
         for how, statuses in {"name": {1}, "killed": {75}}.items():
             with self.subTest(how):
                 out, err, _ = self.run_ranks(how, *statuses, CHECKPOINT="1", KILLED_AFTER_VERDICT="1")
@@ -69,7 +69,7 @@ class Faults(unittest.TestCase):
                 said = [line for line in self.errors(err) if not re.match(r"error: rank 1 \(node \S+\): killed by signal 9 ", line)]
                 self.assertEqual(said, ["error: " + self.caught(out)[0][1]])
 
-    def test_a_rank_that_dies_is_named_by_the_others_and_its_guard_says_of_what(self):
+    def test_a_rank_that_dies_is_named_by_the_others_and_its_guard_names_the_signal(self):
         for how, signal in {"killed": 9, "crashed": 11}.items():
             for statuses, environment in (({75}, {"CHECKPOINT": "1"}), ({1, 128 + signal}, {})):
                 with self.subTest(how=how, statuses=statuses):
@@ -101,12 +101,12 @@ class Faults(unittest.TestCase):
         self.assertLess(self.caught(out)[0][0], 30)
         self.assertRegex(self.errors(err)[-1], r"rank 1 \(node \S+\): killed by signal 9 \(Killed\), out of memory")
 
-    def test_a_rank_that_just_ends_is_missed(self):
+    def test_a_rank_that_ends_early_counts_as_dead(self):
         out, err, _ = self.run_ranks("exits", 1, 75, CHECKPOINT="1")  # 1: mpirun noticed, too
         self.assertRegex(self.caught(out)[0][1], r"^rank 1 \(node \S+\) died: ")
         self.assertEqual(len(self.errors(err)), 1)
 
-    def test_a_rank_that_stops_or_hangs_is_told_and_ended_after_the_stall_timeout(self):
+    def test_a_rank_that_stops_or_hangs_is_reported_and_ended_after_the_stall_timeout(self):
         for how, text in {"stopped": "silent for", "hangs": "nothing done for"}.items():
             with self.subTest(how):
                 out, err, seconds = self.run_ranks(how, 75, CHECKPOINT="1", DLFLOW_STALL_TIMEOUT="2")
@@ -115,13 +115,13 @@ class Faults(unittest.TestCase):
                 self.assertRegex(err, r"(?m)^warning: rank 1 \(node \S+\)")  # the moment before, it computed
                 self.assertRegex(self.errors(err)[0], rf"rank 1 \(node \S+\): {text} 2 s.*; ranks 0, 2 wait in call \d+ \(barrier\)")
 
-    def test_a_rank_that_computes_on_is_ended_by_its_watch(self):
+    def test_a_rank_that_goes_on_computing_is_ended_by_its_watch(self):
         out, err, seconds = self.run_ranks("throws", 1, COMPUTES="1")
         self.assertNotIn(0, self.caught(out))
         self.assertLess(seconds, 20)  # promised: 5
         self.assertRegex(self.errors(err)[0], r"rank 1 \(node \S+\): data: No such file or directory")
 
-    def test_what_one_rank_throws_is_said_once(self):
+    def test_an_error_on_one_rank_is_printed_once(self):
         out, err, _ = self.run_ranks("throws", 1, CHECKPOINT="1")
         caught = self.caught(out)
         self.assertTrue(set(caught) <= {0, 2} and caught, out + err)  # on a busy machine mpirun may be faster than one of them

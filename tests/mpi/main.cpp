@@ -7,8 +7,8 @@
 
 namespace {
 
-/// A pass of a case, with one of its generated values, takes seconds, on a busy machine too. Whole
-/// cases of 16 ranks took longer than the limit beside other work.
+/// Limits one pass of a case, with one of its generated values, which takes seconds even on a busy
+/// machine. A limit for whole cases was too short for 16 ranks beside other work.
 struct Watchdog : Catch::TestEventListenerBase {
   using Catch::TestEventListenerBase::TestEventListenerBase;
   void sectionStarting(const Catch::SectionInfo& info) override {
@@ -23,7 +23,7 @@ CATCH_REGISTER_LISTENER(Watchdog)
 
 }  // namespace
 
-// Catch's session on every rank, with the report of rank 0 only: cases fail on all ranks alike.
+// Catch's session on every rank, reported by rank 0 only: a case fails on all ranks or on none.
 int main(int argc, char** argv) {
   const dlflow::runtime::MpiEnvironment mpi(argc, argv);
   std::vector<const char*> arguments(argv, argv + argc);

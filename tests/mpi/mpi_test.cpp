@@ -1,5 +1,5 @@
-// Run by mpirun with any number of processes: every rank goes through the same cases in step, a
-// case fails on all ranks or none, and rank 0 reports (main.cpp).
+// Run by mpirun with any number of processes: every rank runs the same cases in step, a case fails
+// on all ranks or none, and rank 0 reports (main.cpp).
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<float> values_of(int rank, size_t num_elements) {
   return values;
 }
 
-/// What is wrong with `sums` as the sum of all ranks' values_of, if anything.
+/// Describes how `sums` differs from the sum of all ranks' values_of; empty if it does not.
 std::string wrong_sum(Communicator& comm, const std::vector<float>& sums) {
   std::vector<double> expected(sums.size());
   for (int rank = 0; rank < comm.size(); ++rank) {
@@ -57,8 +57,8 @@ std::string wrong_sum(Communicator& comm, const std::vector<float>& sums) {
 
 }  // namespace
 
-/// In the library's place, by MPI's profiling interface: for a library without threads. Every mpi.h
-/// has MPI_THREAD_FUNNELED as 1.
+/// Replaces the library's function through MPI's profiling interface, to simulate a library without
+/// threads. MPI_THREAD_FUNNELED is 1 in every mpi.h.
 extern "C" int MPI_Query_thread(int* provided) {
   using Function = int(int*);
   const auto own = reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, "PMPI_Query_thread"));
@@ -67,7 +67,7 @@ extern "C" int MPI_Query_thread(int* provided) {
   return status;
 }
 
-TEST_CASE("Open MPI yields while something blocks in it, and then does as before") {
+TEST_CASE("Open MPI yields during a blocking call, and has its old setting afterwards") {
   const auto yields =
       reinterpret_cast<bool (*)(bool)>(::dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle"));
   if (!yields) return;  // another library
@@ -89,7 +89,7 @@ TEST_CASE("Open MPI yields while something blocks in it, and then does as before
   yields(at_start);
 }
 
-TEST_CASE("a library that one thread only may call is refused") {
+TEST_CASE("an MPI library without support for threads is refused") {
   library_has_threads = false;
   std::string message;
   try {
@@ -103,7 +103,7 @@ TEST_CASE("a library that one thread only may call is refused") {
   CHECK(problems(comm, refused ? "" : "got: " + message) == "");
 }
 
-TEST_CASE("a message to the next rank arrives, also to oneself") {
+TEST_CASE("a message arrives at the next rank, and at the sender itself") {
   MpiCommunicator comm(kTimeout);
   const int mine = 100 + comm.rank();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
@@ -146,7 +146,7 @@ TEST_CASE("ranks of a node see each other's shared memory, aligned and zeroed") 
   CHECK(problems(comm, problem) == "");
 }
 
-TEST_CASE("the ring leaves the sum on every rank, the same bits") {
+TEST_CASE("the ring leaves the sum on every rank, with the same bits") {
   MpiCommunicator comm(kTimeout);
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
   auto values = values_of(comm.rank(), num_elements);
@@ -154,7 +154,7 @@ TEST_CASE("the ring leaves the sum on every rank, the same bits") {
   CHECK(problems(comm, wrong_sum(comm, values)) == "");
 }
 
-TEST_CASE("shared memory leaves the sum on every rank, the same bits, step after step") {
+TEST_CASE("shared memory leaves the sum on every rank, with the same bits in each step") {
   MpiCommunicator comm(kTimeout);
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
   Allreduce allreduce(comm, num_elements);
@@ -181,7 +181,7 @@ TEST_CASE("gradients of uneven buckets are summed while they become ready") {
   options.consume = [&](size_t, std::span<const float> sums) {
     for (const float sum : sums) {
       right += sum == expected;
-      wrong += sum != expected && sum != 0;  // 0: what pads a slot
+      wrong += sum != expected && sum != 0;  // 0: padding of a slot
     }
   };
   Reducer reducer(comm, FlatLayout(sizes), options);
@@ -227,7 +227,7 @@ TEST_CASE("a rank that does not answer is named after the timeout") {
 
 TEST_CASE("a message of another size than expected names both ranks") {
   MpiCommunicator comm(kTimeout);
-  if (comm.size() == 1) return;  // Open MPI cuts off a message to oneself without a word
+  if (comm.size() == 1) return;  // Open MPI truncates a message to oneself silently
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
   std::vector<std::byte> sent(GENERATE(4, 12)), received(8);  // too few, too many

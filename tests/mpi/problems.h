@@ -8,7 +8,7 @@
 
 namespace dlflow::test {
 
-/// Every rank's `problem` that is not empty, "rank 2: ...", the same text on every rank.
+/// Gathers every rank's non-empty `problem`, as "rank 2: ...", the same text on every rank.
 inline std::string problems(runtime::Communicator& comm, const std::string& problem) {
   std::string all;
   for (int rank = 0; rank < comm.size(); ++rank) {

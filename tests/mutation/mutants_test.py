@@ -1,4 +1,4 @@
-"""Mutants of small sources: where they are, that they compile, that each is switched on alone; and the sandbox."""
+"""Mutants of small sources: their places, that they compile, that each is switched on alone; and the sandbox."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ class Mutants(Folder):
         source.write_text(text)
         return [(each["kind"], each["original"], each["mutant"]) for each in mutants.find(str(source), ["-std=c++20"])]
 
-    def test_each_kind_is_found(self):
+    def test_each_kind_of_mutant_is_found(self):
         found = [(each["line"], each["kind"], each["mutant"])
                  for each in mutants.find(str(HERE / "sample.cpp"), ["-std=c++20"])]
         self.assertEqual(found, [
@@ -53,7 +53,7 @@ class Mutants(Folder):
         ])
         self.assertEqual({kind for _, kind, _ in found}, set(mutants.KINDS))
 
-    def test_a_program_with_mutants_is_as_before_until_one_is_on(self):
+    def test_a_program_with_mutants_is_unchanged_until_one_is_on(self):
         text = (HERE / "sample.cpp").read_text()
         found = mutants.find(str(HERE / "sample.cpp"), ["-std=c++20"])
         numbers = list(range(1, len(found) + 1))
@@ -81,7 +81,7 @@ class Mutants(Folder):
         at = mutants.rewritten(text, found, numbers).index("a == b")
         self.assertEqual(mutants.original_offset(text, found, numbers, at), text.index("a == b"))
 
-    def test_macros_and_constants_stay(self):
+    def test_macros_and_constants_have_no_mutants(self):
         self.assertEqual(self.found_in("""
             #define CHECK(x) if (!(x)) return 1
             enum Format { kVersion = 3 };
@@ -95,14 +95,14 @@ class Mutants(Folder):
               if constexpr (kSize > 1) return array[a];
             }"""), [])
 
-    def test_words_and_speed_stay(self):
+    def test_messages_and_optimisations_have_no_mutants(self):
         self.assertEqual(self.found_in("""
             void log(int);
             struct Text { void reserve(int); };
             void f(Text& text) { log(1); text.reserve(2); }
             void g() { throw 3; }"""), [])
 
-    def test_a_throw_is_deleted_where_the_program_can_go_on(self):
+    def test_a_throw_is_deleted_if_the_program_can_go_on(self):
         self.assertEqual(self.found_in("void f(bool a) { if (a) throw 1; if (a) { throw 2; } else { throw 3; } }"), [
             ("condition negated", "a", "!(a)"), ("statement deleted", "throw 1", ""), ("condition negated", "a", "!(a)")])
 
@@ -118,7 +118,7 @@ class Mutants(Folder):
 
 @unittest.skipUnless(mutants, NO_CLANG)
 class Equivalents(unittest.TestCase):
-    def test_each_is_of_a_source_that_is_there_and_has_a_kind(self):
+    def test_each_equivalent_mutant_names_an_existing_source_and_kind(self):
         for line, places in mutate.equivalents().items():
             path, rest = line.split(" ", 1)
             source = HERE.parents[1] / path
@@ -127,7 +127,7 @@ class Equivalents(unittest.TestCase):
             for place in places:
                 self.assertIn(place, source.read_text(encoding="latin-1"), line)
 
-    def test_one_that_stands_for_a_place_is_known_there_alone(self):
+    def test_an_equivalent_mutant_with_a_place_is_recognised_only_there(self):
         text = "int a = 0;\nint b = 0;\n\nint c = 0;\nswitch (a) {\n  case 1:\n    break;\n  case 2:\n    break;\n}\n"
         zero = {"column": 1, "kind": "literal plus one", "original": "0", "mutant": "0 + 1"}
         stop = {"column": 1, "kind": "statement deleted", "original": "break", "mutant": ""}
@@ -138,7 +138,7 @@ class Equivalents(unittest.TestCase):
         anywhere = {"a.cpp literal plus one: 0 -> 0 + 1": {""}}
         self.assertEqual([mutate.is_equivalent(source, index, anywhere) for index in range(4)], [True, True, False, False])
 
-    def test_a_mutant_is_known_wherever_its_line_is(self):
+    def test_a_mutant_is_recognised_on_any_line(self):
         self.assertEqual(mutate.without_place("engine/a.cpp:12:3 comparison: a < b -> a <= b"), "engine/a.cpp comparison: a < b -> a <= b")
         self.assertEqual(mutate.without_place("engine/a.cpp:1:2 statement deleted: break -> "), "engine/a.cpp statement deleted: break ->")
 
@@ -146,7 +146,7 @@ class Equivalents(unittest.TestCase):
 @unittest.skipIf(sandbox.missing(), sandbox.missing())
 class Sandbox(Folder):
     def run_inside(self, script, limit=20):
-        """Exit status of a shell script in a sandbox, and what it printed."""
+        """The exit status of a shell script in a sandbox, and its output."""
         own, at = self.folder / "own", self.folder / "at"
         own.mkdir()
         at.mkdir()
@@ -161,7 +161,7 @@ class Sandbox(Folder):
         os.waitpid(child, 0)
         return (own / "ended").read_text()
 
-    def test_nothing_outside_can_be_written(self):
+    def test_no_file_outside_can_be_written(self):
         self.assertEqual(self.run_inside(f"! touch {HERE}/touched 2>&- && ! touch /touched 2>&- && touch /tmp/own && echo done"),
                          "0 done\n")
         self.assertFalse((HERE / "touched").exists() or pathlib.Path("/tmp/own").exists())
@@ -169,7 +169,7 @@ class Sandbox(Folder):
     def test_no_other_process_can_be_killed(self):
         self.assertEqual(self.run_inside(f"kill -0 {os.getpid()} 2>/dev/null || echo alone"), "0 alone\n")
 
-    def test_what_takes_too_long_ends_with_all_it_started(self):
+    def test_a_command_that_takes_too_long_ends_with_its_processes(self):
         seconds = str(1_000_000_000 + os.getpid())  # no other run of this test has them
         self.assertEqual(self.run_inside(f"setsid sleep {seconds} & sleep {seconds}", limit=1), "None ")
         deadline = time.monotonic() + 60  # the kernel ends them when it comes to it
@@ -185,7 +185,7 @@ class Sandbox(Folder):
                     return True
         return False
 
-    def test_a_file_without_end_is_refused(self):
+    def test_an_endless_file_is_refused(self):
         self.assertIn("refused", self.run_inside("head -c 1100M /dev/zero >/tmp/file || echo refused"))
 
 

@@ -3,9 +3,9 @@
 All mutants of a source are compiled at once, each behind a switch (mutation.h), so that one build serves thousands.
 1. Mutants are found with clang (mutants.py). A copy of the tree, in build/mutate/source, has their switches.
 2. The copy is built. A mutant that does not compile is dropped.
-3. Every test runs once, in a sandbox (sandbox.py), with no mutant on: which mutants does it reach, and how long does it take?
+3. Every test runs once, in a sandbox (sandbox.py), with no mutant on, to measure its time and record the mutants that it reaches.
 4. For each mutant, the tests that reach it run, the quickest first, until one of them fails.
-Results are kept in build/mutate: a run that was interrupted goes on where it was."""
+Results are kept in build/mutate: an interrupted run continues there."""
 
 import argparse
 import base64

@@ -14,7 +14,7 @@
 /// it. A file, no variable: programs that dlflow starts get an environment of their own.
 namespace mutation {
 
-/// The shared file; null where it cannot be seen, as in a container: no mutant is on there.
+/// The shared file; null if it cannot be opened, as in a container: no mutant is on there.
 inline unsigned char* shared_file() {
   static unsigned char* const file = []() -> unsigned char* {
     const int descriptor = ::open(DLFLOW_MUTANTS, O_RDWR | O_CLOEXEC);
@@ -31,7 +31,7 @@ inline unsigned char* shared_file() {
   return file;
 }
 
-/// Is this mutant on? Records that it was reached.
+/// Whether this mutant is on. Records that it was reached.
 inline bool on(uint32_t number) {
   unsigned char* file = shared_file();
   if (file == nullptr) return false;

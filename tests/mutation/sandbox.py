@@ -1,5 +1,5 @@
-"""Runs a test whose code is faulty on purpose, so that it harms nothing: no file outside its own folders, no process
-but its own, no disk filled, nothing left behind. Linux, root."""
+"""Runs a test whose code is faulty on purpose, so that it does no harm: it cannot change files outside its folders, kill other
+processes, fill the disk, or leave anything behind. Needs Linux and root."""
 
 import ctypes
 import os

@@ -1,4 +1,5 @@
-"""How benches judge peers: what is refused and why, which kernels of a BLAS count, and that a ratio is to the best of those that are proven."""
+"""How benches judge peers: which ones are refused and why, which kernels of a BLAS count, and that a ratio compares with the best proven
+peer."""
 
 import contextlib
 import io
@@ -30,34 +31,34 @@ class Refusal(unittest.TestCase):
         self.assertIsNone(peers.refusal(said(70), onednn=100))
         self.assertEqual(peers.refusal(said(5), onednn=100), "its sgemm does 5 GFLOP/s, 5% of oneDNN's 100, less than 70%")
 
-    def test_wrong_products_are_refused_however_fast(self):
+    def test_wrong_products_are_refused_at_any_speed(self):
         self.assertEqual(peers.refusal(said(200, error=0.5), onednn=100), "its products of matrices are wrong by 0.5")
 
-    def test_what_cannot_be_measured_is_refused_in_its_own_words(self):
+    def test_a_peer_that_cannot_be_measured_is_refused_in_its_own_words(self):
         self.assertEqual(peers.refusal({"failure": "ModuleNotFoundError: No module named 'torch'"}, onednn=100),
                          "ModuleNotFoundError: No module named 'torch'")
 
 
 class Judgement(unittest.TestCase):
-    def test_the_fastest_kernels_that_are_right_count(self):
+    def test_the_fastest_correct_kernels_count(self):
         prescott, skylake, broken = {}, {"OPENBLAS_CORETYPE": "SkylakeX"}, {"OPENBLAS_CORETYPE": "Zen"}
         peer, line = peers.judge(DDP, [(prescott, said(32)), (skylake, said(147)), (broken, said(160, error=3))], onednn=169)
         self.assertEqual(peer, peers.Peer("DDP 2.15", DDP.python, environment=skylake, compiles=True))
         self.assertEqual(line, "# DDP, PyTorch 2.15.0+cu132 of /opt/python: sgemm 147 GFLOP/s with OPENBLAS_CORETYPE=SkylakeX, "
                                "87% of oneDNN's 169")
 
-    def test_settings_that_gain_nothing_are_not_made(self):
+    def test_settings_that_gain_nothing_are_not_used(self):
         peer, _ = peers.judge(DDP, [({}, said(100)), ({"OPENBLAS_CORETYPE": "Haswell"}, said(102))], onednn=120)
         self.assertEqual(peer.environment, {})
 
-    def test_what_is_left_out_is_named(self):
+    def test_an_excluded_peer_is_named(self):
         peer, line = peers.judge(DDP, [({}, said(5)), ({"OPENBLAS_CORETYPE": "Haswell"}, {"failure": "ended with status -4"})], onednn=100)
         self.assertIsNone(peer)
         self.assertEqual(line, "# left out: DDP of /opt/python: its sgemm does 5 GFLOP/s, 5% of oneDNN's 100, less than 70%")
 
 
 class Proof(unittest.TestCase):
-    """With programs that say what PyTorch would say."""
+    """With programs that print what PyTorch would print."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="dlflow-peers.")
@@ -79,13 +80,13 @@ class Proof(unittest.TestCase):
             found = peers.proven((None, "Haswell"), [peers.Peer("DDP", program) for program in programs])
         return found, printed.getvalue()
 
-    def test_an_installation_that_is_slow_as_it_comes_is_tried_with_other_kernels(self):
+    def test_a_slow_installation_is_tried_with_other_kernels(self):
         program = self.program('g=30; [ "$OPENBLAS_CORETYPE" != Haswell ] || g=85\n'
                                'echo "{\\"version\\": \\"1.13.0\\", \\"gflops\\": $g, \\"error\\": 0}"')
         found, _ = self.proven(program)
         self.assertEqual(found, [peers.Peer("DDP 1.13", program, environment={"OPENBLAS_CORETYPE": "Haswell"})])
 
-    def test_a_shell_that_gives_a_blas_more_threads_makes_no_peer_of_a_slow_one(self):
+    def test_more_blas_threads_in_the_shell_do_not_admit_a_slow_peer(self):
         program = self.program('g=60; [ "$OPENBLAS_NUM_THREADS$MKL_NUM_THREADS$OMP_NUM_THREADS" = 111 ] || g=120\n'
                                'echo "{\\"version\\": \\"1.13.0\\", \\"gflops\\": $g, \\"error\\": 0}"')
         for name in peers.ONE_THREAD:
@@ -95,14 +96,14 @@ class Proof(unittest.TestCase):
                 self.assertIn("60% of oneDNN's 100", printed)
         self.assertEqual(DDP.training_environment, peers.HUGE_PAGES | peers.ONE_THREAD)
 
-    def test_a_bench_of_one_pytorch_ends_where_that_is_slow(self):
+    def test_a_bench_of_one_pytorch_ends_if_that_is_slow(self):
         for gflops, ends in ((69, True), (71, False)):
             program = self.program(f'echo \'{{"version": "1.13.0", "gflops": {gflops}, "error": 0}}\'')
             with contextlib.redirect_stdout(io.StringIO()) as printed, (self.assertRaises(SystemExit) if ends else contextlib.nullcontext()):
                 peers.require_proven(program)
             self.assertIn(f"sgemm does {gflops} GFLOP/s" if ends else f"sgemm {gflops} GFLOP/s", printed.getvalue())
 
-    def test_missing_and_slow_ones_are_left_out_by_name(self):
+    def test_missing_and_slow_peers_are_excluded_by_name(self):
         slow = self.program('echo \'{"version": "1.13.0", "gflops": 5, "error": 0}\'')
         broken = self.program("echo 'Traceback' >&2; echo 'ImportError: libcudart.so.13' >&2; exit 1")
         found, printed = self.proven(slow, broken, self.folder / "none")
@@ -118,7 +119,7 @@ class Report(unittest.TestCase):
               {"DDP": 30, "Horovod": 10, "exact": 45, "fast": 60, "fast, 1 rank": 30},
               {"DDP": 20, "Horovod": 16, "exact": 50, "fast": 50, "fast, 1 rank": 50}]
 
-    def test_a_ratio_is_that_of_each_round_to_the_best_peer_in_it(self):
+    def test_a_ratio_compares_each_round_with_its_best_peer(self):
         self.assertEqual(training.report("mlp", self.ROUNDS, ["DDP", "Horovod"], ranks=2), [
             "mlp (batch 64 per rank): DDP 20 (10-30), Horovod 16 (10-20), exact 45 (40-50), fast 50 (50-60), fast, 1 rank 30 (25-50)",
             "  exact to the best peer 2.00 (1.50-2.50), fast 2.50 (2.00-2.50)",
@@ -133,14 +134,14 @@ class Report(unittest.TestCase):
         self.assertEqual(names, ["DDP", "DDP, channels last"])
         self.assertEqual([name for name, _, _ in peers.ways([DDP], "mlp")], ["DDP"])
 
-    def test_pytorch_2_is_measured_with_torch_compile_too(self):
+    def test_pytorch_2_is_also_measured_with_torch_compile(self):
         compiling, _ = peers.judge(DDP, [({}, said(100))], onednn=120)
         self.assertEqual([(name, flags) for name, _, flags in peers.ways([compiling], "lenet")][2:],
                          [("DDP 2.15, compiled", ("--compile", "--channels-last"))])
         self.assertEqual([(name, flags) for name, _, flags in peers.ways([compiling], "gpt-small")][1:],
                          [("DDP 2.15, compiled", ("--compile",))])
 
-    def test_horovod_is_measured_in_the_layout_that_it_takes(self):
+    def test_horovod_is_measured_in_its_own_layout(self):
         horovod = peers.Peer("Horovod", pathlib.Path("/opt/python"), ("--horovod",))
         self.assertEqual([name for name, _, _ in peers.ways([horovod], "lenet")], ["Horovod"])
 

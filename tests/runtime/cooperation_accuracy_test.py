@@ -35,7 +35,7 @@ class Accuracy(unittest.TestCase):
             pathlib.Path(cls.data, file.stem).write_bytes(gzip.open(file).read())
 
     def train(self, cooperation):
-        """Three epochs of mlp on the whole training set; the accuracy on the 10,000 pictures that no rank has seen."""
+        """Trains mlp for three epochs on the whole training set. Returns the accuracy on the 10,000 test pictures."""
         with tempfile.TemporaryDirectory(prefix="dlflow-accuracy.") as name:
             folder = pathlib.Path(name)
             train = {"model": str(ROOT / "workflows/models/mlp.yaml"), "data": self.data, "epochs": 3, "lr": 0.05, "batch": 128,
@@ -51,7 +51,7 @@ class Accuracy(unittest.TestCase):
         result = subprocess.run(["mpirun", "-np", str(RANKS), BIN / program, "with.json"], cwd=folder, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
 
-    def test_each_way_is_within_a_point_of_synchronous(self):
+    def test_each_way_of_cooperation_is_within_a_point_of_synchronous(self):
         synchronous = self.train({"kind": "synchronous"})
         self.assertGreater(synchronous, 0.86)
         print(f"synchronous: {synchronous:.4f}", flush=True)

@@ -1,4 +1,4 @@
-"""The ways in which ranks cooperate, as processes: signals, kills, the timeline, and what a server costs."""
+"""The ways in which ranks cooperate, as processes: signals, kills, the timeline, and the processor time of a server."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Cooperation(TrainingCase):
     def wait_for_checkpoint(self, process, folder):
         self.wait_for(lambda: list(folder.glob("checkpoints/step-*/manifest.json")), process)
 
-    def test_each_way_learns_on_processes_and_its_metrics_and_timeline_are_there(self):
+    def test_each_way_learns_on_processes_and_writes_metrics_and_a_timeline(self):
         spans = {"local_sgd": "average", "elastic": "exchange", "gossip": "exchange", "pairwise": "exchange", "two servers": "push and pull", "asynchronous": "push and pull"}
         for name, way in WAYS.items():
             with self.subTest(name):
@@ -60,7 +60,7 @@ class Cooperation(TrainingCase):
                 self.assertLessEqual({(0, spans[name]), (1, "conv1 backward")}, seen)
                 self.assertIn((3, "update" if way["kind"] == "parameter_server" else spans[name]), seen)
 
-    def test_a_signal_saves_and_exits_75_and_the_next_start_goes_on(self):
+    def test_a_signal_saves_and_exits_75_and_the_next_start_continues(self):
         for name in ("local_sgd", "gossip", "pairwise", "two servers"):
             with self.subTest(name):
                 process, folder = self.begin(4, WAYS[name], epochs=2000)
@@ -102,7 +102,7 @@ class Cooperation(TrainingCase):
         self.finish(process, 75)
         self.assertLess(used, 60)  # a hundredth each; a step's update is some of it
 
-    def test_more_servers_than_ranks_is_said(self):
+    def test_more_servers_than_ranks_are_refused(self):
         process, _ = self.begin(2, {"kind": "parameter_server", "servers": 2})
         self.assertRegex(self.finish(process, 1), r"error: (rank \d \(node \S+\): )?with: 'cooperation.servers' is 2, and the "
                                                   r"step has 2 ranks: none is left to train; give it more ranks than servers")

@@ -51,7 +51,7 @@ class Exact(TrainingCase):
                     self.train(folder, ranks)
                     self.assertEqual(self.bits(folder), self.bits(alone))
 
-    def test_a_killed_run_goes_on_with_other_ranks_and_the_same_weights(self):
+    def test_a_killed_run_continues_on_other_ranks_with_the_same_weights(self):
         for model in ("lenet", "resnet20"):
             with self.subTest(model):
                 settings = {"precision": {"leaves": 8}, "model": str(ROOT / f"workflows/models/{model}.yaml")}
@@ -63,7 +63,7 @@ class Exact(TrainingCase):
                 self.assertEqual(self.bits(killed), self.bits(whole))
 
     def test_ranks_without_mpi_train_the_same_weights(self):
-        """Started by the program itself, by mpirun where no plug-in is, and as tasks of srun --mpi=none."""
+        """Ranks started by the program itself, by mpirun without a plug-in, and as tasks of srun --mpi=none."""
         settings = {"precision": {"leaves": 8}}
         alone, by_itself, by_mpirun, tasks = (self.folder(name, **settings) for name in ("alone", "itself", "mpirun", "tasks"))
         self.train(alone, 1)
@@ -83,7 +83,7 @@ class Exact(TrainingCase):
         self.assertEqual(self.bits(tasks), self.bits(alone))
         self.assertEqual([folder for folder in (by_itself, by_mpirun, tasks) if (folder / ".dlflow-ranks").exists()], [])
 
-    def test_ranks_that_the_program_started_end_together_and_go_on(self):
+    def test_ranks_that_the_program_started_end_together_and_continue(self):
         settings = {"precision": {"leaves": 8}}
         whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
         self.train(whole, 1)
@@ -106,12 +106,12 @@ class Exact(TrainingCase):
         self.assertEqual(self.bits(killed), self.bits(whole))
 
     def ranks_of(self, launcher):
-        """The processes that train, each below its guard, in the order in which they were started."""
+        """The training processes, each below its guard, in the order of their starts."""
         def children(pid):
             return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return [rank for guard in sorted(children(launcher)) for rank in children(guard)]
 
-    def test_a_killed_fine_tuning_goes_on_with_other_ranks_and_the_same_weights(self):
+    def test_a_killed_fine_tuning_continues_on_other_ranks_with_the_same_weights(self):
         before = self.folder("before", model=str(ROOT / "workflows/models/lenet.yaml"), epochs=1)
         self.train(before, 2)
         settings = {"precision": {"leaves": 8}, "model": str(ROOT / "workflows/models/lenet.yaml"), "freeze": ["conv1"],

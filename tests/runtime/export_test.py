@@ -1,4 +1,5 @@
-"""What a trained network gives outside of dlflow-train: predictions, and files for PyTorch and onnxruntime, loaded as docs/user/model-format.md says."""
+"""The use of a trained network outside of dlflow-train: predictions, and files for PyTorch and onnxruntime, loaded as in
+docs/user/model-format.md."""
 
 import csv
 import json
@@ -18,7 +19,7 @@ WITH_SAFETENSORS = f"import sys\nsys.path += {[str(path) for path in VENV.glob('
 
 
 def code_of(heading):
-    """The Python that PAGE shows behind `heading`."""
+    """The Python code that PAGE shows after `heading`."""
     text = PAGE.read_text()
     return re.search(r"```python\n(.*?)```", text[text.index(f"**{heading}**"):], re.DOTALL)[1]
 
@@ -39,13 +40,13 @@ class Export(TrainingCase):
         pass
 
     def new(self, name, **settings):
-        """A folder whose with.json is of the trained checkpoint."""
+        """A folder whose with.json names the trained checkpoint."""
         folder = self.folder(name)
         (folder / "with.json").write_text(json.dumps({"checkpoint": str(self.trained / "checkpoints/latest"), "data": str(self.data)} | settings))
         return folder
 
     def predict(self, ranks=1, **settings):
-        """What the file holds."""
+        """The content of the file of predictions."""
         folder = self.new("predict", **settings)
         status, _, errors = self.run_to_end(folder, ranks, "dlflow-predict")
         self.assertEqual(status, 0, errors)
@@ -53,7 +54,7 @@ class Export(TrainingCase):
         self.assertEqual(sorted(file.name for file in (folder / "outputs").iterdir()), ["outputs.json", name])
         return (folder / "outputs" / name).read_bytes()
 
-    def test_predictions_are_as_right_as_evaluate_says_on_any_number_of_ranks_and_shards(self):
+    def test_predictions_match_the_evaluation_on_any_number_of_ranks_and_shards(self):
         folder = self.new("evaluate")
         self.assertEqual(self.run_to_end(folder, 1, "dlflow-evaluate")[0], 0)
         accuracy = json.loads((folder / "metrics.json").read_text())["accuracy"]
@@ -68,7 +69,7 @@ class Export(TrainingCase):
         head = whole.splitlines(keepends=True)[0]
         self.assertEqual(head + b"".join(part.removeprefix(head) for part in parts), whole)
 
-    def test_what_cannot_be_predicted_says_why(self):
+    def test_predictions_that_cannot_be_made_are_refused_with_the_reason(self):
         for settings, error in (({"shard": 2, "shards": 2}, "with: 'shard' is 2, but the 2 shards are numbered from 0"),
                                 ({"format": "hdf5"}, "with: 'format' must be 'csv' or 'npy'"),
                                 ({"split": "all"}, "with: 'split' must be 'test' or 'train'"),
@@ -89,7 +90,7 @@ class Export(TrainingCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     @unittest.skipUnless(can_run(ONNX, "import onnxruntime"), "onnxruntime is not in build/venv (tests/python/make_venv)")
-    def test_onnxruntime_gives_the_scores(self):
+    def test_onnxruntime_gives_the_same_scores(self):
         folder = self.exported("onnx")
         self.scores(folder, ONNX, code_of("onnxruntime"))
         said = subprocess.run([ONNX, "-c", "import onnxruntime as o; print(o.InferenceSession('model.onnx').get_modelmeta().custom_metadata_map['classes'])"],
@@ -97,7 +98,7 @@ class Export(TrainingCase):
         self.assertEqual(json.loads(said)[9], "kind 9, of ten")
 
     @unittest.skipUnless(can_run("/usr/bin/python3", WITH_SAFETENSORS + "import safetensors.torch"), "PyTorch or safetensors is missing")
-    def test_pytorch_gives_the_scores(self):
+    def test_pytorch_gives_the_same_scores(self):
         self.scores(self.exported("safetensors"), "/usr/bin/python3", WITH_SAFETENSORS + code_of("PyTorch"))
 
     def test_an_onnx_file_is_imported_and_trained_on(self):

@@ -1,5 +1,5 @@
-"""Pictures that are kept as JPEG files and decoded when they are loaded: the same bits for any number of ranks and threads, over a kill
-and another number of ranks; evaluate and predict read them; damage ends the run, named."""
+"""Pictures that are kept as JPEG files and decoded when they are loaded: the same bits on any number of ranks and threads, even after a
+kill; evaluate and predict read them; damage ends the run with the name of the picture."""
 
 import json
 import random
@@ -63,7 +63,7 @@ class JpegData(TrainingCase):
         (folder / "model.yaml").write_text(MODEL)
         return folder
 
-    def test_the_set_is_as_large_as_its_files(self):
+    def test_a_set_of_pictures_is_as_large_as_its_files(self):
         self.assertIn("samples of 3 x 16 x 16 bytes from JPEG in 3 classes", self.packed)
         files = sum(file.stat().st_size for file in self.pictures.glob("*/*.jpg"))
         packed = sum((self.kept / f"{split}.dlset").stat().st_size for split in ("train", "test"))
@@ -74,7 +74,7 @@ class JpegData(TrainingCase):
         self.assertEqual([c["name"] for c in shown[0]["classes"]], ["class-0", "class-1", "class-2"])
         subprocess.run([BIN / "dlflow", "data", "verify", self.kept], check=True, stdout=subprocess.DEVNULL)
 
-    def test_any_number_of_ranks_and_threads_learns_the_same_bits(self):
+    def test_any_number_of_ranks_and_threads_trains_the_same_bits(self):
         alone = self.model_folder("alone", loader_threads=1)
         summary = self.train(alone, 1)
         self.assertGreater(summary["accuracy"], 0.9)
@@ -91,7 +91,7 @@ class JpegData(TrainingCase):
             self.train(folder, 2, DLFLOW_CPUS_PER_RANK="2")
         self.assertEqual(self.bits(both), self.bits(one))
 
-    def test_in_shards_it_learns_the_same_bits(self):
+    def test_shards_train_the_same_bits(self):
         normalize = {"mean": 0.4, "std": 0.2}
         alone = self.model_folder("alone", normalize=normalize)
         self.train(alone, 1)
@@ -105,7 +105,7 @@ class JpegData(TrainingCase):
                 self.train(folder, 2)
                 self.assertEqual(self.bits(folder), self.bits(alone))
 
-    def test_after_a_kill_another_number_of_ranks_goes_on_to_the_same_bits(self):
+    def test_a_killed_run_continues_on_another_number_of_ranks_to_the_same_bits(self):
         whole = self.model_folder("whole", epochs=8)
         self.train(whole, 1)
         killed = self.model_folder("killed", epochs=8, loader_threads=3)
@@ -131,7 +131,7 @@ class JpegData(TrainingCase):
         self.assertEqual(results, results[:1] * 3)
         self.assertEqual(predictions, predictions[:1] * 3)
 
-    def test_bad_pictures_are_told_at_once(self):
+    def test_all_bad_pictures_are_reported_at_once(self):
         bad = self.data / "bad"
         write_pictures(bad, 2, 6)
         cut = bad / "class-0/000.jpg"

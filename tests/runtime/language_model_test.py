@@ -97,7 +97,7 @@ class LanguageModel(TrainingCase):
                 self.assertEqual(self.bits(folder), self.bits(alone))
                 self.assertEqual(other["loss"], summary["loss"])
 
-    def test_bits_per_byte_are_the_loss_by_the_bytes_that_were_predicted(self):
+    def test_bits_per_byte_are_the_loss_divided_by_predicted_bytes(self):
         summary = self.evaluate(self.trained())
         count = summary["samples"]
         samples = (self.text / "test.dlset").read_bytes()[128 + 4 * count:][:count * LENGTH]
@@ -113,7 +113,7 @@ class LanguageModel(TrainingCase):
         pairs = re.findall("(?=([a-z]{2}))", run.stdout)  # consonants and vowels alternate in these words
         self.assertGreater(sum((pair[0] in "aeiou") != (pair[1] in "aeiou") for pair in pairs), 0.9 * len(pairs), run.stdout)
 
-    def test_it_learns_as_much_as_the_twin_in_pytorch(self):
+    def test_training_reaches_the_result_of_its_twin_in_pytorch(self):
         try:
             import torch
         except ImportError:

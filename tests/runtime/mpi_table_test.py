@@ -1,6 +1,6 @@
-"""One contract for every MPI: a row for each that this machine has, and the same bits in all of them.
+"""One contract for every MPI: a row for each one on this machine, and the same bits in all of them.
 
-Each trains lenet in exact mode on 2 ranks, and is killed once; another goes on then, on 4.
+Each trains lenet in exact mode on 2 ranks and is killed once; then another one continues on 4.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ class Row:
 
 
 def of_wheel(name, package, launcher, plugin, says, **more):
-    """An MPI of PyPI. What it needs to be found is set for all that it starts."""
+    """An MPI of PyPI, with the variables that programs need to find it."""
     venv = WHEELS / f"mpi-{package}"
     return Row(name, f"{venv}/bin/{launcher} -n", plugin, says, {
         "PATH": f"{venv}/bin:/usr/bin:/bin", "LD_LIBRARY_PATH": f"{venv}/lib", **more})
@@ -62,7 +62,7 @@ class MpiTable(TrainingCase):
     def sum_of(self, folder):
         return hashlib.sha256((folder / "checkpoints/latest/model.safetensors").read_bytes()).hexdigest()
 
-    def test_every_mpi_trains_the_same_weights_and_goes_on_where_another_was_killed(self):
+    def test_every_mpi_trains_the_same_weights_and_continues_a_killed_run_of_another(self):
         settings = {"precision": {"leaves": 8}, "epochs": 1}
         alone = self.folder("alone", **settings)
         self.train(alone, 1)

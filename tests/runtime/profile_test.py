@@ -46,7 +46,7 @@ class ProfileTest(TrainingCase):
         self.assertEqual(ready, sorted(ready))
         self.assertTrue(all(0 < time < 2 * point["step_high_s"] for time in ready), point)
 
-    def test_steps_of_one_rank_and_of_two_stand_in_one_file(self):
+    def test_steps_of_one_rank_and_of_two_are_in_one_file(self):
         folder = self.folder("profile", batch=64, precision={"leaves": 4})
         one = self.measured(folder)
         model = (ROOT / "workflows/models/lenet.yaml").read_bytes()
@@ -85,14 +85,14 @@ class ProfileTest(TrainingCase):
         self.assertEqual(set(after) - set(before), {folder / "m.json"})
         self.assertEqual(before, {path: after[path] for path in before})
 
-    def test_noise_and_fast_mode(self):
+    def test_fast_mode_measures_the_noise_scale(self):
         folder = self.folder("fast", batch_per_rank=32, precision={"reduction": "fast"})
         measured = self.measured(folder, ranks=2, steps="20")
         self.assertEqual([(p["mode"], p["batch"], p["leaf_samples"], p["leaves_per_rank"]) for p in measured["points"]],
                          [("fast", 64, 32, 1), ("fast", 32, 16, 1)])
         self.assertTrue(any(p["noise_scale"] is not None for p in measured["points"]), measured["points"])
 
-    def test_the_place_is_the_cache_of_the_cluster(self):
+    def test_measurements_are_stored_in_the_clusters_cache(self):
         folder = self.folder("cache")
         done = self.profile(folder, file=None, DLFLOW_CACHE=str(folder / "cache"), DLFLOW_STEP="fit")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -105,7 +105,7 @@ class ProfileTest(TrainingCase):
         self.assertIn(str(file), done.stdout)
         self.assertEqual([point["ranks"] for point in json.loads(file.read_text())["points"]], [1, 1, 2, 2])
 
-    def test_what_cannot_be_measured_is_refused(self):
+    def test_settings_that_cannot_be_measured_are_refused(self):
         folder = self.folder("refused")
         (folder / "m.json").write_text('{"format": "another"}')
         for options, error in (({"steps": "0"}, "--profile-steps: '0' is not a whole number from 1 to 1000"),

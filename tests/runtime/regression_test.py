@@ -1,5 +1,5 @@
-"""Networks that learn numbers from tables: the same bits on any number of ranks, over a kill and another number of ranks; as good as
-PyTorch's twin; and what is refused where data and loss do not go together."""
+"""Networks that learn numbers from tables: the same bits on any number of ranks, even after a kill; results as good as those of a twin
+in PyTorch; refusals of data that does not match the loss."""
 
 import csv
 import json
@@ -66,7 +66,7 @@ class Regression(TrainingCase):
     def data_of(self, folder):
         return json.loads((folder / "with.json").read_text())["data"]
 
-    def test_any_number_of_ranks_learns_the_same_numbers(self):
+    def test_any_number_of_ranks_trains_the_same_numbers(self):
         for data, loss, targets in (("two", "mse", 2), ("one", "huber", 1), ("one", "l1", 1), ("bits", "bce", 2)):
             alone = self.model_folder(data, loss, targets)
             summary = self.train(alone, 1)
@@ -78,7 +78,7 @@ class Regression(TrainingCase):
                     self.assertEqual([other.get(key) for key in ("loss", "rmse", "mae", "accuracy")],
                                      [summary.get(key) for key in ("loss", "rmse", "mae", "accuracy")])
 
-    def test_after_a_kill_another_number_of_ranks_goes_on_to_the_same_bits(self):
+    def test_a_killed_run_continues_on_another_number_of_ranks_to_the_same_bits(self):
         whole = self.model_folder("one", "mse", 1)
         self.train(whole, 1)
         killed = self.model_folder("one", "mse", 1)
@@ -113,7 +113,7 @@ class Regression(TrainingCase):
         folder = self.model_folder("classes", "softmax_cross_entropy", 2, epochs=20)
         self.assertGreater(self.train(folder, 1)["accuracy"], 0.9)
 
-    def test_it_learns_as_much_as_the_twin_in_pytorch(self):
+    def test_training_reaches_the_result_of_its_twin_in_pytorch(self):
         try:
             import torch
         except ImportError:
@@ -125,7 +125,7 @@ class Regression(TrainingCase):
             with self.subTest(loss=loss, ours=ours, twin=twin):
                 self.assertLess(abs(ours["rmse"] - twin), 0.05)
 
-    def test_a_validation_split_is_what_training_measures_itself_with(self):
+    def test_training_measures_itself_with_a_validation_split(self):
         data = self.data / "held"
         shutil.copytree(self.sets["one"], data)
         self.sets["held"] = data
@@ -186,14 +186,14 @@ class Regression(TrainingCase):
         self.assertAlmostEqual(measured["accuracy"], right / 300, places=6)
         self.assertLess(loss, entropy + 0.05)
 
-    def test_smooth_labels_are_refused_where_the_loss_has_none(self):
+    def test_label_smoothing_is_refused_if_the_loss_has_no_classes(self):
         for loss, data in (("bce", "bits"), ("mse", "two"), ("l1", "two"), ("huber", "two")):
             with self.subTest(loss):
                 status, _, errors = self.run_to_end(self.model_folder(data, loss, 2, label_smoothing=0.4), 1)
                 self.assertEqual(status, 1)
                 self.assertIn("with: 'label_smoothing' spreads labels over classes; the loss of model 'tiny' has none to spread", errors)
 
-    def test_fewer_epochs_than_the_newest_checkpoint_has_behind_it_are_refused(self):
+    def test_fewer_epochs_than_the_newest_checkpoint_has_are_refused(self):
         for every, epochs, begun in (("1 epochs", 3, 4), ("30 steps", 1, 2)):
             with self.subTest(every):
                 folder = self.model_folder("one", "mse", 1, epochs=4)
@@ -216,7 +216,7 @@ class Regression(TrainingCase):
                     self.assertRegex(errors, f"'epochs' is {epochs}, but the newest checkpoint, checkpoints/step-.*, is of epoch {begun};")
                 self.assertEqual(sorted(folder.glob("checkpoints/step-*")), there)
 
-    def test_a_metric_that_cannot_be_measured_stops_nothing_and_is_told(self):
+    def test_a_metric_that_cannot_be_measured_is_reported_and_stops_nothing(self):
         rows = [f"{int(i == 0)},{i % 7},{i % 5}" for i in range(60)]  # the held-out ones are all of one class
         (self.data / "odd.csv").write_text("\n".join(["y,a,b", *rows]) + "\n")
         data = self.data / "odd"
@@ -230,7 +230,7 @@ class Regression(TrainingCase):
         self.assertEqual(errors.count("warning: 'auc' cannot be measured on the held-out samples, so that 'keep_best' takes the last epoch and "
                                       "'stop_early' never stops"), 1, errors)
 
-    def test_data_that_does_not_go_with_the_loss_is_refused(self):
+    def test_data_that_does_not_match_the_loss_is_refused(self):
         cases = ((("classes", "mse", 1), "has 'loss: mse', which needs targets, and the training data has labels"),
                  (("one", "softmax_cross_entropy", 2), "which needs labels, and the training data has 1 targets a sample"),
                  (("two", "mse", 3), "gives 3 numbers a sample, the training data has 2 targets"),

@@ -1,5 +1,5 @@
-"""Networks that tell a class of each pixel: the same bits on any number of ranks, over a kill and another number of ranks; IoU and
-masks as they are counted here; as good as PyTorch's twin; and what is refused."""
+"""Networks that predict a class for each pixel: the same bits on any number of ranks, even after a kill; IoU and masks equal to those
+computed here; results as good as those of a twin in PyTorch; refusals."""
 
 import csv
 import json
@@ -30,7 +30,7 @@ MEASURES = ("loss", "iou", "dice", "pixel_accuracy")
 
 
 def samples(seed, count):
-    """Pictures with a bright square and a dark stripe, and their masks; a frame of the square is of no class."""
+    """Pictures with a bright square and a dark stripe, and their masks; a frame around the square has no class."""
     rng = random.Random(seed)
     for _ in range(count):
         picture = [rng.randrange(80, 140) for _ in range(SIDE * SIDE)]
@@ -48,7 +48,7 @@ def samples(seed, count):
 
 
 def measures_of(masks, predicted):
-    """IoU and Dice, means over the classes, and the share of right pixels, of those that count."""
+    """IoU and Dice, means over the classes, and the share of correct pixels among those that count."""
     pairs = [(t, p) for mask, guess in zip(masks, predicted) for t, p in zip(mask, guess) if t != IGNORED]
     ious, dices = [], []
     for c in range(3):
@@ -99,7 +99,7 @@ class Segmentation(TrainingCase):
         numbers = content[-90 * SIDE * SIDE :]
         return [numbers[i : i + SIDE * SIDE] for i in range(0, len(numbers), SIDE * SIDE)]
 
-    def test_any_number_of_ranks_learns_the_same_bits(self):
+    def test_any_number_of_ranks_trains_the_same_bits(self):
         for loss in LOSSES:
             augment = ["flip", "crop", {"rotate": 10}, {"brightness": 0.2}] if loss == "dice" else []
             weights = [1, 2, 3] if loss != "pixel_cross_entropy" else [1, 1, 1]
@@ -113,7 +113,7 @@ class Segmentation(TrainingCase):
                     self.assertEqual([other[key] for key in MEASURES], [summary[key] for key in MEASURES])
                     self.assertNotIn("accuracy", other)
 
-    def test_after_a_kill_another_number_of_ranks_goes_on_to_the_same_bits(self):
+    def test_a_killed_run_continues_on_another_number_of_ranks_to_the_same_bits(self):
         whole = self.model_folder(LOSSES[2])
         self.train(whole, 1)
         killed = self.model_folder(LOSSES[2])
@@ -121,7 +121,7 @@ class Segmentation(TrainingCase):
         self.train(killed, 3)
         self.assertEqual(self.bits(killed), self.bits(whole))
 
-    def test_masks_are_predicted_and_measured_as_they_are_counted_here(self):
+    def test_metrics_of_predicted_masks_equal_those_counted_in_python(self):
         folder = self.model_folder(LOSSES[2], epochs=6)
         self.train(folder, 2)
         masks = self.predicted(folder, 1)
@@ -168,7 +168,7 @@ class Segmentation(TrainingCase):
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual(summary["iou"], max(line["iou"] for line in lines if "iou" in line))
 
-    def test_it_learns_as_much_as_the_twin_in_pytorch(self):
+    def test_training_reaches_the_result_of_its_twin_in_pytorch(self):
         try:
             import torch
         except ImportError:
@@ -180,7 +180,7 @@ class Segmentation(TrainingCase):
             with self.subTest(loss=loss, ours=ours, twin=twin):
                 self.assertGreater(ours, twin - 0.05)
 
-    def test_samples_that_are_ignored_everywhere_are_not_measured(self):
+    def test_samples_whose_pixels_are_all_ignored_are_not_measured(self):
         folder = self.model_folder("pixel_cross_entropy", epochs=1)
         self.train(folder, 1)
         measured = {}
@@ -201,7 +201,7 @@ class Segmentation(TrainingCase):
         for name in MEASURES:
             self.assertAlmostEqual(measured["some"][name], measured["first"][name], places=6)
 
-    def test_data_and_settings_that_do_not_go_together_are_refused(self):
+    def test_data_and_settings_that_do_not_match_are_refused(self):
         mixed = {"augment": [{"mixup": 0.2}]}
         cases = (({}, "softmax_cross_entropy", "model.yaml:11:5: error: the last layer must give one score per class"),
                  ({"data": self.data}, "dice", "which needs a class per pixel, and the training data has labels"),

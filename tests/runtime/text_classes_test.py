@@ -1,5 +1,5 @@
-"""Classes of texts of unequal length: loss, scores and gradient are those of PyTorch's MultiheadAttention with `key_padding_mask`, and the same
-bits come out on any number of ranks; evaluate and predict; the workflow text-classes.yaml."""
+"""Classes of texts of unequal length: loss, scores and gradient equal those of PyTorch's MultiheadAttention with `key_padding_mask`,
+with the same bits on any number of ranks; evaluate and predict; the workflow text-classes.yaml."""
 
 import csv
 import json
@@ -45,7 +45,7 @@ class TextClasses(TextsCase):
         content = (cls.text / "train.dlset").read_bytes()
         assert (content[36], int.from_bytes(content[108:112], "little")) == (3, 256)  # classes, vocabulary
 
-    def test_any_number_of_ranks_trains_the_same_weights_also_after_a_kill(self):
+    def test_any_number_of_ranks_trains_the_same_weights_even_after_a_kill(self):
         summary, result = self.check_ranks_and_a_kill(epochs=6)
         self.assertIn("f1", summary)
         self.assertGreater(result["accuracy"], 0.6)  # by chance 0.33
@@ -79,7 +79,7 @@ class TextClasses(TextsCase):
         self.assertEqual(run.returncode, 0)
         self.assertLess(float(run.stdout), 1e-5)
 
-    def test_the_workflow_text_classes_tells_programming_languages_apart(self):
+    def test_the_workflow_text_classes_distinguishes_programming_languages(self):
         folder = pathlib.Path(self.temporary.name) / "workflow"
         (folder / "models").mkdir(parents=True)
         for file in ("text-classes.yaml", "excerpts.py", "models/text-classes.yaml"):

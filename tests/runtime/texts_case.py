@@ -1,4 +1,4 @@
-"""What tests of networks on texts of unequal length share: their data, trainings, and the comparison of a step with PyTorch's."""
+"""The common parts of tests of networks on texts of unequal length: data, trainings, and the comparison of a step with PyTorch."""
 
 import json
 import pathlib

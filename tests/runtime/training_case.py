@@ -1,4 +1,4 @@
-"""What tests of dlflow-train as a launcher sees it share: a small set of pictures, and trainings on it."""
+"""The common parts of tests that run dlflow-train as a launcher does: a small set of pictures, and trainings on it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""dlflow-train and dlflow-evaluate as a launcher sees them: exit status, files, and what a kill leaves."""
+"""dlflow-train and dlflow-evaluate as a launcher sees them: exit status, files, and the state after a kill."""
 
 import collections
 import csv
@@ -24,7 +24,7 @@ class Training(TrainingCase):
         self.train(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
         self.assertEqual(self.bits(killed), self.bits(whole))
 
-    def test_ranks_train_where_shared_memory_is_too_small_and_say_so_once(self):
+    def test_ranks_train_without_enough_shared_memory_and_report_it_once(self):
         folder = self.folder("shm", epochs=1, model="m.yaml")
         (folder / "m.yaml").write_text("name: m\ninput: [784]\nlayers:\n  - linear: {features: 2000}\n  - relu\n  - linear: {features: 10}\n")
         small = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs -o size=16m none /dev/shm && exec "$@"', "sh"]
@@ -43,7 +43,7 @@ class Training(TrainingCase):
                                      weight_decay=1e-4, label_smoothing=0.1, clip_norm=5, warmup_epochs=0.5)
                 self.assertGreaterEqual(self.train(folder, 2)["accuracy"], 0.95)
 
-    def test_compressed_a_killed_run_ends_with_the_bits_of_one_that_was_not(self):
+    def test_a_killed_compressed_run_ends_with_the_bits_of_one_that_was_not(self):
         settings = {"precision": {"reduction": "fast"},
                     "gradients": {"compression": "mstopk", "density": 0.05, "warmup_epochs": 1, "aggregation": "all-gather"}}
         whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
@@ -66,7 +66,7 @@ class Training(TrainingCase):
                 self.assertEqual(process.returncode, 75, errors)
                 self.assertFalse((folder / "metrics.json").exists())
 
-    def test_a_job_that_is_suspended_for_long_goes_on(self):
+    def test_a_job_continues_after_a_long_suspension(self):
         folder = self.folder("suspended", epochs=3)
         process = self.start(folder, 3, DLFLOW_CHECKPOINT_EVERY="4 steps", DLFLOW_STALL_TIMEOUT="2")
         self.wait_for_step(folder, process, 4)
@@ -76,7 +76,7 @@ class Training(TrainingCase):
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)
 
-    def test_evaluation_gives_what_is_in_the_checkpoint(self):
+    def test_evaluation_gives_the_checkpoints_own_metrics(self):
         trained = self.folder("trained", epochs=1)
         self.train(trained, 2)
         results = []
@@ -98,7 +98,7 @@ class Training(TrainingCase):
         self.assertEqual(results[0]["accuracy"], results[1]["accuracy"])
         self.assertAlmostEqual(results[0]["loss"], results[1]["loss"], places=5)  # other batches
 
-    def test_accuracies_of_classes_are_called_by_the_names_of_the_data(self):
+    def test_accuracies_of_classes_are_named_after_the_classes(self):
         data = self.new_data(300)
         classes = ["T-shirt/top", "trouser, long", 'a "bag"'] + [f"{i}th" for i in range(3, 10)]
         (data / "classes.txt").write_text("\n".join(classes) + "\n")
@@ -138,7 +138,7 @@ class Training(TrainingCase):
         self.assertEqual(passes[0]["backward_weights inner_product"] - passes[3]["backward_weights inner_product"], 2, passes)
         self.assertEqual(passes[0]["backward_data convolution"], passes[3]["backward_data convolution"], passes)
 
-    def test_bf16_is_for_processors_that_are_faster_with_it(self):
+    def test_bf16_is_used_only_on_processors_that_are_faster_with_it(self):
         usual, rough = self.folder("fp32"), self.folder("bf16", precision={"compute": "bf16"})
         self.train(usual, 2)
         status, _, errors = self.run_to_end(rough, 2)
@@ -149,11 +149,11 @@ class Training(TrainingCase):
         self.assertAlmostEqual(*accuracy, delta=0.03)
 
     def run_with_odd_rank(self, folder, variable):
-        """The end of two ranks, of which rank 1 has a variable of its own: mpirun of Open MPI 5.0.7 crashes at a second program."""
+        """The end of two ranks, of which rank 1 has its own variable: mpirun of Open MPI 5.0.7 crashes at a second program."""
         script = f'[ $OMPI_COMM_WORLD_RANK = 0 ] || export {variable}; exec "{BIN}/dlflow-train" with.json'
         return subprocess.run(["mpirun", "-np", "2", "sh", "-c", script], cwd=folder, capture_output=True, text=True, timeout=60)
 
-    def test_ranks_on_other_processors_do_not_begin(self):
+    def test_ranks_on_different_processors_do_not_start(self):
         for reduction in ("exact", "fast"):
             with self.subTest(reduction=reduction):
                 folder = self.folder("mixed", precision={"reduction": reduction})
@@ -162,13 +162,13 @@ class Training(TrainingCase):
                 self.assertRegex(result.stderr, r"of rank 1 differs from that of rank 0 \(.*sse41.*; rank 0: .*\); start all ranks on")
                 self.assertFalse((folder / "checkpoints").exists())
 
-    def test_a_rank_whose_factors_may_be_rounded_does_not_begin(self):
+    def test_a_rank_whose_factors_may_be_rounded_does_not_start(self):
         folder = self.folder("rounded")
         result = self.run_with_odd_rank(folder, "ONEDNN_DEFAULT_FPMATH_MODE=BF16")
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertRegex(result.stderr, r"the arithmetic of rank 1 differs from that of rank 0 \(.*rounded to bf16.*; rank 0: ")
 
-    def test_ranks_that_have_nothing_to_do_are_told_once(self):
+    def test_idle_ranks_are_reported_once(self):
         for settings, ranks, told in (({"batch": 32}, 2, ["1 of 2 ranks has nothing to do: a step has 1 leaf. All have work with "
                                                           "'precision: {leaves: 2}', or with 'batch: 64'"]),
                                       ({"batch": 5, "precision": {"leaves": 8}}, 3, []),
@@ -181,7 +181,7 @@ class Training(TrainingCase):
                 self.assertEqual(status, 0, errors)
                 self.assertEqual([line for line in errors.splitlines() if "nothing to do" in line], told)
 
-    def test_a_loss_that_is_no_number_exits_3(self):
+    def test_a_nan_loss_exits_3(self):
         for ranks in (1, 2):
             folder = self.folder("nan", lr=1e38, model="m.yaml")
             (folder / "m.yaml").write_text("name: m\ninput: [784]\nlayers:\n  - linear: {features: 10}\n")
@@ -227,8 +227,8 @@ class Training(TrainingCase):
         status, _, errors = self.run_to_end(self.folder("alone"), 1, DLFLOW_RANKS="2")
         self.assertEqual((status, errors), (1, "error: $DLFLOW_RANKS is 2, but there is 1; start with mpirun -np 2\n"))
 
-    def test_ranks_that_would_each_train_alone_do_not_begin(self):
-        """What a launcher of another MPI leaves each rank with."""
+    def test_ranks_that_would_each_train_alone_do_not_start(self):
+        """Each rank has the environment that a launcher of another MPI gives."""
         refused = r"(?m)^error: rank 0: {} has started {} ranks, and .* counts {}: it is not that launcher's MPI; start "
         for ranks, launcher, variables in (
                 (1, "the launcher of Open MPI", {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),

@@ -1,5 +1,5 @@
-"""Language models of texts of unequal length: loss and gradient are those of PyTorch on padded batches with `ignore_index`, and the
-same bits come out on any number of ranks."""
+"""Language models of texts of unequal length: loss and gradient equal those of PyTorch on padded batches with `ignore_index`, with the
+same bits on any number of ranks."""
 
 import math
 import pathlib
@@ -22,11 +22,11 @@ class UnequalTexts(TextsCase):
         source.write_text("\n".join(line[:random.Random(i).randint(1, 60)] for i, line in enumerate(lines[:300])))
         cls.pack(source, "--per", "line")
 
-    def test_any_number_of_ranks_trains_the_same_weights_also_after_a_kill(self):
+    def test_any_number_of_ranks_trains_the_same_weights_even_after_a_kill(self):
         summary, _ = self.check_ranks_and_a_kill(epochs=3)
         self.assertAlmostEqual(summary["perplexity"], math.exp(summary["loss"]), places=4)
 
-    def test_bits_per_byte_and_tokens_are_those_of_real_tokens(self):
+    def test_bits_per_byte_and_tokens_count_only_real_tokens(self):
         result = self.run_with(self.trained(), "dlflow-evaluate")
         texts, _ = self.split("test")
         targets = sum(len(text) - 1 for text in texts)
@@ -34,7 +34,7 @@ class UnequalTexts(TextsCase):
         self.assertAlmostEqual(result["bits_per_byte"], result["loss"] / math.log(2) * targets / text_bytes, places=5)
         self.assertEqual(result["samples"], len(texts))
 
-    def test_predictions_have_rows_of_one_length_with_zeros_behind_the_ends(self):
+    def test_predictions_have_rows_of_one_length_padded_with_zeros(self):
         folder = self.trained()
         self.run_with(folder, "dlflow-predict", 2, format="npy")
         texts, _ = self.split("test")

@@ -8,7 +8,7 @@ class Axes(Chain):
     def squeue(self, form):
         return self.alpha.run(["squeue", "--me", "--noheader", f"--format={form}"]).stdout
 
-    def test_an_element_waits_for_its_own_parent_and_goes_to_its_own_list(self):
+    def test_an_element_waits_for_its_own_parent_and_joins_its_own_list(self):
         self.write_steps("sweep", f"""
             prep: {self.step("prep-$DLFLOW_MATRIX_D", ", matrix: {d: [x, y]}")}
             train:
@@ -50,7 +50,7 @@ class Axes(Chain):
         self.assertEqual(self.status(run)["state"], "succeeded")
 
     def test_packed_elements_share_a_task_and_each_has_its_own_end(self):
-        """The second one fails, the third is cancelled while it runs, the fourth has its turn after that."""
+        """The second one fails, the third is cancelled while it runs, and then the fourth has its turn."""
         self.write_steps("packed", f"""
             score:
               matrix: {{n: [1, 2, 3, 4, 5], pack: 4}}
@@ -79,7 +79,7 @@ class Axes(Chain):
         self.wait_for(run, {job: "succeeded" for job in ids}, timeout=120)
         self.assertEqual(sorted(self.trace()), ["1", "2", "2", "3", "3", "4", "5"])
 
-    def test_a_sweep_that_may_fail_goes_on_without_anybody(self):
+    def test_a_sweep_with_allowed_failures_goes_on_by_itself(self):
         self.write_steps("may", f"""
             train:
               matrix: {{n: [0, 1, 2]}}

@@ -1,4 +1,4 @@
-"""A chain of SLURM jobs: submitted as a whole, without a process of ours that stays."""
+"""A chain of SLURM jobs: submitted as a whole, without a remaining process of dlflow."""
 
 import json
 import pathlib
@@ -25,7 +25,7 @@ class Chains(SharedChains, Chain):
     def check_ended_by_hand(self, run):
         self.assertRegex(self.dlflow("status", run).stdout, r"cancelled by [a-z]\w+")
 
-    def test_a_diamond_runs_in_order_and_nothing_of_ours_stays(self):
+    def test_a_diamond_runs_in_order_and_leaves_no_process(self):
         self.write_steps("diamond", f"""
             a: {self.step("a")}
             b: {self.step("b", ", needs: [a]")}
@@ -37,7 +37,7 @@ class Chains(SharedChains, Chain):
         self.assertEqual((self.trace()[0], sorted(self.trace()), self.trace()[3]), ("a", list("abcd"), "d"))
         self.assertEqual(self.status(run)["state"], "succeeded")
 
-    def test_a_matrix_is_one_array_and_elements_wait_for_their_own(self):
+    def test_a_matrix_is_one_array_and_elements_wait_for_their_own_parents(self):
         self.write_steps("sweep", f"""
             train:
               run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo train-$DLFLOW_MATRIX_N >> {self.folder}/trace'
@@ -67,7 +67,7 @@ class Chains(SharedChains, Chain):
         self.assertEqual({job for job in before if before[job] != after[job]}, {"train[n=1]"})
         self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
 
-    def test_arrays_behind_a_job_that_failed_are_repaired_in_place(self):
+    def test_arrays_behind_a_failed_job_are_repaired_in_place(self):
         sweep = "matrix: {n: [0, 1, 2, 3]}"
         self.write_steps("arrays", f"""
             data: {{run: '[ -e {self.folder}/mended ]'}}
@@ -84,7 +84,7 @@ class Chains(SharedChains, Chain):
         self.assertEqual({job for job in before if before[job] != after[job]}, {"data"})
         self.assertEqual(sorted(self.trace()), ["e"] * 4 + ["m"] * 4)
 
-    def test_a_chain_that_is_deeper_than_slurm_looks_for_cycles_is_repaired_too(self):
+    def test_a_chain_deeper_than_slurms_search_for_cycles_is_repaired(self):
         """max_depend_depth is 10: nothing deeper is refused, and nothing found."""
         names = [f"s{number}" for number in range(12)]
         steps = [f"  {name}: " + self.step(name, f", needs: [{before}]") for before, name in zip(names, names[1:])]
@@ -99,7 +99,7 @@ class Chains(SharedChains, Chain):
         self.assertEqual({name: id for name, id in self.ids(run).items() if name != "s0"},
                          {name: id for name, id in before.items() if name != "s0"})
 
-    def test_a_child_never_runs_on_a_failed_parent_whatever_slurm_thinks(self):
+    def test_a_child_never_runs_on_a_failed_parent_whatever_slurm_reports(self):
         self.write_steps("guard", f"""
             a: {{run: exit 3}}
             b: {self.step("b", ", needs: [a]")}
@@ -112,7 +112,7 @@ class Chains(SharedChains, Chain):
         self.assertEqual(self.trace(), [])
         self.assertEqual(self.states(run)["b"], "blocked")
 
-    def test_a_try_after_running_out_of_memory_has_twice_as_much(self):
+    def test_a_try_after_running_out_of_memory_has_twice_the_memory(self):
         self.write_steps("memory", f"""
             greedy:
               run: 'echo $SLURM_MEM_PER_NODE >> {self.folder}/trace; [ $SLURM_MEM_PER_NODE -ge 300 ] || kill -9 $$'
@@ -127,7 +127,7 @@ class Chains(SharedChains, Chain):
         self.assertEqual(sorted(self.trace()), ["150", "150", "300", "300"])
         self.assertEqual(self.ids(run), before)
 
-    def test_what_was_too_short_is_submitted_with_more_and_usage_is_told(self):
+    def test_a_job_with_too_little_is_submitted_with_more_and_usage_is_shown(self):
         self.write_steps("short", f"""
             busy:
               run: 'timeout 6 sh -c "while :; do :; done" || true; echo busy >> {self.folder}/trace'
@@ -142,7 +142,7 @@ class Chains(SharedChains, Chain):
         self.wait_for(run, {"after": "succeeded"})
         self.assertEqual((self.trace(), self.ids(run)["after"]), (["busy", "after"], before["after"]))
 
-        def accounted():  # a record comes some seconds late
+        def accounted():  # records appear some seconds late
             status = json.loads(self.dlflow("status", run, "--long", "--json").stdout)
             used = status["steps"][0]["used"]
             return used["memory_bytes"] and used["cpu_s"] and used["elapsed_s"] and used
@@ -151,7 +151,7 @@ class Chains(SharedChains, Chain):
         self.assertLess(used["memory_efficiency"], 1)
         self.assertLessEqual(max(map(len, self.dlflow("status", run, "--long").stdout.splitlines())), 80)
 
-    def test_the_controller_away_is_said_and_nothing_is_lost(self):
+    def test_a_missing_controller_is_reported_and_nothing_is_lost(self):
         self.write("w.yaml", f"name: away\nsteps:\n  a: {{run: sleep 8}}\n  b: {self.step('b', ', needs: [a]')}\n")
         run = self.submit()
         self.wait_for(run, {"a": "running"})
@@ -165,11 +165,11 @@ class Chains(SharedChains, Chain):
             self.alpha.start_controller()
         self.wait_for(run, {"b": "succeeded"})
 
-    def test_two_calls_at_once_submit_each_job_once(self):
+    def test_two_simultaneous_calls_submit_each_job_once(self):
         self.counting(10, "checkpoint: {}")
         self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "intents:1"}, status=-9)
         run = json.loads(self.dlflow("status", "--quick", "--json").stdout)[0]["run"]
-        self.assertEqual(set(self.states(run).values()), {"submitting"})  # so each call has all to do
+        self.assertEqual(set(self.states(run).values()), {"submitting"})  # so that each call must do everything
         calls = [self.alpha.start([STAGED / "bin/dlflow", "run", "--resume", run], cwd=self.folder, env=self.env)
                  for _ in range(3)]
         for call in calls:
@@ -210,7 +210,7 @@ class Chains(SharedChains, Chain):
                 self.assertEqual(len(on_two_nodes), count)
                 self.assertEqual(self.trained("beta", self.beta, workflow, *options), on_two_nodes)
 
-    def test_a_node_that_dies_is_another_try_on_another_node(self):
+    def test_a_dead_node_leads_to_another_try_on_another_node(self):
         self.counting(80, "checkpoint: {every: 5 steps}\n              retry: {attempts: 3, on: [node-failure]}")
         run = self.submit()
         wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")

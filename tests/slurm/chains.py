@@ -1,4 +1,4 @@
-"""What the tests of chains on a real SLURM share."""
+"""Shared code of the tests of chains on a real SLURM."""
 
 import json
 import textwrap
@@ -8,7 +8,7 @@ from cluster import STAGED, wait_until
 
 
 class Chain(cluster.Case):
-    """dlflow in a folder on the first of the test's clusters; `profile` is that cluster's."""
+    """Runs dlflow in a folder on the first of the test's clusters; `profile` is that cluster's."""
 
     profile = "alpha"
 
@@ -21,7 +21,7 @@ class Chain(cluster.Case):
         (self.folder / name).write_text(textwrap.dedent(text))
 
     def write_steps(self, name, steps):
-        """The workflow `name` of these steps, as w.yaml."""
+        """Writes the workflow `name` with these steps to w.yaml."""
         self.write("w.yaml", f"name: {name}\nsteps:" + textwrap.indent(textwrap.dedent(steps), "  "))
 
     def dlflow(self, *arguments, status=0, timeout=60, on=None, env=None):
@@ -29,7 +29,7 @@ class Chain(cluster.Case):
                                              env={**self.env, **(env or {})}, status=status)
 
     def submit(self, *arguments, profile=None, **options):
-        """The name of the run."""
+        """Submits w.yaml; returns the name of the run."""
         out = self.dlflow("run", "w.yaml", "--profile", profile or self.profile, "--json", *arguments, **options).stdout
         return json.loads(out.splitlines()[-1])["run"]
 
@@ -41,7 +41,7 @@ class Chain(cluster.Case):
                 for step in self.status(run)["steps"]}
 
     def wait_for(self, run, states, timeout=60):
-        """Until the jobs of `run` are in these states."""
+        """Waits until the jobs of `run` are in these states."""
         seen = {}
 
         def arrived():
@@ -65,7 +65,7 @@ class Chain(cluster.Case):
                 for step in self.status(run)["steps"]}
 
     def counting(self, to, extra):
-        """A step that counts, a tenth of a second each, and goes on where a checkpoint left it."""
+        """A step that counts every tenth of a second, and resumes from its checkpoint."""
         self.write_steps("count", f"""
             count:
               {extra}
@@ -79,12 +79,12 @@ class Chain(cluster.Case):
 
 
 class SharedChains:
-    """Tests of chains on any batch system; `most_counted` is what a step may count until its cancellation arrives."""
+    """Tests of chains on any batch system; `most_counted` is the largest number that a step may reach before its cancellation arrives."""
 
     most_counted = 100
-    by_hand = None  # what ends a job beside dlflow
+    by_hand = None  # the command that ends a job without dlflow
 
-    # Hooks for what only one batch system shows.
+    # Hooks for details of a single batch system.
 
     def check_requeued(self, job):
         pass
@@ -96,7 +96,7 @@ class SharedChains:
         pass
 
     def broken_chain(self):
-        """The second element of `train` fails until the file `mended` is there."""
+        """The second element of `train` fails until the file `mended` exists."""
         self.write_steps("repair", f"""
             data: {self.step("data")}
             train:
@@ -111,7 +111,7 @@ class SharedChains:
         self.assertEqual(self.status(run)["state"], "failed")
         return run
 
-    def test_a_limit_on_what_runs_at_a_time_holds_over_all_arrays_of_a_step(self):
+    def test_a_limit_on_simultaneous_jobs_holds_over_all_arrays_of_a_step(self):
         self.write_steps("places", f"""
             many:
               matrix: {{n: [1, 2], m: [0, 1], max_parallel: 1}}
@@ -123,7 +123,7 @@ class SharedChains:
         self.assertEqual(len({id.split("_")[0] for id in self.ids(run).values()}), 2)
         self.wait_for(run, {job: "succeeded" for job in jobs}, timeout=90)
 
-    def test_walltime_is_a_requeue_of_the_same_job_and_dependents_keep_waiting(self):
+    def test_the_walltime_requeues_the_same_job_and_dependents_keep_waiting(self):
         self.counting(50, "checkpoint: {}\n              resources: {walltime: 4s}")
         run = self.submit()
         before = self.ids(run)
@@ -145,7 +145,7 @@ class SharedChains:
         self.assertEqual(self.trace(), ["try", "try"])
         self.assertEqual((self.folder / "hopeless").read_text().split(), ["x", "x"])
 
-    def test_cancel_takes_what_waits_and_lets_what_runs_save(self):
+    def test_cancel_removes_waiting_jobs_and_lets_running_jobs_save(self):
         self.counting(400, "checkpoint: {}")
         run = self.submit()
         wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")
@@ -160,7 +160,7 @@ class SharedChains:
         self.assertEqual(self.trace(), [str(n + 1) for n in range(len(self.trace()))])
         self.dlflow("cancel", run)
 
-    def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
+    def test_each_step_runs_once_after_a_kill_anywhere_in_a_submission(self):
         """The runs of all points at once: what they wait for most is SLURM."""
         runs = {}
         for point in ["intents:1"] + [f"{point}:{n}" for point in ("submit", "accepted", "recorded") for n in (1, 2, 3)]:
@@ -180,7 +180,7 @@ class SharedChains:
                 self.wait_for(run, {"c": "succeeded"}, timeout=240)
                 self.assertEqual(sorted(self.read(f"trace-{point}").split()), ["a", "b-0", "b-1", "c"])
 
-    def test_a_job_that_was_ended_by_hand_is_seen(self):
+    def test_a_job_that_was_ended_by_hand_is_recognised(self):
         self.write("w.yaml", "name: hand\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
         run = self.submit()
         self.wait_for(run, {"a": "running"})

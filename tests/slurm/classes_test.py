@@ -1,4 +1,4 @@
-"""Steps in different classes of nodes, and on the login node, on a real SLURM; nodes that fail are left out."""
+"""Steps in different classes of nodes, and on the login node, on a real SLURM; failing nodes are left out."""
 
 import json
 
@@ -36,7 +36,7 @@ class Classes(Chain):
     def places(self):
         return sorted((self.folder / "places").read_text().splitlines())
 
-    def test_each_step_runs_where_its_class_is(self):
+    def test_each_step_runs_on_the_partition_of_its_class(self):
         self.with_classes()
         self.write_steps("places", f"""
             fetch: {self.where("fetch", ", on: login")}
@@ -53,7 +53,7 @@ class Classes(Chain):
         self.assertIn("OverSubscribe=NO", shown)
         self.assertEqual(self.status(run)["state"], "succeeded")
 
-    def test_the_login_node_waits_for_nobody_and_a_later_resume_goes_on(self):
+    def test_the_login_node_waits_for_no_job_and_a_later_resume_goes_on(self):
         self.with_classes()
         self.write_steps("upload", f"""
             train: {self.where("train")}
@@ -85,7 +85,7 @@ class Classes(Chain):
         self.assertEqual([(one["name"], one["slurm"]["partition"]) for one in shown["classes"]],
                          [("batch", "batch"), ("short", "short")])
 
-    def test_a_node_that_a_job_was_lost_with_is_left_out_until_it_is_forgiven(self):
+    def test_a_node_that_lost_a_job_is_left_out_until_it_is_forgiven(self):
         bad = self.alpha.node(2)
         self.write_profile("exclude_nodes: 1", f"--nodelist={bad}")
         self.write("w.yaml", f"name: lost\nsteps:\n  lost: {{run: 'echo x >> {self.folder}/trace; sleep 120'}}\n")
@@ -111,7 +111,7 @@ class Classes(Chain):
         self.assertEqual(json.loads(self.dlflow("status", "--nodes", "--json").stdout), [])
         self.assertNotIn("without", self.dlflow("run", "w.yaml", "--profile", self.profile, "--no-cache").stdout)
 
-    def test_a_try_after_a_timeout_is_longer_if_the_site_lets_it(self):
+    def test_a_try_after_a_timeout_is_longer_within_the_sites_limit(self):
         self.write_profile()
         self.write_steps("longer", f"""
             a:
@@ -123,7 +123,7 @@ class Classes(Chain):
         self.wait_for(run, {"a": "succeeded"}, timeout=120)
         self.assertEqual(self.trace(), ["start", "start", "end"])
         shown = self.alpha.run(["scontrol", "show", "job", self.ids(run)["a"]]).stdout
-        self.assertIn("TimeLimit=00:03:00", shown)  # of 2 minutes, and half a minute to record
+        self.assertIn("TimeLimit=00:03:00", shown)  # 2 minutes, and half a minute to record
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The climate workflow, small, on two clusters: on two ranks in containers, and natively on one. Its predictions are the same bits."""
+"""A small climate workflow on two clusters, on two ranks in containers and natively on one, predicts the same bits."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import cluster
 import contained
 from pypi import BUILD, DEBIAN, TENSORFLOW, missing
 
-PYTHON = BUILD / "venv/bin/python"  # with what tests/python/requirements.txt names
+PYTHON = BUILD / "venv/bin/python"  # contains tests/python/requirements.txt
 SMALL = {"days": 200, "test_days": 40, "epochs": 3, "skill": 0.3, "python": PYTHON, "package": cluster.STAGED / "python"}
 PYTORCH, KERAS = {"train-pytorch", "pytorch"}, {"train-keras", "keras"}
 READ = """
@@ -40,7 +40,7 @@ class Climate(contained.Case):
         return self.submit(on, self.flows / "climate.yaml", *(word for name, value in {**SMALL, **settings}.items() for word in ("--set", f"{name}={value}")))
 
     def end(self, on, run, contained_steps):
-        """State and metrics by step; the folder of the run."""
+        """Returns state and metrics by step, and the folder of the run."""
         ended = self.wait_for_success(on, run, steps=contained_steps)
         return {step["name"]: step for step in ended["steps"]}, pathlib.Path(ended["directory"])
 

@@ -1,6 +1,6 @@
-"""What the tests on a real SLURM share: the clusters alpha, beta and gamma, used by an ordinary user and broken by root.
+"""Shared code of the tests on a real SLURM: the clusters alpha, beta and gamma, used by an ordinary user and broken by root.
 
-A test program runs as root; what it tests runs as the clusters' user `dlflow`, through `run` and `start`. Where the
+A test program runs as root; the tested programs run as the clusters' user `dlflow`, through `run` and `start`. If the
 clusters could not be started, importing this module ends the program as skipped, with the reason.
 """
 
@@ -23,8 +23,7 @@ STAGED = ROOT / "dlflow"  # bin/, workflows/, cluster-profiles/
 
 
 class Cluster(RealCluster):
-    """A cluster by its name, as its user `dlflow` or `guest`; `home` is that user's folder on the file system that all
-    nodes share."""
+    """A cluster by its name, as its user `dlflow` or `guest`; `home` is that user's folder on the file system that all nodes share."""
 
     def __init__(self, name, user="dlflow"):
         self.name = name
@@ -35,10 +34,10 @@ class Cluster(RealCluster):
     def node(self, number):
         return f"{self.name}-n{number}"
 
-    # -- what its user does
+    # -- commands of its user
 
     def start(self, argv, cwd=None, env=None, **options):
-        """A process of the cluster's user, with nothing but `env` and what a login sets in its environment."""
+        """Starts a process of the cluster's user, whose environment is only `env` and the variables of a login."""
         variables = [f"{key}={value}" for key, value in (env or {}).items()]
         verb = "as-user" if self.user == "dlflow" else f"as-{self.user}"
         return subprocess.Popen([SLURM_CLUSTER, verb, self.name, "--root", ROOT, "env", *variables, *map(str, argv)],
@@ -46,11 +45,11 @@ class Cluster(RealCluster):
                                 **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
 
     def sbatch(self, script, *options, cwd=None):
-        """Submits the lines of `script`; the job's id."""
+        """Submits the lines of `script`; returns the job's id."""
         return self.run(["sbatch", "--parsable", *options, "--wrap", textwrap.dedent(script)], cwd).stdout.strip()
 
     def jobs(self, *ids):
-        """id -> (state, reason) of the user's jobs that the controller still knows, each array task on its own."""
+        """id -> (state, reason) of the user's jobs that the controller still has, with each array task separately."""
         out = self.run(["squeue", "--me", "--noheader", "--array", "--states=all", "--format=%i|%T|%r"]).stdout
         jobs = {id: (state, reason) for id, state, reason in (line.split("|") for line in out.splitlines())}
         return {id: jobs.get(id, ("GONE", "")) for id in ids} if ids else jobs
@@ -67,17 +66,17 @@ class Cluster(RealCluster):
             return state in states and state
         return wait_until(arrived, timeout, f"job {id} on {self.name} to be {' or '.join(states)}")
 
-    # -- what happens to it
+    # -- faults
 
     def operate(self, verb, *arguments):
         subprocess.run([SLURM_CLUSTER, verb, self.name, "--root", ROOT, *map(str, arguments)], check=True, timeout=120)
 
     def kill_node(self, number):
-        """A power cut; SLURM notices some 10 to 20 s later."""
+        """Cuts the node's power; SLURM notices some 10 to 20 s later."""
         self.operate("kill-node", number)
 
     def start_node(self, number):
-        """Returns once the node takes jobs again."""
+        """Returns once the node accepts jobs again."""
         self.operate("start-node", number)
 
     def stop_controller(self):
@@ -91,7 +90,7 @@ class Case(ClusterCase):
     alpha = Cluster("alpha")
     beta = Cluster("beta")
     gamma = Cluster("gamma")
-    clusters = (alpha, beta)  # what the test has for itself
+    clusters = (alpha, beta)  # reserved for the test
 
     def cancel_all(self):
         for cluster in self.clusters:

@@ -1,4 +1,4 @@
-"""The clusters of these tests behave as SLURM does: what the tests of dlflow on them rely on."""
+"""The test clusters behave like SLURM, in all that the tests of dlflow rely on."""
 
 import unittest
 
@@ -64,7 +64,7 @@ class Jobs(Case):
             self.succeeds(f"{id}_{task}")
             self.assertEqual(self.read(f"task.{task}"), f"{task}\n")
 
-    def test_accounting_knows_a_job_that_has_ended(self):
+    def test_accounting_shows_a_job_that_has_ended(self):
         id = self.submit("exit 3")
         self.alpha.wait_for_state(id, "FAILED")
         def record():
@@ -73,7 +73,7 @@ class Jobs(Case):
 
 
 class Clusters(Case):
-    def test_two_clusters_know_nothing_of_each_other(self):
+    def test_two_clusters_are_independent(self):
         here = self.alpha.sbatch("sleep 60", "--partition=batch")
         there = self.beta.sbatch("sleep 60", "--partition=main")
         self.alpha.wait_for_state(here, "RUNNING")

@@ -1,4 +1,4 @@
-"""Collectives across the nodes of a cluster: the cases of tests/mpi that compare with MPI's own results."""
+"""Collectives across the nodes of a cluster: the cases of tests/mpi that compare with MPI's results."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ import unittest
 
 from cluster import Case, STAGED, main
 
-import pictures  # cluster.py has put its folder on sys.path
+import pictures  # cluster.py has added its folder to sys.path
 
 MPI_TEST = STAGED / "bin/mpi_test"
 TRAIN = STAGED / "bin/dlflow-train"
@@ -22,11 +22,11 @@ class Collectives(Case):
                               timeout=240)  # ranks that share cores with other tests are slow
 
     @unittest.skipUnless(MPI_TEST.exists(), "built without MPI")
-    def test_they_give_what_mpi_gives_between_two_nodes_of_one_rank(self):
+    def test_collectives_match_mpi_between_two_nodes_of_one_rank(self):
         self.assertIn("All tests passed", self.srun(2, MPI_TEST, "[across]"))
 
     @unittest.skipUnless(MPI_TEST.exists(), "built without MPI")
-    def test_they_give_what_mpi_gives_between_nodes_of_several_ranks(self):
+    def test_collectives_match_mpi_between_nodes_of_several_ranks(self):
         for ranks in (3, 4):
             with self.subTest(ranks=ranks):
                 self.assertIn("All tests passed", self.srun(ranks, MPI_TEST, "[across]"))
@@ -41,7 +41,7 @@ class Collectives(Case):
         self.assertLessEqual({"recursive_doubling", "rabenseifner", "ring", "tree", "direct", "mpi"}, set(measured))
 
     @unittest.skipUnless(TRAIN.exists(), "built without dlflow-train")
-    def test_srun_trains_the_same_weights_whatever_it_tells_its_ranks(self):
+    def test_srun_trains_the_same_weights_under_any_of_its_mpi_types(self):
         """pmi2 means Debian's MPICH 4.0.2, whose UCX takes these nodes for one, since they are one machine. With UCX_TLS=tcp it trains
         on both, and MPI_Finalize then hangs in half of the tries. So its ranks are on one node."""
         pictures.write(self.folder, 1380, 500, suffix="")

@@ -1,4 +1,4 @@
-"""What the tests of containers on two clusters share: the workflows with their image beside them, and udocker."""
+"""Shared code of the tests of containers on two clusters: the workflows with their image beside them, and udocker."""
 
 import json
 import os
@@ -19,18 +19,18 @@ WORKFLOW = "fashion-mnist-container.yaml"
 
 
 class Case(cluster.Case):
-    """dlflow in a folder of the user of alpha, that both clusters see."""
+    """Runs dlflow in a folder of alpha's user that both clusters see."""
 
     image = "dlflow"
 
     @classmethod
     def contents(cls):
-        """Arguments of workflows/image.py."""
+        """The arguments of workflows/image.py."""
         return [BUILD / "bin/dlflow-train", BUILD / "bin/dlflow-evaluate"]
 
     @classmethod
     def setUpClass(cls):
-        """The staged workflows with the image beside them, and udocker where both users find it."""
+        """Stages the workflows with the image, and udocker for both users."""
         cls.flows = STAGED / "workflows"
         subprocess.run([SOURCE / "workflows/image.py", *cls.contents(), "-o", cls.flows / f"images/{cls.image}.tar"], check=True)
         packages = next(UDOCKER.glob("lib/python3*/site-packages"), None)
@@ -52,14 +52,14 @@ class Case(cluster.Case):
             self.skipTest(f"{NEEDS[on.name]} is not installed")
 
     def dlflow(self, on, *arguments, cwd=None):
-        """With a record of runs for each cluster, so that one takes no result from the other."""
+        """Runs dlflow with a separate record of runs for each cluster, so that neither reuses the other's results."""
         folder = cwd or self.folder
         env = {"DLFLOW_HOME": folder / f"state-{on.name}", "XDG_CACHE_HOME": folder / "cache",
                "PATH": f"{self.tools}:{os.environ['PATH']}"}
         return on.run([STAGED / "bin/dlflow", *arguments], cwd=folder, env=env).stdout
 
     def submit(self, on, workflow, *arguments, cwd=None):
-        """The name of the run."""
+        """Submits a workflow; returns the name of the run."""
         out = self.dlflow(on, "run", workflow, "--profile", on.name, "--json", *arguments, cwd=cwd)
         return json.loads(out.splitlines()[-1])["run"]
 
@@ -67,12 +67,12 @@ class Case(cluster.Case):
         return json.loads(self.dlflow(on, "status", run, "--json", cwd=cwd))
 
     def said(self, on, run, directory, cwd=None):
-        """What there is to say of a run that should have succeeded."""
+        """The messages about a run that should have succeeded."""
         return self.dlflow(on, "status", run, cwd=cwd) + "".join(
             f"{path}:\n{path.read_text()}" for path in directory.glob("steps/*/attempt-1/std*"))
 
     def wait_for_success(self, on, run, steps=("train", "evaluate"), cwd=None):
-        """Its status once it has succeeded, in containers of the cluster's runtime."""
+        """Waits until it has succeeded in containers of the cluster's runtime; returns its status."""
         ended = wait_until(lambda: (now := self.status(on, run, cwd))["state"] != "running" and now, 240,
                            f"{run} on {on.name} to end")
         directory = pathlib.Path(ended["directory"])

@@ -1,4 +1,4 @@
-"""Ranks in containers on the nodes of two clusters, each with its own runtime: the workflow text is the same."""
+"""Ranks in containers on the nodes of two clusters, each with its own runtime, from the same workflow text."""
 
 import pathlib
 
@@ -8,7 +8,7 @@ from cluster import wait_until
 
 class Containers(contained.Case):
     def train(self, on, is_asked_to_save):
-        """Trains on two nodes of the cluster `on`; the jobs by name."""
+        """Trains on two nodes of the cluster `on`; returns the jobs by name."""
         self.needs(on)
         run = self.submit(on, self.flows / contained.WORKFLOW, "--set", "epochs=3", "--set", "model=mlp")
         directory = pathlib.Path(self.status(on, run)["directory"])

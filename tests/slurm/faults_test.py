@@ -1,4 +1,4 @@
-"""What breaks under a chain on a real SLURM: its controller, nodes, time limits, and what users delete."""
+"""Faults under a chain on a real SLURM: in its controller, nodes and time limits, and deletions by users."""
 
 import contextlib
 import datetime
@@ -34,11 +34,11 @@ class Faults(Chain):
                    f"scheduler: slurm\nslurm: {{partition: batch, options: [{options}]}}\npaths: {{runs: runs}}\n{more}")
 
     def until_told(self, name):
-        """A command that leaves `name` in `trace` and ends once the file `go` is there."""
+        """A command that writes `name` to `trace` and ends once the file `go` exists."""
         return f"echo {name} >> {self.folder}/trace; until [ -e {self.folder}/go ]; do sleep 0.05; done"
 
     def two_steps(self):
-        """b waits for a, which waits to be told."""
+        """b waits for a, which waits for the file `go`."""
         self.write_steps("two", f"""
             a: {{run: '{self.until_told("a")}'}}
             b: {self.step("b", ", needs: [a]")}
@@ -51,13 +51,13 @@ class Faults(Chain):
         return {step["name"]: step["node"] for step in self.status(run)["steps"]}[step]
 
     def take_away(self, node, seconds=3):
-        """A job that others have to make room for: each core of `node`."""
+        """A job that preempts others: it takes all cores of `node`."""
         return self.gamma.sbatch(f"sleep {seconds}", "--partition=urgent", "--exclusive", "-w", node)
 
     def as_root(self, *argv):
         subprocess.run(argv, check=True, env={**os.environ, "SLURM_CONF": str(self.gamma.conf)}, timeout=60)
 
-    def test_a_job_that_an_administrator_or_an_epilog_holds_is_told_and_cancelled_at_once(self):
+    def test_a_job_held_by_an_administrator_or_an_epilog_is_reported_and_cancelled_at_once(self):
         for hold in (["State=SpecialExit"], []):
             self.write_steps("held", f"""
                 a: {{run: '{self.until_told("a")}', retry: {{attempts: 2, on: [node-failure]}}}}
@@ -74,7 +74,7 @@ class Faults(Chain):
             self.wait_for(run, {"a": "cancelled"})
             wait_until(lambda: self.gamma.state(id) in ("CANCELLED", "GONE"), 20, f"{id} to leave the queue")
 
-    def test_a_node_whose_prolog_fails_has_failed_and_a_job_that_it_could_not_start_never_began(self):
+    def test_a_node_whose_prolog_fails_has_failed_and_its_unstarted_job_never_began(self):
         conf = self.gamma.conf.read_text()
         prolog = self.folder / "prolog.sh"
         prolog.write_text("#!/bin/sh\nexit 1\n")
@@ -117,7 +117,7 @@ class Faults(Chain):
         self.wait_for(run, {"a": "running"})
         before = self.ids(run)
         self.gamma.stop_controller()
-        self.go()  # a ends while nobody listens
+        self.go()  # a ends while the controller is down
         wait_until(lambda: '"succeeded"' in self.read(f"runs/{run}/steps/a/attempt-1/events.jsonl"), 20, "the record of a")
         self.gamma.start_controller()
         self.wait_for(run, {"c": "succeeded"})
@@ -125,7 +125,7 @@ class Faults(Chain):
         self.assertEqual(self.ids(run), before)
 
     def training(self, epochs, settings):
-        """A workflow whose one training has `settings`, and what it trained exported."""
+        """A workflow with one training with `settings`, and an export of its result."""
         if not (self.folder / "models").exists():
             self.pictures = ", ".join(f"{{url: 'file://{file}', unpack: gzip}}" for file in pictures.write(self.folder))
             (self.folder / "models").symlink_to(STAGED / "workflows/models")
@@ -139,12 +139,12 @@ class Faults(Chain):
         """)
 
     def start_here(self):
-        """The same workflow on the login node, undisturbed."""
+        """Starts the same workflow on the login node, undisturbed."""
         return self.gamma.start([STAGED / "bin/dlflow", "run", "w.yaml", "--json"], cwd=self.folder,
                                 env={**self.env, "DLFLOW_HOME": self.folder / "state-here"})
 
     def wait_here(self, here):
-        """Until `here` has ended well; how many seconds it trained."""
+        """Waits until `here` has succeeded; returns its seconds of training."""
         _, err = here.communicate(timeout=600)
         self.assertEqual(here.returncode, 0, err)
         events = next(self.folder.glob("dlflow-runs/*/steps/train/attempt-1/events.jsonl")).read_text().splitlines()
@@ -152,7 +152,7 @@ class Faults(Chain):
         return (ended - began).total_seconds()
 
     def check_same_bits(self):
-        """What the chain has trained is what was trained here."""
+        """The chain's result has the same bits as the local one."""
         exported = [next(folder.glob("*/steps/best/outputs/*.safetensors")).read_bytes()
                     for folder in (self.folder / "runs", self.folder / "dlflow-runs")]
         self.assertEqual(*exported)
@@ -164,7 +164,7 @@ class Faults(Chain):
         attempt = self.folder / "runs" / run / "steps/train/attempt-1"
 
         def node_of_pass(number):
-            """The node it is on, once it has trained in that pass."""
+            """Returns its node, once it has trained in that pass."""
             wait_until(lambda: (attempt / f"claim-{number}").is_symlink(), 90, f"pass {number}")
             self.wait_for(run, {"train": "running"})
             metrics = attempt / "metrics.jsonl"
@@ -189,7 +189,7 @@ class Faults(Chain):
         self.wait_here(here)
         self.check_same_bits()
 
-    def test_a_node_of_two_that_fails_and_comes_back_at_once_costs_no_bit_under_any_launcher(self):
+    def test_one_of_two_nodes_that_fails_and_returns_at_once_costs_no_bit_under_any_launcher(self):
         self.training(20, "checkpoint: {every: 100 steps, keep: 2}\n              resources: {nodes: 2, ranks_per_node: 1}\n"
                           "              retry: {attempts: 3, on: [node-failure]}")
         self.wait_here(self.start_here())
@@ -209,7 +209,7 @@ class Faults(Chain):
                 self.check_same_bits()
                 shutil.rmtree(self.folder / "runs")
 
-    def test_a_third_of_the_walltime_that_a_training_needs_ends_with_the_same_bits(self):
+    def test_training_with_a_third_of_its_needed_walltime_ends_with_the_same_bits(self):
         self.training(15, "checkpoint: {every: 1 epoch}")
         seconds = self.wait_here(self.start_here())
         self.training(15, f"checkpoint: {{every: 1 epoch}}\n              resources: {{walltime: {math.ceil(seconds / 3)}s}}")
@@ -220,7 +220,7 @@ class Faults(Chain):
         self.assertTrue((self.folder / "runs" / run / "steps/train/attempt-1/claim-3").is_symlink())
         self.check_same_bits()
 
-    def test_what_is_preempted_is_tried_again_as_retry_says(self):
+    def test_a_preempted_job_is_tried_again_according_to_retry(self):
         self.write_steps("preempted", f"""
             again: {{run: 'echo again >> {self.folder}/trace; sleep 5', retry: {{attempts: 2, on: [preempted]}}}}
             never: {{run: 'sleep 60', retry: {{attempts: 2, on: [node-failure]}}}}
@@ -237,7 +237,7 @@ class Faults(Chain):
         self.assertIn("taken away", reasons["never"])
         self.assertIn("preempted", reasons["once"])
 
-    def test_a_site_that_removes_what_can_never_start_is_repaired_with_new_jobs(self):
+    def test_jobs_that_a_site_removes_because_they_can_never_start_are_replaced(self):
         self.write_profile("'--kill-on-invalid-dep=yes'")
         self.write_steps("removed", f"""
             a: {{run: '[ -e {self.folder}/mended ]'}}
@@ -254,7 +254,7 @@ class Faults(Chain):
         self.assertEqual(self.trace(), ["b", "c"])
         self.assertEqual(set(before.values()) & set(self.ids(run).values()), set())
 
-    def test_a_second_job_of_an_attempt_comes_back_until_the_first_has_ended(self):
+    def test_a_second_job_of_an_attempt_requeues_itself_until_the_first_has_ended(self):
         self.write("w.yaml", f"name: twice\nsteps:\n  a: {{run: '{self.until_told('a')}'}}\n")
         run = self.submit()
         self.wait_for(run, {"a": "running"})
@@ -267,7 +267,7 @@ class Faults(Chain):
         self.assertEqual(self.gamma.state(copy), "COMPLETED")
         self.assertEqual(self.trace(), ["a", "child"])
 
-    def test_an_attempt_that_scancel_ended_never_runs_beside_its_successor_or_after_it(self):
+    def test_an_attempt_that_scancel_ended_never_runs_beside_or_after_its_successor(self):
         self.write("w.yaml", f"name: requeued\nsteps:\n  a: {{run: '{self.until_told('$SLURM_JOB_ID')}', retry: {{attempts: 2}}}}\n")
         run = self.submit()
         wait_until(self.trace, 30, "a to begin")
@@ -285,7 +285,7 @@ class Faults(Chain):
         self.gamma.wait_for_state(old, "COMPLETED", "FAILED", "CANCELLED", timeout=90)
         self.assertEqual(self.trace(), [old, new])
 
-    def test_a_run_directory_deleted_under_a_chain_is_said_and_its_jobs_are_cancelled(self):
+    def test_a_run_directory_deleted_under_a_chain_is_reported_and_its_jobs_are_cancelled(self):
         self.two_steps()
         kept = self.submit()
         cancelled = self.submit("--force", "a", "--force", "b")
@@ -298,12 +298,12 @@ class Faults(Chain):
         self.assertIn("2 jobs of it in the queue cancelled", self.dlflow("cancel", cancelled).stdout)
         self.gamma.wait_for_state(jobs[cancelled]["a"], "CANCELLED")
         self.gamma.wait_for_state(jobs[cancelled]["b"], "CANCELLED")
-        self.go()  # what was left alone fails, and what waits for it never runs
+        self.go()  # the job that was not cancelled fails, and its dependent never runs
         self.gamma.wait_for_state(jobs[kept]["a"], "FAILED")
         wait_until(lambda: self.gamma.jobs(jobs[kept]["b"])[jobs[kept]["b"]] == ("PENDING", "DependencyNeverSatisfied"), 20, "b")
         self.assertEqual(self.trace(), ["a", "a"])
 
-    def test_an_index_deleted_mid_chain_is_made_again_from_another_shell(self):
+    def test_an_index_deleted_mid_chain_is_rebuilt_from_another_shell(self):
         self.two_steps()
         run = self.submit()
         self.wait_for(run, {"a": "running"})

@@ -13,7 +13,7 @@ from cluster import STAGED, wait_until
 
 @unittest.skipUnless(shutil.which("git"), "git is not installed")
 class Gallery(cluster.Case):
-    def test_each_is_submitted_and_succeeds(self):
+    def test_each_workflow_is_submitted_and_succeeds(self):
         settings = gallery.prepare(self.folder)
         (self.folder / "cluster-profiles").symlink_to(STAGED / "cluster-profiles")
         subprocess.run(["chown", "-R", "--reference", self.alpha.home, self.folder], check=True)

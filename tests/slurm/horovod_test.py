@@ -1,4 +1,4 @@
-"""Horovod's interface and compressed gradients over two nodes: scripts that know nothing of dlflow's engine, on PyTorch of Debian."""
+"""Horovod's interface and compressed gradients over two nodes: scripts without any use of dlflow's engine, on Debian's PyTorch."""
 
 import pathlib
 import shutil
@@ -22,12 +22,12 @@ class Horovod(Chain):
         super().setUp()
         for script in ("horovod_rank.py", "rank.py"):
             shutil.copy(SCRIPTS / script, self.folder)
-        # With both cores of a node for ranks.
+        # Both cores of a node run ranks.
         profile = (STAGED / "cluster-profiles/alpha.yaml").read_text()
         self.write("two.yaml", profile.replace("ranks_per_node: 1", "ranks_per_node: 2"))
 
     def run_step(self, command, ranks, profile, extra="", timeout=240):
-        """What each rank printed, once the step has succeeded; the attempt's folder."""
+        """Waits until the step has succeeded; returns each rank's output, and the attempt's folder."""
         self.write_steps("horovod", f"""
             work:
               run: {command}
@@ -40,7 +40,7 @@ class Horovod(Chain):
         attempt = pathlib.Path(self.status(run)["directory"]) / "steps/work/attempt-1"
         return (attempt / "stdout").read_text().splitlines(), attempt
 
-    def test_two_ranks_on_each_of_two_nodes_do_what_horovod_does(self):
+    def test_two_ranks_on_each_of_two_nodes_match_horovod(self):
         scenarios = "random_order, optimizers, states, adasum"
         printed, _ = self.run_step(f"[{PYTHON}, -B, {self.folder}/horovod_rank.py, {scenarios}]", 4, "two.yaml")
         self.assertEqual(printed.count("ended"), 4, printed)
@@ -56,7 +56,7 @@ class Horovod(Chain):
     def test_compressed_gradients_of_two_nodes_lose_nothing(self):
         for scenario in ("compressed", "compressed_state"):
             with self.subTest(scenario):
-                printed, _ = self.run_step(f"[env, USE_LIBUV=0, {PYTHON}, -B, {self.folder}/rank.py, {scenario}]", 4, "two.yaml")  # Debian 13's PyTorch has none
+                printed, _ = self.run_step(f"[env, USE_LIBUV=0, {PYTHON}, -B, {self.folder}/rank.py, {scenario}]", 4, "two.yaml")  # Debian 13 lacks it
                 self.assertEqual(printed.count("ended"), 4, printed)
 
 

@@ -1,6 +1,6 @@
-"""A chain lives through kill -9 of whatever belongs to it, while an administrator requeues, cancels and holds its jobs: no step runs twice, none is lost.
+"""A chain survives kill -9 of any of its processes, while an administrator requeues, cancels and holds its jobs: no step runs twice, none is lost.
 
-DLFLOW_KILLS=200 kills as often; left out, a few times. DLFLOW_SEED chooses what is killed when.
+DLFLOW_KILLS=200 sets the number of kills; the default is small. DLFLOW_SEED chooses processes and times.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ class Kills(Chain):
         self.dice = random.Random(int(os.environ.get("DLFLOW_SEED", 7)))
 
     def program(self, step):
-        """A line with its own id at its start, each tenth of a second, and at its end."""
+        """Writes a line with its id at its start, every tenth of a second, and at its end."""
         log = self.folder / f"{step}.log"
         return (f"echo start $$ >> {log}; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; echo tick $$ >> {log}; done; echo end $$ >> {log}")
 
@@ -43,10 +43,10 @@ class Kills(Chain):
             self.call_and_kill("run", "w.yaml", "--profile", "alpha", "--no-cache")
         return runs[0]
 
-    # -- what happens to it
+    # -- faults
 
     def call_and_kill(self, *verb):
-        """Starts dlflow and ends it some time later."""
+        """Starts dlflow and kills it some time later."""
         process = self.alpha.start([cluster.STAGED / "bin/dlflow", *verb], cwd=self.folder, env=self.env,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(self.dice.uniform(0, 0.8))
@@ -56,7 +56,7 @@ class Kills(Chain):
         process.wait()
 
     def processes(self):
-        """pid -> command line of what jobs of this test's folder have started."""
+        """pid -> command line of the processes that jobs of this test's folder have started."""
         found = {}
         for entry in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ class Kills(Chain):
                 self.kills += 1
 
     def as_root(self, *argv):
-        """What SLURM may refuse, as the job has ended."""
+        """SLURM may refuse it, as the job has ended."""
         subprocess.run(argv, env={**os.environ, "SLURM_CONF": str(self.alpha.conf)}, capture_output=True, timeout=60)
 
     def administer(self, _):
@@ -88,10 +88,10 @@ class Kills(Chain):
             if state not in ENDED:
                 self.as_root("scontrol", "release", id)
 
-    # -- what must hold
+    # -- invariants
 
     def mend(self, run):
-        """What a user does: resubmit until all has succeeded."""
+        """Acts as a user: resubmits until all steps have succeeded."""
         deadline = time.monotonic() + 240
         while set(self.states(run).values()) != {"succeeded"}:
             self.assertLess(time.monotonic(), deadline, self.dlflow("status", run).stdout)
@@ -101,7 +101,7 @@ class Kills(Chain):
                 wait_until(lambda: not {"queued", "running"} & set(self.states(run).values()), 20, "an end")
 
     def check(self, run):
-        """Programs of one step neither overlap nor follow one that has ended."""
+        """Programs of one step neither overlap nor follow a completed one."""
         for step in STEPS:
             lines = [line.split() for line in (self.folder / f"{step}.log").read_text().splitlines()]
             starts = [id for word, id in lines if word == "start"]
@@ -111,7 +111,7 @@ class Kills(Chain):
                 current = id if word == "start" else current
                 self.assertEqual(id, current, f"{run}, {step}: two at once: {lines}")
 
-    def test_kills_while_an_administrator_requeues_cancels_and_holds(self):
+    def test_a_chain_survives_kills_while_an_administrator_requeues_cancels_and_holds(self):
         wanted = int(os.environ.get("DLFLOW_KILLS", 8))
         self.kills = 0
         while self.kills < wanted:
@@ -124,7 +124,7 @@ class Kills(Chain):
                 ))(run)
             self.mend(run)
             wait_until(lambda: {state for state, _ in self.alpha.jobs().values()} <= ENDED, 60, "what is left in the queue to be cancelled")
-            for id in self.alpha.jobs():  # what has ended well does not run again
+            for id in self.alpha.jobs():  # successful jobs do not run again
                 self.as_root("scontrol", "requeue", id)
             wait_until(lambda: {state for state, _ in self.alpha.jobs().values()} <= ENDED, 90, "requeued jobs to end")
             self.check(run)

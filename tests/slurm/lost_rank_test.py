@@ -1,4 +1,4 @@
-"""A rank of a training that dies on its node: srun ends at once, and the job goes on from its checkpoint."""
+"""A rank of a training dies on its node: srun ends at once, and the job continues from its checkpoint."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ class LostRank(Chain):
             wait_until(lambda: (attempt / f"claim-{number}").is_symlink(), 90, f"pass {number}")
             wait_until(lambda: set(step.glob("checkpoints/step-*/manifest.json")) - known, 90, "a checkpoint of this pass")
             os.kill(ranks.worker_of_rank(step, 1), how)
-            # Promised: 5 s, and the stall timeout; 20 more for SLURM.
+            # Promised: 5 s plus the stall timeout; 20 more for SLURM.
             wait_until(lambda: why in self.read(attempt / "events.jsonl"), 27, f"the end of pass {number}")
         self.wait_for(run, {"train": "succeeded"}, timeout=240)
         self.assertEqual(self.ids(run)["train"], id)

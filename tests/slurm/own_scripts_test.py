@@ -1,5 +1,5 @@
-"""Training scripts as people have them, in the ways of four frameworks, on two nodes with a walltime that is too short, through `| tee` and with spawned loader
-workers: they lose no step, and end with the weights of a training that nothing disturbed."""
+"""Typical training scripts of four frameworks, on two nodes with too short a walltime, through `| tee` and with spawned loader
+workers, lose no step, and end with the weights of an undisturbed training."""
 
 import json
 import os
@@ -16,23 +16,23 @@ from pypi import NEWEST, missing
 
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
 NANOGPT, TRANSFORMERS = "train_like_nanogpt.py", "train_with_transformers.py"
-# Each script with what it needs of PyPI, how it saves, and who takes the same steps. Two at a time: each starts eight processes that import all of PyTorch.
+# Each script with its PyPI packages, its way to save, and the script with the same steps. Two at a time: each starts eight processes that import PyTorch.
 PAIRS = ({NANOGPT: ("torch", "newer: out/ckpt.pt", NANOGPT),
           "train_with_accelerate.py": ("accelerate", "signal: SIGTERM, newer: 'out/step-*'", NANOGPT)},
          {"train_with_lightning.py": ("lightning", "newer: 'out/*.ckpt'", NANOGPT),
           TRANSFORMERS: ("transformers", "newer: 'out/checkpoint-*'", TRANSFORMERS)})
 LACKING = "; ".join(filter(None, (missing(ways[0], NEWEST) for pair in PAIRS for ways in pair.values())))
-STEPS, PAUSE = 110, 1  # with the start, more than the walltime
+STEPS, PAUSE = 110, 1  # including the start, longer than the walltime
 SETTINGS = {"STEPS": str(STEPS), "EVERY": "5", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def undisturbed(script):
-    """What two ranks on this machine write at their end."""
+    """The file that two ranks on this machine write at their end."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([NEWEST, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", SCRIPTS / script], cwd=folder,
                               env=os.environ | SETTINGS, capture_output=True, text=True, timeout=400)
         end = pathlib.Path(folder, "end")
-        assert end.exists(), done.stderr  # some abort once they have ended
+        assert end.exists(), done.stderr  # some abort after their end
         return end.read_text()
 
 
@@ -53,8 +53,8 @@ class OwnScripts(Chain):
         return self.submit()
 
     def finish(self, run):
-        """A script that ends by itself in the seconds after it was asked to save, with nothing new saved, may as well have stopped early. dlflow says so,
-        and its user resubmits it."""
+        """A script that ends within seconds of the request to save, without a new checkpoint, may have stopped early. dlflow reports
+        this, and its user resubmits it."""
         wait_until(lambda: self.states(run)["train"] in ("succeeded", "timed-out", "failed"), 700, f"{run} to end")
         if self.states(run)["train"] == "timed-out":
             self.assertIn("no file that matches out/step-* is new", self.status(run)["steps"][0]["reason"])
@@ -62,7 +62,7 @@ class OwnScripts(Chain):
         self.wait_for(run, {"train": "succeeded"}, timeout=300)
 
     @unittest.skipIf(LACKING, LACKING)
-    def test_scripts_that_know_nothing_of_dlflow_lose_no_step_to_a_short_walltime(self):
+    def test_scripts_without_dlflow_lose_no_step_to_a_short_walltime(self):
         self.write("gamma.yaml", "scheduler: slurm\nslurm: {partition: batch}\n")
         shutil.copy(SCRIPTS / "tiny_training.py", self.folder)
         expected = {script: undisturbed(script) for script in (NANOGPT, TRANSFORMERS)}

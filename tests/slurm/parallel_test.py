@@ -16,7 +16,7 @@ class Parallel(Chain):
     clusters = (Chain.alpha,)
 
     def run_workflow(self, name, python, last="train", **ranks):
-        """What the ranks of its last step printed, once it has succeeded."""
+        """The output of the last step's ranks, once it has succeeded."""
         settings = {"python": python, "package": STAGED / "python", **ranks}
         options = [option for key, value in settings.items() for option in ("--set", f"{key}={value}")]
         out = self.dlflow("run", STAGED / f"workflows/pytorch-{name}.yaml", "--profile", self.profile, "--json", *options).stdout
@@ -28,15 +28,15 @@ class Parallel(Chain):
         self.assertRegex(self.run_workflow(name, python, ranks=ranks), rf"^{ranks} ranks: at most \S+ from one process\n$")
 
     @needs("torch", OLD)
-    def test_data_parallel_training_on_two_nodes(self):
+    def test_data_parallel_training_runs_on_two_nodes(self):
         self.check_same("ddp", OLD)
 
     @needs("torch", OLD)
-    def test_zero_redundancy_optimizer_on_two_nodes(self):
+    def test_zero_redundancy_optimizer_runs_on_two_nodes(self):
         self.check_same("zero", OLD)
 
     @needs("torch")
-    def test_what_divides_weights_and_layers_on_two_nodes(self):
+    def test_divided_weights_and_layers_run_on_two_nodes(self):
         for name in ("fsdp", "pipeline", "tensor-parallel"):
             with self.subTest(name):
                 self.check_same(name, NEWEST)

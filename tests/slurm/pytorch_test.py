@@ -1,4 +1,4 @@
-"""PyTorch in a container on two nodes of SLURM, saved and requeued twice, ends with the bits of one undisturbed run on one rank."""
+"""PyTorch in a container on two nodes of SLURM, saved and requeued twice, ends with the same bits as one undisturbed run on one rank."""
 
 import pathlib
 import subprocess
@@ -25,7 +25,7 @@ class PyTorch(contained.Case):
         return file.read_text().count('"epoch"') if file.exists() else 0
 
     def train(self, ranks, requests):
-        """What training printed at its end, after it was asked to save so many times, each time behind another epoch."""
+        """Trains with that number of requests to save, each after another epoch; returns the output at the end."""
         run = self.submit(self.alpha, self.flows / WORKFLOW, *SETTINGS, "--set", f"ranks={ranks}")
         directory = pathlib.Path(self.status(self.alpha, run)["directory"])
         id = next(step["backend_id"] for step in self.status(self.alpha, run)["steps"] if step["name"] == "train")

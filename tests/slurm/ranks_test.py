@@ -1,4 +1,4 @@
-"""Commands on ranks of two nodes, started by srun and by mpirun: what each is told, and scripts that know nothing of dlflow."""
+"""Commands on ranks of two nodes, started by srun and by mpirun: the variables of each rank, and scripts that do not use dlflow."""
 
 import json
 import pathlib
@@ -13,9 +13,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "container"
 import images  # noqa: E402
 from pypi import DEBIAN, HOROVOD, NEWEST, need_torchrun, needs  # noqa: E402
 
-PYTHON = DEBIAN  # which has Debian's PyTorch
+PYTHON = DEBIAN  # has Debian's PyTorch
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
-EXTENSIONS = cluster.ROOT / "deepspeed"  # what DeepSpeed compiles at its first use, which takes a minute or more: once for both classes
+EXTENSIONS = cluster.ROOT / "deepspeed"  # DeepSpeed compiles these at its first use, for a minute or more; shared by both classes
 
 
 TELL = """
@@ -34,20 +34,20 @@ NO_LIBUV = 'env: {USE_LIBUV: "0"}'  # Debian 13's PyTorch is built without it
 class Ranks:
     """The tests, for a cluster of two nodes with two cores each."""
 
-    limit = 300  # seconds for a run, beside other tests
+    limit = 300  # seconds for a run, besides other tests
 
     def setUp(self):
         super().setUp()
         self.write("tell.py", TELL)
         for script in SCRIPTS.glob("*.py"):
             shutil.copy(script, self.folder)
-        # With both cores of a node for ranks.
+        # Both cores of a node run ranks.
         profile = (cluster.STAGED / f"cluster-profiles/{self.profile}.yaml").read_text()
         profile = profile.replace("ranks_per_node: 1", "ranks_per_node: 2")
         self.write("two.yaml", profile.replace("{runtime: udocker}", "{runtime: charliecloud}"))
 
     def run_step(self, command, ranks, extra=""):
-        """The folder of the step's attempt, once it has succeeded."""
+        """Waits until the step has succeeded; returns the folder of its attempt."""
         self.write("w.yaml", f"""
             name: ranks
             images: {{box: {{from: "docker-archive:box.tar"}}}}
@@ -66,14 +66,14 @@ class Ranks:
         return {file.name.removeprefix("told."): json.loads(file.read_text()) for file in folder.glob("told.*")}
 
     def printed(self, *arguments):
-        """What ranks and nodes print, without what dlflow says of an image that it unpacks."""
+        """The output of ranks and nodes, without dlflow's message about unpacking an image."""
         lines = (self.run_step(*arguments) / "stdout").read_text().splitlines()
         return sorted(line for line in lines if line.startswith(("rank ", "node ", "[default")))
 
     def check_sums(self, *arguments):
         self.assertEqual(self.printed(*arguments), [f"rank {rank} of 4: 10" for rank in range(4)])
 
-    def test_each_rank_is_told_its_place(self):
+    def test_each_rank_gets_its_place(self):
         told = self.tell(4)
         first = self.clusters[0].node(1)
         port = told["0"]["MASTER_PORT"]
@@ -85,7 +85,7 @@ class Ranks:
                 "DLFLOW_LOCAL_RANK": local, "DLFLOW_LOCAL_RANKS": "2", "DLFLOW_NODE_RANK": node, "DLFLOW_NODES": "2",
                 "host": self.clusters[0].node(rank // 2 + 1)})
 
-    def test_a_program_per_node_is_told_how_many_ranks_it_is_to_start(self):
+    def test_a_program_per_node_gets_the_number_of_ranks_to_start(self):
         told = self.tell(3, "launch: node")
         port = told["node0"]["MASTER_PORT"]
         for node, ranks in enumerate("21"):
@@ -95,7 +95,7 @@ class Ranks:
                 "PET_NODE_RANK": str(node), "PET_NPROC_PER_NODE": ranks, "host": self.clusters[0].node(node + 1)})
 
     @unittest.skipUnless(shutil.which("ch-run") and images.BUSYBOX.exists(), "charliecloud or busybox-static is not installed")
-    def test_ranks_in_containers_are_told_the_same(self):
+    def test_ranks_in_containers_get_the_same_variables(self):
         if self.clusters[0].run(["unshare", "--user", "--map-root-user", "true"], status=None).returncode != 0:
             self.skipTest("users cannot make user namespaces here")
         images.docker_archive(self.folder / "box.tar", [images.busybox_layer()])
@@ -113,7 +113,7 @@ class Ranks:
     @needs("torch", DEBIAN)
     def test_torchrun_runs_on_two_nodes_without_an_option_for_them(self):
         need_torchrun(self)
-        # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
+        # Debian 12's does not start with Python 3.11 unless some output is redirected.
         printed = self.printed(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {self.folder}/sum_ranks.py]", 4,
                                f"launch: node\n                {NO_LIBUV}")
         self.assertEqual(sorted(line.partition(":")[2] for line in printed), [f"rank {rank} of 4: 10" for rank in range(4)])
@@ -124,7 +124,7 @@ class Ranks:
 
 
     @needs("torch")
-    def test_the_newest_pytorch_needs_no_option_either(self):
+    def test_the_newest_pytorch_needs_no_option(self):
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_ranks.py]", 4)
         self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_ranks.py]", 4, "launch: node")
 
@@ -136,23 +136,23 @@ class Ranks:
                         f"{self.folder}/sum_accelerate.py", 4, "launch: node")
 
     @needs("lightning")
-    def test_lightning_finds_its_ranks_whoever_starts_them(self):
+    def test_lightning_finds_its_ranks_under_any_launcher(self):
         devices = "env: {DEVICES: 2}"
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_lightning.py]", 4, devices)
         self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_lightning.py]", 4, f"{devices}\n                launch: node")
 
     @needs("deepspeed")
-    def test_deepspeed_finds_its_ranks_whoever_starts_them(self):
+    def test_deepspeed_finds_its_ranks_under_any_launcher(self):
         self.limit = 900
         EXTENSIONS.mkdir(exist_ok=True)
         EXTENSIONS.chmod(0o777)
-        for lock in EXTENSIONS.glob("*/lock"):  # of a test that was ended while it compiled: ranks would wait for ever
+        for lock in EXTENSIONS.glob("*/lock"):  # left by a test that was killed while it compiled: ranks would wait for ever
             lock.unlink()
         extensions = f'env: {{TORCH_EXTENSIONS_DIR: "{EXTENSIONS}", PATH: "{NEWEST.parent}:/usr/bin:/bin"}}'
         self.check_sums(f"[{NEWEST}, {self.folder}/sum_deepspeed.py]", 4, extensions)
         node = f"{extensions}\n                launch: node"
         self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_deepspeed.py]", 4, node)
-        # Its own launcher, without ssh. It asks for the number of hosts and of ranks on each; their names are free.
+        # DeepSpeed's own launcher, without ssh. It requires the number of hosts and of ranks on each; any host names will do.
         self.check_sums("seq -f \"n%g slots=$PET_NPROC_PER_NODE\" $DLFLOW_NODES >hosts.$NODE_RANK && "
                         f"{NEWEST.parent}/deepspeed --no_ssh --hostfile hosts.$NODE_RANK --node_rank $NODE_RANK --master_addr $MASTER_ADDR "
                         f"--master_port $MASTER_PORT {self.folder}/sum_deepspeed.py", 4, node)

@@ -1,4 +1,4 @@
-"""`scratch: true` on nodes with a disk each (a tmpfs as /tmp): one copy per node, shared by jobs, gone at the end."""
+"""`scratch: true` on nodes with a disk each (a tmpfs as /tmp): one copy per node, shared by jobs, removed at the end."""
 
 import os
 import pathlib
@@ -34,12 +34,12 @@ class Scratch(Chain):
         return self.folder / "dlflow-runs" / run / "steps/train/attempt-1"
 
     def said(self, run):
-        """node -> what it says of the data: "copied to" or "found in"."""
+        """node -> its message about the data: "copied to" or "found in"."""
         file = self.attempt(run) / "stdout"
         return dict(re.findall(r"^(\S+): data (\w+ \w+) ", file.read_text() if file.exists() else "", re.MULTILINE))
 
     def copies(self, node):
-        """What is on the disk of that node, as its first process sees it."""
+        """The files on that node's disk, as its first process sees them."""
         pid = (cluster.ROOT / "alpha/run" / f"node-{node}.pid").read_text().strip()
         child = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]
         return [path.name for path in pathlib.Path(f"/proc/{child}/root/tmp").glob("dlflow-*/*") if path.name != "registry"]
@@ -55,17 +55,17 @@ class Scratch(Chain):
         message = (self.attempt(second) / "metrics.jsonl").read_text().splitlines()[0]
         self.assertIn("of data on the disk of 2 of 2 nodes, 2 found there", message)
         for node in (1, 2):
-            self.assertEqual(len(self.copies(node)), 2, self.copies(node))  # one, and its lock: the first job goes on
+            self.assertEqual(len(self.copies(node)), 2, self.copies(node))  # one, and its lock: the first job continues
         self.dlflow("cancel", first)
         wait_until(lambda: not self.copies(1) + self.copies(2), 60, "the last job to take the copies away")
 
-    def test_what_a_node_lost_with_its_job_is_no_obstacle(self):
+    def test_files_that_a_node_lost_with_its_job_are_no_obstacle(self):
         """A rank that is killed leaves its node's copy; the next job there, with other data, takes it away."""
         first = self.submit_training(epochs=100000)
         wait_until(lambda: len(self.said(first)) == 2, 90, "both nodes to have the data")
         os.kill(ranks.worker_of_rank(self.attempt(first).parent, 1), signal.SIGKILL)
         self.wait_for(first, {"train": "failed"}, timeout=120)
-        self.assertEqual(len(self.copies(2)), 2)  # rank 0 takes its own away, unless srun is faster and kills it, too
+        self.assertEqual(len(self.copies(2)), 2)  # rank 0 removes its own, unless srun is faster and kills it, too
         pictures.write(self.folder / "data", train=1500, suffix="")
         second = self.submit_training(epochs=1)
         self.wait_for(second, {"train": "succeeded"}, timeout=120)

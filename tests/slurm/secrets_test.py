@@ -1,4 +1,4 @@
-"""A secret on its way through a real SLURM, natively and in a container: it is found in RUN/secrets and nowhere else."""
+"""A secret on a real SLURM, natively and in a container, is found in RUN/secrets and nowhere else."""
 
 import pathlib
 import shutil
@@ -21,7 +21,7 @@ class Secrets(Chain):
     clusters = (cluster.Case.alpha,)
 
     def hold(self, *options, image=""):
-        """Submits a job that keeps its secrets until told; (run, its folder), once it runs."""
+        """Submits a job that keeps its secrets until it is released; returns (run, its folder), once it runs."""
         self.write("w.yaml", f"""
             name: w
             {image}
@@ -35,7 +35,7 @@ class Secrets(Chain):
                   echo "it is $TOKEN"; echo "by $https_proxy" >&2; [ "$https_proxy" = "http://me:$TOKEN@proxy" ]
               after: {{run: 'echo "${{TOKEN-unset}} ${{https_proxy-unset}}"', needs: [push]}}
         """)
-        # SLURM is told of some variables, and https_proxy would be one of them.
+        # SLURM receives some variables, and https_proxy would be one of them.
         run = self.submit(*options, env={"TOKEN": TOKEN, "https_proxy": f"http://me:{TOKEN}@proxy"})
         directory = self.folder / "dlflow-runs" / run
         held = directory / "steps/push/attempt-1/pass-1/outputs/held"
@@ -52,10 +52,10 @@ class Secrets(Chain):
             said = self.alpha.run(command, cwd=self.folder, env=self.env)
             self.assertNotEqual(said.stdout, "")
             self.assertNotIn(TOKEN, said.stdout + said.stderr)
-        # Below ROOT is what the controller, the nodes and accounting keep, too.
+        # ROOT also contains the files of the controller, the nodes and accounting.
         self.assertEqual(files_with(TOKEN, ROOT), [str(kept)])
         self.assertEqual(processes_with(TOKEN, "cmdline"), [])
-        self.assertNotEqual(processes_with(TOKEN, "environ"), [])  # so the search does find it
+        self.assertNotEqual(processes_with(TOKEN, "environ"), [])  # the search itself works
 
     def finish(self, run, directory):
         (directory / "steps/push/attempt-1/pass-1/outputs/go").touch()
@@ -71,7 +71,7 @@ class Secrets(Chain):
         self.check_nobody_sees_it(run, directory)
         self.finish(run, directory)
 
-    def test_so_does_a_job_in_a_container(self):
+    def test_a_job_in_a_container_keeps_its_secret(self):
         if not (UDOCKER / "bin/udocker").exists() or not shutil.which("proot") or not images.BUSYBOX.exists():
             self.skipTest("udocker (./dev test puts it there from PyPI), proot or busybox-static is missing")
         images.docker_archive(self.folder / "box.tar", [images.busybox_layer()])
@@ -87,7 +87,7 @@ class Secrets(Chain):
         self.check_nobody_sees_it(run, directory)
         self.finish(run, directory)
 
-    def test_without_the_file_a_job_fails_before_its_program_and_resubmit_brings_it_back(self):
+    def test_a_job_without_the_file_fails_before_its_program_and_resubmit_restores_it(self):
         self.write_steps("w", f"""
             first: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.1; done'}}
             push: {{secrets: [TOKEN], run: 'echo "$TOKEN" > {self.folder}/seen', needs: [first]}}

@@ -1,4 +1,4 @@
-"""A run on one cluster, in one file to another user on another cluster: the same weights, and nothing of the first."""
+"""A run's bundle gives another user on another cluster the same weights, without access to the first cluster."""
 
 import hashlib
 import pathlib
@@ -13,7 +13,7 @@ class Share(contained.Case):
     guest = cluster.Cluster("beta", user="guest")
 
     def setUp(self):
-        """`there`: a folder of another user of beta, with nothing in it but the site's profiles."""
+        """`there`: a folder of another user of beta that contains only the site's profiles."""
         super().setUp()
         self.there = pathlib.Path(tempfile.mkdtemp(prefix="test.", dir=self.guest.home))
         shutil.chown(self.there, self.guest.home.stat().st_uid, self.guest.home.stat().st_gid)
@@ -27,7 +27,7 @@ class Share(contained.Case):
         return hashlib.sha256(model.read_bytes()).hexdigest()
 
     def check_for_leaks(self, folder):
-        """But for the image, which is the user's own file, and full of other people's words."""
+        """Skips the image, which is the user's own file, and contains unrelated text."""
         names = 0
         for path in folder.rglob("*"):
             name = str(path.relative_to(folder))

@@ -1,6 +1,6 @@
 """Starts the clusters of the tests in this folder, or ends them: site.py up BUILD [OPTION...] | site.py down BUILD.
 
-Three sites, so that tests need not wait for each other. Options are those of `slurm-cluster up`, for all clusters.
+There are three sites, so that tests need not wait for each other. Options are those of `slurm-cluster up`, for all clusters.
 """
 
 import json
@@ -19,12 +19,12 @@ SITES = {"first": PAIR, "second": PAIR, "third": {"gamma": ["--preempting", "urg
 
 
 def stage(build, to):
-    """The programs, the Python package, the workflows and the profiles, readable by everybody."""
+    """Copies the programs, the Python package, the workflows and the profiles, readable by everyone."""
     shutil.copytree(build / "bin", to / "bin")
     for program in (build / "tests/slurm/hosts", build / "tests/mpi_test"):
         if program.exists():
             shutil.copy(program, to / "bin")
-    if (build / "lib").exists():  # dlflow's Python package, and the library that it looks for beside it
+    if (build / "lib").exists():  # dlflow's Python package, and the library that it loads
         shutil.copytree(build / "lib", to / "lib")
         shutil.copytree(build / "python", to / "python", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("workflows", "cluster-profiles"):
@@ -42,7 +42,7 @@ def up(site, *further):
     for folder in (root, *map(pathlib.Path, roots.values())):
         folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
-    # First, for a cluster that starts removes its root if that is empty.
+    # Must come first: a starting cluster removes its root if that is empty.
     (root / "first/dlflow").mkdir()
     for other in ("second", "third"):
         (root / other / "dlflow").symlink_to(root / "first/dlflow")
@@ -56,7 +56,7 @@ def up(site, *further):
 
 
 def down(site):
-    """Ends what site.json names, and removes it; also what an interrupted run left."""
+    """Ends and removes what site.json names, including the rest of an interrupted run."""
     if not site.file.exists():
         return 0
     roots = json.loads(site.file.read_text()).get("sites", {})

@@ -1,4 +1,4 @@
-"""A job that reaches its walltime twice and knows nothing of dlflow: it saves a file when it is asked, and SLURM runs it again."""
+"""A job that does not use dlflow reaches its walltime twice: it saves a file on request, and SLURM runs it again."""
 
 import json
 
@@ -25,7 +25,7 @@ pathlib.Path(os.environ["DLFLOW_OUTPUTS"], rank).write_text(f"{passes} {count}")
 """
 
 
-# Saves as nanoGPT does, over its only checkpoint and with a loader of data that was spawned. Counts the requests it gets.
+# Saves like nanoGPT, over its only checkpoint and with a spawned data loader. Counts the requests that it gets.
 TRAINS = """
 import multiprocessing, os, pathlib, signal, sys, time
 
@@ -103,7 +103,7 @@ class Walltime(Chain):
         lines = [line.split() for line in (job / "attempt-1/stdout").read_text().splitlines() if line.startswith("rank ")]
         for rank in ("0", "1"):
             steps = [int(words[3]) for words in lines if words[1:3] == [rank, "step"]]
-            self.assertEqual(steps, list(range(1, len(steps) + 1)))  # none is lost, none is done twice
+            self.assertEqual(steps, list(range(1, len(steps) + 1)))  # none is lost or repeated
             self.assertEqual([words[3] for words in lines if words[1:3] == [rank, "asked"]], ["1", "1"])
 
     def test_ranks_on_two_nodes_behind_a_pipe_are_asked_once_and_lose_no_step(self):

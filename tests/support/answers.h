@@ -7,14 +7,14 @@
 
 namespace dlflow::test {
 
-/// A text, and what a function has to make of it.
+/// A text, and the expected result of a function for it.
 template <typename Answer>
 struct Answered {
   std::string text;
   Answer answer;
 };
 
-/// Checks what `function` makes of each text.
+/// Checks the result of `function` for each text.
 template <typename Answer = std::string, typename Function>
 void check_answers(Function function, std::initializer_list<Answered<Answer>> cases) {
   for (const Answered<Answer>& given : cases) {
@@ -23,7 +23,7 @@ void check_answers(Function function, std::initializer_list<Answered<Answer>> ca
   }
 }
 
-/// Checks that `function` throws at each text, and that the message contains the answer.
+/// Checks that `function` throws for each text, with a message that contains the answer.
 template <typename Function>
 void check_refusals(Function function, std::initializer_list<Answered<std::string>> cases) {
   for (const Answered<std::string>& given : cases) {
@@ -32,7 +32,7 @@ void check_refusals(Function function, std::initializer_list<Answered<std::strin
   }
 }
 
-/// Checks that what `function` says of each text contains the answer.
+/// Checks that the result of `function` for each text contains the answer.
 template <typename Function>
 void check_mentions(Function function, std::initializer_list<Answered<std::string>> cases) {
   for (const Answered<std::string>& given : cases) {

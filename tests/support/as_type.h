@@ -9,7 +9,7 @@
 
 namespace dlflow::test {
 
-/// `numbers` in memory, as `type`.
+/// Returns `numbers` as bytes of `type`.
 inline std::vector<std::byte> as_type(runtime::DataType type, std::vector<float> numbers) {
   std::vector<std::byte> bytes(numbers.size() * runtime::size_of(type));
   runtime::convert({bytes.data(), numbers.size(), type}, std::span(numbers));

@@ -8,7 +8,7 @@
 
 namespace dlflow::test {
 
-/// Whether this process may be these for a while: root may, unless a container holds it back.
+/// Whether this process may become `user` and `group`: root may, unless a container forbids it.
 inline bool may_be(uid_t user, gid_t group) {
   return in_child([&] {
            return ::setgroups(0, nullptr) == 0 && ::setresgid(group, group, 0) == 0 &&
@@ -16,8 +16,8 @@ inline bool may_be(uid_t user, gid_t group) {
          }) == 1;
 }
 
-/// This process is another user until it goes; only root can be. Children that are started
-/// meanwhile stay that user.
+/// Makes this process another user for this object's lifetime; requires root. Children that are
+/// started meanwhile stay that user.
 class AsUser {
  public:
   AsUser(uid_t user, gid_t group) {

@@ -1,4 +1,4 @@
-"""A headless Chromium, steered by its DevTools protocol over two pipes: no driver and no library are needed."""
+"""A headless Chromium, controlled by its DevTools protocol over two pipes; needs no driver and no library."""
 
 import base64
 import fcntl
@@ -16,12 +16,12 @@ KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "ArrowDown": (4
 
 
 def find():
-    """The program's path; None if there is none."""
+    """The path of Chromium, or None."""
     return next(filter(None, map(shutil.which, PROGRAMS)), None)
 
 
 class Browser:
-    """One page. Whatever goes wrong in it (an exception, a refused load) is in `complaints`."""
+    """One page. `complaints` collects its errors (exceptions, refused loads)."""
 
     def __init__(self, width=1280, height=900, seconds=60):
         self.deadline = time.monotonic() + seconds
@@ -106,7 +106,7 @@ class Browser:
             self.complaints.append("asks for " + parameters["request"]["url"])
 
     def open(self, path):
-        """Seconds until the page was loaded and drawn."""
+        """Opens a page. Returns the seconds until it was loaded and drawn."""
         self.events.clear()
         begin = time.monotonic()
         self.call("Page.navigate", url=f"file://{path}")
@@ -116,7 +116,7 @@ class Browser:
         return time.monotonic() - begin
 
     def run(self, script):
-        """The value of an expression in the page; one that is a promise is waited for."""
+        """The value of an expression in the page; waits for a promise."""
         answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{script}: {answer['exceptionDetails']}")
@@ -132,7 +132,7 @@ class Browser:
         self.call("Input.insertText", text=text)
 
     def place(self, selector):
-        """The middle of an element, after it was brought into sight."""
+        """The middle of an element, after scrolling it into view."""
         return self.run(f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}}); "
                         "const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2, r.width, r.height]; })()")
 
@@ -140,7 +140,7 @@ class Browser:
         self.mouse(*self.place(selector)[:2])
 
     def mouse(self, x, y, to=None):
-        """A click; or, with `to`, a drag to there."""
+        """Clicks; or, with `to`, drags to that point."""
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
         self.call("Input.dispatchMouseEvent", type="mousePressed", x=x, y=y, button="left", clickCount=1)
         if to:

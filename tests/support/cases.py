@@ -1,11 +1,11 @@
-"""How a file of Python tests runs: what this machine lacks is skipped by name, where ctest and `./dev test` see it."""
+"""Runs a file of Python tests: cases that this machine cannot run are skipped by name, which ctest and `./dev test` report."""
 
 import sys
 import unittest
 
 
 def main():
-    """Runs the cases of the program. Ends with 0, with 1 if one failed, with 77 if every one was skipped."""
+    """Runs the program's cases. Exit status: 0, 1 if one failed, 77 if all were skipped."""
     program = unittest.main(module="__main__", argv=[sys.argv[0], "-v"] + sys.argv[1:], exit=False)
     result = program.result
     for case, reason in result.skipped:

@@ -1,7 +1,7 @@
 #pragma once
 
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER  // a map that is not the wanted one is shown
-// Version 2 is one header. Version 3 has other names for what tests use.
+// Version 2 is a single header. Version 3 renamed some of what tests use.
 #if __has_include(<catch2/catch.hpp>)
 #include <catch2/catch.hpp>
 #else

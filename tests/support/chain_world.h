@@ -13,12 +13,12 @@
 
 namespace dlflow::test {
 
-/// A run as a chain in a FakeBatchSystem, with its nodes.
+/// A run as a chain in a FakeBatchSystem, with the nodes that execute it.
 class ChainWorld : public RunFolder {
  public:
   explicit ChainWorld(const std::string& steps) : RunFolder(steps) {}
 
-  /// For the next call of dlflow, a second after the last one.
+  /// Services for the next call of dlflow, a second after the last one.
   ChainServices services() {
     clock.advance(std::chrono::seconds(1));
     return {store, batch, clock};
@@ -49,13 +49,13 @@ class ChainWorld : public RunFolder {
     return states();
   }
 
-  /// The same once all that is in the batch system has run.
+  /// `dlflow status` after all jobs in the batch system have run.
   States end_all() {
     nodes.run_all();
     return look();
   }
 
-  /// The id of the newest job of a step (of element `task`).
+  /// The id of the newest job of a step, or of its element `task`.
   std::string id(const std::string& step, int task = -1) const {
     const std::string wanted = task < 0 ? "" : "_" + std::to_string(task);
     std::string newest;
@@ -65,7 +65,7 @@ class ChainWorld : public RunFolder {
     return newest;
   }
 
-  /// The first parent of a step's job, as its newest submission is told of it.
+  /// The first parent that a step's newest submission names.
   ParentRef parent_of(const std::string& step) const {
     return nodes.attempts_of(id(step)).front().spec.parents.at(0);
   }
@@ -81,7 +81,7 @@ class ChainWorld : public RunFolder {
   FakeNodes nodes{batch, clock};
 };
 
-/// A chain that was submitted.
+/// A submitted chain.
 class StartedChain : public ChainWorld {
  public:
   explicit StartedChain(const std::string& steps) : ChainWorld(steps) { start(); }
@@ -93,7 +93,7 @@ inline States all_in(const std::vector<std::string>& jobs, JobState state) {
   return states;
 }
 
-/// Everything succeeded, each of `jobs` by one program.
+/// Checks that everything succeeded, with one program for each of `jobs`.
 inline void check_ran_once(ChainWorld& world, const std::vector<std::string>& jobs) {
   CHECK(world.look() == all_in(jobs, JobState::Succeeded));
   CHECK(world.state() == RunState::Succeeded);
@@ -105,13 +105,13 @@ inline void check_ran_once(ChainWorld& world, const std::vector<std::string>& jo
   CHECK(world.nodes.open_ids().empty());
 }
 
-/// The same once all that is in the batch system has run.
+/// check_ran_once() after all jobs in the batch system have run.
 inline void run_all_once(ChainWorld& world, const std::vector<std::string>& jobs) {
   world.nodes.run_all();
   check_ran_once(world, jobs);
 }
 
-/// Starts a chain that has too many jobs for the limit `most`, and resumes it so many times.
+/// Starts a chain with more jobs than the limit `most`, and resumes it `times` times.
 inline void run_within_limit(ChainWorld& world, size_t most, int times) {
   world.batch.most_jobs = most;
   CHECK_THROWS_WITH(world.start(), Catch::Contains("too many jobs"));
@@ -119,13 +119,13 @@ inline void run_within_limit(ChainWorld& world, size_t most, int times) {
     world.nodes.run_all();
     try {
       world.resume();
-    } catch (const Error&) {  // there is still too little room
+    } catch (const Error&) {  // still too many jobs
     }
   }
 }
 
-/// Ends the work of dlflow at the n-th time that it comes to `point`, as kill -9 does. Whether it
-/// came there.
+/// Ends the work of dlflow when it reaches `point` for the n-th time, as kill -9 does. Returns
+/// whether it got there.
 inline bool killed_at(std::string_view point, int n, const std::function<void()>& work) {
   on_crash_point([point, &n](std::string_view at) {
     if (at == point && --n == 0) throw Killed();

@@ -7,7 +7,7 @@
 
 namespace dlflow::test {
 
-/// Changes one bit of a file in place: whoever has it open sees it.
+/// Flips one bit of a file in place, visible to processes that have it open.
 inline void damage(const std::filesystem::path& file, uint64_t offset) {
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   char byte = 0;

@@ -9,10 +9,10 @@
 #include "base/file.h"
 #include "base/handle.h"
 
-/// Trees that are deeper than a process has descriptors.
+/// Folder trees that are deeper than a process's limit of descriptors.
 namespace dlflow::test {
 
-/// `root` and folders in folders below it, each with a file beside it.
+/// Makes `root` and nested folders below it, each with a file beside it.
 inline void make_deep(const std::filesystem::path& root, int levels) {
   make_directories(root);
   FileDescriptor at(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

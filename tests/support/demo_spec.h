@@ -7,7 +7,7 @@
 
 namespace dlflow::test {
 
-/// The one job of a run in `folder`, which runs `script`.
+/// The only job of a run in `folder`; it runs `script`.
 inline JobSpec demo_spec(const std::filesystem::path& folder, const std::string& script) {
   JobSpec spec;
   spec.run = "demo-1";

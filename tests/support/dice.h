@@ -8,7 +8,7 @@
 
 namespace dlflow::test {
 
-/// Random choices that are the same for a seed on every machine.
+/// Random choices that depend only on a seed, on every machine.
 class Dice {
  public:
   explicit Dice(uint64_t seed) : generator_(seed) {}
@@ -27,7 +27,7 @@ struct Seeds {
   uint64_t first = 0, count = 0;
 };
 
-/// Those that the environment variable `name` gives as FIRST:COUNT, or FIRST alone; else `usual`.
+/// Parses $`name`, which is FIRST:COUNT or FIRST alone; returns `usual` if it is unset.
 inline Seeds seeds_from(const char* name, Seeds usual) {
   const char* const text = std::getenv(name);
   if (text == nullptr) return usual;

@@ -1,11 +1,11 @@
-"""Writes .dlset files, as docs/user/dlset.md describes them."""
+"""Writes .dlset files as specified in docs/user/dlset.md."""
 
 import hashlib
 import struct
 
 
 def write(path, images, labels, shape, classes, chunk_samples):
-    """`images`: bytes of one image after the other, each of `shape` (C, H, W)."""
+    """`images`: the bytes of consecutive images, each of `shape` (C, H, W)."""
     size = shape[0] * shape[1] * shape[2]
     count = len(labels)
 

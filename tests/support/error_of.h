@@ -18,7 +18,7 @@ std::string error_of(Work work) {
   return "";
 }
 
-/// The same of an Error that must have `code`.
+/// The same for an Error that must have `code`.
 template <typename Work>
 std::string error_of(Work work, Errc code) {
   return error_of([&] {

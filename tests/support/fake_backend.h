@@ -18,29 +18,29 @@
 
 namespace dlflow::test {
 
-/// What ends an engine in the middle of its work, as kill -9 would.
+/// Ends an engine in the middle of its work, as kill -9 would.
 struct Killed {};
 
-/// A back end without processes. A job runs as soon as it is submitted and ends, one per wait(), in
-/// the order of submission; every event is written to its attempt's events.jsonl as a supervisor
+/// A back end without processes. A job runs as soon as it is submitted; each wait() ends one, in
+/// the order of submission. Every event is written to its attempt's events.jsonl as a supervisor
 /// would. It outlives the engines of a run, as supervisors do.
 class FakeBackend : public Backend {
  public:
   explicit FakeBackend(FakeClock& clock) : clock_(clock) {}
 
-  // What a test sets.
+  // Set by a test.
   int cores = 1000;
-  std::map<std::string, std::deque<JobState>> ends;  ///< by job, the next first; none: Succeeded
+  std::map<std::string, std::deque<JobState>> ends;  ///< by job, next first; default: Succeeded
   std::map<std::string, Json> outputs;               ///< of succeeded jobs
   std::map<std::string, int> exits;                  ///< of failed jobs
-  std::map<std::string, Recovery> recovery;          ///< else: watched if it was submitted
-  std::set<std::string> held;                        ///< these run until they are stopped
-  std::set<std::string> stubborn;                    ///< these take for ever to save
+  std::map<std::string, Recovery> recovery;          ///< by default, submitted jobs are watched
+  std::set<std::string> held;                        ///< jobs that run until they are stopped
+  std::set<std::string> stubborn;                    ///< jobs that never finish saving
   std::function<void(const std::string& job)> on_submit;
   int waits_until_killed = -1;
 
-  // What it can look at.
-  std::vector<std::string> submitted;  ///< "train", of another attempt "train#2", pass "train#1.2"
+  // Inspected by a test.
+  std::vector<std::string> submitted;  ///< "train", attempt 2 "train#2", pass 2 "train#1.2"
   std::vector<std::pair<std::string, Stop>> stopped;
   std::map<std::string, uint64_t> events_read;  ///< by the name in `submitted`
 
@@ -95,7 +95,7 @@ class FakeBackend : public Backend {
     end(submission);
   }
 
-  /// Updates that an engine was killed before it took are lost; their files are not.
+  /// Loses the updates that a killed engine had not yet taken; their files remain.
   void forget_news() { news_.clear(); }
 
  private:

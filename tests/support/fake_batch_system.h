@@ -17,9 +17,9 @@
 
 namespace dlflow::test {
 
-/// A batch system without processes. Jobs wait until a test begins and ends them; dependencies are
-/// kept as SLURM keeps them: what waits for a job that failed never starts. It outlives the dlflow
-/// processes of a test, as a cluster does.
+/// A batch system without processes. A test begins and ends the waiting jobs. Dependencies work as
+/// in SLURM: a job that depends on a failed one never starts. It outlives the dlflow processes of a
+/// test, as a cluster does.
 class FakeBatchSystem : public BatchSystem {
  public:
   explicit FakeBatchSystem(const FakeClock& clock) : clock_(clock) {}
@@ -31,28 +31,27 @@ class FakeBatchSystem : public BatchSystem {
     std::optional<uint32_t> task;
   };
 
-  // What a test sets.
+  // Set by a test.
   int first_id = 811;
-  size_t most_jobs = 0;      ///< more are refused as too many; 0: any number
-  int lost_answers = 0;      ///< so many submissions are accepted, and their answer is lost
-  int lost_submissions = 0;  ///< so many never arrive, which nobody can tell from the former
-  int silent_queries = 0;    ///< so many queries are not answered
-  int empty_queues = 0;      ///< so many looks at the queue show nothing, as a broken wrapper does
+  size_t most_jobs = 0;      ///< further jobs are refused as too many; 0: unlimited
+  int lost_answers = 0;      ///< number of submissions that succeed without an answer
+  int lost_submissions = 0;  ///< number that never arrive; the caller sees no difference
+  int silent_queries = 0;    ///< number of queries without an answer
+  int empty_queues = 0;      ///< number of empty answers for the queue, as from a broken wrapper
   bool refuses_cancel = false;
-  std::optional<BatchState> lies;  ///< what the queue shows of each job, whatever is true
+  std::optional<BatchState> lies;  ///< the state that the queue shows of every job, true or not
   bool refuses_submit = false;
-  std::string refused_step;        ///< so are the submissions of this one alone
-  size_t at_once = 1;              ///< so many submissions are under way
-  std::set<std::string> unseen;    ///< jobs that it shows to nobody for now
-  std::function<void()> on_queue;  ///< happens once, after the next look at the queue
+  std::string refused_step;        ///< refuses submissions of this step only
+  size_t at_once = 1;              ///< number of concurrent submissions
+  std::set<std::string> unseen;    ///< jobs that are hidden for now
+  std::function<void()> on_queue;  ///< called once, after the next query of the queue
 
-  // What it can look at.
+  // Inspected by a test.
   std::vector<std::string> submitted;  ///< "train 812 0-2 <- SameTask 811"
 
   const std::map<std::string, Job>& jobs() const { return jobs_; }
 
-  /// The only job (of those that are not over) whose name has `.STEP.` in it, and whose task is
-  /// `task`; empty if there is none.
+  /// The ids of the jobs whose name contains `.STEP.`.
   std::vector<std::string> ids_of(const std::string& step) const {
     std::vector<std::string> ids;
     for (const auto& [id, job] : jobs_) {
@@ -61,7 +60,7 @@ class FakeBatchSystem : public BatchSystem {
     return ids;
   }
 
-  /// Whether the job may begin: everything that it waits for is as it is to be.
+  /// Whether the job may begin: all its dependencies are satisfied.
   bool is_free(const std::string& id) const {
     const Job& job = jobs_.at(id);
     return job.shown.state == BatchState::Pending && job.dependencies.empty();
@@ -81,17 +80,17 @@ class FakeBatchSystem : public BatchSystem {
 
   void set_state(const std::string& id, BatchState state) { jobs_.at(id).shown.state = state; }
 
-  /// Until somebody releases it.
+  /// Holds the job until it is released.
   void hold(const std::string& id) {
     jobs_.at(id).shown.state = BatchState::Held;
     jobs_.at(id).shown.is_held = true;
   }
 
-  /// Back to the queue, as after a requeue.
+  /// Puts the job back into the queue.
   void requeue(const std::string& id) { jobs_.at(id).shown.state = BatchState::Pending; }
 
-  /// The controller begins to number anew: jobs of another run, called `name`, have the numbers of
-  /// those that were there.
+  /// The controller restarts its numbering: jobs of another run, called `name`, take over all
+  /// numbers.
   void renumber(const std::string& name) {
     for (auto& [id, job] : jobs_) {
       job = {.shown = {}, .dependencies = {}, .batch = job.batch, .task = job.task};
@@ -101,7 +100,7 @@ class FakeBatchSystem : public BatchSystem {
     }
   }
 
-  /// The job leaves queue and accounting: nobody knows it any more.
+  /// Removes the job from queue and accounting.
   void forget(const std::string& id) { jobs_.erase(id); }
 
   std::string_view name() const override { return "FAKE"; }
@@ -266,7 +265,7 @@ class FakeBatchSystem : public BatchSystem {
     return Accepted{id};
   }
 
-  /// The jobs that a dependency is about.
+  /// The jobs that a dependency refers to.
   std::vector<const Job*> about(const Dependency& dependency, const Job& waiting) const {
     std::vector<const Job*> jobs;
     for (const auto& [id, job] : jobs_) {
@@ -282,7 +281,7 @@ class FakeBatchSystem : public BatchSystem {
     }
   }
 
-  /// Whether a job has left the queue, for which others may wait.
+  /// Returns whether a job has left the queue, which may release others.
   bool release_once() {
     bool any = false;
     for (auto& [id, job] : jobs_) {
@@ -309,7 +308,7 @@ class FakeBatchSystem : public BatchSystem {
 
   const FakeClock& clock_;
   std::map<std::string, Job> jobs_;                                          // by id
-  std::shared_ptr<std::mutex> submitting_ = std::make_shared<std::mutex>();  // of copies, too
+  std::shared_ptr<std::mutex> submitting_ = std::make_shared<std::mutex>();  // shared with copies
 };
 
 }  // namespace dlflow::test

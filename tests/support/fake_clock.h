@@ -4,7 +4,7 @@
 
 namespace dlflow::test {
 
-/// Time that stands still until a test, or FakeBackend::wait, moves it on.
+/// Time that stands still until a test, or FakeBackend::wait, advances it.
 class FakeClock : public Clock {
  public:
   Time now() const override { return now_; }

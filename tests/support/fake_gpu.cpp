@@ -36,7 +36,7 @@ struct FakeEvent {
   bool done = true;
 };
 
-/// Executes a network as the plug-in's interface says, one operation after the other.
+/// Executes a network as specified by the plug-in's interface, one operation after the other.
 struct DlflowGpuSession {
   explicit DlflowGpuSession(const DlflowGpuNetwork& n)
       : network(n),
@@ -114,7 +114,7 @@ struct DlflowGpuSession {
 
   int64_t batch() const { return int64_t(labels.size()); }
 
-  /// Of what is staged.
+  /// Runs the staged batch.
   void run(bool training) {
     values.assign(shapes.size(), Tensor());
     values[0] = Tensor({batch(), shapes[0].channels, shapes[0].height, shapes[0].width});
@@ -156,7 +156,7 @@ struct DlflowGpuSession {
     }
   }
 
-  /// Writes or adds as it is told: what nobody wrote before is NaN.
+  /// Writes or adds, as `how` requests; unwritten gradients are NaN.
   void give(int32_t value, int32_t how, const Tensor& gradient) {
     if (value < 0 || how == DLFLOW_GPU_NO_GRADIENT) return;
     Tensor& sum = value_gradients[size_t(value)];
@@ -209,7 +209,7 @@ struct DlflowGpuSession {
   std::vector<uint32_t> labels;
   std::vector<float> weights, velocity, gradients, scores, report_here;
   std::vector<Tensor> values, value_gradients;
-  std::set<int64_t> built;  // sizes of batches
+  std::set<int64_t> built;  // prepared batch sizes
   float broken = 0;
   FakeStream stream{next_number()};
 };
@@ -222,7 +222,7 @@ std::string name_of(const FakeStream& s) { return "s" + std::to_string(s.number)
 std::string name_of(const FakeEvent& e) { return "e" + std::to_string(e.number); }
 void log(const std::string& line) { fake_gpu().log.push_back(line); }
 
-/// What a call of this name answers.
+/// The result of a call of this name.
 DlflowGpuError answer(const char* call) {
   return fake_gpu().broken_call == call ? "the bus fell off" : nullptr;
 }

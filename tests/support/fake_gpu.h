@@ -4,16 +4,16 @@
 #include <string>
 #include <vector>
 
-/// What tests tell libfake_gpu and ask it: a plug-in (runtime/gpu/plugin_abi.h) that computes with
-/// the reference layers on the host, and an NCCL whose ranks are threads, in one library without a
-/// GPU. State is that of the calling thread, which is one rank.
+/// Controls and inspects libfake_gpu: a plug-in (runtime/gpu/plugin_abi.h) that computes with the
+/// reference layers on the host, and an NCCL whose ranks are threads, in one library without a GPU.
+/// Each thread is one rank with its own state.
 namespace dlflow::test {
 
 enum class NcclFault {
   None,
   Refused,     ///< a call returns an error
   LostPeer,    ///< a call returns, and its error comes later
-  Silence,     ///< a call returns, and the device never comes to its end
+  Silence,     ///< a call returns, and the device never finishes
   NeverReady,  ///< a call stays in progress
 };
 
@@ -22,24 +22,24 @@ struct FakeGpu {
   bool no_driver = false;
   int nccl_version = 22809;
   NcclFault fault = NcclFault::None;
-  bool tensor_float32 = false;  ///< of the session that was opened last
-  std::string broken_call;      ///< one of the plug-in, as "open": answers "the bus fell off"
+  bool tensor_float32 = false;  ///< of the last opened session
+  std::string broken_call;  ///< a plug-in's call, such as "open", that answers "the bus fell off"
 
-  /// What was called since this was cleared, in order: "record e1 s1", "wait s2 e1",
-  /// "all-reduce 16 s2", "backward 3" (operation 3), "ready" (it was announced), "abort". Streams
-  /// and events are numbered as they were made. "build 32" is a batch of 32 that nobody prepared.
+  /// The calls since this was cleared, in order: "record e1 s1", "wait s2 e1", "all-reduce 16 s2",
+  /// "backward 3" (operation 3), "ready" (it was announced), "abort". Streams and events are
+  /// numbered in the order of creation. "build 32" is an unprepared batch of 32.
   std::vector<std::string> log;
 
-  /// Called inside of what takes long on a device: "count_devices", "open", "prepare 32", "init".
+  /// Called inside calls that are slow on a device: "count_devices", "open", "prepare 32", "init".
   std::function<void(const std::string& call)> slow;
 };
 
 FakeGpu& fake_gpu();
 
-/// What a stream of it is.
+/// A stream of the fake device.
 struct FakeStream {
   int number = 0;
-  bool silent = false;  ///< what it is given is never done
+  bool silent = false;  ///< its work never completes
 };
 
 }  // namespace dlflow::test

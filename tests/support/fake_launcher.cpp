@@ -8,8 +8,8 @@
 
 #include "base/packet.h"
 
-/// `fake_launcher local-launcher FD`: hands its socket to the test that listens at $FAKE_LAUNCHER,
-/// which answers in its place, and lives until that test lets go of it.
+/// `fake_launcher local-launcher FD`: passes its socket to the test that listens at $FAKE_LAUNCHER,
+/// which answers instead, and lives until that test closes the connection.
 int main(int argc, char** argv) {
   const char* path = std::getenv("FAKE_LAUNCHER");
   sockaddr_un address{};

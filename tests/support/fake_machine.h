@@ -14,22 +14,22 @@
 
 namespace dlflow::test {
 
-/// A machine on which supervisors begin, end and die when a test says so, without processes. It
-/// outlives the engines of a run. A pass has its name: "train#1.2", pass 2 of attempt 1.
+/// A machine on which supervisors begin, end and die when a test decides, without processes. It
+/// outlives the engines of a run. Passes have names: "train#1.2" is pass 2 of attempt 1.
 class FakeMachine : public Backend {
  public:
   explicit FakeMachine(FakeClock& clock) : clock_(clock) {}
 
-  /// What happens while the engine waits. May throw Killed.
+  /// Called while the engine waits. May throw Killed.
   std::function<void()> while_waiting;
 
-  std::map<std::string, Json> outputs;   ///< by job: what it leaves
+  std::map<std::string, Json> outputs;   ///< by job
   std::map<std::string, int> successes;  ///< by job
-  std::vector<std::string> overlaps;     ///< jobs that began while another pass of them ran
+  std::vector<std::string> overlaps;     ///< jobs that began while another of their passes ran
   std::vector<std::string> repeated;     ///< jobs that began after they had succeeded
   int num_begun = 0;
 
-  /// The passes that were handed over and did not begin yet; those that run.
+  /// The submitted passes that have not begun; the running ones.
   std::vector<std::string> waiting() const { return names_of(Pass::State::HandedOver); }
   std::vector<std::string> running() const { return names_of(Pass::State::Running); }
   bool is_asked_to_end(const std::string& name) const { return passes_.at(name).asked_to_end; }
@@ -54,10 +54,10 @@ class FakeMachine : public Backend {
     record(pass, state);
   }
 
-  /// The supervisor of a pass dies, and with it its program: nothing is recorded.
+  /// The supervisor of a pass dies with its program: nothing is recorded.
   void kill(const std::string& name) { passes_.at(name).state = Pass::State::Ended; }
 
-  /// What was handed over and did not begin is lost, as with a launcher that is killed.
+  /// Loses the submissions that have not begun, as when a launcher is killed.
   void lose_waiting() {
     std::erase_if(passes_,
                   [](const auto& pass) { return pass.second.state == Pass::State::HandedOver; });
@@ -74,7 +74,7 @@ class FakeMachine : public Backend {
 
   void submit(const Submission& submission) override {
     const std::string name = name_of(submission);
-    passes_.try_emplace(name, Pass{.submission = submission});  // it runs once, however often
+    passes_.try_emplace(name, Pass{.submission = submission});  // runs once
     watch(name, submission);
   }
 
@@ -145,7 +145,7 @@ class FakeMachine : public Backend {
     return names;
   }
 
-  /// From where the engine has read; of an earlier pass that was watched here, from there.
+  /// Watches from where the engine or an earlier watch here has stopped reading.
   void watch(const std::string& name, const Submission& submission) {
     const std::filesystem::path file = events_file(submission);
     uint64_t read = submission.events_read;
@@ -155,7 +155,7 @@ class FakeMachine : public Backend {
     watched_.insert_or_assign(name, EventTail(file, read));
   }
 
-  /// News of a pass. Whether it is over.
+  /// Reads the new events of a pass. Returns whether it is over.
   bool read(const std::string& name, EventTail& tail, std::vector<Update>& updates) {
     const Pass& pass = passes_.at(name);
     const bool has_ended = pass.state == Pass::State::Ended;
@@ -187,8 +187,8 @@ class FakeMachine : public Backend {
 
   FakeClock& clock_;
   std::map<std::string, Pass> passes_;
-  std::map<std::string, EventTail> watched_;             // by the engine that is at work
-  std::map<std::filesystem::path, uint64_t> read_here_;  // by that engine
+  std::map<std::string, EventTail> watched_;             // by the current engine
+  std::map<std::filesystem::path, uint64_t> read_here_;  // by the current engine
 };
 
 }  // namespace dlflow::test

@@ -10,8 +10,8 @@
 #include "runtime/gpu/nccl_abi.h"
 #include "tests/support/fake_gpu.h"
 
-/// The NCCL of libfake_gpu: its ranks are threads, and a "device pointer" is memory of the host. As
-/// one that never blocks, it answers "in progress" first.
+/// The NCCL of libfake_gpu: its ranks are threads, and a "device pointer" is host memory. Like a
+/// non-blocking communicator, it first answers "in progress".
 
 namespace {
 
@@ -22,7 +22,7 @@ using dlflow::test::NcclFault;
 constexpr auto kSystemError = nccl::Result(2);
 constexpr auto kRemoteError = nccl::Result(6);
 
-/// What ranks with one unique id have in common.
+/// The shared state of ranks with one unique id.
 struct Group {
   using Values = std::vector<std::vector<float>>;  // [rank]
 
@@ -31,8 +31,8 @@ struct Group {
   size_t size = 0, joined = 0, came = 0, round = 0;
   Values sent, complete;
 
-  /// Leaves `values` and waits until every rank has left some. (A rank that is a round ahead cannot
-  /// complete it: that takes the one that still looks at the last.)
+  /// Contributes `values` and waits until every rank has contributed. (A rank that is a round ahead
+  /// cannot complete that round: the rank that is still reading the last one is missing.)
   Values exchange(size_t rank, std::vector<float> values) {
     std::unique_lock lock(mutex);
     sent.resize(size);
@@ -63,13 +63,13 @@ struct Comm {
   std::shared_ptr<Group> group;
   size_t rank = 0;
   Result later = kSuccess;
-  bool busy = false;  // the next look says "in progress", as every second one does
+  bool busy = false;  // the next poll, like every second one, answers "in progress"
 };
 }  // namespace dlflow::runtime::nccl
 
 namespace {
 
-/// What every collective has in common; `take` gets what each rank sent.
+/// The common part of all collectives; `take` receives each rank's values.
 template <typename Take>
 nccl::Result collective(const char* name, const void* from, size_t count, nccl::Comm* comm,
                         nccl::Stream stream, Take take) {

@@ -20,24 +20,23 @@
 
 namespace dlflow::test {
 
-/// The compute nodes of a FakeBatchSystem: what `dlflow job-exec` does there, without processes.
-/// They note who runs, so that a test can see whether anything ran twice.
+/// The compute nodes of a FakeBatchSystem: they act as `dlflow job-exec` does there, without
+/// processes. They record what runs, so that a test can see whether anything ran twice.
 class FakeNodes {
  public:
   FakeNodes(FakeBatchSystem& batch, FakeClock& clock) : batch_(batch), clock_(clock) {}
 
-  std::map<std::string, Json> outputs;   ///< by job: what it leaves
-  std::map<std::string, int> runs;       ///< by job: how many of its passes have begun
+  std::map<std::string, Json> outputs;   ///< by job
+  std::map<std::string, int> runs;       ///< number of passes begun, by job
   std::map<std::string, int> successes;  ///< by job
-  std::vector<std::string> overlaps;     ///< jobs that began while another pass of them ran
+  std::vector<std::string> overlaps;     ///< jobs that began while another of their passes ran
   std::vector<std::string> repeated;     ///< jobs that began after they had succeeded
 
-  /// So many of the next records are not seen by the login node until show_records(): a network
+  /// The number of next records that the login node does not see until show_records(): a network
   /// file system may take a minute. The nodes see them.
   int late_records = 0;
-  /// Begins a job that is free to begin. A job of an attempt that has an end, or that was
-  /// withdrawn, ends at once; a task that several share goes on with the next. Whether a program
-  /// runs now.
+  /// Begins a free job. The job of an ended or withdrawn attempt ends at once; a task shared by
+  /// several attempts continues with the next. Returns whether a program runs now.
   bool begin(const std::string& id) {
     show_records();
     batch_.begin(id);
@@ -46,7 +45,7 @@ class FakeNodes {
     return go_on(id);
   }
 
-  /// Ends the attempt of a job that runs. A task that several share goes on with the next.
+  /// Ends the attempt of a running job. A shared task continues with the next attempt.
   void end(const std::string& id, JobState state) {
     const BatchTask task = take_from(id);
     if (attempts_of(id).size() == 1) return record(id, task, state);
@@ -59,20 +58,20 @@ class FakeNodes {
     end(id, state);
   }
 
-  /// The job's node fails: nothing is recorded.
+  /// Fails the job's node, without a record.
   void fail_node(const std::string& id) {
     take_from(id);
     batch_.end(id, BatchState::NodeFail);
   }
 
-  /// The attempt saved at its walltime, and goes back to the queue with what has had no turn.
+  /// The attempt saves at its walltime, and returns to the queue with those that had no turn.
   void requeue(const std::string& id) {
     const BatchTask task = take_from(id);
     append(id, task, JobState::Queued);
     batch_.requeue(id);
   }
 
-  /// The attempt is to run again, once the others of its task had their turn.
+  /// The attempt runs again after the others of its task have had their turn.
   void try_again(const std::string& id) {
     const BatchTask task = take_from(id);
     append(id, task, JobState::Queued);
@@ -82,14 +81,14 @@ class FakeNodes {
 
   bool has_unseen_records() const { return !unseen_.empty(); }
 
-  /// The login node sees all that the nodes have written.
+  /// Makes all records of the nodes visible to the login node.
   void show_records() {
     for (auto& [file, lines] : std::exchange(unseen_, {})) {
       std::ofstream(file, std::ios::app) << lines;
     }
   }
 
-  /// Begins and ends everything that can run, until nothing can.
+  /// Begins and ends jobs until none can run.
   void run_all() {
     for (bool any = true; any;) {
       any = false;
@@ -108,7 +107,7 @@ class FakeNodes {
     }
   }
 
-  /// The jobs that wait or run.
+  /// The waiting and running jobs.
   std::vector<std::string> open_ids() const {
     std::vector<std::string> ids;
     for (const auto& [id, job] : batch_.jobs()) {
@@ -117,27 +116,27 @@ class FakeNodes {
     return ids;
   }
 
-  /// Whether the job is of a run, and no stranger's that has its number.
+  /// False if the number belongs to another run's job.
   bool is_of_run(const std::string& id) const {
     const FakeBatchSystem::Job& job = batch_.jobs().at(id);
     return job.shown.name == job.batch.name;
   }
 
-  /// The one at work, or the first.
+  /// The active job of a task, or its first.
   std::string job_of(const std::string& id) const {
     const auto at_work = at_work_.find(id);
     return at_work == at_work_.end() ? attempts_of(id).front().spec.job : at_work->second.spec.job;
   }
 
-  /// All that the job was submitted for.
+  /// All jobs that a task was submitted for.
   std::vector<std::string> jobs_of(const std::string& id) const {
     std::vector<std::string> jobs;
     for (const BatchTask& task : attempts_of(id)) jobs.push_back(task.spec.job);
     return jobs;
   }
 
-  /// From the words that the job's script would run: PROGRAM job-exec FILE NUMBER {task}. What was
-  /// submitted does not change, so that it is read once.
+  /// Parses the command of the job's script: PROGRAM job-exec FILE NUMBER {task}. A submission
+  /// never changes, so it is read once.
   const std::vector<BatchTask>& attempts_of(const std::string& id) const {
     const auto known = submitted_.find(id);
     if (known != submitted_.end()) return known->second;
@@ -148,7 +147,7 @@ class FakeNodes {
   }
 
  private:
-  /// Begins the next attempt of a job that is to run. Whether there is one; else the job ends.
+  /// Begins the next attempt of a job that must run. If there is none, ends it and returns false.
   bool go_on(const std::string& id) {
     const std::vector<BatchTask>& tasks = attempts_of(id);
     for (const BatchTask& task : tasks) {
@@ -166,7 +165,7 @@ class FakeNodes {
     return false;
   }
 
-  /// Whether it runs now; else `ended` hears how it ended, if that is new.
+  /// Returns whether the attempt runs now; otherwise passes its end to `ended`, if that is new.
   bool try_one(const std::string& id, const BatchTask& task,
                const std::function<void(JobState)>& ended) {
     const std::filesystem::path attempt = attempt_directory(task.spec.job_directory, task.attempt);
@@ -184,7 +183,7 @@ class FakeNodes {
       ended(JobState::Cancelled);
       return false;
     }
-    if (!have_ended(task.spec.parents)) show_records();  // a job waits for them
+    if (!have_ended(task.spec.parents)) show_records();  // it waits for its parents' records
     if (const JobState end = end_by_parents(task.spec); end != JobState::Running) {
       ended(end);
       return false;
@@ -198,7 +197,7 @@ class FakeNodes {
     return true;
   }
 
-  /// The attempt that is at work in a job is not any more.
+  /// Removes and returns the active attempt of a job.
   BatchTask take_from(const std::string& id) {
     const auto at_work = at_work_.extract(id);
     const BatchTask task = at_work.empty() ? attempts_of(id).front() : at_work.mapped();
@@ -206,7 +205,7 @@ class FakeNodes {
     return task;
   }
 
-  /// A job that the batch system has cancelled was killed by it.
+  /// False for a job that the batch system has cancelled, and so killed.
   bool is_running(const std::string& job) const {
     const auto found = running_.find(job);
     if (found == running_.end()) return false;
@@ -214,7 +213,7 @@ class FakeNodes {
     return known != batch_.jobs().end() && known->second.shown.state == BatchState::Running;
   }
 
-  /// How a job ends for what its parents left; Running: it does not.
+  /// The job's end that its parents' results imply, or Running.
   static JobState end_by_parents(const JobSpec& spec) {
     const Template command(spec.run_command.is_string() ? Json() : spec.run_command);
     try {
@@ -266,10 +265,10 @@ class FakeNodes {
 
   FakeBatchSystem& batch_;
   FakeClock& clock_;
-  std::map<std::string, std::string> running_;             // job -> id
-  std::map<std::string, BatchTask> at_work_;               // by id
-  std::set<std::string> again_;                            // ids with an attempt that runs again
-  std::map<std::string, std::set<std::string>> had_turn_;  // by id: jobs, in its present pass
+  std::map<std::string, std::string> running_;  // job -> id
+  std::map<std::string, BatchTask> at_work_;    // by id
+  std::set<std::string> again_;                 // ids with an attempt that must run again
+  std::map<std::string, std::set<std::string>> had_turn_;  // by id: jobs, in its current pass
   std::map<std::filesystem::path, std::string> unseen_;
   mutable std::map<std::string, std::vector<BatchTask>> submitted_;  // by id
 };

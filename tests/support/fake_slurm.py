@@ -1,4 +1,4 @@
-"""A SLURM that is not there, for the end-to-end tests: fake_slurm/README.md says what it can do.
+"""A simulated SLURM for the end-to-end tests; fake_slurm/README.md documents it.
 
     slurm = FakeSlurm(self.folder / "slurm")
     slurm.mode("background")                  # jobs run for real; without it, slurm.end(job, "FAILED") decides
@@ -25,7 +25,7 @@ class FakeSlurm:
         self.set(**settings)
 
     def run(self, *argv, check=True, **options):
-        """Any of the tools: run("squeue", "-h"); the finished process with stdout and stderr."""
+        """Runs any of the tools: run("squeue", "-h"). Returns the finished process with stdout and stderr."""
         env = {**os.environ, **self.env}
         if "input" not in options:
             options.setdefault("stdin", subprocess.DEVNULL)
@@ -42,7 +42,7 @@ class FakeSlurm:
         self.control("set", *(f"{key}={value}" for key, value in settings.items()))
 
     def mode(self, mode):
-        """"outcomes" (the test says how jobs end) or "background" (scripts run, in real time)."""
+        """"outcomes" (the test decides how jobs end) or "background" (scripts run, in real time)."""
         self.control("mode", mode)
 
     def stop(self):
@@ -65,11 +65,11 @@ class FakeSlurm:
         self.control("fault", "clear")
 
     def jobs(self):
-        """The truth: {id: {"id", "request", "tasks": [{"index", "state", "reason", ...}]}}."""
+        """The actual state: {id: {"id", "request", "tasks": [{"index", "state", "reason", ...}]}}."""
         return {job["id"]: job for job in json.loads(self.control("jobs"))}
 
     def task(self, job):
-        """A task by "3_1", or the only one of job 3; purged or not."""
+        """The task "3_1", or the only one of job 3; purged or not."""
         job_id, _, index = str(job).partition("_")
         tasks = self.jobs()[int(job_id)]["tasks"]
         return next(task for task in tasks if not index or task["index"] == int(index))
@@ -84,7 +84,7 @@ class FakeSlurm:
         return [call for call in map(json.loads, lines) if command in (None, call["command"])]
 
     def wait(self, condition, seconds=30, what="the cluster"):
-        """With "background": lets the clock trigger what is due until condition() holds."""
+        """With "background": triggers due events until condition() holds."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
@@ -93,7 +93,7 @@ class FakeSlurm:
             time.sleep(0.02)
 
     def wait_until_idle(self, seconds=30):
-        """Until no job runs and none that waits could start by itself."""
+        """Waits until no job runs and no waiting job could start by itself."""
         stuck = {"DependencyNeverSatisfied", "Dependency"}
         self.wait(lambda: all(task["state"] not in ("PENDING", "RUNNING") or
                               (task["state"] == "PENDING" and task["reason"] in stuck)

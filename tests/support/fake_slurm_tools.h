@@ -12,8 +12,8 @@
 
 namespace dlflow::test {
 
-/// A cluster for one test: a folder whose sbatch, squeue, … act on a world of their own.
-/// tests/support/fake_slurm/README.md is the manual of `control`.
+/// A cluster for one test: a folder whose sbatch, squeue, … act on their own world.
+/// tests/support/fake_slurm/README.md documents `control`.
 class FakeSlurmTools {
  public:
   struct Result {
@@ -27,14 +27,14 @@ class FakeSlurmTools {
   ~FakeSlurmTools() {
     try {
       if (background_) run("fake-slurm stop");
-    } catch (const std::exception&) {  // the test has its verdict
+    } catch (const std::exception&) {  // the test has already passed or failed
     }
   }
 
-  /// Put this first in PATH, beside environment().
+  /// Must come first in PATH, with environment() set.
   static std::filesystem::path tools() { return FAKE_SLURM_TOOLS; }
 
-  /// This process's environment with the tools first in PATH and the world's folder.
+  /// This process's environment plus the world's folder, with the tools first in PATH.
   std::vector<std::string> environment() const {
     std::vector<std::string> all = {"FAKE_SLURM=" + world().string()};
     for (const std::string& entry : current_environment()) {
@@ -51,7 +51,7 @@ class FakeSlurmTools {
     return folder_.write(name, content);
   }
 
-  /// Runs a command line of the shell, in folder().
+  /// Runs a shell command line in folder().
   Result run(const std::string& line, const std::string& input = "") const {
     Command command;
     command.argv = {"/bin/sh", "-c", line};
@@ -71,14 +71,14 @@ class FakeSlurmTools {
     return result.out;
   }
 
-  /// Submits an empty script with `options`; its id. Throws Error if it is refused.
+  /// Submits an empty script with `options` and returns its id. Throws Error if it is refused.
   std::string submit(const std::string& options = "") const {
     const Result result = run("sbatch " + options, "#!/bin/sh\n");
     if (result.status != 0) throw Error(Errc::InvalidInput, result.err);
     return std::string(trim(result.out));
   }
 
-  /// The fields of a job or task, as squeue has them: field(id, "%T %r").
+  /// The fields of a job or task as squeue prints them: field(id, "%T %r").
   std::string field(const std::string& id, const std::string& format) const {
     const Result result = run("squeue --states=all '--format=%i " + format + "'");
     for (const std::string& line : split(result.out, '\n')) {
@@ -87,7 +87,7 @@ class FakeSlurmTools {
     return "";
   }
 
-  /// The truth: [{id, request, tasks: [{index, state, reason, …}]}].
+  /// The actual state: [{id, request, tasks: [{index, state, reason, …}]}].
   Json jobs() const { return Json::parse(control("jobs")); }
 
   /// The argv of each call of `command` so far, without its name.

@@ -13,8 +13,8 @@
 
 namespace dlflow::test {
 
-/// Leaves what the outputs of a job leave: their folder, the list of its files, and the fingerprint
-/// that later runs look for, in `event`. \param attempt  its folder, with job.json in it.
+/// Creates the outputs of a job: their folder, the list of its files, and, in `event`, the
+/// fingerprint that later runs look up. \param attempt  its folder, with job.json in it.
 inline void publish(const std::filesystem::path& attempt, const Json& outputs, JobEvent& event) {
   const auto spec = job_spec_from_json(Json::parse(read_file(attempt / "job.json")));
   event.outputs = outputs;
@@ -28,7 +28,7 @@ inline void publish(const std::filesystem::path& attempt, const Json& outputs, J
                                             spec.job_directory / "outputs");
 }
 
-/// Records a state in an attempt's own file, as its supervisor would. Returns the event.
+/// Records a state in an attempt's file, as its supervisor would. Returns the event.
 inline JobEvent record_state(const std::filesystem::path& attempt, JobState state, Time now,
                              std::optional<int> exit = {}, const Json& outputs = Json::object(),
                              const std::string& backend_id = "") {

@@ -1,6 +1,6 @@
-"""Ranks as children of a process that has imported PyTorch already: importing it takes longer than most tests.
+"""Ranks as children of a process that has already imported PyTorch: the import takes longer than most tests.
 
-    forked.py: reads jobs, a line of JSON each, from stdin; answers with the exit statuses of the ranks when all have ended.
+forked.py reads jobs, one line of JSON each, from stdin; it answers with the ranks' exit statuses when all have ended.
 """
 
 import contextlib
@@ -17,11 +17,11 @@ import time
 
 from ports import free_port
 
-WATCHDOG = 240  # seconds after which ranks that hang are killed
+WATCHDOG = 240  # seconds until hanging ranks are killed
 
 
 class Server:
-    """Where a test has its ranks started."""
+    """Starts the ranks of tests."""
 
     def __init__(self, python=sys.executable, **environment):
         environment = os.environ | {"OMP_NUM_THREADS": "1"} | environment
@@ -29,7 +29,7 @@ class Server:
                                          env={name: value for name, value in environment.items() if value is not None})
 
     def run(self, program, arguments, environments):
-        """(status, stdout, stderr) of the rank of each environment; the status is None if it had to be killed."""
+        """(status, stdout, stderr) of one rank per environment; the status is None if it had to be killed."""
         with tempfile.TemporaryDirectory() as folder:
             outputs = [[f"{folder}/{rank}.{name}" for name in ("out", "err")] for rank in range(len(environments))]
             job = {"command": [str(program), *map(str, arguments)], "environments": environments, "outputs": outputs}
@@ -40,7 +40,7 @@ class Server:
         return [(status, *text) for status, text in zip(statuses, texts)]
 
     def run_ranks(self, test, program, scenario, ranks, statuses=None, memories=None, **environment):
-        """What each rank printed: (output, errors). Their exit statuses are 0 unless `statuses` says others."""
+        """The output of each rank: (output, errors). Checks that exit statuses are 0, or those in `statuses`."""
         port = free_port()
         environments = []
         for rank in range(ranks):
@@ -60,7 +60,7 @@ class Server:
 
 
 def become(command, environment, outputs):
-    """The forked process: as if it had been started like this."""
+    """Makes the forked process look as if it had been started with this command."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for fd, path in zip((1, 2), outputs):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), fd)
@@ -71,7 +71,7 @@ def become(command, environment, outputs):
 
 
 def wait_for(ranks):
-    """Their statuses."""
+    """Returns the ranks' statuses."""
     statuses, deadline = {}, time.monotonic() + WATCHDOG
     while len(statuses) < len(ranks):
         for rank in ranks:
@@ -88,7 +88,7 @@ def wait_for(ranks):
 
 
 def serve():
-    """Returns in a forked process, with the program that it is to run; None at the end."""
+    """Returns the program to run in a forked process, and None at the end."""
     for line in sys.stdin:
         job, ranks = json.loads(line), []
         for environment, outputs in zip(job["environments"], job["outputs"]):
@@ -102,9 +102,9 @@ def serve():
 
 if __name__ == "__main__":
     import torch.distributed  # noqa: F401
-    gc.freeze()  # so that a rank does not look through all of PyTorch at its end
+    gc.freeze()  # so that a rank does not scan all of PyTorch at its end
     with contextlib.suppress(ImportError):
-        import torch._dynamo  # noqa: F401  PyTorch 2 would import it in each rank that trains, which takes as long again
+        import torch._dynamo  # noqa: F401  otherwise PyTorch 2 imports it in each training rank, which doubles the time
     started = serve()
     if started:
         runpy.run_path(started, run_name="__main__")

@@ -7,8 +7,8 @@
 
 namespace dlflow::test {
 
-/// What PyTorch computed: the file that $`variable` names holds what it computes on this machine;
-/// without it, `kept` holds what it once did.
+/// Results of PyTorch: from the file that $`variable` names, computed on this machine; otherwise
+/// `kept`, computed earlier.
 inline Json from_pytorch(const char* variable, const char* kept) {
   const char* just_now = std::getenv(variable);
   return Json::parse(read_file(just_now != nullptr ? just_now : kept));

@@ -1,4 +1,4 @@
-"""Stand-ins for what the workflows of workflows/gallery bring from elsewhere: their repositories with the programs that they start, and launchers."""
+"""Stand-ins for the external parts of workflows/gallery: repositories with the programs that the workflows start, and launchers."""
 
 import pathlib
 import shutil
@@ -73,7 +73,7 @@ leave(folder + "/history.csv", f"epoch,val_loss\\n0,{10 * lr}\\n1,{lr}\\n")
     },
 }
 
-# The programs find the stand-ins' Python, and what they are told.
+# The programs use the stand-ins' Python and check the launcher's variables.
 PROGRAMS = {
     "python": 'exec /usr/bin/python3 "$@"',
     "torchrun": 'test -n "$PET_NNODES" && test -n "$PET_NPROC_PER_NODE" && exec /usr/bin/python3 "$@"',
@@ -90,7 +90,7 @@ SETTINGS = {
     "cosmoflow": ["repository={hpc}", "commit={hpc.commit}", "archive=file://{folder}/cosmo.tgz", "gpus=1", "gpus_per_rank=0", "cpus_per_rank=1"],
 }
 
-# Of a run with the stand-ins: how many jobs of each step end how, where that is not one that succeeds.
+# The number of jobs by step and end state with the stand-ins, where it differs from one success.
 ENDS = {"cosmoflow": {"train": {"succeeded": 4, "failed": 2}}}
 
 
@@ -100,7 +100,7 @@ def git(repository, *arguments):
 
 
 def prepare(folder):
-    """Puts the workflows and all stand-ins into `folder`. Workflow -> settings for `dlflow run`; the programs are in `folder`/bin."""
+    """Puts the workflows and stand-ins into `folder`, programs into `folder`/bin. Returns workflow -> settings for `dlflow run`."""
     shutil.copytree(GALLERY, folder, dirs_exist_ok=True)
     known = {"folder": folder}
     for name, files in REPOSITORIES.items():

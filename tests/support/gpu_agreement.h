@@ -10,11 +10,10 @@
 #include "runtime/gpu/replica.h"
 #include "runtime/nn/reference/reference_network.h"
 
-/// One training step of a plug-in beside the reference layers, for one that computes on a GPU and
-/// for one that does not.
+/// Compares one training step of a plug-in with the reference layers, with or without a GPU.
 namespace dlflow::test {
 
-/// Batch normalisation whose input is what is added to it: both give a gradient to one value.
+/// Batch normalisation whose input is also added to its output: one value gets two gradients.
 constexpr const char* kNormalisedAndAdded = R"(name: added
 input: [2, 6, 6]
 layers:
@@ -26,8 +25,8 @@ layers:
   - linear: {features: 4}
 )";
 
-/// How larger networks begin, and more output channels and weights of one than a block of a GPU
-/// computes the gradients of.
+/// The first layers of larger networks, with more output channels and more weights per channel than
+/// one GPU block handles in the backward pass.
 constexpr const char* kStem = R"(name: stem
 input: [3, 15, 15]
 layers:
@@ -41,8 +40,8 @@ layers:
   - linear: {features: 4}
 )";
 
-/// Many channels, and values whose gradient comes from two: a convolution that skips pixels adds to
-/// what pooling wrote, and the other way round.
+/// Many channels, and values with gradients from two operations: a strided convolution adds to what
+/// pooling wrote, and vice versa.
 constexpr const char* kWide = R"(name: wide
 input: [3, 10, 10]
 layers:
@@ -70,7 +69,7 @@ layers:
   - linear: {features: 3}
 )";
 
-/// A model with weights and a batch; the same on every run.
+/// A model with weights and a batch, the same in every run.
 struct GpuProblem {
   runtime::Model model;
   std::shared_ptr<const runtime::WeightLayout> layout;
@@ -90,7 +89,7 @@ inline GpuProblem make_gpu_problem(const runtime::Model& model, size_t batch, un
   for (size_t i = 0; i < batch; ++i) {
     p.labels.push_back(uint32_t(random() % uint64_t(model.num_classes())));
   }
-  // Else a layer with 'init: zero' would give its inputs no gradient to compare.
+  // Otherwise a layer with 'init: zero' would give its inputs a zero gradient.
   for (size_t i = 0; i < p.layout->parameters().size(); ++i) {
     if (!p.layout->parameters()[i].name.ends_with(".weight")) continue;
     const std::span<float> values = p.layout->make_plain(p.weights, i);
@@ -99,7 +98,7 @@ inline GpuProblem make_gpu_problem(const runtime::Model& model, size_t batch, un
   return p;
 }
 
-/// One that the project ships: "mlp", "lenet", "resnet20".
+/// A model that the project ships: "mlp", "lenet", "resnet20".
 inline runtime::Model shipped_model(const std::string& models, const std::string& name) {
   const std::string file = models + "/" + name + ".yaml";
   return runtime::parse_model(read_file(file), file);
@@ -110,7 +109,7 @@ inline GpuProblem make_gpu_problem(const std::string& models, const std::string&
   return make_gpu_problem(shipped_model(models, name), batch);
 }
 
-/// A rank's share of a problem's samples, which may be none.
+/// A rank's share of a problem's samples; may be empty.
 struct GpuShare {
   std::span<const float> images;
   std::span<const uint32_t> labels;
@@ -140,7 +139,7 @@ inline runtime::reference::Step reference_step(const GpuProblem& p) {
   return runtime::reference::train_step(p.model, weights, images, p.labels);
 }
 
-/// |computed - expected| / |expected|, of whole tensors; NaN if a number is missing.
+/// |computed - expected| / |expected|, over whole tensors; NaN if a number is missing.
 inline double distance(std::span<const float> computed, std::span<const double> expected,
                        double scale) {
   double difference = 0, size = 0;
@@ -154,8 +153,7 @@ inline double distance(std::span<const float> computed, std::span<const double> 
 /// By name: "scores", "loss", and each parameter's gradient or statistic.
 using Distances = std::map<std::string, double>;
 
-/// One step from the problem's weights that changes none of them, against the
-/// reference.
+/// Compares one step from the problem's weights, which it does not change, with the reference.
 inline Distances distances_of_step(const runtime::GpuLibraries& libraries, const GpuProblem& p) {
   constexpr size_t kReport = 16;
   const runtime::reference::Step expected = reference_step(p);

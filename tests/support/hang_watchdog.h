@@ -11,15 +11,15 @@
 
 namespace dlflow::test {
 
-/// Turns a hang into its name: a test case that takes longer than `limit` ends the process, and
-/// standard error says which. Under mpirun that ends all ranks.
+/// Reports hangs: if a test case takes longer than `limit`, prints its name on standard error and
+/// ends the process. Under mpirun that ends all ranks.
 class HangWatchdog {
  public:
   explicit HangWatchdog(std::chrono::seconds limit) : limit_(limit) {}
   HangWatchdog(const HangWatchdog&) = delete;
   HangWatchdog& operator=(const HangWatchdog&) = delete;
 
-  /// The time of the case `name` begins; that of the one before it is over.
+  /// Starts the time limit of case `name`, and ends that of the one before it.
   void begin(const std::string& name) {
     end();
     thread_ = std::jthread([this, name](const std::stop_token& stop) {

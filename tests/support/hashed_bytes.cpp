@@ -5,7 +5,7 @@
 extern "C" {
 int __real_SHA256_Update(void* context, const void* bytes, size_t count);
 
-/// What the linker calls in place of libcrypto's function.
+/// The linker substitutes this for libcrypto's function.
 int __wrap_SHA256_Update(void* context, const void* bytes, size_t count) {
   dlflow::test::num_hashed_bytes += count;
   return __real_SHA256_Update(context, bytes, count);

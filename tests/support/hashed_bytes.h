@@ -3,13 +3,13 @@
 #include <atomic>
 #include <cstdint>
 
-/// How many bytes this program hashes: for tests with hashed_bytes.cpp that are linked with
+/// Counts the bytes that this program hashes: for tests with hashed_bytes.cpp that are linked with
 /// -Wl,--wrap=SHA256_Update.
 namespace dlflow::test {
 
 inline std::atomic<uint64_t> num_hashed_bytes = 0;
 
-/// What `work` hashes, on all threads.
+/// The number of bytes that `work` hashes, on all threads.
 template <typename Work>
 uint64_t hashed_by(Work work) {
   const uint64_t before = num_hashed_bytes;

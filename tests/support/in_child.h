@@ -26,7 +26,7 @@ pid_t begin_child(const Work& work) {
   return child;
 }
 
-/// The exit status of such a process.
+/// The exit status of a process that does `work`.
 template <typename Work>
 int in_child(const Work& work) {
   return wait_for(begin_child(work)).code;

@@ -14,13 +14,13 @@
 namespace dlflow::test {
 
 struct JpegFile {
-  runtime::ImageShape shape;    ///< of 4 channels in CMYK
+  runtime::ImageShape shape;    ///< 4 channels: CMYK
   std::vector<uint8_t> values;  ///< (H, W, C)
   bool progressive = false;
   int quality = 95;
 };
 
-/// Empty if libjpeg is not there.
+/// Empty without libjpeg.
 inline std::string jpeg_file([[maybe_unused]] const JpegFile& picture) {
 #ifdef DLFLOW_JPEG
   const runtime::ImageShape& shape = picture.shape;
@@ -57,7 +57,7 @@ inline std::string jpeg_file([[maybe_unused]] const JpegFile& picture) {
 #endif
 }
 
-/// Colours that change over the picture, and differ with `number`.
+/// Colours that vary over the picture and with `number`.
 inline JpegFile scenery(uint32_t width, uint32_t height, uint32_t channels = 3,
                         uint32_t number = 0) {
   JpegFile picture{{channels, height, width}, {}};

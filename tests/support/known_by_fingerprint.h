@@ -10,7 +10,7 @@ namespace dlflow::test {
 /// Earlier results by their fingerprints, without a store.
 class KnownByFingerprint : public KnownResults {
  public:
-  /// As if all jobs of `plan` had succeeded, each with one output.
+  /// Adds all jobs of `plan` as succeeded, each with one output.
   void learn(const Plan& plan) {
     std::map<uint32_t, KnownResult> results;
     for (uint32_t job = 0; job < plan.jobs.size(); ++job) {

@@ -1,13 +1,13 @@
-"""Where a secret must not be: in files, and in the command lines of processes."""
+"""Places where a secret must not be: files, and command lines of processes."""
 
 import os
 import pathlib
 
-TOKEN = "tok-5eC.ret/9f31+x7="  # of the alphabets that tokens have
+TOKEN = "tok-5eC.ret/9f31+x7="  # covers the alphabets of tokens
 
 
 def files_with(text, folder, but=()):
-    """The files below `folder` that hold `text`, but those of `but`."""
+    """The files below `folder` that contain `text`, except those in `but`."""
     found = []
     for path in pathlib.Path(folder).rglob("*"):
         try:
@@ -16,12 +16,12 @@ def files_with(text, folder, but=()):
             if text.encode() in path.read_bytes():
                 found.append(str(path))
         except FileNotFoundError:
-            continue  # it was for a moment only
+            continue  # a temporary file is gone
     return found
 
 
 def processes_with(text, file):
-    """The processes of this machine, us excepted, that hold `text` in /proc/PID/`file`: cmdline or environ."""
+    """The processes of this machine, except this one, whose /proc/PID/`file` (cmdline or environ) contains `text`."""
     found = []
     for path in pathlib.Path("/proc").glob(f"[0-9]*/{file}"):
         if int(path.parent.name) == os.getpid():
@@ -30,5 +30,5 @@ def processes_with(text, file):
             if text.encode() in path.read_bytes():
                 found.append(int(path.parent.name))
         except OSError:
-            continue  # it has ended, or is somebody else's
+            continue  # it has ended, or belongs to another user
     return found

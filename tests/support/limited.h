@@ -6,8 +6,8 @@
 
 namespace dlflow::test {
 
-/// A limit of this process, until this object goes. With RLIMIT_FSIZE, what a full disk looks like
-/// to a program: a write fails, and no signal ends it.
+/// A limit of this process for this object's lifetime. RLIMIT_FSIZE simulates a full disk: a write
+/// fails, and no signal ends the program.
 template <auto kResource>
 class Limited {
  public:

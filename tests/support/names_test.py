@@ -1,5 +1,5 @@
-"""Every Catch2 case must be a ctest test of its own. CMake takes `;` and `[` in a name for parts of a list: what follows
-would be a test whose filter matches nothing, and Catch2 calls that a success."""
+"""Every Catch2 case must be a separate ctest test. CMake splits names at `;` and `[`: the rest would become a test whose filter matches
+nothing, which Catch2 reports as a success."""
 
 import pathlib
 import re

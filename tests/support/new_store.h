@@ -9,8 +9,8 @@
 
 namespace dlflow::test {
 
-/// Puts the database of an empty store into `home`, which is returned. To copy it takes a tenth of
-/// the time that SQLite needs for all migrations.
+/// Copies the database of an empty store into `home`, which is returned. That takes a tenth of the
+/// time that SQLite needs for all migrations.
 inline std::filesystem::path with_tables(const std::filesystem::path& home) {
   static const std::string tables = [] {
     const TempDir folder;

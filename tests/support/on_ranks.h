@@ -16,21 +16,21 @@
 
 namespace dlflow::test {
 
-/// Runs `work(communicator)` on every rank of `group`, each in a thread of its own that computes
-/// alone, and returns what each rank returned. Rethrows what the lowest failed rank threw once all
-/// have ended. Catch2 assertions belong on the test's own thread: return values and check them
+/// Runs `work(communicator)` on every rank of `group`, each in its own thread with one OpenMP
+/// thread, and returns each rank's result. Rethrows the exception of the lowest failed rank once
+/// all have ended. Catch2 assertions belong on the test's own thread: return values and check them
 /// there.
 template <typename Work>
 auto on_ranks(runtime::ThreadGroup& group, int num_ranks, Work work) {
   using Result = std::invoke_result_t<Work, runtime::Communicator&>;
-  std::vector<std::optional<Result>> results(num_ranks);  // of bools, too, each has its own bytes
+  std::vector<std::optional<Result>> results(num_ranks);  // optional, as vector<bool> shares bytes
   std::vector<std::exception_ptr> errors(num_ranks);
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < num_ranks; ++rank) {
       threads.emplace_back([&, rank] {
 #ifdef _OPENMP
-        omp_set_num_threads(1);  // else the teams of all ranks wait for the same cores, and spin
+        omp_set_num_threads(1);  // otherwise the teams of all ranks spin on the same cores
 #endif
         try {
           results[rank].emplace(work(group.communicator(rank)));

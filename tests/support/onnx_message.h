@@ -9,7 +9,7 @@
 
 namespace dlflow::test {
 
-/// ONNX's TensorProto of a list of whole numbers.
+/// ONNX's TensorProto of a list of integers.
 inline Message whole_numbers(std::string_view name, const std::vector<int64_t>& numbers) {
   constexpr uint64_t kInt64 = 7;
   const std::vector<int64_t> shape = {int64_t(numbers.size())};

@@ -7,8 +7,7 @@
 
 namespace dlflow::test {
 
-/// A rank of threads as another machine or library would have it. Who derives from it changes a
-/// part.
+/// A thread's rank as if on another machine or library. Derived classes override a part.
 class OtherRank : public runtime::Communicator {
  public:
   explicit OtherRank(runtime::Communicator& comm) : comm_(comm) {}

@@ -10,8 +10,7 @@
 
 namespace dlflow::test {
 
-/// The workflow that `text` is, as if it stood in `folder`/workflow.yaml. Throws Error with the
-/// first mistake in it.
+/// Parses `text` as a workflow in `folder`/workflow.yaml. Throws Error with its first mistake.
 inline Workflow parsed(const std::string& text, const std::filesystem::path& folder = "/tmp",
                        const std::vector<std::string>& set = {}) {
   auto result = parse_workflow_text(text, folder / "workflow.yaml", set);

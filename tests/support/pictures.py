@@ -1,4 +1,4 @@
-"""A data set that any network learns: class k has a bright block at place k. For the tests of training and of whole pipelines."""
+"""A data set that any network learns: class k has a bright block at place k. Used by tests of training and of whole pipelines."""
 
 import gzip
 import random
@@ -12,7 +12,7 @@ def write_idx(path, magic, shape, data):
 
 
 def write(folder, train=2000, test=500, suffix=".gz"):
-    """Pictures to train on and to test with, in MNIST's format; returns the four files."""
+    """Writes training and test pictures in MNIST's format; returns the four files."""
     rng = random.Random(5)
     files = []
     for prefix, count in [("train", train), ("t10k", test)]:
@@ -32,7 +32,7 @@ def write(folder, train=2000, test=500, suffix=".gz"):
 
 
 def for_training(folder, workflows, train=2000, test=500):
-    """What a workflow in `folder` trains with: pictures in `data`, and the `models` of `workflows`."""
+    """Prepares a workflow's `folder`: pictures in `data`, and the `models` of `workflows`."""
     (folder / "data").mkdir()
     write(folder / "data", train, test, suffix="")
     (folder / "models").symlink_to(workflows / "models")

@@ -1,4 +1,4 @@
-"""Ports of this machine for servers and ranks of tests, as engine/ranks/free_port chooses them."""
+"""Ports of this machine for servers and ranks of tests, chosen as in engine/ranks/free_port."""
 
 import errno
 import pathlib
@@ -9,7 +9,7 @@ FIRST, END = 20000, 65536
 
 
 def free_port():
-    """One that nobody listens at, and that the kernel gives to no connection: with such a one, what is to listen there would now and then find it taken."""
+    """A port without a listener, outside the kernel's range for outgoing connections, which would sometimes take it before use."""
     first, last = map(int, pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     dice = random.SystemRandom()
     for _ in range(1000):
@@ -25,6 +25,6 @@ def _is_free(port):
             with socket.socket(family) as probe:
                 probe.bind((address, port))
         except OSError as error:
-            if error.errno == errno.EADDRINUSE:  # there may be no IPv6 here
+            if error.errno == errno.EADDRINUSE:  # IPv6 may be unavailable
                 return False
     return True

@@ -15,7 +15,7 @@
 
 namespace dlflow::test {
 
-/// A terminal of `rows` and `columns`, as a program sees it, and what was drawn on it.
+/// A terminal with `rows` and `columns` for a program, and the output drawn on it.
 class PseudoTerminal {
  public:
   PseudoTerminal(unsigned short rows, unsigned short columns)
@@ -33,7 +33,7 @@ class PseudoTerminal {
 
   int descriptor() const { return program_.get(); }
 
-  /// The bytes that were written since the last call.
+  /// The bytes written since the last call.
   std::string drawn() const {
     std::string text;
     std::array<char, 4096> bytes{};

@@ -1,4 +1,4 @@
-"""What `./dev test` installs from PyPI for tests, and the reason to skip a test that lacks it."""
+"""Packages that `./dev test` installs from PyPI for tests, and the reason to skip a test without them."""
 
 import os
 import pathlib
@@ -8,9 +8,9 @@ import unittest
 
 BUILD = pathlib.Path(os.environ["DLFLOW_BUILD"]) if "DLFLOW_BUILD" in os.environ else pathlib.Path(os.environ["DLFLOW_BIN"]).parent
 DEBIAN = pathlib.Path("/usr/bin/python3")
-NEWEST = BUILD / "torch-venv/bin/python"  # with what tests/torch/requirements.txt names
+NEWEST = BUILD / "torch-venv/bin/python"  # contains tests/torch/requirements.txt
 HOROVOD = BUILD / "horovod-venv/bin/python"  # made by bench/horovod_venv
-TENSORFLOW = BUILD / "tests/tensorflow/bin/python"  # with what tests/torch/tensorflow-requirements.txt names
+TENSORFLOW = BUILD / "tests/tensorflow/bin/python"  # contains tests/torch/tensorflow-requirements.txt
 
 
 def has(module, python):
@@ -19,12 +19,12 @@ def has(module, python):
 
 
 def is_closed_to_others(python):
-    """Whether the ordinary user of a test cluster cannot reach it, as in a checkout below /root."""
+    """Whether it is inaccessible to the ordinary user of a test cluster, as in a checkout below /root."""
     return "DLFLOW_SITE" in os.environ and any(not folder.stat().st_mode & 0o001 for folder in python.parents)
 
 
 def missing(module, python):
-    """Why `python` cannot import `module`; empty if it can."""
+    """The reason why `python` cannot import `module`; empty if it can."""
     if has(module, python):
         return "other users may not enter the folder of this checkout" if is_closed_to_others(python) else ""
     if python == DEBIAN:
@@ -43,7 +43,7 @@ def needs(module, python=NEWEST):
 
 
 def need_torchrun(case):
-    """Skips `case` where Debian's PyTorch is built without libuv, which its torchrun takes without asking."""
+    """Skips `case` if Debian's PyTorch is built without libuv, which its torchrun always uses."""
     store = "import torch.distributed as dist; dist.TCPStore('127.0.0.1', 0, 1, True)"
     if b"libuv" in subprocess.run([DEBIAN, "-c", store], capture_output=True).stderr:
         case.skipTest("torchrun of Debian's PyTorch needs libuv, which this release builds it without")

@@ -1,4 +1,4 @@
-"""Ranks of a Python script as a shell could start them, with the variables that any launcher sets."""
+"""Ranks of a Python script, started as from a shell, with the variables that any launcher sets."""
 
 import glob
 import os
@@ -7,7 +7,7 @@ import time
 
 from ports import free_port
 
-WATCHDOG = 120  # seconds after which ranks that hang fail their test
+WATCHDOG = 120  # seconds until hanging ranks fail their test
 
 
 def libraries_of(python):
@@ -16,7 +16,7 @@ def libraries_of(python):
 
 
 def start_ranks(python, arguments, ranks, **environment):
-    """A process each; a variable that is None is not in their environment."""
+    """Starts one process per rank; a variable that is None is removed from their environment."""
     port, processes = free_port(), []
     for rank in range(ranks):
         own = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
@@ -27,7 +27,7 @@ def start_ranks(python, arguments, ranks, **environment):
 
 
 def run_ranks(test, python, arguments, ranks, statuses=None, limit=WATCHDOG, **environment):
-    """What each rank printed: (output, errors). Their exit statuses are 0 unless `statuses` says others."""
+    """The output of each rank: (output, errors). Checks that exit statuses are 0, or those in `statuses`."""
     processes = start_ranks(python, arguments, ranks, **environment)
     outputs, deadline = [], time.monotonic() + limit
     try:

@@ -1,15 +1,15 @@
-"""The ranks of a training as processes of this machine: found by the folder that they work in."""
+"""Finds the ranks of a training among this machine's processes by their working folder."""
 
 import os
 import pathlib
 
 
 def worker_of_rank(folder, rank):
-    """The pid of the process that computes as `rank` below `folder`, or None: not the guard, which is its parent."""
+    """The pid of the process that computes as `rank` below `folder`, or None. Its parent, the guard, does not count."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            # A process in another mount namespace than a chroot's shows the path to the chroot, too.
+            # For a process in another mount namespace, the link includes the path of its chroot.
             if not entry.name.isdigit() or str(folder) not in os.readlink(entry / "cwd"):
                 continue
             environment = (entry / "environ").read_bytes().split(b"\0")

@@ -1,4 +1,4 @@
-"""What the tests on real batch systems share: where their cluster is, and waiting for it."""
+"""Common parts of the tests on real batch systems: finding their cluster, and waiting."""
 
 import json
 import os
@@ -14,8 +14,8 @@ SKIPPED = 77
 
 
 def root_of(system):
-    """The folder of the clusters of `system`, as its site.py has made it; without one the program ends as skipped. Of several sites, that of
-    $DLFLOW_SITE or the first."""
+    """The folder of the clusters of `system`, as created by its site.py; if there is none, the program ends as skipped. With several
+    sites, the one of $DLFLOW_SITE or the first."""
     file = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "tests" / system / "site.json"
     found = json.loads(file.read_text()) if file.exists() else {"missing": f"no clusters: {file} does not exist"}
     if "missing" in found:
@@ -25,7 +25,7 @@ def root_of(system):
 
 
 def wait_until(condition, timeout, what):
-    """The first true value of `condition()`, asked ten times a second."""
+    """Returns the first true value of `condition()`, polled ten times a second."""
     deadline = time.monotonic() + timeout
     while not (value := condition()):
         if time.monotonic() > deadline:
@@ -35,10 +35,10 @@ def wait_until(condition, timeout, what):
 
 
 class RealCluster:
-    """A cluster that starts processes with `start(argv, cwd, env, **options)`."""
+    """A cluster that starts processes by `start(argv, cwd, env, **options)`."""
 
     def run(self, argv, cwd=None, env=None, timeout=60, status=0, **options):
-        """What `argv` prints as the cluster's user; checks its exit status unless that is None."""
+        """Returns the output of `argv` as the cluster's user; checks its exit status unless that is None."""
         process = self.start(argv, cwd, env, **options)
         try:
             out, err = process.communicate(timeout=timeout)
@@ -52,7 +52,7 @@ class RealCluster:
 
 
 class ClusterCase(unittest.TestCase):
-    """A test with a fresh folder in the home of its first cluster's user. `cancel_all` ends the jobs that it leaves."""
+    """A test with a fresh folder in the home of its first cluster's user. `cancel_all` ends its remaining jobs."""
 
     def setUp(self):
         home = self.clusters[0].home
@@ -67,10 +67,11 @@ class ClusterCase(unittest.TestCase):
 
 
 class Site:
-    """The clusters of the tests of `system`, started once for all of them.
+    """The clusters for all tests of `system`, started once.
 
-    What the tests need of a build tree goes to a folder that the clusters' ordinary user can read, as a checkout below
-    /root cannot be. BUILD/tests/SYSTEM/site.json says where all that is, or why it is not."""
+    The needed parts of the build tree are copied to a folder that the clusters' ordinary user can read, unlike a checkout below /root.
+    BUILD/tests/SYSTEM/site.json records the places, or the reason for their absence.
+    """
 
     def __init__(self, system, build):
         self.build = pathlib.Path(build).resolve()
@@ -79,7 +80,7 @@ class Site:
         self.prefix = f"dlflow-{system}."
 
     def begin(self):
-        """A new folder for the clusters; nothing on a machine that cannot start them."""
+        """Creates a folder for the clusters; returns None on a machine that cannot start them."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         able = subprocess.run([self.tool, "check"], stderr=subprocess.PIPE, text=True)
         if able.returncode == 0:

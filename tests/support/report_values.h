@@ -6,13 +6,13 @@
 
 namespace dlflow::test {
 
-/// When the runs of these tests begin.
+/// The start of these tests' runs.
 inline const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
 
 /// A terminal without colours.
 inline const Style kPlain{.color = false, .utf8 = true, .width = 80};
 
-/// A job that began and ended as its state says, within two seconds.
+/// A job with the times that fit its state, within two seconds.
 inline JobRow row_of(const std::string& step, JobState state, const std::string& element = "") {
   JobRow job;
   job.step = step;

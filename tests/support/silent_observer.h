@@ -4,7 +4,7 @@
 
 namespace dlflow::test {
 
-/// Hears nothing.
+/// Ignores all events.
 class SilentObserver : public Observer {
  public:
   void began(const Plan&, const RunStatus&) override {}

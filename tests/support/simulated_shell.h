@@ -17,15 +17,15 @@
 
 namespace dlflow::test {
 
-/// The shells in which people call dlflow in a simulation. A call may be killed between any two
-/// effects or within a write, or meet a full disk. Keeps the history of what happened.
+/// Calls of dlflow by users in a simulation. A call may be killed between any two effects or within
+/// a write, or meet a full disk. Keeps the history of what happened.
 class SimulatedShell {
  public:
   explicit SimulatedShell(Dice& dice) : dice_(dice) {}
   SimulatedShell(const SimulatedShell&) = delete;
   SimulatedShell& operator=(const SimulatedShell&) = delete;
 
-  /// One call of dlflow. Whether it came to its end.
+  /// Simulates one call of dlflow. Returns whether it finished.
   bool call(const std::string& verb, const std::function<void()>& work) {
     roll();
     std::string line = verb;
@@ -47,7 +47,7 @@ class SimulatedShell {
     return ended;
   }
 
-  /// What other processes do during a call: they are not hit.
+  /// Work of other processes during a call: it meets no faults.
   void by_others(const std::function<void()>& work) {
     const bool before = std::exchange(others_, true);
     work();
@@ -56,7 +56,7 @@ class SimulatedShell {
 
   void note(std::string line) { history_.push_back(std::move(line)); }
 
-  /// From now on nothing is killed, and no disk is full.
+  /// From now on there are no kills and no full disks.
   void calm() { is_calm_ = true; }
 
   std::string history() const {
@@ -66,13 +66,13 @@ class SimulatedShell {
   }
 
   int num_kills = 0;
-  int num_torn_writes = 0;  ///< of kills
+  int num_torn_writes = 0;  ///< number of kills within a write
   int num_full_disks = 0;
 
  private:
   static constexpr int kNever = -1;
 
-  /// Which fault the next call meets.
+  /// Draws the fault of the next call.
   void roll() {
     points_left_ = writes_left_ = kNever;
     disk_is_full_ = false;
@@ -111,20 +111,20 @@ class SimulatedShell {
   Dice& dice_;
   std::vector<std::string> history_;
   std::string place_;    // where the last call was killed
-  std::string written_;  // the last file that was not written whole
+  std::string written_;  // the last truncated file
   int points_left_ = kNever;
   int writes_left_ = kNever;
-  bool killed_in_write_ = false;  // else the disk is full until the call ends
+  bool killed_in_write_ = false;  // otherwise the disk is full until the call ends
   bool disk_is_full_ = false;
   bool others_ = false;
   bool is_calm_ = false;
 };
 
-/// Plays a `Simulation` of `count` seeds, or of those that DLFLOW_SIMULATION_SEEDS gives. Its run()
-/// says what is wrong, or nothing; num_jobs() how many jobs were begun or submitted.
+/// Runs a `Simulation` with `count` seeds, or those in DLFLOW_SIMULATION_SEEDS. Its run() returns
+/// an error text, or nothing; num_jobs() is the number of jobs begun or submitted.
 template <typename Simulation>
 void simulate(uint32_t count) {
-  if (std::filesystem::exists("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);  // many small files
+  if (std::filesystem::exists("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);  // small files
   const Seeds seeds = seeds_from("DLFLOW_SIMULATION_SEEDS", {1, count});
   int kills = 0, torn = 0, full = 0, jobs = 0;
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {

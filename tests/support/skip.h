@@ -5,8 +5,8 @@
 
 namespace dlflow::test {
 
-/// Says that this machine cannot run a test case, which then returns: ctest reports it as skipped.
-/// (Catch2 has this from version 3.3 on.)
+/// Reports that this machine cannot run a test case, which must then return: ctest reports it as
+/// skipped. (Catch2 has this from version 3.3 on.)
 inline void skip(const std::string& reason) {
   std::printf("skipped here: %s\n", reason.c_str());
   std::fflush(stdout);

@@ -1,7 +1,7 @@
-"""usage: skips.py LOG: names each case that tests left out, with its reason, from the log of ctest.
+"""usage: skips.py LOG: names each skipped case, with its reason, from the log of ctest.
 
-Reasons are those of allowed_skips.txt, what a machine cannot have by its processor, devices or kernel. Ends with 1 if there are
-others and $CI is true: there each promise is to be tested.
+Reasons in allowed_skips.txt are missing processors, devices or kernel features of a machine. Ends with 1 if there are others and $CI is
+true: there each promise must be tested.
 """
 
 import os
@@ -13,12 +13,12 @@ ALLOWED = pathlib.Path(__file__).resolve().parents[1] / "allowed_skips.txt"
 
 
 def allowed(text):
-    """The expressions of a list, one a line."""
+    """The expressions of a list, one per line."""
     return [re.compile(line) for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def skips(log):
-    """(test, case and reason), each once."""
+    """(test, case and reason), without duplicates."""
     test, found = "", {}
     for line in log.splitlines():
         if begin := re.match(r"\d+/\d+ Test: (.*)", line):

@@ -1,4 +1,4 @@
-"""Which left-out tests fail CI."""
+"""The skipped tests that fail CI."""
 
 import contextlib
 import io
@@ -30,10 +30,10 @@ class Skips(unittest.TestCase):
             with mock.patch.dict(os.environ, {"CI": "", **environment}), contextlib.redirect_stdout(io.StringIO()) as out:
                 return skips.main(path), out.getvalue().splitlines()
 
-    def test_what_the_hardware_lacks_is_named_and_fails_nothing(self):
+    def test_missing_hardware_is_named_and_fails_nothing(self):
         self.assertEqual(self.judged(LOG.partition("2/3")[0], CI="true"), (0, ["skipped case: e2e/gpu: there is no NVIDIA driver here"]))
 
-    def test_a_package_that_is_missing_fails_ci_alone(self):
+    def test_a_missing_package_fails_only_ci(self):
         for environment, status in (({}, 0), ({"CI": "true"}, 1)):
             judged, lines = self.judged(LOG, **environment)
             self.assertEqual(judged, status)

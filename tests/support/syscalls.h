@@ -18,15 +18,15 @@
 #include "base/error.h"
 #include "base/fault.h"
 
-/// What a kill -9, a full disk or another process does at any system call: the code under test
-/// needs no hooks for it.
+/// Simulates a kill -9, a full disk or another process at any system call, without hooks in the
+/// code under test.
 namespace dlflow::test {
 
-/// What becomes of a system call.
+/// The outcome of a system call.
 struct Fate {
   enum class Kind { Made, Fails, Kills };
   Kind kind = Kind::Made;
-  int error = 0;  ///< errno of one that fails
+  int error = 0;  ///< errno of a failing call
 
   static Fate made() { return {}; }
   static Fate fails(int error) { return {Kind::Fails, error}; }
@@ -35,7 +35,7 @@ struct Fate {
 
 namespace detail {
 
-/// In the child: waits for the parent to trace it, does the work and ends without cleaning up.
+/// In the child: waits to be traced by the parent, does the work and ends without cleaning up.
 [[noreturn]] inline void run_traced(const std::function<void()>& work) {
   if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) ::_exit(77);
   ::raise(SIGSTOP);
@@ -47,8 +47,8 @@ namespace detail {
   ::_exit(0);
 }
 
-/// The next stop at a system call; the other signals on the way are delivered. Nothing once the
-/// child has ended; `status` then is what waitpid() says.
+/// Waits for the next stop at a system call; other signals are delivered meanwhile. Returns nothing
+/// once the child has ended; `status` is then that of waitpid().
 inline std::optional<__ptrace_syscall_info> next_stop(pid_t child, int& status) {
   long signal = 0;
   while (true) {
@@ -73,9 +73,9 @@ inline void change_registers(pid_t child, const std::function<void(user_regs_str
 
 }  // namespace detail
 
-/// Runs `work` in a child process and asks `fate_of` ahead of each system call of its first thread,
-/// with the call's number. Returns its exit status: 0 if the work came to its end, 1 for an
-/// exception, 128 + n for signal n; nothing if processes cannot be traced here.
+/// Runs `work` in a child process and calls `fate_of` before each system call of its first thread,
+/// with the call's number. Returns its exit status: 0 if the work finished, 1 for an exception, 128
+/// + n for signal n; nothing if processes cannot be traced here.
 inline std::optional<int> run_watched(const std::function<Fate(uint64_t)>& fate_of,
                                       const std::function<void()>& work) {
   const pid_t child = ::fork();
@@ -87,7 +87,7 @@ inline std::optional<int> run_watched(const std::function<Fate(uint64_t)>& fate_
   if (WIFEXITED(status)) return std::nullopt;
   DLFLOW_CHECK(
       ::ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL) == 0);
-  std::optional<int> failing;  // errno of the call that the child is in
+  std::optional<int> failing;  // errno of the child's current call
   while (const auto stop = detail::next_stop(child, status)) {
     if (stop->op == PTRACE_SYSCALL_INFO_EXIT && failing) {
       detail::change_registers(child, [&](user_regs_struct& r) { r.rax = -*failing; });
@@ -98,21 +98,21 @@ inline std::optional<int> run_watched(const std::function<Fate(uint64_t)>& fate_
     if (fate.kind == Fate::Kind::Kills) ::kill(child, SIGKILL);
     if (fate.kind != Fate::Kind::Fails) continue;
     failing = fate.error;
-    detail::change_registers(child, [](user_regs_struct& r) { r.orig_rax = -1; });  // no such call
+    detail::change_registers(child, [](user_regs_struct& r) { r.orig_rax = -1; });  // invalid
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// run_watched() where system call `number` fails with `error` each time.
+/// run_watched() in which system call `number` always fails with `error`.
 inline std::optional<int> run_without(uint64_t number, int error,
                                       const std::function<void()>& work) {
   return run_watched(
       [&](uint64_t call) { return call == number ? Fate::fails(error) : Fate::made(); }, work);
 }
 
-/// The numbers of the system calls that `work` makes in a child process, which is killed when it
-/// is about to make call `limit` (from 0); nothing if processes cannot be traced here. `finished`
-/// says whether the work came to its end.
+/// The numbers of the system calls that `work` makes in a child process, which is killed just
+/// before call `limit` (from 0); nothing if processes cannot be traced here. `finished`: whether
+/// the work finished.
 inline std::optional<std::vector<uint64_t>> run_until_syscall(size_t limit, bool& finished,
                                                               const std::function<void()>& work) {
   std::vector<uint64_t> calls;
@@ -127,7 +127,7 @@ inline std::optional<std::vector<uint64_t>> run_until_syscall(size_t limit, bool
   return calls;
 }
 
-/// In which order `work` syncs files and gives them names, in a child process: "sync rename sync".
+/// The order in which `work` syncs and renames files, in a child process: "sync rename sync".
 /// Nothing if it failed, or if processes cannot be traced here.
 inline std::optional<std::string> order_of_syncs(const std::function<void()>& work) {
   const std::map<uint64_t, std::string> words = {
@@ -143,8 +143,8 @@ inline std::optional<std::string> order_of_syncs(const std::function<void()>& wo
   return order;
 }
 
-/// Whether the last bytes that `work` has written by its first call of crash_point(`point`) are
-/// synced then; in a child process. Nothing if processes cannot be traced here.
+/// Whether the last bytes written by `work` are synced when it first calls crash_point(`point`), in
+/// a child process. Nothing if processes cannot be traced here.
 inline std::optional<bool> is_synced_at(std::string_view point, const std::function<void()>& work) {
   constexpr int kThere = 7;
   bool synced = false;

@@ -10,7 +10,7 @@
 
 namespace dlflow::test {
 
-/// A new folder that is gone when the test ends.
+/// A new folder that is removed when the test ends.
 class TempDir {
  public:
   TempDir() {
@@ -27,7 +27,7 @@ class TempDir {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Writes a file (its folders are made) and returns its path.
+  /// Writes a file, with its parent folders, and returns its path.
   std::filesystem::path write(const std::string& name, const std::string& content) const {
     const std::filesystem::path file = path_ / name;
     make_directories(file.parent_path());
@@ -35,7 +35,7 @@ class TempDir {
     return file;
   }
 
-  /// The same for a program, which its owner may run.
+  /// The same for a program that its owner may run.
   std::filesystem::path write_program(const std::string& name, const std::string& content) const {
     std::filesystem::path file = write(name, content);
     std::filesystem::permissions(file, std::filesystem::perms::owner_all);

@@ -28,14 +28,14 @@ using enum JobState;
 using Names = std::vector<std::string>;
 using States = std::map<std::string, JobState>;
 
-/// A list, a step for each of its elements, and one that takes what all of them left.
+/// A list, a step for each of its elements, and one that takes all their outputs.
 inline constexpr const char* kFanOut = R"(
   split: {run: ./split, outputs: {parts: p.json}}
   work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work, outputs: {o: o}}
   merge: {run: [./merge, "${{ join(steps.work.outputs.o, ' ') }}"]}
 )";
 
-/// Keeps what it hears.
+/// Stores all events.
 class RecordingObserver : public Observer {
  public:
   void began(const Plan&, const RunStatus& status) override {
@@ -63,7 +63,7 @@ class RecordingObserver : public Observer {
   std::function<void(const JobEvent&)> on_event;
 };
 
-/// Runs of a workflow in a folder of their own.
+/// Runs of a workflow in their own folder.
 class RunFolder {
  public:
   /// \param steps  the YAML below `steps:`.
@@ -72,7 +72,7 @@ class RunFolder {
         program_(folder_.write("dlflow", "")),
         store(with_tables(folder_.path() / "state")) {}
 
-  /// Plans the workflow as it is in the file now.
+  /// Plans the workflow that is in the file now.
   Plan plan(const Profile& profile = {}) {
     auto parsed = parse_workflow(file_);
     if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
@@ -84,7 +84,7 @@ class RunFolder {
     return make_plan(std::get<Workflow>(std::move(parsed)), local, {}, store, store);
   }
 
-  /// A plan that has a folder; `directory` is the folder of the newest.
+  /// A plan with a folder; `directory` is the newest plan's.
   Plan created_plan(const Services& services) {
     Plan created = plan();
     create_run(created, services, program_);
@@ -92,7 +92,7 @@ class RunFolder {
     return created;
   }
 
-  /// Replaces the steps of the file.
+  /// Replaces the steps in the file.
   void rewrite(const std::string& steps) {
     folder_.write("test.yaml", "name: test\nsteps:\n" + steps);
   }
@@ -110,7 +110,7 @@ class RunFolder {
     return -1;
   }
 
-  /// Why a job is in its state.
+  /// The reason for a job's state.
   std::string reason(const std::string& job) {
     for (const JobRow& row : store.status(directory.string()).jobs) {
       if (row.job == job) return row.reason;
@@ -120,7 +120,7 @@ class RunFolder {
 
   RunState state() { return store.status(directory.string()).state; }
   const std::filesystem::path& path() const { return folder_.path(); }
-  /// What is frozen as the run's program.
+  /// The program that the run freezes.
   const std::filesystem::path& program() const { return program_; }
 
  private:
@@ -151,7 +151,7 @@ class TestRun : public RunFolder {
   RunResult submit_again(const PlanAgain& again) {
     return resubmit_run(directory, again, services());
   }
-  /// Starts the run and kills its engine after so many looks at the back end.
+  /// Starts the run and kills its engine after `waits` polls of the back end.
   void start_and_kill(int waits) {
     backend.waits_until_killed = waits;
     CHECK_THROWS_AS(start(), Killed);

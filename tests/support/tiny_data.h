@@ -10,7 +10,7 @@
 
 namespace dlflow::test {
 
-/// `count` pictures of 8x8 bytes in 3 classes that a small network tells apart: noise, with a
+/// `count` pictures of 8x8 bytes in 3 classes that a small network can separate: noise, with a
 /// bright stripe whose row depends on the class.
 inline runtime::Dataset tiny_dataset(size_t count, uint32_t seed = 1) {
   std::mt19937 random(seed);
@@ -27,7 +27,7 @@ inline runtime::Dataset tiny_dataset(size_t count, uint32_t seed = 1) {
   return runtime::make_dataset({1, 8, 8}, 3, std::move(pixels), std::move(labels));
 }
 
-/// `count` sequences of 12 of 7 tokens, each the one before plus 1 or 2.
+/// `count` sequences of 12 tokens out of 7, each the previous one plus 1 or 2.
 inline runtime::Dataset tiny_text(size_t count, uint32_t seed = 1) {
   std::mt19937 random(seed);
   std::vector<uint8_t> tokens;
@@ -40,7 +40,7 @@ inline runtime::Dataset tiny_text(size_t count, uint32_t seed = 1) {
   return runtime::make_dataset({1, 1, 12}, 1, std::move(tokens), std::vector<uint32_t>(count));
 }
 
-/// The same, in texts of 2 to 12 tokens that belong to a file.
+/// The same, as texts of 2 to 12 tokens from a file.
 inline runtime::SampleSource tiny_texts(size_t count, uint32_t seed = 1) {
   std::mt19937 random(seed);
   std::vector<std::string> texts;
@@ -62,8 +62,8 @@ inline runtime::SampleSource tiny_texts(size_t count, uint32_t seed = 1) {
   return source;
 }
 
-/// `count` texts of 2 to 12 of 7 tokens, in 3 classes: two of three tokens are 2 c or 2 c + 1 in
-/// class c, the others any.
+/// `count` texts of 2 to 12 tokens out of 7, in 3 classes: two thirds of the tokens are 2 c or 2 c
+/// + 1 in class c, the others random.
 inline runtime::SampleSource tiny_text_classes(size_t count, uint32_t seed = 1) {
   runtime::SampleSource source = tiny_texts(count, seed);
   source.vocabulary = source.num_classes;
@@ -87,7 +87,7 @@ inline void set_label(runtime::Dataset& dataset, size_t sample, uint32_t label) 
   dataset.labels = std::move(labels);
 }
 
-/// Convolution, batch normalisation, pool and linear layer: every kind of state there is.
+/// Convolution, batch normalisation, pool and linear layer: all kinds of state.
 inline constexpr const char* kTinyModel = R"(name: tiny
 input: [1, 8, 8]
 layers:

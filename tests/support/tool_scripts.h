@@ -12,7 +12,7 @@
 
 namespace dlflow::test {
 
-/// The programs of a batch system as small scripts in a folder. Each call leaves a line.
+/// The programs of a batch system as small scripts in a folder. Each call adds a line to a log.
 class ToolScripts {
  public:
   void tool(const std::string& name, const std::string& lines) const {
@@ -31,7 +31,7 @@ class ToolScripts {
   std::vector<std::chrono::milliseconds> pauses;
 
  protected:
-  /// They are first in PATH, beside `variables`.
+  /// Options with the scripts first in PATH, and `variables`.
   ToolOptions options(int tries, std::vector<std::string> variables,
                       std::chrono::milliseconds time_limit = std::chrono::seconds(10)) {
     variables.push_back("PATH=" + folder_.path().string() + ":/usr/bin:/bin");

@@ -9,10 +9,10 @@
 
 namespace dlflow::test {
 
-/// A variable of this process's environment. It has its earlier value again when this object goes.
+/// A variable of this process's environment; the destructor restores its earlier value.
 class Variable {
  public:
-  /// \param value  nothing: the variable is not set.
+  /// \param value  if empty, the variable is unset.
   Variable(std::string name, const std::optional<std::string>& value) : name_(std::move(name)) {
     if (const char* before = ::getenv(name_.c_str())) before_ = before;
     set(value);

@@ -11,7 +11,7 @@
 
 namespace dlflow::test {
 
-/// One entry of a ZIP archive; `mode` with file type, as Unix stores it.
+/// One entry of a ZIP archive; `mode` includes the file type, as Unix stores it.
 struct Packed {
   std::string name;
   std::string content = {};

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-/// ZIP archives byte by byte, of the smallest size and with the records of the largest.
+/// ZIP archives byte by byte: the smallest size with the records of the largest.
 namespace dlflow::test {
 
 inline std::string bytes_of(uint64_t value, size_t count) {
@@ -21,13 +21,13 @@ inline constexpr size_t kEndBytes = 22;
 
 struct Changes64 {
   std::string mark = "PK\6\6";
-  int64_t directory_bytes = 0;  // added to what is right
+  int64_t directory_bytes = 0;  // added to the correct value
   int64_t directory_place = 0;
   int64_t record_place = 0;
   uint64_t entries = 2;
 };
 
-/// `archive` with the records that large archives have before their end.
+/// Adds to `archive` the records that precede the end of large archives.
 inline std::string with_zip64(const std::string& archive, const Changes64& changes = {}) {
   const uint64_t place = archive.find("PK\1\2");
   const uint64_t end = archive.size() - kEndBytes;
@@ -41,14 +41,14 @@ inline std::string with_zip64(const std::string& archive, const Changes64& chang
   return archive.substr(0, end) + record + locator + archive.substr(end);
 }
 
-/// Fields of a header from the version on, up to the length of the extra field. Content is "a".
+/// The fields of a header from the version up to the length of the extra field. Content is "a".
 inline std::string header(uint64_t packed, uint64_t bytes, uint64_t extra) {
   return bytes_of(20, 2) + bytes_of(0, 2) + bytes_of(8, 2) + bytes_of(0x210000, 4) +
          bytes_of(0xe8b7be43, 4) + bytes_of(packed, 4) + bytes_of(bytes, 4) + bytes_of(1, 2) +
          bytes_of(extra, 2);
 }
 
-/// A line of a directory; the name has one letter.
+/// A directory entry; the name has one letter.
 inline std::string line(const std::string& name, uint64_t packed, uint64_t bytes,
                         const std::string& extra, uint64_t place) {
   return kLine + bytes_of(3 << 8 | 20, 2) + header(packed, bytes, extra.size()) + bytes_of(0, 2) +
@@ -62,9 +62,9 @@ inline std::string end_of(uint64_t entries, uint64_t directory_bytes, uint64_t p
 }
 
 inline const std::string kPackedA("\x4b\x04\x00", 3);
-inline constexpr uint64_t kElsewhere = 0xffffffff;  // the number stands in the ZIP64 field
+inline constexpr uint64_t kElsewhere = 0xffffffff;  // the number is in the ZIP64 field
 
-/// That field.
+/// The ZIP64 field.
 inline std::string sizes64(uint64_t bytes, uint64_t packed) {
   return bytes_of(1, 2) + bytes_of(16, 2) + bytes_of(bytes, 8) + bytes_of(packed, 8);
 }

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -46,20 +47,20 @@ class Backend(unittest.TestCase):
     def test_the_same_calls_as_on_gloo_leave_the_same_tensors(self):
         self.run_all("against_gloo", 1, 2)
 
-    def test_ranks_that_share_no_memory_get_the_same(self):
+    def test_ranks_without_shared_memory_get_the_same_results(self):
         self.run_ranks("against_gloo", 3, memories=["a", "b", "a"])
 
-    def test_what_gloo_does_not_have_is_as_defined(self):
+    def test_operations_that_gloo_lacks_give_the_defined_result(self):
         self.run_all("others", 1, 3)
 
     def test_tensors_on_a_gpu_that_ranks_share_travel_through_pinned_memory(self):
         self.run_all("gpus_shared", 2)
         self.run_all("gpus_shared_others", 2)
 
-    def test_nccl_makes_collectives_where_each_rank_has_a_gpu(self):
+    def test_nccl_makes_collectives_if_each_rank_has_a_gpu(self):
         self.run_all("gpus_apart", 1, 2)
 
-    def test_groups_are_left_where_no_thread_can_start_any_more(self):
+    def test_groups_are_left_when_no_thread_can_start(self):
         from dlflow.torch import backend
 
         left = []
@@ -74,19 +75,19 @@ class Backend(unittest.TestCase):
                 backend._leave_all()
         self.assertEqual(left, [backend.LINGER] * 2)
 
-    def test_a_work_that_nobody_waits_for_keeps_no_later_ones(self):
+    def test_a_work_without_a_wait_does_not_hold_up_later_ones(self):
         self.run_all("unused_work", 2)
 
-    def test_a_limit_set_for_a_group_is_that_of_works_started_afterwards(self):
+    def test_a_timeout_set_for_a_group_applies_to_later_works(self):
         self.run_all("limits", 2)
 
-    def test_works_that_are_under_way_together_end_with_futures(self):
+    def test_concurrent_works_complete_their_futures(self):
         self.run_all("asynchronous", 2)
 
-    def test_ranks_have_groups_of_their_own_and_start_again(self):
+    def test_ranks_can_have_subgroups_and_start_again(self):
         self.run_all("groups", 4)
 
-    def test_what_makes_no_sense_is_refused_with_rank_and_sizes(self):
+    def test_invalid_arguments_are_refused_with_rank_and_sizes(self):
         self.run_all("refusals", 2)
 
     def test_ddp_on_2_and_4_ranks_trains_to_what_one_process_does(self):
@@ -101,16 +102,16 @@ class Backend(unittest.TestCase):
                     # The mean of gradients is rounded in another order, in six steps.
                     torch.testing.assert_close(many, one, rtol=1e-5, atol=1e-6)
 
-    def test_what_compression_sends_and_keeps_adds_up_to_all_gradients(self):
+    def test_compressed_sums_and_residuals_add_up_to_all_gradients(self):
         self.run_all("compressed", 2, 3)
 
-    def test_compression_goes_on_from_a_saved_state(self):
+    def test_compression_continues_from_a_saved_state(self):
         self.run_all("compressed_state", 2)
 
-    def test_compression_that_makes_no_sense_is_refused(self):
+    def test_invalid_settings_of_compression_are_refused(self):
         self.run_all("compressed_refusals", 1)
 
-    def test_ranks_that_differ_say_so_on_all_ranks_within_5_s(self):
+    def test_differing_calls_are_reported_on_all_ranks_within_5_s(self):
         for rank, (out, err) in enumerate(self.run_ranks("differ", 3)):
             self.assertRegex(out, r"rank 1 \(node \S+\) all-reduce of 11 fp32; ranks 0, 2 all-reduce of 10 fp32", err)
 
@@ -123,13 +124,13 @@ class Backend(unittest.TestCase):
                     self.assertIn("rank 1 (node ", text)
                     self.assertLess(float(seconds), 5)
 
-    def test_a_rank_that_dies_while_others_are_in_backward_is_an_exception_there(self):
+    def test_a_rank_that_dies_during_backward_raises_an_exception_on_the_others(self):
         for _ in range(3):
             outputs = self.run_ranks("die_in_backward", 3, {1: -9})
             self.assertEqual([out.splitlines()[-1] for out, _ in outputs[::2]], ["ended"] * 2)
 
     def profiled(self, ranks, steps, asked=6):
-        """The measurements of a script that makes so many steps; and what the ranks print."""
+        """The measurements of a script with the given number of steps, and the output of the ranks."""
         with tempfile.TemporaryDirectory() as cache:
             printed = self.run_ranks("profiled", ranks, STEPS=str(steps), DLFLOW_PROFILE_STEPS=str(asked), DLFLOW_CACHE=cache)
             files = list(pathlib.Path(cache).glob("measurements/*"))
@@ -159,11 +160,37 @@ class Backend(unittest.TestCase):
         measurement, printed = self.profiled(1, 0)
         self.assertIsNone(measurement)
 
-    def test_a_profile_that_makes_no_sense_is_refused(self):
+    def test_an_invalid_profile_or_timeline_is_refused(self):
         for text, reason in (("0", "'0' is not a whole number from 1 to 1000"), ("many", "'many' is not a whole number"), ("5", "give a folder in DLFLOW_CACHE")):
             with mock.patch.dict(os.environ, DLFLOW_PROFILE_STEPS=text, DLFLOW_CACHE=""), self.assertRaisesRegex(ValueError, reason):
                 from dlflow.torch import profile
                 profile.asked_for(None)
+        with mock.patch.dict(os.environ, DLFLOW_TIMELINE="all"), self.assertRaisesRegex(ValueError, "DLFLOW_TIMELINE: 'all' is not a whole number from 1 to 1000"):
+            from dlflow.torch import timeline
+            timeline.of_process(0)
+
+    def spans(self, steps, asked):
+        """Of each of two ranks of that script, the spans of its timeline: (row, name, begin, end, bytes), and when it began."""
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_ranks("profiled", 2, STEPS=str(steps), DLFLOW_TIMELINE=str(asked), DLFLOW_METRICS=f"{folder}/metrics.jsonl")
+            self.assertEqual(sorted(os.listdir(folder)), ["timeline-1.json", "timeline.json"])
+            timelines = [json.loads(pathlib.Path(folder, name).read_text()) for name in ("timeline.json", "timeline-1.json")]
+        for rank, timeline in enumerate(timelines):
+            self.assertEqual({event["pid"] for event in timeline["traceEvents"]}, {rank})
+            self.assertLess(0, time.time() - timeline["otherData"]["began_at"])
+        return [[(event["tid"], event["name"], event["ts"], event["ts"] + event["dur"], event.get("args", {}).get("bytes"))
+                 for event in timeline["traceEvents"] if event["ph"] == "X"] for timeline in timelines]
+
+    def test_a_timeline_has_the_collectives_of_a_script_and_where_it_waited(self):
+        first, other = 4 * 600 * 500, 4 * 500 * 300  # PyTorch makes one bucket of them in the first step
+        for steps, asked, seen, sums in ((4, 5, 3, [first + other] + [other, first] * 3 + [28]), (14, 2, 2, [other, first] * 2)):
+            for spans in self.spans(steps, asked):
+                self.assertEqual([size for row, name, *_, size in spans if (row, name) == (2, "all_reduce")], sums)
+                self.assertEqual([name for row, name, *_ in spans if row == 0], ["step"] * seen)
+                for _, _, begin, end, _ in [span for span in spans if span[0] == 0]:
+                    waits = [min(until, end) - since for row, _, since, until, _ in spans if row == 3 and begin <= since < end]
+                    self.assertTrue(0 < sum(waits) < end - begin - 10_000, (waits, begin, end))  # microseconds: the script sleeps for 10 ms
+                self.assertLessEqual({name for row, name, *_ in spans if row == 3}, {name for row, name, *_ in spans if row == 2})
 
     def python(self, *arguments, **environment):
         return subprocess.run([sys.executable, "-B", *arguments], env=os.environ | environment, text=True, capture_output=True)
@@ -185,17 +212,17 @@ class Backend(unittest.TestCase):
             self.assertRegex(done.stderr, r'dlflow: warning: there is no backend "dlflow".*: /nowhere/libdlflow_runtime.so cannot be loaded')
         self.assertIn("/nowhere/libdlflow_runtime.so cannot be loaded", self.python("-c", "import dlflow.torch", **broken).stderr)
 
-    def test_a_script_that_knows_gloo_alone_gets_ours_where_its_environment_says_so(self):
+    def test_a_script_for_gloo_gets_dlflows_backend_if_its_environment_sets_it(self):
         told = {out for out, _ in run_ranks(self, sys.executable, [NAMES_GLOO], 2, DLFLOW_REPLACE_GLOO="1")}
         self.assertEqual(told, {"dlflow 2.0\n"})
 
-    def test_of_what_is_asked_for_gloo_alone_is_replaced(self):
+    def test_only_gloo_is_replaced_in_a_requested_backend(self):
         from dlflow.torch.in_place_of_gloo import backend_for
 
         self.assertEqual([backend_for(name) for name in ("gloo", "GLOO", None, "nccl", "cpu:gloo,cuda:nccl")],
                          ["dlflow", "dlflow", "dlflow", "nccl", "cpu:dlflow,cuda:nccl"])
 
-    def test_ranks_may_end_without_a_word(self):
+    def test_ranks_that_just_end_print_no_errors(self):
         for scenario in ("ends", "ends_late"):
             for out, err in self.run_ranks(scenario, 2):
                 self.assertEqual((out, err), ("ended\n", ""))

@@ -1,4 +1,4 @@
-"""DeepSpeed trains over the backend "dlflow" as it does over gloo."""
+"""DeepSpeed trains over the backend "dlflow" with the same results as over gloo."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ EXTENSIONS = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "tests/deepspeed"  # com
 @needs("deepspeed")
 class DeepSpeed(unittest.TestCase):
     def weights(self, backend):
-        """What two ranks print: a line for each of them and each stage."""
+        """The output of two ranks: a line for each of them and each stage."""
         environment = os.environ | {"TORCH_EXTENSIONS_DIR": str(EXTENSIONS), "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1",
                                     "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
         for lock in EXTENSIONS.glob("*/lock"):  # of a test that was killed while it compiled: ranks would wait for ever

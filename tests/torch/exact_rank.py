@@ -56,7 +56,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Of sequences of 8 tokens, the columns of an image."""
+    """A transformer on sequences of 8 tokens, the columns of an image."""
 
     def __init__(self):
         super().__init__()
@@ -92,7 +92,8 @@ def transformer():
 
 
 class Language(nn.Module):
-    """Recurrent, with weights that the first and the last layer share, a parameter without dimensions and a buffer that is replaced."""
+    """A recurrent network, with weights shared by the first and the last layer, a parameter without dimensions and a buffer that is
+    replaced."""
 
     def __init__(self):
         super().__init__()
@@ -453,7 +454,7 @@ def refused_in_a_step(model, made):
     raises(RuntimeError, "other parameters require gradients", unfrozen)
 
     class Checkpointed(nn.Module):
-        """The weight of `twice` gets a gradient in two parts; those of the others come between them."""
+        """The weight of `twice` gets a gradient in two parts, with the gradients of the others in between."""
 
         def __init__(self):
             super().__init__()

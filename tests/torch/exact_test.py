@@ -33,8 +33,8 @@ class Exact(unittest.TestCase):
         return python_ranks.start_ranks(sys.executable, [RANK, scenario], ranks, **THREADS | environment)
 
     def run_ranks(self, scenario, ranks, statuses=None, **environment):
-        """The lines that rank 0 printed; the statuses of ranks are 0 unless `statuses` says others. One rank has the threads that the machine
-        gives, several have one each."""
+        """The lines printed by rank 0. Ranks must end with 0, or as in `statuses`. A single rank has all threads of the machine,
+        several have one each."""
         if ranks > 1:
             outputs = self.server.run_ranks(self, RANK, scenario, ranks, statuses, **environment)
         else:
@@ -61,8 +61,8 @@ class Exact(unittest.TestCase):
             with self.subTest(ranks=ranks, workers=workers):
                 self.assertEqual(self.run_ranks("augmented", ranks, WORKERS=workers), expected)
 
-    def test_training_that_is_killed_goes_on_with_other_numbers_of_ranks_to_the_same_bits(self):
-        """At any moment, also while it saves."""
+    def test_a_killed_training_continues_on_other_numbers_of_ranks_to_the_same_bits(self):
+        """Kills at any moment, even while it saves."""
         expected = dict(line.split()[:2] for line in self.on_one_rank())
         for model, numbers in (("resnet", (3, 1)), ("transformer", (1, 3, 2))):
             with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +74,7 @@ class Exact(unittest.TestCase):
                     self.assertEqual(lines[-1].split()[:2], [model, expected[model]])
 
     def kill_at_random(self, ranks, **environment):
-        """The last line that rank 0 printed."""
+        """The last line printed by rank 0."""
         processes = self.start("saved", ranks, OMP_NUM_THREADS="1", **environment)
         for process in processes:
             self.addCleanup(process.kill)
@@ -88,14 +88,14 @@ class Exact(unittest.TestCase):
                 end(process)
         return line.strip()
 
-    def test_it_goes_on_from_checkpoints_of_the_package_in_the_middle_of_an_epoch(self):
+    def test_training_continues_from_the_packages_checkpoints_within_an_epoch(self):
         with tempfile.TemporaryDirectory() as folder:
             for ranks, steps in ((2, "3"), (1, "6")):
                 self.assertEqual(self.run_ranks("stopped", ranks, FOLDER=folder, STEPS=steps), [])
             lines = self.run_ranks("stopped", 3, FOLDER=folder, STEPS="99")
         self.assertEqual(lines[-1].split()[:2], self.on_one_rank()[0].split()[:2])
 
-    def test_one_virtual_rank_has_the_bits_of_the_usual_loop_and_several_its_numbers(self):
+    def test_one_virtual_rank_has_the_bits_of_a_usual_loop_and_several_its_values(self):
         self.run_ranks("as_one_process", 1)
         self.run_ranks("as_one_process_with_statistics", 1)
 
@@ -105,7 +105,7 @@ class Exact(unittest.TestCase):
     def test_hooks_of_the_user_change_the_gradients_of_all_virtual_ranks(self):
         self.assertEqual(self.run_ranks("hooked", 2), self.run_ranks("hooked", 1))
 
-    def test_the_example_of_the_page_may_be_started_again_once_it_is_done(self):
+    def test_the_pages_example_may_be_started_again_after_its_end(self):
         page = (RANK.parents[2] / "docs/user/pytorch-exact.md").read_text()
         example = page.partition("```python\n")[2].partition("```")[0]
         environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
@@ -121,10 +121,10 @@ class Exact(unittest.TestCase):
     def test_ranks_may_have_met_over_gloo_and_share_no_memory(self):
         self.assertEqual(self.run_ranks("over_gloo", 3, MEMORIES="a,b,a"), self.on_one_rank()[:2])
 
-    def test_what_cannot_have_the_same_bits_is_refused_by_its_name(self):
+    def test_operations_that_cannot_have_the_same_bits_are_refused_by_name(self):
         self.run_ranks("refused", 1)
 
-    def test_ranks_that_differ_are_refused_on_all_of_them(self):
+    def test_differing_ranks_are_refused_on_every_rank(self):
         with tempfile.TemporaryDirectory() as folder:
             self.run_ranks("refused_together", 2, FOLDER=folder)
 

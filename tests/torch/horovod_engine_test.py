@@ -35,7 +35,7 @@ WORKFLOW = """
 @unittest.skipUnless(torch, "python3-torch is not installed")
 @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
 class Elastic(Case):
-    def test_training_goes_on_after_a_lost_rank_and_after_a_walltime(self):
+    def test_training_continues_after_a_lost_rank_and_after_a_walltime(self):
         rank, interface = pathlib.Path(__file__).with_name("horovod_rank.py"), BUILD / "python/dlflow/horovod/path"
         workflow = self.write("elastic.yaml", WORKFLOW.format(python=sys.executable, rank=rank, interface=interface))
         run = self.run_json(workflow, timeout=240)["run"]

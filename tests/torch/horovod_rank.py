@@ -1,4 +1,5 @@
-"""One rank of a test of Horovod's interface: `horovod_rank.py SCENARIO...`. Knows nothing of dlflow: the real Horovod runs it, too."""
+"""One rank of a test of Horovod's interface: `horovod_rank.py SCENARIO...`. It does not use dlflow, so that the real Horovod can also
+run it."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""One rank of a test of Horovod's interface for TensorFlow and Keras: `horovod_tensorflow_rank.py SCENARIO...`. Knows nothing of dlflow.
+"""One rank of a test of Horovod's interface for TensorFlow and Keras: `horovod_tensorflow_rank.py SCENARIO...`. Does not use dlflow.
 
 Prints one JSON object for all scenarios. All ranks share a global batch, so a scenario gives the same on any number of them.
 """

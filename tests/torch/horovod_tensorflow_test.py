@@ -1,4 +1,4 @@
-"""Horovod's interface for TensorFlow 2 and Keras: scripts that know nothing of dlflow, on 1, 2 and 3 ranks."""
+"""Horovod's interface for TensorFlow 2 and Keras, with scripts that do not use dlflow, on 1, 2 and 3 ranks."""
 
 import json
 import os
@@ -25,7 +25,7 @@ TRAININGS = "tape fit same_rate"
 
 class Case(unittest.TestCase):
     def run_ranks(self, scenarios, ranks, python):
-        """What rank 0 prints; the others print the same."""
+        """The output of rank 0; the others must print the same."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-horovod."))
         self.addCleanup(shutil.rmtree, folder)
         outputs = python_ranks.run_ranks(self, str(python), [RANK, *scenarios.split()], ranks, limit=400, PYTHONPATH=str(INTERFACE), FOLDER=str(folder),
@@ -44,7 +44,7 @@ class Case(unittest.TestCase):
 
 class TensorFlow(Case):
     @needs("tensorflow", TENSORFLOW)
-    def test_scripts_learn_from_a_global_batch_what_one_rank_learns_from_it(self):
+    def test_scripts_learn_the_same_from_a_global_batch_as_one_rank(self):
         alone = self.run_ranks(f"{TRAININGS} collectives", 1, TENSORFLOW)
         self.assertLess(alone["same_rate"]["losses"][-1], 0.9 * alone["same_rate"]["losses"][0])
         alone.pop("fit")  # its rate depends on the number of ranks
@@ -54,12 +54,12 @@ class TensorFlow(Case):
         print(f"{used.ru_utime + used.ru_stime:.0f} s of CPU")
 
     @needs("tensorflow", NEWEST)
-    def test_the_same_with_keras_3(self):
+    def test_keras_3_gives_the_same(self):
         self.run_ranks("fit momentum", 2, NEWEST)
 
 
 class Meeting(unittest.TestCase):
-    """Ranks without PyTorch meet by themselves."""
+    """Ranks meet without PyTorch."""
 
     def meet(self, port, size, *ranks):
         from dlflow.horovod.world import _Sockets
@@ -75,7 +75,7 @@ class Meeting(unittest.TestCase):
             thread.start()
         return heard, threads
 
-    def test_all_hear_what_each_tells_also_the_second_time_and_beside_strangers(self):
+    def test_all_ranks_get_the_values_of_each_even_again_and_beside_strangers(self):
         port = free_port()
         for _ in range(2):
             heard, threads = self.meet(port, 3, 2, 1)
@@ -100,7 +100,7 @@ class Meeting(unittest.TestCase):
             except OSError:
                 continue
 
-    def test_a_rank_that_does_not_come_is_named(self):
+    def test_a_missing_rank_is_named(self):
         from dlflow.horovod.world import _Sockets
         patience, _Sockets.PATIENCE = _Sockets.PATIENCE, 0.5
         self.addCleanup(setattr, _Sockets, "PATIENCE", patience)

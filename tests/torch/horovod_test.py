@@ -47,7 +47,7 @@ class Horovod(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-horovod."))
         self.addCleanup(shutil.rmtree, self.folder)
 
-    def test_tensors_that_each_rank_submits_in_an_order_of_its_own_are_reduced_rightly(self):
+    def test_tensors_that_ranks_submit_in_different_orders_are_reduced_correctly(self):
         for environment in ({}, {"HOROVOD_FUSION_THRESHOLD": "1000", "HOROVOD_CACHE_CAPACITY": "20", "HOROVOD_CYCLE_TIME": "0.1"}):
             with self.subTest(**environment):
                 self.run_ranks("random_order", 3, **environment)
@@ -58,7 +58,7 @@ class Horovod(unittest.TestCase):
     def test_parameters_and_optimizers_become_those_of_one_rank(self):
         self.run_ranks("states", 3)
 
-    def test_what_ranks_disagree_about_is_refused_on_all_with_names_and_ranks(self):
+    def test_a_disagreement_of_ranks_is_refused_on_all_with_names_and_ranks(self):
         self.run_ranks("refusals", 3)
 
     def test_adasum_is_the_published_formula(self):
@@ -84,30 +84,30 @@ class Horovod(unittest.TestCase):
                     self.assertRegex(text, rf"rank {who} .*died")
                     self.assertLess(float(seconds), 5)
 
-    def test_a_rank_that_ends_is_named_to_who_still_needs_it(self):
+    def test_a_rank_that_ends_is_named_on_ranks_that_still_need_it(self):
         self.run_ranks("leaves", 3)
 
-    def test_a_pass_goes_on_from_the_last_commit_of_one_that_lost_a_rank(self):
+    def test_a_pass_continues_from_the_last_commit_of_one_that_lost_a_rank(self):
         checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
         outputs = self.run_ranks("elastic", 3, {0: 75, 1: -9, 2: 75}, END="kill", **checkpoints)
         self.assertRegex(outputs[0][1], r"rank 1 .*died.* the next one goes on from the last commit")
         self.run_ranks("elastic", 2, END="go on", **checkpoints)  # every sample of the epoch once, says the rank
 
-    def test_a_pass_ends_after_the_commit_that_the_engine_asked_for(self):
+    def test_a_pass_ends_after_a_commit_at_the_engines_request(self):
         checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
         self.run_ranks("elastic", 2, {0: 75, 1: 75}, END="warn", **checkpoints)
         self.run_ranks("elastic", 3, END="go on", **checkpoints)
         self.assertEqual([file.name for file in self.folder.iterdir()], ["horovod-state-0"])
 
-    def test_without_a_folder_for_checkpoints_a_lost_rank_is_an_error(self):
+    def test_a_lost_rank_is_an_error_without_a_folder_for_checkpoints(self):
         outputs = self.run_ranks("elastic", 3, {0: 1, 1: -9, 2: 1}, END="kill", DLFLOW_CHECKPOINTS="")
         self.assertRegex(outputs[0][1], r"HorovodInternalError: rank 1 .*died")
 
-    def test_ranks_that_differ_are_not_run_again(self):
+    def test_ranks_with_differing_calls_are_not_restarted(self):
         outputs = self.run_ranks("elastic", 2, {0: 1, 1: 1}, END="differ", DLFLOW_CHECKPOINTS=str(self.folder))
         self.assertIn("HorovodInternalError: allreduce.differ is not the same on all ranks", outputs[0][1])
 
-    def test_the_launcher_must_say_who_the_ranks_are(self):
+    def test_the_launcher_must_identify_the_ranks(self):
         refused = (({"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_SIZE is 4, but WORLD_SIZE"),
                    ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR, MASTER_PORT not set"),
                    ({"HOROVOD_CYCLE_TIME": "fast"}, "HOROVOD_CYCLE_TIME is 'fast'; it must be a number"),
@@ -116,7 +116,7 @@ class Horovod(unittest.TestCase):
             self.assertIn(text, errors)
 
     @needs("torch")
-    def test_the_same_with_pytorch_of_pypi(self):
+    def test_pytorch_of_pypi_gives_the_same(self):
         server = forked.Server(PYPI, PYTHONPATH=str(INTERFACE), LD_LIBRARY_PATH=python_ranks.libraries_of(PYPI))
         self.addCleanup(server.close)
         server.run_ranks(self, RANK, "optimizers states random_order refusals", 2)
@@ -164,10 +164,10 @@ class Agreement(unittest.TestCase):
         return Request("allreduce", name, "float32", shape, op)
 
     def names(self, responses):
-        """Of requests that have come for the first time."""
+        """The names of requests that have come for the first time."""
         return [[request.name for _, request in response.items] for response in responses]
 
-    def test_only_what_all_ranks_have_submitted_is_answered(self):
+    def test_only_tensors_that_all_ranks_have_submitted_are_answered(self):
         table = self.table()
         for rank, names in ((0, "abc"), (1, "cb"), (2, "bca")):
             for name in names:
@@ -184,7 +184,7 @@ class Agreement(unittest.TestCase):
         table.submit(0, self.request("other", shape=(10,), op="average"), 0)
         self.assertEqual(self.names(table.take()), [["t0", "t1"], ["t2", "t3"], ["t4"], ["other"]])
 
-    def test_what_comes_again_is_a_number_until_it_changes(self):
+    def test_a_repeated_request_is_a_number_until_it_changes(self):
         table = self.table(size=2)
         for rank in range(2):
             table.submit(rank, self.request("a"), 0)
@@ -199,13 +199,13 @@ class Agreement(unittest.TestCase):
             table.submit(rank, self.request("a", shape=(3,)), 0)
         self.assertEqual(table.take()[0].items, [[number, self.request("a", shape=(3,))]])
 
-    def test_no_more_than_the_capacity_gets_numbers(self):
+    def test_only_as_many_requests_as_the_capacity_get_numbers(self):
         table = self.table(size=1, capacity=2)
         for name in ("a", "b", "c", "allreduce.noname.1"):
             table.submit(0, self.request(name), 0)
         self.assertEqual([item[0] for item in table.take()[0].items], [0, 1, None, None])
 
-    def test_what_waits_is_told_once_per_limit(self):
+    def test_a_waiting_tensor_is_reported_once_per_limit(self):
         table = self.table()
         table.submit(1, self.request("a"), 10)
         self.assertEqual(table.stalled(14, 5), [])
@@ -216,7 +216,7 @@ class Agreement(unittest.TestCase):
 
 
 class Waits(unittest.TestCase):
-    def test_what_failed_by_a_disagreement_is_told_so_though_the_session_has_ended_since(self):
+    def test_a_disagreement_is_still_reported_after_the_session_has_ended(self):
         from dlflow.horovod.agreement import Request
         from dlflow.horovod.common.exceptions import HorovodInternalError
         from dlflow.horovod.session import Entry, Session
@@ -232,7 +232,7 @@ class Waits(unittest.TestCase):
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
 class Devices(unittest.TestCase):
-    """Tensors on a stand-in for a GPU: others must not read their memory, nor their values before the stream has written them."""
+    """Tensors on a stand-in for a GPU: their memory must not be read directly, nor their values before the stream has written them."""
 
     def setUp(self):
         from dlflow import _cuda
@@ -247,7 +247,7 @@ class Devices(unittest.TestCase):
         hvd.init()
         self.addCleanup(hvd.shutdown)
 
-    def test_they_travel_through_pinned_memory_once_they_are_written(self):
+    def test_device_tensors_travel_through_pinned_memory_after_they_are_written(self):
         hvd = self.hvd
         for in_place, call in ((False, hvd.allreduce_async), (True, hvd.allreduce_async_)):
             tensor = torch.zeros(2, 3).as_subclass(OnDevice)
@@ -257,7 +257,7 @@ class Devices(unittest.TestCase):
             self.assertEqual(result.tolist(), 2 * [3 * [21.0]])
         self.assertEqual(self.pinned, [6])  # one buffer, again and again
 
-    def test_nccl_sums_them_where_each_rank_has_a_gpu(self):
+    def test_nccl_sums_device_tensors_if_each_rank_has_a_gpu(self):
         sums = []
 
         def communicator(group, device):
@@ -272,7 +272,7 @@ class Devices(unittest.TestCase):
                 self.assertEqual(result.tolist(), 2 * [3 * [42.0]])
         self.assertEqual((sums, self.pinned), ([6 * [21.0]] * 2, []))
 
-    def test_they_travel_with_those_of_the_host(self):
+    def test_device_tensors_travel_together_with_those_of_the_host(self):
         hvd = self.hvd
         away, here = torch.zeros(4).as_subclass(OnDevice), torch.ones(5)
         handles = [hvd.broadcast_async_(away, 0, "away"), hvd.broadcast_async_(here, 0, "here"), hvd.allreduce_async(here, name="sum")]
@@ -290,7 +290,7 @@ if torch:
             raise AssertionError("memory of a device is no memory of this process")
 
     class Stream:
-        """Writes the values of a tensor when somebody waits for it."""
+        """Writes the values of a tensor when it is synchronised."""
 
         def __init__(self, tensor):
             self.tensor = tensor

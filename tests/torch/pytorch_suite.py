@@ -2,9 +2,9 @@
 
     PYTHONPATH=build/python VENV/bin/python tests/torch/pytorch_suite.py [--tests FOLDER] [SUITE...]
 
-VENV is a Python with PyTorch 2 and `expecttest`. The tests take "dlflow" for gloo: that name makes groups of ours here, so that all runs
-that gloo has to do. What fails is run with gloo itself, too. `distributed_test*` is part of PyTorch; the others are in FOLDER, the folder
-`test` of a checkout or of a source package, which is of a version near the installed one. Minutes long, and no part of `./dev test`.
+VENV is a Python with PyTorch 2 and `expecttest`. The tests take "dlflow" for gloo: gloo's name makes groups of dlflow here, so that all
+tests of gloo run. Failed tests are also run with gloo itself. `distributed_test*` is part of PyTorch; the others are in FOLDER, the folder
+`test` of a checkout or a source package, of a version near the installed one. Takes minutes, and is not part of `./dev test`.
 """
 
 import argparse

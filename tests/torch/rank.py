@@ -215,7 +215,7 @@ def others():
 
 
 class Ready:
-    """Stands in for an event of a stream."""
+    """Replaces an event of a stream."""
 
     waits = 0
 
@@ -369,7 +369,7 @@ def train(parallel):
 
 
 class Crossed(torch.nn.Module):
-    """Layers are used in another order than they are registered in: the buckets of the first step are rebuilt."""
+    """Layers are used in another order than they were registered: the buckets of the first step are rebuilt."""
 
     def __init__(self):
         super().__init__()

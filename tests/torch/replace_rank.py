@@ -1,4 +1,4 @@
-"""One rank of a script that knows no backend but gloo. Prints what its group is, and a sum over it."""
+"""One rank of a script with gloo as its only backend. Prints its group's backend, and a sum over it."""
 
 import torch
 

@@ -1,4 +1,5 @@
-"""dlflow.torch.weights: networks of torchvision and Hugging Face become weights of dlflow's models, which give the same scores, and go back."""
+"""dlflow.torch.weights: networks of torchvision and Hugging Face become weights of dlflow's models with the same scores, and can be
+converted back."""
 
 import contextlib
 import io
@@ -57,7 +58,7 @@ loss: next_token
 
 
 def gpt2_state():
-    """As GPT2LMHeadModel has it: Conv1D weights are (in, out), masks are buffers, the output layer is the embedding."""
+    """The state of GPT2LMHeadModel: Conv1D weights are (in, out), masks are buffers, the output layer is the embedding."""
     torch.manual_seed(3)
     state = {"transformer.wte.weight": torch.randn(11, 16), "transformer.wpe.weight": torch.randn(8, 16)}
     for block in ("h.0", "h.1"):
@@ -74,7 +75,7 @@ def gpt2_state():
 
 
 def gpt2_scores(state, tokens):
-    """By Hugging Face's formulas, from its names."""
+    """Computed by Hugging Face's formulas, from its names."""
     value = lambda name: state["transformer." + name]
     norm = lambda x, name: nn.functional.layer_norm(x, (16,), value(name + ".weight"), value(name + ".bias"))
     conv1d = lambda x, name: x @ value(name + ".weight") + value(name + ".bias")
@@ -96,7 +97,7 @@ class Weights(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def convert(self, *arguments, status=0):
-        """What the command prints."""
+        """The output of the command."""
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             self.assertEqual(weights.main([str(word) for word in arguments]), status, err.getvalue())
@@ -109,7 +110,7 @@ class Weights(unittest.TestCase):
         return done.stderr
 
     def scores(self, model, start, pixels, freeze, **settings):
-        """Of dlflow's network with these weights, on `pixels` (N, C, H, W): trained without a step that changes anything."""
+        """The scores of dlflow's network with these weights on `pixels` (N, C, H, W), from a training without any change."""
         numpy.save(self.folder / "pixels.npy", pixels)
         numpy.save(self.folder / "labels.npy", numpy.arange(len(pixels)) % 3)
         for split in ("train", "test"):
@@ -142,7 +143,7 @@ class Weights(unittest.TestCase):
                 for name in ("checkpoints", "data", "outputs"):
                     shutil.rmtree(self.folder / name)
 
-    def test_a_gpt2_of_hugging_face_gives_the_same_scores_and_goes_back(self):
+    def test_a_gpt2_of_hugging_face_gives_the_same_scores_and_can_be_converted_back(self):
         state = gpt2_state()
         torch.save(state, self.folder / "pytorch_model.bin")
         self.convert(self.folder, "-o", self.folder / "start.safetensors")
@@ -158,7 +159,7 @@ class Weights(unittest.TestCase):
             self.assertTrue(torch.equal(tensor, state[name]), name)
         self.assertEqual(set(state) - set(back), {name for name in state if name.endswith((".attn.bias", "masked_bias"))} | {"lm_head.weight"})
 
-    def test_a_divided_file_is_put_together_from_its_index(self):
+    def test_a_divided_file_is_assembled_from_its_index(self):
         parts = {"model-1.safetensors": {"a.weight": torch.rand(2, 3)}, "model-2.safetensors": {"b.weight": torch.rand(4).half(), "b.num_batches_tracked": torch.tensor(3)}}
         for name, tensors in parts.items():
             weights.save(self.folder / name, tensors)
@@ -169,7 +170,7 @@ class Weights(unittest.TestCase):
         self.assertTrue(torch.equal(whole["a.weight"], parts["model-1.safetensors"]["a.weight"]))
         self.assertEqual(whole["b.weight"].dtype, torch.float16)
 
-    def test_what_holds_no_weights_says_why(self):
+    def test_files_without_weights_are_refused_with_the_reason(self):
         (self.folder / "text.pth").write_text("no tensors")
         (self.folder / "out.index.json").write_text(json.dumps({"weight_map": {"a": "../a.safetensors"}}))
         torch.save([1, 2], self.folder / "list.pt")

@@ -23,8 +23,17 @@ def take(count):
         pathlib.Path("samples", name).write_bytes(content[:4] + struct.pack(">I", count) + content[8:header + count * size])
 
 
+def every(way, given, **more):
+    return [{"name": f"{way}-{ranks}-{seed}", "way": way, "ranks": ranks, "seed": seed, **more} for ranks in given.ranks for seed in range(1, given.repeat + 1)]
+
+
+def write(path, jobs):
+    random.Random(1).shuffle(jobs)
+    pathlib.Path(path).write_text(json.dumps(jobs))
+
+
 def main():
-    given = dlflow.params(ways=[""], ranks=[1], repeat=5, samples=60000, python="python3", horovod="python3")
+    given = dlflow.params(ways=[""], ranks=[1], repeat=5, samples=60000, python="python3", horovod="python3", lbann="none", tarantella="none")
     take(given.samples)
     jobs = []
     for way in given.ways:
@@ -35,12 +44,10 @@ def main():
         if found.returncode != 0:
             print(f"left out: {way}: {python} says {found.stderr.strip().splitlines()[-1]}")
             continue
-        jobs += [
-            {"name": f"{way}-{ranks}-{seed}", "way": way, "ranks": ranks, "seed": seed, "python": python}
-            for ranks in given.ranks for seed in range(1, given.repeat + 1)]
-    random.Random(1).shuffle(jobs)
-    with open("jobs.json", "w") as file:
-        json.dump(jobs, file)
+        jobs += every(way, given, python=python)
+    write("jobs.json", jobs)
+    for way, image in (("lbann", given.lbann), ("tarantella", given.tarantella)):
+        write(f"{way}.json", [{"name": "no-image", "way": way, "ranks": 1, "seed": 0}] if image == "none" else every(way, given))
 
 
 main()

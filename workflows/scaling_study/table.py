@@ -14,9 +14,9 @@ T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's, by deg
 
 
 def mean_and_half(values):
-    """The mean, and half of its 95 % interval; nothing of one value."""
-    if len(values) < 2:
-        return values[0], ""
+    """The mean, and half of its 95 % interval; nothing of one value, or of what was not measured."""
+    if len(values) < 2 or None in values:
+        return "" if None in values else values[0], ""
     return statistics.mean(values), T[min(len(values) - 1, len(T)) - 1] * statistics.stdev(values) / len(values) ** 0.5
 
 
@@ -28,7 +28,10 @@ def write(path, rows):
 
 
 def main():
-    rows = sorted((json.loads(pathlib.Path(path).read_text()) for path in dlflow.params(files=[""]).files), key=lambda row: (row["way"], row["ranks"], row["repeat"]))
+    given = dlflow.params(files=[""], in_images=[[""]])
+    rows = [json.loads(pathlib.Path(path).read_text()) for path in sum(given.in_images, given.files)]
+    not_run = {row["way"]: row["not_run"] for row in rows if "not_run" in row}
+    rows = sorted((row for row in rows if row["way"] not in not_run), key=lambda row: (row["way"], row["ranks"], row["repeat"]))
     first = {}
     for row in rows:
         fewest = first.setdefault((row["way"], row["repeat"]), row)
@@ -41,11 +44,13 @@ def main():
         for name in MEASURES:
             line[name], line[name + "_half"] = mean_and_half([row[name] for row in rows if (row["way"], row["ranks"]) == (way, ranks)])
         summary.append(line)
-    write("summary.csv", summary)
+    write("summary.csv", [line | {"not_run": ""} for line in summary] + [dict.fromkeys(summary[0], "") | {"way": way, "not_run": why} for way, why in not_run.items()])
     print(f"{'way':16}{'ranks':>6}" + "".join(f"{name:>22}" for name in MEASURES))
     for line in summary:
-        cells = (f"{line[name]:.4g}" + (f" ± {line[name + '_half']:.2g}" if line[name + "_half"] != "" else "") for name in MEASURES)
+        cells = (f"{line[name]:.4g}" + (f" ± {line[name + '_half']:.2g}" if line[name + "_half"] != "" else "") if line[name] != "" else "-" for name in MEASURES)
         print(f"{line['way']:16}{line['ranks']:6}" + "".join(f"{cell:>22}" for cell in cells))
+    for way, why in not_run.items():
+        print(f"{way}: not run: {why}")
 
 
 main()

@@ -1,13 +1,13 @@
-"""What the coordinator knows: who has submitted which tensor, and what all ranks are to execute next.
+"""The coordinator's state: which rank has submitted which tensor, and what all ranks execute next.
 
-Ranks submit named tensors in any order: gradients become ready in another order on each rank. A collective must start in one
-order on all ranks. So each rank tells the coordinator what it has, and the coordinator answers all ranks with lists of what is
-ready everywhere. Each rank executes these lists in the order in which they come.
+Ranks submit named tensors in different orders, as gradients become ready in different orders. A collective must start in the same order
+on all ranks. So each rank sends its submissions to the coordinator, which answers all ranks with lists of tensors that are ready
+everywhere. Each rank executes these lists in the order in which they arrive.
 
-A tensor that comes again in the next step is named by a number, which the coordinator gave when it was the same on all ranks for
-the first time. A rank whose tensor is another one now (another shape, another operation) sends the whole request again.
+The coordinator gives a tensor a number when all ranks first submit it alike, and the number identifies it in later steps. If a rank's
+tensor changes (another shape, another operation), it sends the whole request again.
 
-Plain values: no sockets, no threads, no clock but the one that is passed in.
+Plain values: no sockets, no threads, and time only as an argument.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Request(NamedTuple):
     prescale: float = 1.0
     postscale: float = 1.0
     root: int = -1
-    device: str = "cpu"  # or cuda
+    device: str = "cpu"  # "cpu" or "cuda"
 
     @classmethod
     def from_json(cls, values: List[Any]) -> "Request":
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
     @property
     def is_numbered(self) -> bool:
-        """Names that are made up are used once."""
+        """False for generated names, which are used once."""
         return ".noname." not in self.name
 
     def num_bytes(self) -> int:
@@ -51,12 +51,12 @@ class Request(NamedTuple):
         return ", ".join(word for word in words if word)
 
 
-# A rank submits a request, or the number of one that all ranks know.
+# A rank submits a request, or the number of one that all ranks have submitted before.
 Item = Union[int, Request]
 
 
 class Response(NamedTuple):
-    """What all ranks do next: either an operation on `items`, in this order, or an `error` of the tensor `name`."""
+    """The ranks' next action: an operation on `items`, in this order, or an `error` of the tensor `name`."""
     items: List[Any]  # a number, or [number or None, request]
     error: str = ""
     name: str = ""
@@ -79,7 +79,7 @@ class Agreement:
     """The requests of all ranks."""
 
     def __init__(self, size: int, fusion_threshold: int, capacity: int):
-        """`fusion_threshold`: bytes that are fused at most; `capacity`: how many requests get numbers."""
+        """`fusion_threshold`: the most bytes that are fused; `capacity`: the number of requests that get numbers."""
         self._size, self._fusion_threshold, self._capacity = size, fusion_threshold, capacity
         self._pending: Dict[str, _Pending] = {}
         self._ready: List[str] = []
@@ -87,7 +87,7 @@ class Agreement:
         self._known: List[Request] = []
 
     def submit(self, rank: int, item: Item, now: float) -> None:
-        """`rank` has this."""
+        """Records an item that `rank` has submitted."""
         request = self._known[item] if isinstance(item, int) else item
         pending = self._pending.setdefault(request.name, _Pending(now))
         pending.requests[rank] = request
@@ -98,7 +98,7 @@ class Agreement:
         return bool(self._ready)
 
     def take(self) -> List[Response]:
-        """What is ready, to be sent in this order. What can travel together is joined until it reaches the threshold."""
+        """Returns the ready responses, to be sent in this order. Fuses compatible tensors up to the threshold."""
         responses: List[Response] = []
         open_groups: Dict[Any, Tuple[Response, int]] = {}
         for name in self._ready:
@@ -143,14 +143,14 @@ class Agreement:
         return f"{next(iter(different)).name} is not the same on all ranks: {'; '.join(text for _, text in texts)}"
 
     def stalled(self, now: float, limit: float) -> List[str]:
-        """A sentence for each tensor that some ranks wait for longer than `limit`, again after as long."""
+        """A sentence for each tensor for which some ranks have waited longer than `limit`; repeated after the same time."""
         late = [name for name, pending in self._pending.items() if now - pending.warned_at >= limit]
         for name in late:
             self._pending[name].warned_at = now
         return [self._waits(name, now) for name in late]
 
     def oldest(self, now: float, limit: float) -> str:
-        """The sentence for the tensor that waits longest, if that is longer than `limit`."""
+        """The sentence for the longest-waiting tensor, if it exceeds `limit`."""
         late = [(pending.since, name) for name, pending in self._pending.items() if now - pending.since >= limit]
         return self._waits(min(late)[1], now) if late else ""
 

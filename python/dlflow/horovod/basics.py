@@ -1,4 +1,4 @@
-"""The session of this process: init() to shutdown(), and its place among the ranks. Frameworks share it."""
+"""The session of this process, from init() to shutdown(), and its place among the ranks. Frameworks share it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dlflow.horovod.session import Executor, Session
 from dlflow.horovod.settings import Settings
 from dlflow.horovod.world import Meeting, World, place
 
-# Makes what executes collectives on the tensors of a framework.
+# Creates the executor of collectives on a framework's tensors.
 MakeExecutor = Callable[[runtime.Group], Executor]
 
 
@@ -38,7 +38,7 @@ def op_of(op: Optional[int], average: Optional[bool]) -> ReduceOp:
 
 
 def refuse(module: str, name: str, instead_of: Dict[str, str]) -> NoReturn:
-    """For a name that `module` does not have: `instead_of` has patterns of Horovod's other names, and what to use instead."""
+    """Raises for a name that `module` lacks; `instead_of` maps patterns of Horovod's other names to their replacements."""
     for names, instead in instead_of.items():
         if re.fullmatch(names, name):
             raise AttributeError(f"hvd.{name} is beyond Horovod's published examples, which dlflow covers; use {instead} instead")
@@ -46,7 +46,7 @@ def refuse(module: str, name: str, instead_of: Dict[str, str]) -> NoReturn:
 
 
 class Context:
-    """All that init() makes. Alive until shutdown()."""
+    """Everything that init() creates. Lives until shutdown()."""
 
     def __init__(self, make_executor: MakeExecutor) -> None:
         self.make_executor = make_executor
@@ -63,11 +63,11 @@ class Context:
         group = runtime.Group(endpoint, meeting.rank, [one["address"] for one in about],
                               stall_timeout=float(os.environ.get("DLFLOW_STALL_TIMEOUT", 60)))
         self.session = Session(meeting.rank, (meeting.host, port), token, settings.cycle_time, make_executor(group))
-        self._counters: Counter[str] = collections.Counter()  # of requests without a name
+        self._counters: Counter[str] = collections.Counter()  # for requests without a name
         self._process = os.getpid()
 
     def made_up_name(self, kind: str) -> str:
-        """Of a request without one: ranks make these in the same order."""
+        """Names an unnamed request: ranks make these in the same order."""
         self._counters[kind] += 1
         return f"noname.{self._counters[kind]}"
 
@@ -85,7 +85,7 @@ class Context:
 
 
 def _node() -> str:
-    """Ranks of one machine give the same text; where the launcher counts nodes, its count decides."""
+    """The same text for ranks of one machine; if the launcher counts nodes, for ranks of one such node."""
     return os.environ.get("GROUP_RANK") or os.uname().nodename
 
 
@@ -100,7 +100,7 @@ def context() -> Context:
 
 
 def init(make_executor: MakeExecutor, comm: Any = None, process_sets: Any = None) -> None:
-    """Collective: waits for all ranks. Does nothing if it was called before for the same framework."""
+    """Collective: waits for all ranks. Does nothing if it was already called for the same framework."""
     global _context
     if comm is not None or process_sets is not None:
         raise NotImplementedError("hvd.init() takes no `comm` and no `process_sets` here: a session has all ranks that dlflow has started; "
@@ -113,7 +113,7 @@ def init(make_executor: MakeExecutor, comm: Any = None, process_sets: Any = None
 
 
 def shutdown() -> None:
-    """Ends the session on all ranks: what others still submit fails. Does nothing without init()."""
+    """Ends the session on all ranks: pending submissions of others fail. Does nothing without init()."""
     global _context
     with _lock:
         ended, _context = _context, None

@@ -1,8 +1,8 @@
-"""The coordinator: a thread of rank 0 that tells all ranks what to execute next.
+"""The coordinator: a thread of rank 0 that sends all ranks their next operations.
 
-Each rank has a connection to it. The coordinator answers once something is ready on all ranks: at once if they all wait for it, else
-after a cycle (HOROVOD_CYCLE_TIME), in which more gets ready that can be fused with it. A connection that ends without goodbye is a
-rank that died; all others hear of it, and end.
+Each rank has a connection to it. The coordinator answers once a tensor is ready on all ranks: at once if all ranks wait for it,
+otherwise after a cycle (HOROVOD_CYCLE_TIME), in which more tensors become ready for fusion. A connection that ends without goodbye means
+that its rank died; the coordinator then ends all others.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from dlflow.horovod.agreement import Agreement, Request
 from dlflow.horovod.connection import Connection, listen
 from dlflow.horovod.settings import Settings
 
-_LINGER = 10.0  # seconds that the coordinator waits for ranks to take what it has sent
+_LINGER = 10.0  # seconds for ranks to receive what was sent
 
 
 class _Peer:
-    """A rank, once it has said who it is."""
+    """A connected rank, once it has identified itself."""
 
     def __init__(self, connection: Connection):
         self.connection = connection
         self.rank = -1
         self.node = ""
-        self.waits = False  # its program waits for something
+        self.waits = False  # its program is blocked
         self.may_leave = False
 
 
 class Coordinator:
-    """Listens from the beginning on; serves once start() is called."""
+    """Listens from the beginning; serves after start()."""
 
     def __init__(self, size: int, settings: Settings):
         self._size, self._settings = size, settings
         self._agreement = Agreement(size, settings.fusion_threshold, settings.cache_capacity)
         self._server = listen(0, size)
         self.port = self._server.getsockname()[1]
-        self.token = secrets.token_hex(16)  # strangers do not know it
+        self.token = secrets.token_hex(16)  # keeps strangers out
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._server, selectors.EVENT_READ)
         self._peers: Dict[int, _Peer] = {}
@@ -57,7 +57,7 @@ class Coordinator:
         self._thread.join(_LINGER + 1)
 
     def close_in_child(self) -> None:
-        """A child that is forked off must not hide this process's end from the others."""
+        """A forked child must not keep the connections open when this process ends."""
         self._server.close()
         for peer in list(self._peers.values()) + self._unknown:
             peer.connection.close()
@@ -66,7 +66,7 @@ class Coordinator:
         try:
             while not self._over or (self._peers and time.monotonic() < self._over_at + _LINGER):
                 self._turn()
-        except Exception as error:  # the ranks would wait for ever
+        except Exception as error:  # otherwise the ranks would wait for ever
             self._end(f"the coordinator on rank 0 failed: {error!r}", set())
             raise
         finally:
@@ -91,7 +91,7 @@ class Coordinator:
     def _time_to_wait(self) -> float:
         if self._ready_since is not None:
             return max(0.0, self._ready_since + self._settings.cycle_time - time.monotonic())
-        return 0.5  # stalls are looked for, and whether all have left
+        return 0.5  # to check for stalls, and whether all have left
 
     def _accept(self) -> None:
         end, _ = self._server.accept()
@@ -102,7 +102,7 @@ class Coordinator:
     def _receive(self, peer: _Peer) -> None:
         try:
             messages, alive = peer.connection.receive()
-        except ValueError:  # no JSON: a stranger
+        except ValueError:  # invalid JSON: a stranger
             messages, alive = [], False
         for message in messages:
             if peer.rank < 0:
@@ -150,7 +150,7 @@ class Coordinator:
         try:
             peer.connection.send(message)
         except OSError:
-            pass  # its connection tells so
+            pass  # receive() detects it
 
     def _answer(self) -> None:
         self._ready_since = None
@@ -160,7 +160,7 @@ class Coordinator:
             self._send(peer, message)
 
     def _end(self, reason: str, known_to: Set[int]) -> None:
-        """Ends all ranks but those that know the reason. What was answered before is executed still."""
+        """Ends all ranks except those in `known_to`. Earlier answers are still executed."""
         if self._over:
             return
         if not known_to and self._agreement.has_ready():

@@ -1,6 +1,6 @@
-"""A rank's end of the negotiation: what it submits, and the thread that executes what the coordinator answers.
+"""A rank's end of the negotiation: its submissions, and the thread that executes the coordinator's answers.
 
-Submissions are collected for a cycle and travel together, or at once if the program waits for one of them. The thread reads the
+Submissions are collected for a cycle and sent together, or at once if the program waits for one of them. The thread reads the
 coordinator's answers and executes them one after the other, so all ranks execute in the same order.
 """
 
@@ -18,7 +18,7 @@ from dlflow.horovod.connection import Connection
 
 
 class Entry:
-    """A request of this rank that is under way, and what becomes of it. `ready.synchronize()` returns once the source is there."""
+    """A pending request of this rank, and its result. `ready.synchronize()` returns once the source is computed."""
 
     __slots__ = ("request", "source", "target", "ready", "error", "session_ended", "done")
 
@@ -33,10 +33,10 @@ class Entry:
 
 
 class Executor(Protocol):
-    """Executes on the session's thread; a framework has one."""
+    """Executes operations on the session's thread; each framework has one."""
 
     def execute(self, entries: List[Entry]) -> None:
-        """Their requests differ in name, type and shape alone. Sets the targets of entries."""
+        """The requests differ only in name, type and shape. Sets the targets of entries."""
 
     def leave(self, linger: float) -> None:
         """Leaves the group."""
@@ -54,8 +54,8 @@ class Session:
         self._connection.socket.settimeout(None)
         self._connection.send({"token": token, "rank": rank, "node": os.uname().nodename})
         self._process = os.getpid()
-        self._sending = threading.Lock()  # requests leave in the order in which they came; taken before the other one
-        self._lock = threading.Lock()  # guards what follows; never held while something is sent
+        self._sending = threading.Lock()  # keeps requests in order; acquired before _lock
+        self._lock = threading.Lock()  # guards the following; never held while sending
         self._entries: Dict[str, Entry] = {}
         self._collected: List[Any] = []
         self._numbers: Dict[str, int] = {}
@@ -72,7 +72,7 @@ class Session:
         self._connection.close()
 
     def submit(self, entry: Entry) -> None:
-        """Hands `entry` over. Raises HorovodInternalError if the session has failed, ValueError if this name is under way."""
+        """Submits `entry`. Raises HorovodInternalError if the session has failed, ValueError if this name is already pending."""
         request = entry.request
         if self._process != os.getpid():
             raise HorovodInternalError(f"{request.name}: this process was forked off rank {self.rank} and is no rank itself")
@@ -88,7 +88,7 @@ class Session:
                 self._has_collected.set()
 
     def wait(self, entry: Entry) -> Any:
-        """The target. Raises HorovodInternalError with the reason why there are none."""
+        """Waits for the target and returns it. Raises HorovodInternalError with the reason of a failure."""
         if not entry.done.is_set():
             self._send(waits=True)
             entry.done.wait()
@@ -107,7 +107,7 @@ class Session:
             try:
                 self._connection.send({"items": items, "waits": waits})
             except OSError:
-                pass  # the thread that receives tells why
+                pass  # the receiving thread reports the reason
 
     def _send_collected(self) -> None:
         while not self._failure:
@@ -136,7 +136,7 @@ class Session:
         self._connection.close()
 
     def _obey(self, message: Dict[str, Any]) -> str:
-        """Why the session ends, or nothing."""
+        """Returns the reason why the session ends, or nothing."""
         for items, error, name in message.get("do", []):
             with self._lock:
                 self._said_waiting = False
@@ -147,7 +147,7 @@ class Session:
             try:
                 self._executor.execute(entries)
             except Exception:
-                with self._lock:  # these fail with the session
+                with self._lock:  # so that they fail with the session
                     self._entries.update({entry.request.name: entry for entry in entries})
                 raise
             for entry in entries:
@@ -155,7 +155,7 @@ class Session:
         return message.get("end", "")
 
     def _understand(self, item: Any) -> Request:
-        """The request of an item, whose number may be new; under the lock."""
+        """The request of an item, whose number may be new. Called with the lock held."""
         if isinstance(item, int):
             return self._known[item]
         number, request = item[0], Request.from_json(item[1])
@@ -173,13 +173,13 @@ class Session:
             entry.end(reason, session_ended=True)
 
     def shutdown(self) -> None:
-        """Ends the session of all ranks. What they have not executed yet fails."""
+        """Ends the session of all ranks. Pending operations fail."""
         if self._process != os.getpid():
             return
         self._send(waits=False)
         try:
             self._connection.send({"bye": True})
         except OSError:
-            pass  # it has ended already
+            pass  # it has already ended
         for thread in self._threads:
             thread.join(2 * self._LINGER)

@@ -1,4 +1,4 @@
-"""The variables of the environment that Horovod reads and that mean something here."""
+"""Horovod's environment variables that have an effect here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _number(name: str, default: float) -> float:
 
 
 def _is_set(name: str) -> bool:
-    """As Horovod understands switches: a number other than 0."""
+    """Horovod's meaning of a switch: a number other than 0."""
     return _number(name, 0) != 0
 
 

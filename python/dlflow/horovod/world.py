@@ -1,4 +1,4 @@
-"""Who the ranks are: what the launcher tells each, and how they find each other."""
+"""The ranks' places as given by the launcher, and how ranks find each other."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any, Dict, List, NamedTuple, Optional
 from dlflow.horovod.agreement import ranks_text
 from dlflow.horovod.connection import Connection, listen
 
-# Launchers that start several ranks without telling them what is needed.
+# Launchers of several ranks that do not set the required variables.
 _SILENT_LAUNCHERS = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE"]
 
 
 class World(NamedTuple):
-    """The place of a rank among all, and on its node."""
+    """A rank's place among all ranks, and on its node."""
     rank: int
     size: int
     local_rank: int
@@ -26,7 +26,7 @@ class World(NamedTuple):
 
 
 def place(rank: int, ranks: List[Dict[str, Any]]) -> World:
-    """`ranks`: of each, its "node" and its "local_rank" there, or None where the launcher told none."""
+    """`ranks`: each rank's "node" and "local_rank", which is None if the launcher does not set it."""
     members = [other for other, about in enumerate(ranks) if about["node"] == ranks[rank]["node"]]
     told = [ranks[member]["local_rank"] for member in members]
     is_numbering = set(told) == set(range(len(members)))
@@ -42,12 +42,12 @@ def _integer(name: str) -> Optional[int]:
 
 
 def _is_with_torch() -> bool:
-    """Whether PyTorch's store is at the port: torchrun opens it, and a script that uses PyTorch may."""
+    """Whether PyTorch's store uses the port: torchrun opens it, and a script that uses PyTorch may."""
     return "torch" in sys.modules or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def _rendezvous() -> Any:
-    """PyTorch's store. PyTorch takes libuv for it unless told otherwise, also where it was built without, as Debian 13 does."""
+    """PyTorch's store. By default PyTorch uses libuv for it, even if built without it, as in Debian 13."""
     from torch.distributed.rendezvous import rendezvous
     try:
         return next(iter(rendezvous("env://")))[0]
@@ -59,14 +59,14 @@ def _rendezvous() -> Any:
 
 
 class _Store:
-    """PyTorch's store."""
+    """Meets through PyTorch's store."""
 
-    _store: Any = None  # one for the process: it may be used by later meetings
+    _store: Any = None  # one per process: later meetings may use it
 
     def __init__(self, size: int) -> None:
         if _Store._store is None:
             _Store._store = _rendezvous()
-        # Ranks that call init() again meet again.
+        # A separate prefix for each call of init().
         self._prefix = f"dlflow/horovod/{(self._store.add('dlflow/horovod/joined', 1) - 1) // size}/"
 
     def tell_all(self, rank: int, size: int, value: Any) -> List[Any]:
@@ -75,7 +75,7 @@ class _Store:
 
 
 class _Sockets:
-    """Without PyTorch: rank 0 listens, the others tell it what they have, and hear what all have."""
+    """Without PyTorch: rank 0 listens, the others send it their values, and receive all values."""
 
     PATIENCE = 300.0  # seconds
 
@@ -98,18 +98,18 @@ class _Sockets:
                     raise ValueError(f"{missing} did not come to {self._host}:{self._port} within {self.PATIENCE:g} s") from None
                 ends.callback(connection.close)
                 connection.socket.settimeout(5)
-                with contextlib.suppress(OSError, ValueError, TypeError):  # a rank that comes again, or a stranger
+                with contextlib.suppress(OSError, ValueError, TypeError):  # a repeated attempt, or a stranger
                     rank, about = self._message(connection)
                     if rank in range(1, size):
                         told[rank], connections[rank] = about, connection
             everything = [told[rank] for rank in range(size)]
             for connection in connections.values():
-                with contextlib.suppress(OSError):  # it is missed when the group is made
+                with contextlib.suppress(OSError):  # making the group will report it
                     connection.send(everything)
         return everything
 
     def _ask(self, rank: int, value: Any) -> List[Any]:
-        """Asks again where rank 0 does not listen yet, or ends its last meeting."""
+        """Retries if rank 0 does not listen yet, or is ending its last meeting."""
         while True:
             try:
                 with socket.create_connection((self._host, self._port), timeout=10) as end:
@@ -134,7 +134,7 @@ class _Sockets:
 
 
 class Meeting:
-    """Where the ranks learn of each other before they are connected: MASTER_ADDR:MASTER_PORT."""
+    """Exchanges values between ranks before they are connected, at MASTER_ADDR:MASTER_PORT."""
 
     def __init__(self) -> None:
         self.rank, self.size = _integer("RANK") or 0, _integer("WORLD_SIZE") or 1
@@ -152,7 +152,7 @@ class Meeting:
         self.host = os.environ["MASTER_ADDR"] if self.size > 1 else "127.0.0.1"
 
     def tell_all(self, value: Any) -> List[Any]:
-        """What each rank tells, in the order of ranks. Collective."""
+        """Returns each rank's value, in the order of ranks. Collective."""
         if self.size == 1:
             return [value]
         place = _Store(self.size) if _is_with_torch() else _Sockets(self.host, _integer("MASTER_PORT") or 0)

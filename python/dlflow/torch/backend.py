@@ -22,7 +22,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import Work as TorchWork
 
 from dlflow import _cuda, runtime
-from dlflow.torch import profile
+from dlflow.torch import profile, timeline
 
 NAME = "dlflow"
 LINGER = 10.0  # seconds that a rank which leaves waits for the others
@@ -67,6 +67,7 @@ class Work(TorchWork):
         self._done: torch.futures.Future
         self._future: Optional[torch.futures.Future] = None  # follows `_done`
         self.is_used = False  # somebody knows how it ended
+        self.waited: Optional[Callable[[float], None]] = None  # gets when a call of wait() began
 
     def _settle(self) -> None:
         """The parts are done. Copies results to their places, once, whoever comes first."""
@@ -88,8 +89,7 @@ class Work(TorchWork):
         self._settle()
         return True
 
-    def is_completed(self) -> bool:
-        return self._poll()
+    is_completed = _poll
 
     def is_success(self) -> bool:
         return self._poll() and self._error is None
@@ -101,6 +101,7 @@ class Work(TorchWork):
         return self._result
 
     def wait(self, timeout: Optional[datetime.timedelta] = None) -> bool:
+        begin = time.perf_counter()
         limit = timeout.total_seconds() if timeout is not None and timeout > datetime.timedelta(0) else self._timeout
         try:
             for part in self._parts:
@@ -113,6 +114,8 @@ class Work(TorchWork):
             raise
         self._settle()
         self.is_used = True
+        if self.waited is not None:
+            self.waited(begin)
         return True
 
     def _source_rank(self) -> int:
@@ -150,7 +153,7 @@ class _Places:
     """The tensors of an operation as contiguous memory, and what is to be copied once it is done."""
 
     def __init__(self, rank: int, what: str):
-        self.rank, self.what = rank, what
+        self.rank, self.what, self.begin = rank, what, time.perf_counter()
         self.kept: List[torch.Tensor] = []
         self.finish: List[Callable[[], None]] = []
 
@@ -316,7 +319,8 @@ class ProcessGroup(_Base):
         self._limit: Optional[float] = None  # of a work, in seconds
         self._group_name, self._group_desc = "", ""
         self._group = _meet(store, rank, size, timeout, "")
-        self._profile = profile.asked_for(self._group)
+        self._timeline = timeline.of_process(rank)
+        self._observers = [observer for observer in (profile.asked_for(self._group), self._timeline) if observer is not None]
         self._works: "collections.deque[Work]" = collections.deque()
         self._coalesced: Optional[List[Work]] = None  # between start_coalescing and end_coalescing
         self._with_nccl: Any = None  # PyTorch's group, once it is asked for
@@ -419,19 +423,23 @@ class ProcessGroup(_Base):
 
     def _collective(self, places: _Places, part: runtime.Work, result: List[torch.Tensor], timeout: Optional[float] = None) -> Work:
         """Where no core is left for the group's thread, the caller makes it before it goes on: two threads would wait for each other."""
+        one = self._observed(places) if self._observers else None
         work = self._work(places, [part], result, timeout)
         part.advance(torch.get_num_threads())
+        if one is not None:
+            one.returned = time.perf_counter()
+            if self._timeline is not None:
+                self._timeline.returned(one)
+                work.waited = functools.partial(self._timeline.waited, one)
+                work.get_future()  # so that its end is seen when it comes
         return work
 
-    def _measured(self, measured: Optional[profile.Sum], places: _Places, part: runtime.Work, tensor: torch.Tensor,
-                  timeout: Optional[float] = None) -> Work:
-        """A sum of one tensor, which the profile of the process sees."""
-        if measured is not None:
-            places.finish.append(measured.done)
-        work = self._collective(places, part, [tensor], timeout)
-        if measured is not None:
-            measured.returned = time.perf_counter()
-        return work
+    def _observed(self, places: _Places) -> timeline.Collective:
+        one = timeline.Collective(places.what, max(places.kept, key=_bytes, default=None), places.begin)
+        places.finish.append(one.done)
+        for observer in self._observers:
+            observer.begin(one)
+        return one
 
     def _places(self, what: str) -> _Places:
         return _Places(self._rank, what)
@@ -443,10 +451,8 @@ class ProcessGroup(_Base):
         if tensor.layout == torch.sparse_coo:
             return self._allreduce_sparse(tensor, opts)
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM if opts is None else opts))
-        measured = self._profile.begin(tensor) if self._profile is not None else None
         place = places.changed(tensor)
-        part = self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)
-        return self._measured(measured, places, part, tensor, _seconds(opts))
+        return self._collective(places, self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op), [tensor], _seconds(opts))
 
     def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
         """Sums of what all ranks have, by gathering it. Waits for how much that is on each."""
@@ -489,10 +495,9 @@ class ProcessGroup(_Base):
     def compressed_mean(self, compressor: runtime.Compressor, tensor: torch.Tensor, step: int, epoch: int) -> Work:
         """Replaces a contiguous float32 tensor by what passes for its mean over the ranks."""
         places = self._places("compressed all_reduce")
-        measured = self._profile.begin(tensor) if self._profile is not None else None
         place = places.changed(tensor)
         places.finish.append(lambda: place.div_(self._size))
-        return self._measured(measured, places, self._group.compressed_all_reduce(compressor, place.data_ptr(), step, epoch), tensor)
+        return self._collective(places, self._group.compressed_all_reduce(compressor, place.data_ptr(), step, epoch), [tensor])
 
     @_or_nccl
     def broadcast(self, tensors: Any, opts: Any = None, root: int = 0) -> Work:
@@ -670,7 +675,9 @@ class ProcessGroup(_Base):
             work.is_used = True
             places.kept += work._kept
             places.finish.append(work._settle)
-        return self._work(places, [part for work in works for part in work._parts], [tensor for work in works for tensor in work._result])
+        together = self._work(places, [part for work in works for part in work._parts], [tensor for work in works for tensor in work._result])
+        together.waited = works[-1].waited if works else None
+        return together
 
     def _require_one_each(self, places: _Places, tensors: Sequence[torch.Tensor], role: str) -> None:
         if len(tensors) != self._size:

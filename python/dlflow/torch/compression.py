@@ -3,9 +3,8 @@
     state = compression.State(model, "mstopk", density=0.01)
     model.register_comm_hook(state, compression.hook)
 
-What a rank does not send it adds to its next gradients (error feedback). That is kept by parameter: DistributedDataParallel divides
-the parameters into other buckets after the first step. docs/user/compression.md says what the methods do, docs/user/pytorch.md how to
-save what is kept.
+A rank adds unsent values to its next gradients (error feedback). They are kept by parameter, because DistributedDataParallel rearranges
+its buckets after the first step. docs/user/compression.md describes the methods, docs/user/pytorch.md how to save this state.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from dlflow.torch.backend import ProcessGroup, own_group
 
 METHODS = {method.name.lower(): method for method in runtime.Method}
 _AGGREGATIONS = ("all-gather", "gtopk")
-_LEAST = 1024  # numbers of a weight that is compressed, as in `train` steps; the rest is summed as it is
+_LEAST = 1024  # smaller weights are summed uncompressed, as in `train` steps
 _OWN = {"residual": runtime.State.RESIDUAL, "velocity": runtime.State.VELOCITY}
 
 Names = Tuple[str, ...]
-Kept = Dict[str, Dict[str, torch.Tensor]]  # of a parameter by its name: residual, velocity, right
+Kept = Dict[str, Dict[str, torch.Tensor]]  # by parameter name: residual, velocity, right
 
 
 def _own_group(group: Any) -> ProcessGroup:
@@ -42,7 +41,7 @@ def _view(compressor: runtime.Compressor, part: runtime.State) -> torch.Tensor:
 
 
 class _Bucket:
-    """The compressor of a bucket, and where in it the parameters are."""
+    """The compressor of a bucket, and the places of its parameters."""
 
     def __init__(self, names: Names, tensors: Sequence[torch.Tensor], options: Dict[str, Any]):
         self.places: Dict[str, slice] = {}
@@ -81,11 +80,11 @@ class _Bucket:
 
 
 class State:
-    """For `hook`. One for each model; the same arguments on all ranks.
+    """State for `hook`, one per model; the same arguments on all ranks.
 
-    method: fp16, bf16, int8, topk, mstopk, randomk, dgc or powersgd. density, in (0, 1]: of topk, mstopk, randomk and dgc, the share
-    that is sent; in the first `warmup_epochs` epochs (set_epoch) more. aggregation: "all-gather", or "gtopk" for topk, mstopk and dgc.
-    rank: of powersgd. clip, momentum: of dgc, which has momentum in the optimizer's place. group: of the model, by default all ranks.
+    method: fp16, bf16, int8, topk, mstopk, randomk, dgc or powersgd. density, in (0, 1]: the share that topk, mstopk, randomk and dgc
+    send; more in the first `warmup_epochs` epochs (set_epoch). aggregation: "all-gather", or "gtopk" for topk, mstopk and dgc. rank: for
+    powersgd. clip, momentum: for dgc, whose momentum replaces the optimizer's. group: the model's ranks, by default all.
     """
 
     def __init__(self, model: torch.nn.Module, method: str, *, density: float = 0.01, warmup_epochs: int = 0,
@@ -97,7 +96,7 @@ class State:
             raise ValueError(f"there is no aggregation {aggregation!r}; there are {', '.join(_AGGREGATIONS)}")
         self._options = {"method": METHODS[method], "global_top_k": aggregation == "gtopk", "density": density,
                          "warmup_epochs": warmup_epochs, "rank": rank, "clip": clip, "momentum": momentum, "seed": seed}
-        runtime.Compressor(matrices=[], count=0, **self._options)  # raises what is wrong
+        runtime.Compressor(matrices=[], count=0, **self._options)  # raises on invalid options
         self._group = _own_group(group)
         module = model.module if isinstance(model, torch.nn.parallel.DistributedDataParallel) else model
         self._parameters = dict(module.named_parameters())
@@ -106,11 +105,11 @@ class State:
             if parameter.requires_grad and parameter.dtype != torch.float32:
                 raise ValueError(f"parameter {name} is {parameter.dtype}; only gradients of torch.float32 are compressed")
         self._buckets: Dict[Names, _Bucket] = {}
-        self._kept: Kept = {}  # of parameters that are in no bucket now
+        self._kept: Kept = {}  # of parameters that are in no current bucket
         self._step, self._epoch = 0, 0
 
     def set_epoch(self, epoch: int) -> None:
-        """From 0; before its first step. Only for `warmup_epochs`."""
+        """Call it before the first step of each epoch, counted from 0. Only needed for `warmup_epochs`."""
         self._epoch = epoch
 
     def _bucket(self, names: Names, tensors: Sequence[torch.Tensor]) -> _Bucket:
@@ -134,15 +133,15 @@ class State:
         return work.get_future().then(lambda done: done.value()[0])
 
     def state_dict(self) -> Dict[str, Any]:
-        """What this rank keeps; every rank has another. `dlflow.checkpoint(step, compression=state)` saves that of each. After backward(),
-        not in it."""
+        """The state of this rank, which differs between ranks. `dlflow.checkpoint(step, compression=state)` saves every rank's. Call it
+        after backward(), not during it."""
         kept = {name: dict(parts) for name, parts in self._kept.items()}
         for bucket in self._buckets.values():
             kept.update(bucket.kept())
         return {"method": self._options["method"].name.lower(), "step": self._step, "epoch": self._epoch, "parameters": kept}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        """What state_dict() of this rank gave, or merge() of all ranks'."""
+        """Loads the result of this rank's state_dict(), or of merge() of all ranks'."""
         method = self._options["method"].name.lower()
         if state["method"] != method:
             raise ValueError(f"the saved state is of compression {state['method']}, this one is {method}")
@@ -158,13 +157,13 @@ class State:
         self._step, self._epoch = state["step"], state["epoch"]
 
     def merge_ranks(self, states: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
-        """dlflow.resume() calls it on another number of ranks than saved."""
+        """Called by dlflow.resume() if the number of ranks has changed."""
         return merge(states)
 
 
 def merge(states: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
-    """For training that goes on with another number of ranks: of the states of all ranks, what each of the new ranks loads. Nothing
-    that was not sent is lost: the mean over the ranks stays the same."""
+    """Merges the states of all ranks for training that continues with another number of ranks; each new rank loads the result. No unsent
+    value is lost: the mean over the ranks stays the same."""
     merged = {key: value for key, value in states[0].items() if key != "parameters"}
     merged["parameters"] = {
         name: {key: part.clone() if key == "right" else sum(state["parameters"][name][key] for state in states) / len(states)
@@ -174,9 +173,9 @@ def merge(states: Sequence[Dict[str, Any]]) -> Dict[str, Any]:
 
 
 def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """For DistributedDataParallel.register_comm_hook: the gradients of a bucket become what passes for their mean."""
+    """For DistributedDataParallel.register_comm_hook: replaces the gradients of a bucket by their approximate mean."""
     return state._mean(bucket)
 
 
-# register_comm_hook compares the types of these two, and knows none by its name.
+# register_comm_hook compares these two types, and does not resolve names.
 hook.__annotations__.update({"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]})

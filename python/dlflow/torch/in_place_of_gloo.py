@@ -1,4 +1,4 @@
-"""For scripts and libraries that take no backend but those that they know: what asks for gloo gets ours."""
+"""Gives scripts and libraries that accept only known backends ours in place of gloo."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VARIABLE = "DLFLOW_REPLACE_GLOO"
 
 
 def backend_for(asked: Optional[str]) -> Optional[str]:
-    """`asked`: "gloo", "cpu:gloo,cuda:nccl", or nothing, which is both."""
+    """`asked`: "gloo", "cpu:gloo,cuda:nccl", or None, which means both."""
     if asked is None:
         return "dlflow"
     parts = [part.rpartition(":") for part in asked.split(",")]
@@ -30,7 +30,7 @@ def _wrapped(init: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def replace_gloo() -> None:
-    """Where the environment wants it; before anybody has taken the function from torch.distributed."""
+    """Replaces gloo if the environment requests it; must run before other modules import the function from torch.distributed."""
     if os.environ.get(VARIABLE, "") in ("", "0"):
         return
     original = dist.init_process_group

@@ -21,23 +21,13 @@ from typing import Any, Dict, List, NamedTuple, Optional
 import torch
 
 from dlflow import runtime
+from dlflow.torch.timeline import Collective
 
 MOST_STEPS, WARM_UP = 1000, 2
 _LONGEST, _MOST_SUMS = 256, 100_000  # all-reduces of a step; and of all that is looked at
 _SIZES = [1024 * 4**i for i in range(8)]
 _COMPUTE = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
 _taken = False  # the first group of a process is that of all ranks
-
-
-class Sum:
-    """An all-reduce: when its tensor was ready, when the call returned, and when the sum was there."""
-
-    def __init__(self, tensor: torch.Tensor):
-        self.bytes = tensor.numel() * tensor.element_size()
-        self.begin = self.returned = self.end = time.perf_counter()
-
-    def done(self) -> None:
-        self.end = time.perf_counter()
 
 
 class _Repetition(NamedTuple):
@@ -67,7 +57,7 @@ class Profile:
         self._steps, self._rank, self._size = steps, group.rank, group.size
         self._nodes = len(set(group.all_gather_bytes(f"{socket.gethostname()} {os.environ.get('DLFLOW_MEMORY')}".encode())))
         self._network = [self._network_time(group, size) for size in _SIZES] if group.size > 1 else []
-        self._sums: List[Sum] = []
+        self._sums: List[Collective] = []
         self._repeated = [0] * (_LONGEST + 1)  # of each period: so many of the last sums are as large as those a period before
         self._best = _Repetition(0, 1, 0)
         self._compute, self._ended = "fp32", False
@@ -86,22 +76,19 @@ class Profile:
             times.append(slowest.item())
         return {"ranks": self._size, "nodes": self._nodes, "algorithm": None, "bytes": size, "seconds": statistics.median(times[1:])}
 
-    def begin(self, tensor: torch.Tensor) -> Optional[Sum]:
-        """An all-reduce of `tensor` starts; None once enough was seen."""
-        if self._ended:
-            return None
+    def begin(self, one: Collective) -> None:
+        if self._ended or not one.name.endswith("all_reduce"):
+            return
         if self._best.steps >= self._steps + WARM_UP or len(self._sums) == _MOST_SUMS:
-            self._write()
-            return None
-        self._compute = _COMPUTE.get(tensor.dtype, self._compute)
-        self._sums.append(Sum(tensor))
+            return self._write()
+        self._compute = _COMPUTE.get(one.dtype, self._compute)
+        self._sums.append(one)
         for period in range(1, min(_LONGEST, len(self._sums) - 1) + 1):
             same = self._sums[-1].bytes == self._sums[-1 - period].bytes
             self._repeated[period] = self._repeated[period] + 1 if same else 0
             steps = self._repeated[period] // period
             if steps > self._best.steps:
                 self._best = _Repetition(steps, period, len(self._sums))
-        return self._sums[-1]
 
     def _write(self) -> None:
         """At the end of the process, too: the longest repetition that was seen."""
@@ -119,7 +106,7 @@ class Profile:
         starts = list(range(last, len(sums) - period, period))[-count:]
         self._report([sums[i + 1:i + 1 + period] for i in starts], [sums[i].end for i in starts])
 
-    def _report(self, steps: List[List[Sum]], starts: List[float]) -> None:
+    def _report(self, steps: List[List[Collective]], starts: List[float]) -> None:
         times = [max(one.end for one in step) - start for step, start in zip(steps, starts)]
         exposed = [sum(one.returned - one.begin for one in step) + max(0.0, max(one.end for one in step) - step[-1].returned) for step in steps]
         step_s, waiting = statistics.median(times), statistics.median(exposed)

@@ -1,4 +1,4 @@
-"""A sampler for several ranks that goes on in the middle of an epoch, also on another number of them."""
+"""A sampler for several ranks that continues in the middle of an epoch, also with another number of ranks."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dlflow import _environment
 
 
 class DistributedSampler(torch.utils.data.Sampler):  # type: ignore
-    """Divides a data set among ranks, as `torch.utils.data.DistributedSampler` does, and keeps the position.
+    """Divides a data set among ranks, like `torch.utils.data.DistributedSampler`, and keeps the position.
 
-    An epoch has one order of the samples, the same for any number of ranks. What was used is the beginning of that order, so any other
-    number of ranks goes on behind it: no sample twice, and none lost. For the position take batches through `track()`.
+    An epoch has one order of the samples for any number of ranks. The used samples are the beginning of that order, so any number of
+    ranks can continue after it: no sample is used twice or lost. To keep the position, take batches through `track()`.
 
-    At the end of an epoch the ranks get equally many samples, as collectives want it: `uneven` is `"pad"` (up to ranks - 1 samples come
+    At the end of an epoch, collectives need equally many samples on each rank: `uneven` is `"pad"` (up to ranks - 1 samples are used
     twice), `"drop"` (as many are left out) or `"keep"` (some ranks have one sample less).
     """
 
@@ -29,10 +29,10 @@ class DistributedSampler(torch.utils.data.Sampler):  # type: ignore
             raise ValueError(f"there is no rank {self.rank} of {self.num_replicas}")
         self.length, self.shuffle, self.seed, self.uneven = len(dataset), shuffle, seed, uneven
         self.epoch = 0
-        self.used = 0  #: samples of this epoch that all ranks together have had
+        self.used = 0  #: samples of this epoch that all ranks together have used
 
     def set_epoch(self, epoch: int) -> None:
-        """Before each epoch. The one that a checkpoint was saved in goes on where it was."""
+        """Call it before each epoch. The epoch of the loaded checkpoint continues at its position."""
         if epoch != self.epoch:
             self.epoch, self.used = epoch, 0
 
@@ -45,7 +45,7 @@ class DistributedSampler(torch.utils.data.Sampler):  # type: ignore
         return order
 
     def _left(self) -> List[int]:
-        """What all ranks together still have of this epoch."""
+        """The remaining samples of this epoch, of all ranks together."""
         left = self._order()[self.used:]
         missing = -len(left) % self.num_replicas
         if self.uneven == "pad" and left:
@@ -64,9 +64,9 @@ class DistributedSampler(torch.utils.data.Sampler):  # type: ignore
         return whole + int(more)
 
     def track(self, loader: Iterable[Any]) -> Iterator[Any]:
-        """The batches of a DataLoader that has this sampler, to the end of the epoch; the position is behind the one that is given out.
+        """Yields the batches of a DataLoader with this sampler, to the end of the epoch; the position is then after the yielded batch.
 
-        It counts batches and not what the sampler gave, which workers fetch ahead.
+        It counts batches rather than samples drawn, because workers prefetch.
         """
         size = getattr(loader, "batch_size", None)
         if size is None:

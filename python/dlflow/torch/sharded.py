@@ -1,6 +1,6 @@
-"""The parts of a checkpoint that PyTorch 2 has divided among the ranks: torch.distributed.checkpoint in the checkpoint's own folder.
+"""The parts of a checkpoint that PyTorch 2 has sharded over the ranks: torch.distributed.checkpoint in the checkpoint's own folder.
 
-They are saved by the names of their parameters, so any number of ranks loads them.
+They are saved by parameter name, so any number of ranks can load them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dlflow import _environment, _folder
 
 
 def save(place: pathlib.Path, parts: Mapping[str, Any], all_parts: Mapping[str, Any]) -> Dict[str, Tuple[int, str]]:
-    """Collective. What this rank wrote into `place`: file -> bytes, SHA-256."""
+    """Collective. Returns the files that this rank wrote into `place`: file -> bytes, SHA-256."""
     dcp = _dcp()
     before = set(place.iterdir())
     dcp.save({name: _state(name, part, all_parts) for name, part in parts.items()}, storage_writer=dcp.FileSystemWriter(str(place)))
     own = f"__{_environment.rank()}_"
     written = {}
     for path in set(place.iterdir()) - before:
-        # The plan of all, which rank 0 writes, and the data of this one.
+        # The common plan, written by rank 0, and this rank's data.
         if path.name.startswith(own) or (path.name == ".metadata" and _environment.rank() == 0):
             written[path.name] = _folder.hash_file(path)
     return written
@@ -42,7 +42,7 @@ def load(path: pathlib.Path, name: str, part: Any, parts: Mapping[str, Any]) -> 
 
 
 def _state(name: str, part: Any, parts: Mapping[str, Any]) -> Any:
-    """With the names of parameters, and complete before the first step."""
+    """The state by parameter name, complete even before the first step."""
     if isinstance(part, torch.optim.Optimizer):
         return _states().get_optimizer_state_dict(_model(name, parts), part)
     return _states().get_model_state_dict(part) if isinstance(part, torch.nn.Module) else part.state_dict()

@@ -6,12 +6,12 @@
     loss_of(embedded).backward()
     tables.step()
 
-Row g of all tables together belongs to rank g mod P (P: ranks), so that frequent rows, which lie next to each other in many data sets, are shared
-out. Each rank asks once for each different row. Three exchanges make a step: numbers of rows, rows, and gradients of rows. The owner adds the
-gradients up in the order of the samples, and updates the rows that were asked for: row-wise AdaGrad has one sum of squares per row.
+Row g of all tables together belongs to rank g mod P (P: ranks), so that frequent rows, which are neighbours in many data sets, are spread over the
+ranks. Each rank requests each distinct row once. A step has three exchanges: row numbers, rows, and gradients of rows. The owner adds the gradients
+in the order of the samples, and updates the requested rows: row-wise AdaGrad has one sum of squares per row.
 
-Sources: row-wise sharding and optimizers that are fused with tables are those of TorchRec (Ivchenko et al., RecSys 2022); the model, the start of
-its tables and row-wise AdaGrad those of DLRM (Naumov et al., arXiv:1906.00091; Gupta et al., arXiv:1906.03109 have the sizes).
+Sources: row-wise sharding and optimizers that are fused with tables are those of TorchRec (Ivchenko et al., RecSys 2022); the model, the initial
+values of its tables and row-wise AdaGrad those of DLRM (Naumov et al., arXiv:1906.00091; Gupta et al., arXiv:1906.03109 have the sizes).
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _EPSILON = 1e-8  # added to the denominator for numerical stability
 
 
 class Request(NamedTuple):
-    """Rows that the samples of this rank need, and rows of this rank that all samples need."""
-    columns: int  # ids of a table in a sample, whose rows are added up
-    places: List[torch.Tensor]  # of each part: the row of each id among the wanted ones
-    wanted: List[int]  # different rows that this rank wants from each
-    given: List[int]  # rows that this rank gives to each
-    given_parts: List[int]  # the same for each part of each rank
-    touched: torch.Tensor  # rows of this rank, each once
-    asked: torch.Tensor  # the place in `touched` of each row that is given
+    """The rows that this rank's samples need, and the rows of this rank that all samples need."""
+    columns: int  # ids per sample in each table, whose rows are added up
+    places: List[torch.Tensor]  # by part: the index of each id's row among the wanted ones
+    wanted: List[int]  # number of distinct rows that this rank needs, by rank
+    given: List[int]  # number of rows that this rank sends, by rank
+    given_parts: List[int]  # the same by rank and part
+    touched: torch.Tensor  # distinct rows of this rank that are used
+    asked: torch.Tensor  # the index in `touched` of each sent row
 
 
 class ShardedTables:
-    """Embedding tables, of which each rank of `group` has every P-th row. With several ranks all methods are collective.
+    """Embedding tables; each rank of `group` has every P-th row. With several ranks all methods are collective.
 
-    `rows`: of each table. `folder`: rows and sums of squares are memory-mapped files there, which may be larger than the memory; they are gone when the
-    process ends, and checkpoints keep what is in them. The first values depend on `seed` alone.
+    `rows`: the number of rows of each table. `folder`: holds rows and sums of squares as memory-mapped files, which may exceed the
+    memory; they vanish when the process ends, and checkpoints save their content. The initial values depend only on `seed`.
     """
 
     def __init__(self, rows: Sequence[int], width: int, *, lr: float, seed: int = 0, folder: Union[str, pathlib.Path, None] = None, group: Any = None):
@@ -65,8 +65,8 @@ class ShardedTables:
         fill(self._weight, rows, seed, self._rank, self._ranks)
 
     def request(self, *parts: torch.Tensor) -> Request:
-        """Asks the owners for the rows that `parts` need: batches of this rank with as many samples each. An id is the number of a row in its table.
-        A sample has one or more ids for each table, side by side. Rows in files are read ahead if this is called a step before look_up()."""
+        """Requests the rows that `parts` need: batches of this rank with equal numbers of samples. An id is a row number in its table. A
+        sample has one or more ids for each table, side by side. Rows in files are read ahead if this is called a step before look_up()."""
         keys = [self._keys(ids, part, len(parts)) for part, ids in enumerate(parts)]
         wanted, places = torch.unique(torch.cat(keys), return_inverse=True)
         block = self._block()
@@ -90,7 +90,7 @@ class ShardedTables:
         return [functional.embedding(places, self._fetched).sum(2) for places in request.places]
 
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
-        """request() and look_up() of one part, where nothing is read ahead."""
+        """request() and look_up() of one part, without reading ahead."""
         return self.look_up(self.request(ids))[0]
 
     def step(self) -> None:
@@ -101,16 +101,16 @@ class ShardedTables:
         gradients = self._exchange(self._fetched.grad / parts, request.wanted, request.given)
         total = torch.zeros(len(request.touched), self._weight.shape[1])
         for place, gradient in zip(request.asked.split(request.given_parts), gradients.split(request.given_parts)):
-            total[place] += gradient  # no place comes twice
+            total[place] += gradient  # places are distinct
         row_wise_adagrad(self._weight, self._squares, request.touched, total, self._lr)
         self._request = None
 
     def state_dict(self) -> Dict[str, Any]:
-        """Every P-th row. `dlflow.checkpoint(step, tables=tables)` saves those of each rank, and resume() loads them on any number of ranks."""
+        """Every P-th row. `dlflow.checkpoint(step, tables=tables)` saves those of each rank; resume() works on any number of ranks."""
         return {"rows": self._rows.tolist(), "weight": self._weight, "squares": self._squares}
 
     def load_shards(self, shards: Sequence[Mapping[str, _safetensors.Tensor]]) -> None:
-        """From the mapped files of the ranks that saved them. Needs no memory beyond that of a few rows."""
+        """Loads from the mapped files of the ranks that saved them, with memory for only a few rows."""
         saved = [{name: torch.frombuffer(tensor.data, dtype=torch.float32).view(tensor.shape) for name, tensor in shard.items()} for shard in shards]
         theirs = (sum(len(shard["weight"]) for shard in saved), saved[0]["weight"].shape[1])
         if theirs != (self._total, self._weight.shape[1]):
@@ -125,11 +125,11 @@ class ShardedTables:
                     tensor[own[here]] = shard[name][numbers[here] // len(saved)]
 
     def _block(self) -> int:
-        """At least the rows of a rank."""
+        """An upper bound for the rows of a rank."""
         return self._total // self._ranks + 1
 
     def _keys(self, ids: torch.Tensor, part: int, parts: int) -> torch.Tensor:
-        """A number for each id: in the order of the owners, then of the parts, then of their rows."""
+        """A sort key for each id: by owner, then by part, then by row of the owner."""
         tables = len(self._rows)
         if ids.dim() != 2 or ids.shape[1] == 0 or ids.shape[1] % tables != 0:
             raise ValueError(f"the ids have the shape {tuple(ids.shape)}: give (samples, ids), and so many ids that {tables} tables get equally many")
@@ -143,7 +143,7 @@ class ShardedTables:
         return (numbers % self._ranks * parts + part) * self._block() + numbers // self._ranks
 
     def _exchange(self, mine: torch.Tensor, to_each: List[int], from_each: List[int]) -> torch.Tensor:
-        """Rows of all ranks for this one, in their order, for its rows for them."""
+        """Sends `mine`, ordered by rank, and returns the rows that the ranks send this one, in the order of ranks."""
         if self._ranks == 1:
             return mine
         theirs = mine.new_empty(sum(from_each), *mine.shape[1:])
@@ -152,7 +152,7 @@ class ShardedTables:
 
 
 def row_wise_adagrad(weight: torch.Tensor, squares: torch.Tensor, rows: torch.Tensor, gradient: torch.Tensor, lr: float) -> None:
-    """Updates `rows` of a table, each of which comes once. `squares` has one number per row: the sum of the mean squares of its gradients."""
+    """Updates distinct `rows` of a table. `squares` has one number per row: the sum of the mean squares of its gradients."""
     with torch.no_grad():
         sums = squares[rows] + gradient.square().mean(1)
         squares[rows] = sums
@@ -160,7 +160,7 @@ def row_wise_adagrad(weight: torch.Tensor, squares: torch.Tensor, rows: torch.Te
 
 
 def fill(weight: torch.Tensor, rows: Sequence[int], seed: int, rank: int = 0, ranks: int = 1) -> None:
-    """The first values of the rows rank, rank + ranks, … of tables with so many `rows`: uniform in ±1/√rows, the same whatever `ranks` is."""
+    """Initializes the rows rank, rank + ranks, … of tables with these numbers of `rows`: uniform in ±1/√rows, independent of `ranks`."""
     ends = torch.tensor(rows).cumsum(0)
     limits = torch.tensor(rows).rsqrt()
     generator = torch.Generator()
@@ -175,7 +175,7 @@ def fill(weight: torch.Tensor, rows: Sequence[int], seed: int, rank: int = 0, ra
 
 
 def _allocate(shapes: Sequence[Sequence[int]], folder: Union[str, pathlib.Path, None]) -> List[torch.Tensor]:
-    """Zeros. Raises MemoryError or OSError that says how much is missing."""
+    """Allocates zeros. Raises MemoryError or OSError with the missing amount."""
     if folder is not None:
         return [_in_file(shape, pathlib.Path(folder)) for shape in shapes]
     needed, free = 4 * sum(torch.Size(shape).numel() for shape in shapes), _free_memory() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
@@ -186,7 +186,7 @@ def _allocate(shapes: Sequence[Sequence[int]], folder: Union[str, pathlib.Path, 
 
 
 def _in_file(shape: Sequence[int], folder: pathlib.Path) -> torch.Tensor:
-    """Its pages are read one by one: rows that are needed together do not lie next to each other."""
+    """Maps a new file. Its pages are read one by one: rows that are needed together are not neighbours."""
     size = 4 * torch.Size(shape).numel()
     with tempfile.TemporaryFile(dir=folder) as file:
         try:
@@ -202,7 +202,7 @@ def _in_file(shape: Sequence[int], folder: pathlib.Path) -> torch.Tensor:
 
 
 def _read_ahead(tensor: torch.Tensor, rows: torch.Tensor) -> None:
-    """Starts to read the pages of these rows. Does not wait for them."""
+    """Starts to read the pages of these rows, without waiting for them."""
     row = tensor[0].numel() * 4
     pages = torch.cat([rows * row // mmap.PAGESIZE, ((rows + 1) * row - 1) // mmap.PAGESIZE]).unique()
     for page in pages.tolist():
@@ -210,7 +210,7 @@ def _read_ahead(tensor: torch.Tensor, rows: torch.Tensor) -> None:
 
 
 def _free_memory() -> int:
-    """Bytes: of the machine, or of the control group of this process if that has less."""
+    """Free bytes of the machine, or of this process's control group if that has less."""
     lines = dict(line.split(":") for line in pathlib.Path("/proc/meminfo").read_text().splitlines())
     free = int(lines["MemAvailable"].split()[0]) * 1024
     for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():

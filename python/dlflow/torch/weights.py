@@ -4,8 +4,8 @@
     python3 -m dlflow.torch.weights model.safetensors -o gpt2.safetensors --to huggingface
 
 WEIGHTS is a file of PyTorch (.pt, .pth, .bin: a state dict, alone or as `state_dict` or `model` of a checkpoint), a safetensors file, an index of several
-(model.safetensors.index.json), or a folder with one of those. Networks of torchvision have dlflow's names already. Of Hugging Face's GPT-2 the weights
-of Conv1D are transposed, and what repeats others or is no weight is left out.
+(model.safetensors.index.json), or a folder with one of those. Networks of torchvision have dlflow's names already. In Hugging Face's GPT-2, the weights
+of Conv1D are transposed, and duplicates and entries that are not weights are left out.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ import torch
 
 from dlflow import _safetensors, _tree
 
-#: What wrappers put before every name.
+#: Prefixes that wrappers add to every name.
 _PREFIXES = ("module.", "_orig_mod.", "model.", "transformer.")
-#: Layers of GPT-2 that multiply by the weight as it is, where nn.Linear multiplies by its transpose.
+#: Layers of GPT-2 that multiply by the weight itself, while nn.Linear multiplies by its transpose.
 _CONV1D = (".attn.c_attn.weight", ".attn.c_proj.weight", ".mlp.c_fc.weight", ".mlp.c_proj.weight")
 
 Weights = Dict[str, torch.Tensor]
 
 
 class Unreadable(Exception):
-    """A file that holds no weights. The message says which, and why."""
+    """A file without weights. The message names it and the reason."""
 
 
 def load(path: pathlib.Path) -> Weights:
-    """All tensors of a file or folder, as the file calls them. Raises Unreadable."""
+    """All tensors of a file or folder, under the file's names. Raises Unreadable."""
     if path.is_dir():
         return load(_file_in(path))
     if not path.is_file():
@@ -50,8 +50,8 @@ def load(path: pathlib.Path) -> Weights:
 
 
 def to_dlflow(weights: Mapping[str, torch.Tensor]) -> Weights:
-    """With the names and shapes of the models in workflows/models: without the names of wrappers, counters of batch normalisation, masks of GPT-2, and an
-    output layer that is the embedding."""
+    """Converts to the names and shapes of the models in workflows/models: drops wrappers' prefixes, counters of batch normalisation,
+    masks of GPT-2, and an output layer that shares the embedding."""
     named = _without_prefixes(weights)
     kept = {name: tensor for name, tensor in named.items() if not _is_no_weight(name, tensor)}
     if _is_gpt2(kept):
@@ -62,14 +62,14 @@ def to_dlflow(weights: Mapping[str, torch.Tensor]) -> Weights:
 
 
 def to_huggingface(weights: Mapping[str, torch.Tensor]) -> Weights:
-    """A GPT-2 of dlflow as `GPT2LMHeadModel.load_state_dict(..., strict=False)` takes it. Raises Unreadable for other networks."""
+    """Converts a GPT-2 of dlflow for `GPT2LMHeadModel.load_state_dict(..., strict=False)`. Raises Unreadable for other networks."""
     if not _is_gpt2(weights):
         raise Unreadable("--to huggingface is for GPT-2, whose layers are called wte, wpe, h.0.attn.c_attn and so on; torchvision's names need no change")
     return {f"transformer.{name}": tensor for name, tensor in _transposed(weights).items()}
 
 
 def save(path: pathlib.Path, weights: Mapping[str, torch.Tensor]) -> None:
-    """A safetensors file, which takes the place of one that is there once it is whole."""
+    """Writes a safetensors file, which atomically replaces an existing one."""
     tensors = _tree.Tensors()
     _tree.encode(weights, tensors)
     whole = path.with_name(f"{path.name}.tmp.{os.getpid()}")
@@ -105,7 +105,7 @@ def _load_index(path: pathlib.Path) -> Weights:
 
 
 def _load_pickle(path: pathlib.Path) -> Weights:
-    """PyTorch before 2.0 runs what a pickle says, or reads only tensors if it is asked to; so it is asked to."""
+    """PyTorch before 2.0 executes what a pickle contains unless asked to read only tensors; so it is asked to."""
     try:
         loaded: Any = torch.load(str(path), map_location="cpu", weights_only=True)
     except Exception as error:

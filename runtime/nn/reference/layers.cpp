@@ -24,8 +24,8 @@ int64_t num_columns(int64_t width, Window w) {
   return (width + 2 * w.padding.width - window) / w.stride.width + 1;
 }
 
-/// Calls visit(output index, input index, kernel index) for every pixel under every window of every
-/// one of the B*C maps of x; channel and output channel are the caller's business.
+/// Calls visit(output index, input index, kernel index) for every pixel under every window of one
+/// map; the caller adds the offsets of channels.
 template <typename Visit>
 void for_each_pixel(int64_t height, int64_t width, Window w, Visit visit) {
   const int64_t out_height = num_rows(height, w);
@@ -45,7 +45,7 @@ void for_each_pixel(int64_t height, int64_t width, Window w, Visit visit) {
   }
 }
 
-/// for_each_pixel for each of the B*C maps, with indices into the whole tensors.
+/// Calls for_each_pixel for each of the B*C maps, with indices into the whole tensors.
 template <typename Visit>
 void for_each_pooled(const Tensor& x, Window w, Visit visit) {
   const size_t out = size_t(num_rows(x.shape[2], w) * num_columns(x.shape[3], w));
@@ -67,7 +67,7 @@ void for_each_product(const Tensor& x, const Tensor& weight, Window w, int64_t g
   const size_t square = size_t(w.kernel.height * w.kernel.width);
   for (size_t b = 0; b < size_t(x.shape[0]); ++b) {
     for (size_t o = 0; o < outputs; ++o) {
-      const size_t first = o / (outputs / size_t(groups)) * channels;  // of the group
+      const size_t first = o / (outputs / size_t(groups)) * channels;  // the group's first
       for (size_t c = 0; c < channels; ++c) {
         for_each_pixel(x.shape[2], x.shape[3], w, [&](size_t to, size_t from, size_t k) {
           visit((b * outputs + o) * out + to, (b * all_channels + first + c) * in + from,
@@ -115,7 +115,7 @@ Gradients conv2d_backward(const Tensor& x, const Tensor& weight, const Tensor& d
   return d;
 }
 
-/// The convolution that goes the other way, from y to x, has the same products.
+/// The convolution in the opposite direction, from y to x, has the same products.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window,
                         std::vector<int64_t> y_shape) {
   Tensor y(std::move(y_shape));

@@ -6,12 +6,12 @@
 
 #include "runtime/nn/model.h"
 
-/// Every layer in plain C++ and double precision: what the fast ones are compared with. Slow, and
+/// Every layer in plain C++ and double precision, as the reference for the fast ones. Slow, and
 /// written to be read beside the formulas. TensorShape letters as in runtime/nn/model.h; O output
 /// channels or features, K kernel.
 namespace dlflow::runtime::reference {
 
-/// Numbers in row-major order of `shape`.
+/// Numbers in row-major order.
 struct Tensor {
   std::vector<int64_t> shape;
   std::vector<double> values;
@@ -32,10 +32,10 @@ struct Window {
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window,
               int64_t groups = 1);
 
-/// Gradients of a layer with parameters: of its input, its weight and its bias.
+/// Gradients of a layer's input, weight and bias.
 struct Gradients {
   Tensor x, weight, bias;
-  std::vector<Tensor> inputs = {};  ///< of each input, if they are not all `x`
+  std::vector<Tensor> inputs = {};  ///< of each input, unless `x` holds for all
 };
 Gradients conv2d_backward(const Tensor& x, const Tensor& weight, const Tensor& dy, Window window,
                           int64_t groups = 1);
@@ -54,7 +54,7 @@ Gradients linear_backward(const Tensor& x, const Tensor& weight, const Tensor& d
 Tensor relu(const Tensor& x);
 Tensor relu_backward(const Tensor& y, const Tensor& dy);
 
-/// The first of equal maxima gets the gradient.
+/// In a tie, the first maximum gets the gradient.
 Tensor max_pool(const Tensor& x, Window window);
 Tensor max_pool_backward(const Tensor& x, const Tensor& dy, Window window);
 
@@ -70,13 +70,13 @@ Tensor global_avg_pool_backward(const Tensor& x, const Tensor& dy);
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
                   const Tensor& variance);
 
-/// Per channel, over the batch: the mean, and the variance divided by n (biased).
+/// Per channel, over the batch: the mean and the biased variance (divided by n).
 struct Moments {
   Tensor mean, variance;
 };
 Moments moments(const Tensor& x);
 
-/// With the moments of x themselves: they depend on x, too.
+/// Uses the moments of x, and includes their derivatives with respect to x.
 Gradients batch_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& dy);
 
 /// The sum over the batch of -log softmax(scores)[label].

@@ -8,12 +8,12 @@ namespace {
 
 constexpr double kRowEpsilon = 1e-5;
 
-/// Numbers that are normalised together: value(i) and weight index of the i-th.
+/// Numbers that are normalised together: the index of each in the tensor, and of its weight.
 struct Set {
   std::vector<size_t> places, weights;
 };
 
-/// The mean, or 0 unless `centred`, and the mean square of the distance from it.
+/// The mean (0 unless `centred`), and the mean squared distance from it.
 std::pair<double, double> moments_of(const Set& set, const Tensor& x, bool centred) {
   const double n = double(set.places.size());
   double mean = 0, square = 0;
@@ -22,7 +22,7 @@ std::pair<double, double> moments_of(const Set& set, const Tensor& x, bool centr
   return {mean, square};
 }
 
-/// y = (x - mean) / root(variance + epsilon) * weight + bias within the set.
+/// y = (x - mean) / sqrt(variance + epsilon) * weight + bias within the set.
 void normalise(const Set& set, const Tensor& x, const Tensor& weight, const Tensor& bias,
                bool centred, Tensor& y) {
   const auto [mean, square] = moments_of(set, x, centred);
@@ -88,7 +88,7 @@ Gradients norm_backward(const std::vector<Set>& sets, const Tensor& x, const Ten
   return d;
 }
 
-/// Calls visit(x's number, y's number, share) for all pairs of adaptive pooling.
+/// Calls visit(index in x, index in y, share) for all pairs of adaptive pooling.
 template <typename Visit>
 void for_each_adaptive(const Tensor& x, const Tensor& y, Visit visit) {
   const int64_t height = x.shape[2], width = x.shape[3], rows = y.shape[2], columns = y.shape[3];
@@ -109,7 +109,7 @@ void for_each_adaptive(const Tensor& x, const Tensor& y, Visit visit) {
   }
 }
 
-/// Calls visit(x's number, y's number) for all pairs of upsampling.
+/// Calls visit(index in x, index in y) for all pairs of upsampling.
 template <typename Visit>
 void for_each_upsampled(const Tensor& x, int64_t scale, Visit visit) {
   const int64_t height = x.shape[2] * scale, width = x.shape[3] * scale;
@@ -123,14 +123,14 @@ void for_each_upsampled(const Tensor& x, int64_t scale, Visit visit) {
   }
 }
 
-/// Numbers that lie together: of all dimensions from `dimension` on.
+/// Length of a contiguous run: the product of all dimensions from `dimension` on.
 size_t run_of(const Tensor& x, size_t dimension) {
   size_t run = 1;
   for (size_t i = dimension; i < x.shape.size(); ++i) run *= size_t(x.shape[i]);
   return run;
 }
 
-/// Calls visit(number in the whole, input, number in the input) for all numbers.
+/// Calls visit(index in the result, input, index in the input) for all numbers.
 template <typename Visit>
 void for_each_joined(const std::vector<const Tensor*>& inputs, size_t dimension, Visit visit) {
   size_t whole = 0;
@@ -145,12 +145,12 @@ void for_each_joined(const std::vector<const Tensor*>& inputs, size_t dimension,
   }
 }
 
-/// One head of one sample: q, k and v (T,D), rotated if they are to be.
+/// One head of one sample: q, k and v (T,D), rotated if `rotary` is set.
 struct Head {
   const Tensor& x;
   const Heads& heads;
   size_t sample, head, length, size;
-  size_t count;  ///< positions that are seen, the first ones
+  size_t count;  ///< number of leading positions that are visible
 
   size_t row(size_t t) const {
     return (sample * length + t) * size_t(heads.queries + 2 * heads.keys) * size;
@@ -180,7 +180,7 @@ struct Head {
   std::vector<double> rotated_query(size_t t) const { return rotated(read(query(t)), t, 1); }
   std::vector<double> rotated_key(size_t t) const { return rotated(read(key(t)), t, 1); }
 
-  /// How much each position counts for position t.
+  /// The attention weights of position t over the positions it sees.
   std::vector<double> shares(size_t t) const {
     const std::vector<double> q = rotated_query(t);
     std::vector<double> shares(visible(t));
@@ -196,7 +196,7 @@ struct Head {
   }
 };
 
-/// The positions that count, of sample b of (B,T,F).
+/// The number of positions that count in sample b of (B,T,F).
 size_t count_of(const Tensor& x, Lengths lengths, size_t b) {
   return lengths.empty() ? size_t(x.shape[1]) : size_t(lengths[b]);
 }

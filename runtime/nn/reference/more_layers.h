@@ -3,7 +3,7 @@
 #include "runtime/nn/reference/layers.h"
 
 /// The layers beyond those of runtime/nn/reference/layers.h: normalisation of rows and groups,
-/// attention, tokens, and what changes the sizes of maps.
+/// attention, tokens, and layers that resize maps.
 namespace dlflow::runtime::reference {
 
 /// (B,C,H,W); mean and variance of each image and set of C / groups neighbouring channels.
@@ -11,7 +11,7 @@ Tensor group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, int
 Gradients group_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& dy,
                               int64_t groups);
 
-/// Along the last dimension; with `centred` around the mean and with a bias (which may be empty).
+/// Along the last dimension; `centred` subtracts the mean and adds a bias (which may be empty).
 Tensor row_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, bool centred);
 Gradients row_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& dy, bool centred);
 
@@ -27,7 +27,7 @@ Tensor adaptive_avg_pool_backward(const Tensor& x, const Tensor& dy);
 Tensor upsample(const Tensor& x, int64_t scale);
 Tensor upsample_backward(const Tensor& x, const Tensor& dy, int64_t scale);
 
-/// One after the other along `dimension`; and back.
+/// Concatenates along `dimension`; split() is the inverse.
 Tensor concat(const std::vector<const Tensor*>& inputs, size_t dimension);
 std::vector<Tensor> split(const Tensor& dy, const std::vector<const Tensor*>& inputs,
                           size_t dimension);
@@ -41,7 +41,7 @@ struct Heads {
   bool causal = true, rotary = false;
 };
 
-/// The first positions of each sample, which count; none: all do.
+/// The number of leading positions that count in each sample; empty: all do.
 using Lengths = std::span<const float>;
 
 /// (B,T,(queries + 2 keys) D) -> (B,T,queries D): softmax(q k' / sqrt(D)) v of each head, over the

@@ -30,27 +30,26 @@ Tensor reshaped(Tensor x, std::vector<int64_t> shape) {
   return x;
 }
 
-/// A layer with its weights, and what it reads. Two functions for each row of layers.def compute
-/// with it.
+/// A layer with its weights and inputs. Each row of layers.def has two functions that take a Call.
 struct Call {
   const Layer& layer;
-  Tensor weight, bias;  // empty if it has none
+  Tensor weight, bias;  // empty if the layer has none
   const NamedTensors& weights;
   bool training;
-  Lengths lengths;                    // of texts that are filled up; or none
-  std::vector<const Tensor*> inputs;  // all that it reads
-  const Tensor& x;                    // the first
+  Lengths lengths;                    // of padded texts; else empty
+  std::vector<const Tensor*> inputs;  // all inputs
+  const Tensor& x;                    // the first input
 
   Window window() const { return window_of(layer); }
 };
 
-/// What flows back through a call.
+/// A Call with the result and its gradient.
 struct BackwardCall : Call {
   const Tensor& y;
   const Tensor& dy;
 };
 
-/// Of a layer without weights. One that reads several values gives the same gradient to all.
+/// For layers without weights. A layer with several inputs gives all of them the same gradient.
 Gradients without_weights(Tensor dx) { return {std::move(dx), Tensor(), Tensor(), {}}; }
 
 Tensor forward_conv2d(const Call& c) {
@@ -78,7 +77,7 @@ Gradients backward_batch_norm(const BackwardCall& c) {
 Tensor forward_relu(const Call& c) { return relu(c.x); }
 Gradients backward_relu(const BackwardCall& c) { return without_weights(relu_backward(c.y, c.dy)); }
 
-/// `function` of each number.
+/// Applies `function` to each number.
 template <typename Function>
 Tensor each(const Tensor& x, Function function) {
   Tensor y = x;
@@ -86,7 +85,7 @@ Tensor each(const Tensor& x, Function function) {
   return y;
 }
 
-/// `dy` times `slope` of each number of `x`.
+/// Multiplies `dy` by `slope` of each number of `x`.
 template <typename Slope>
 Gradients each_backward(const BackwardCall& c, Slope slope) {
   Tensor dx = c.dy;
@@ -94,7 +93,7 @@ Gradients each_backward(const BackwardCall& c, Slope slope) {
   return without_weights(dx);
 }
 
-/// Of a normal variable: the probability to be below x, and the density there.
+/// The standard normal distribution and its density, at x.
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
 
@@ -171,7 +170,7 @@ Gradients backward_softmax(const BackwardCall& c) {
   return without_weights(softmax_backward(c.y, c.dy));
 }
 
-/// What each number is multiplied with.
+/// The factor of each number.
 Tensor dropout_factors(const Call& c) {
   const bool whole = c.layer.kind == LayerKind::StochasticDepth;
   const std::vector<int64_t>& shape = c.x.shape;
@@ -215,7 +214,7 @@ Gradients backward_upsample(const BackwardCall& c) {
   return without_weights(upsample_backward(c.x, c.dy, c.layer.scale));
 }
 
-/// Sequences are joined along the last dimension, others along the first after B.
+/// Sequences are concatenated along the last dimension, others along the first after B.
 size_t joined(const Tensor& x) { return x.shape.size() == 3 ? 2 : 1; }
 
 Tensor forward_concat(const Call& c) { return concat(c.inputs, joined(c.x)); }
@@ -279,7 +278,7 @@ Tensor forward_add(const Call& c) {
 }
 Gradients backward_add(const BackwardCall& c) { return without_weights(c.dy); }
 
-/// `value(i)` is that of index i among the layer's inputs.
+/// `value(i)` returns the value with index i in Layer::inputs.
 template <typename Value>
 Call call_of(const Model& model, const Layer& layer, const NamedTensors& weights, bool training,
              Lengths lengths, Value value) {
@@ -317,7 +316,7 @@ Gradients backward(const BackwardCall& call) {
   return without_weights(Tensor());
 }
 
-/// Of texts that have a class: the tokens of each, if they are `numbers`.
+/// For texts that have a class: the number of tokens of each, if `numbers` holds them.
 Lengths lengths_in(const Model& model, const Tensor& images, std::span<const float> numbers) {
   const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy && model.takes_tokens();
   return has_classes && int64_t(numbers.size()) == images.shape[0] ? numbers : Lengths();
@@ -340,7 +339,7 @@ std::vector<Tensor> all_values(const Model& model, const NamedTensors& weights,
 
 namespace {
 
-/// The loss and, in `d`, its gradient. The target of a position is the token after it.
+/// Returns the loss and puts its gradient in `d`. The target of a position is the token after it.
 double next_token_loss(const Tensor& scores, const Tensor& tokens, std::optional<int64_t> ignored,
                        Tensor& d) {
   d = Tensor(scores.shape);
@@ -365,7 +364,7 @@ double next_token_loss(const Tensor& scores, const Tensor& tokens, std::optional
   return loss;
 }
 
-/// Of each sample the mean squared difference; and, in `d`, the gradient.
+/// Returns the sum over samples of the mean squared difference, and its gradient in `d`.
 double reconstruction_loss(const Tensor& scores, const Tensor& images, Tensor& d) {
   d = Tensor(scores.shape);
   const double share = double(scores.shape[0]) / double(scores.values.size());
@@ -378,7 +377,7 @@ double reconstruction_loss(const Tensor& scores, const Tensor& images, Tensor& d
   return loss;
 }
 
-/// Of each sample the mean over its targets; and, in `d`, the gradient.
+/// Returns the sum over samples of the mean over their targets, and its gradient in `d`.
 double target_loss(LossKind kind, const Tensor& scores, std::span<const float> targets, Tensor& d) {
   d = Tensor(scores.shape);
   const double share = double(scores.shape[0]) / double(scores.values.size());
@@ -404,7 +403,7 @@ double target_loss(LossKind kind, const Tensor& scores, std::span<const float> t
   return loss;
 }
 
-/// exp(score) / the sum over classes, of each pixel of (B, C, H, W).
+/// exp(score) / (sum over classes), for each pixel of (B, C, H, W).
 Tensor pixel_softmax(const Tensor& scores) {
   Tensor p(scores.shape);
   const auto classes = size_t(scores.shape[1]), pixels = size_t(scores.shape[2] * scores.shape[3]);
@@ -419,8 +418,8 @@ Tensor pixel_softmax(const Tensor& scores) {
   return p;
 }
 
-/// Of each sample, cross-entropy as the mean over the pixels that count, and Dice; and, in `d`, the
-/// gradient. \param mask  (B, H * W)
+/// Sums over samples cross-entropy (the mean over the pixels that count) and Dice, and puts the
+/// gradient in `d`. \param mask  (B, H * W)
 double pixel_loss(LossKind kind, const Tensor& scores, std::span<const float> mask, Tensor& d) {
   d = Tensor(scores.shape);
   const Tensor p = pixel_softmax(scores);
@@ -433,7 +432,7 @@ double pixel_loss(LossKind kind, const Tensor& scores, std::span<const float> ma
     const auto is = [&](size_t c, size_t i) { return truth[i] == float(c) ? 1.0 : 0.0; };
     double counted = 0;
     for (size_t i = 0; i < pixels; ++i) counted += counts(i) ? 1 : 0;
-    Tensor slope({scores.shape[1], int64_t(pixels)});  // of the loss by each probability
+    Tensor slope({scores.shape[1], int64_t(pixels)});  // of the loss by probability
     for (size_t c = 0; c < classes; ++c) {
       double both = 0, all = 0;
       for (size_t i = 0; i < pixels; ++i) {

@@ -8,7 +8,7 @@
 
 namespace dlflow::runtime::reference {
 
-/// Tensors by the names of runtime/nn/weight_layout.h: "conv1.weight".
+/// Tensors by their names in runtime/nn/weight_layout.h: "conv1.weight".
 using NamedTensors = std::map<std::string, Tensor>;
 
 struct Step {
@@ -19,14 +19,14 @@ struct Step {
                            ///< divided by n-1
 };
 
-/// One training step of `model`, layer by layer in the order of the file, nothing folded.
-/// \param targets  (B, T), of a loss that has them; masks as (B, H * W); or the tokens of each
-///                 text, where these have classes
+/// One training step of `model`, layer by layer in the order of the file, without fusion.
+/// \param targets  (B, T), for losses that have them; masks as (B, H * W); or the number of tokens
+///                 of each text, where these have classes
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
                 std::span<const uint32_t> labels, std::span<const float> targets = {});
 
-/// The scores, with the running statistics among `weights`.
-/// \param lengths  the tokens of each text, where these have classes
+/// The scores, using the running statistics among `weights`.
+/// \param lengths  the number of tokens of each text, where these have classes
 Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images,
              std::span<const float> lengths = {});
 

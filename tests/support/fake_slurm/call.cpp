@@ -36,16 +36,16 @@ void start_task(const fs::path& folder, const Effect& effect, int pass) {
   command.argv = {fs::read_symlink("/proc/self/exe"), "run-task", std::to_string(effect.job),
                   std::to_string(effect.index), std::to_string(pass)};
   command.environment = current_environment();
-  command.standard_output = command.standard_error = folder / "run-task.log";  // not our pipes
+  command.standard_output = command.standard_error = folder / "run-task.log";  // no pipes
   command.own_group = true;
   start(command);
 }
 
-/// run_task() passes a real-time signal on to its script as the signal that much above the first.
+/// Sends SIGRTMIN + n for signal n; run_task() passes n on to its script.
 void signal_task(const Task& task, const Effect& effect) {
   const bool kill = effect.kind == Effect::Kind::Kill;
   const pid_t pid = kill ? effect.pid : task.pid;
-  if (pid == 0) return;  // it has not begun: nobody to tell, as on a node that still prepares
+  if (pid == 0) return;  // not yet begun, as on a node that still prepares
   ::kill(pid, kill ? SIGTERM : SIGRTMIN + effect.number);
 }
 
@@ -116,7 +116,7 @@ void Call::strike(const std::string& moment) {
 }
 
 void Call::reply() {
-  act();  // what was accepted happens, whoever hears of it
+  act();  // an accepted request takes effect even if the reply is lost
   strike("after");
 }
 
@@ -130,7 +130,7 @@ std::optional<Late> Call::take_late() {
 void Call::act() {
   const std::vector<Effect> effects = std::exchange(world().effects, {});
   if (!state_.background || effects.empty()) return;
-  save();  // a job that asks for its own end takes this command with it
+  save();  // first, since a job that ends itself also ends this command
   for (const Effect& effect : effects) {
     const Task* task = find_task(world(), effect.job, effect.index).task;
     if (effect.kind != Effect::Kind::Start) {

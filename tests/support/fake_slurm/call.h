@@ -10,36 +10,36 @@
 
 namespace dlflow::fake_slurm {
 
-/// Something that goes wrong with calls of one command, `count` times.
+/// A fault in the next `count` calls of a command.
 struct Fault {
   std::string command;
   std::string moment;  ///< before, after, late, output
-  std::string effect;  ///< README.md documents them
+  std::string effect;  ///< see README.md
   int count = 1;       ///< -1: for ever
   int late_calls = 0;
 };
 
-/// All that is kept in the folder's state.json.
+/// The content of the folder's state.json.
 struct Stored {
   World world;
   std::vector<Fault> faults;
-  bool background = false;   ///< scripts run as on a cluster, in real time
-  Seconds clock_offset = 0;  ///< background: the clock is the real one and this
+  bool background = false;   ///< scripts run in real time, as on a cluster
+  Seconds clock_offset = 0;  ///< background: added to the real clock
 };
 
-/// slurmctld or slurmdbd did not answer; the command says so in its own words.
+/// slurmctld or slurmdbd did not answer; holds the command's message.
 struct Unreachable {
   std::string text;
 };
 
-/// One invocation of a command: the world, locked, and what is to be printed at its end.
+/// One invocation of a command: the locked world, and the output to print at the end.
 ///
-/// A command calls request() where the real one sends to the server, changes the world, and calls
-/// reply() where the real one would read the answer: the faults strike there.
+/// A command calls request() where the real one contacts the server, changes the world, and calls
+/// reply() where the real one reads the answer: faults occur there.
 class Call {
  public:
-  /// Locks and loads the world of $FAKE_SLURM, a new one if there is none. `logged`: writes a line
-  /// to calls.jsonl, and counts as a call for what arrives late. Throws Error.
+  /// Locks and loads the world of $FAKE_SLURM, or creates it. `logged`: writes a line to
+  /// calls.jsonl, and counts as a call for late submissions. Throws Error.
   Call(std::vector<std::string> argv, bool logged);
 
   const std::vector<std::string>& argv() const { return argv_; }
@@ -50,7 +50,7 @@ class Call {
   void request() { strike("before"); }  ///< Throws Unreachable.
   void reply();                         ///< Throws Unreachable.
 
-  /// sbatch: whether this submission is to arrive late, and when.
+  /// sbatch: whether and when this submission arrives late.
   std::optional<Late> take_late();
 
   std::string out, err;
@@ -58,7 +58,7 @@ class Call {
   /// Appends "sbatch: error: `text`\n" to err and returns 1.
   int fail(const std::string& text);
 
-  /// Starts, signals and kills the processes that the world asks for.
+  /// Starts, signals and kills processes as the world requests.
   void act();
 
   /// Writes the state, prints and returns `status`.
@@ -75,12 +75,12 @@ class Call {
   std::filesystem::path folder_;
   FileDescriptor lock_;
   Stored state_;
-  std::string loaded_;  ///< the text of state.json
+  std::string loaded_;  ///< the original text of state.json
 };
 
 Seconds real_time();
 
-// The commands: each returns the exit status.
+// The commands; each returns the exit status.
 int sbatch(Call& call);
 int squeue(Call& call);
 int sacct(Call& call);
@@ -89,7 +89,7 @@ int scancel(Call& call);
 int sinfo(Call& call);
 int control(Call& call);  ///< fake-slurm
 
-/// `fake-slurm run-task JOB INDEX PASS`: runs the script of a started task to its end.
+/// `fake-slurm run-task JOB INDEX PASS`: runs a started task's script to its end.
 int run_task(JobId job, int index, int pass);
 
 }  // namespace dlflow::fake_slurm

@@ -9,7 +9,7 @@
 #include "tests/support/fake_slurm/schedule.h"
 #include "tests/support/fake_slurm/world_json.h"
 
-// fake-slurm: what a test does to the world. README.md beside this file is its manual.
+// fake-slurm: a test's control over the world. README.md beside this file is its manual.
 namespace dlflow::fake_slurm {
 namespace {
 
@@ -24,7 +24,7 @@ void advance_clock(Call& call, const Arguments& words) {
   advance(call.world(), by);
 }
 
-/// Tasks that `end` ends need not be running: a pending one runs for no time.
+/// Also ends pending tasks, which then have run for no time.
 void end_jobs(Call& call, const Arguments& words) {
   if (words.size() != 2) throw usage("fake-slurm end JOB[_TASK] STATE");
   const auto state = state_of(words[1]);
@@ -73,7 +73,7 @@ void set_mode(Call& call, const Arguments& words) {
 
 void show_jobs(Call& call) { call.out = Json(call.world().jobs).dump() + "\n"; }
 
-/// For the end of a test: kills what still runs.
+/// Kills what still runs at the end of a test.
 void stop(Call& call) {
   World& world = call.world();
   for (Job& job : world.jobs) {

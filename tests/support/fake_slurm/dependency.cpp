@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "tests/support/fake_slurm/job.h"
 
-// The text of --dependency: read as slurmctld reads it, written as squeue shows it.
+// The text of --dependency: parsed as slurmctld does, printed as squeue does.
 namespace dlflow::fake_slurm {
 namespace {
 
@@ -32,7 +32,7 @@ std::optional<std::vector<Dependency>> parse_dependencies(const std::string& tex
     const auto* const known = std::find_if(
         kTypes.begin(), kTypes.end(), [&](const auto& type) { return type.first == words[0]; });
     if (known == kTypes.end() || words.size() < 2) return std::nullopt;
-    for (size_t i = 1; i < words.size(); ++i) {  // 5, 5_3
+    for (size_t i = 1; i < words.size(); ++i) {  // "5" or "5_3"
       Dependency parent{known->second};
       const std::string_view word = words[i];
       const size_t bar = word.find('_');

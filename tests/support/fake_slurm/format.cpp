@@ -37,7 +37,7 @@ std::string ranges(const std::vector<int>& numbers) {
   return text;
 }
 
-/// 0-20:2, where SLURM prints it so; else "".
+/// Returns "0-20:2" if SLURM would print a stride, otherwise "".
 std::string stride(const std::vector<int>& indices) {
   if (indices.size() <= 5 || indices.back() - indices.front() <= 10) return "";
   const int step = indices[1] - indices[0];

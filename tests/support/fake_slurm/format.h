@@ -5,7 +5,7 @@
 
 #include "tests/support/fake_slurm/world.h"
 
-/// Times, ids and lists in SLURM's spelling.
+/// Times, ids and lists in SLURM's formats.
 namespace dlflow::fake_slurm {
 
 std::string date(Seconds time);            ///< 2026-11-21T08:00:00, local; 0: Unknown
@@ -23,16 +23,15 @@ struct Record {
 
   const Task& front() const { return *tasks.front(); }
 
-  /// 3, 3-9%2, 0-20:2: as SLURM prints them, cut off with ... beyond 64 letters
-  /// ($SLURM_BITSTR_LEN).
+  /// 3, 3-9%2, 0-20:2: as in SLURM, truncated with ... beyond 64 letters ($SLURM_BITSTR_LEN).
   std::string indices() const;
   std::string id() const;  ///< 812, 812_3, 812_[3-9%2]
 };
 
-/// The records of all jobs, those that left memory included.
+/// The records of all jobs, including purged ones.
 std::vector<Record> records(const World& world);
 
-/// A line: `format` with each %X replaced by its text.
+/// Returns `format` with each %X replaced by its text.
 template <typename TextOf>
 std::string fill(const std::string& format, const TextOf& text_of) {
   std::string line;

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-/// Jobs as SLURM 22.05 keeps them: plain values.
+/// Jobs of SLURM 22.05 as plain values.
 namespace dlflow::fake_slurm {
 
-using Seconds = int64_t;  ///< since 1970, as SLURM's time_t; 0: not yet, or not at all
+using Seconds = int64_t;  ///< since 1970, as SLURM's time_t; 0: not yet, or never
 using JobId = uint32_t;
 
 /// SLURM's base states.
@@ -17,11 +17,11 @@ enum class State { Pending, Running, Completed, Cancelled, Failed, Timeout, OutO
 std::string name(State state);  ///< "OUT_OF_MEMORY"
 std::optional<State> state_of(const std::string& word);
 
-/// What sbatch asks for.
+/// The request of an sbatch call.
 struct Request {
   std::string name, account, partition, directory, output, dependency, array;
-  std::string stored;  ///< where the script and the environment lie, below the world's folder
-  int nodes = 0;       ///< 0: as few as hold the tasks
+  std::string stored;  ///< folder of script and environment, below the world's
+  int nodes = 0;       ///< 0: the fewest that hold the tasks
   int tasks = 1;
   int tasks_per_node = 0;  ///< 0: any number
   int cpus_per_task = 1;
@@ -40,14 +40,14 @@ constexpr int kAllTasks = -2;
 /// One condition of --dependency.
 struct Dependency {
   enum class Type { AfterAny, AfterOk, AfterCorr };
-  enum class Mark { Unfulfilled, Fulfilled, Failed };  ///< a mark that is set stays, as in SLURM
+  enum class Mark { Unfulfilled, Fulfilled, Failed };  ///< final once not Unfulfilled, as in SLURM
   Type type = Type::AfterAny;
   JobId job = 0;
-  int task = -1;  ///< of an array; -1: the job is none; kAllTasks
+  int task = -1;  ///< index in an array, or kAllTasks; -1: not an array
   Mark mark = Mark::Unfulfilled;
 };
 
-/// The cores that a task holds of one node.
+/// The cores of one node that a task holds.
 struct Share {
   std::string node;
   int cpus = 0;
@@ -55,8 +55,8 @@ struct Share {
 
 /// A job, or one task of an array.
 struct Task {
-  int index = -1;    ///< -1: the job is no array
-  JobId raw_id = 0;  ///< 0: a pending task that still shares its array's record
+  int index = -1;    ///< -1: the job is not an array
+  JobId raw_id = 0;  ///< 0: a pending task without its own record
   State state = State::Pending;
   std::string reason = "None";
   std::vector<Dependency> dependencies;
@@ -65,8 +65,8 @@ struct Task {
   int cancelled_by = -1;  ///< user id
   int restarts = 0;
   bool signalled = false;  ///< --signal was sent in this pass
-  bool purged = false;     ///< only sacct knows it any more
-  int pid = 0;             ///< of what runs its script
+  bool purged = false;     ///< only sacct still shows it
+  int pid = 0;             ///< of the process that runs its script
   std::vector<Share> shares;
 };
 
@@ -80,11 +80,11 @@ struct Job {
 
 inline bool is_final(State state) { return state != State::Pending && state != State::Running; }
 
-/// afterok:5:6_3,afterany:7, as `scontrol update` and sbatch take it; nothing if SLURM would refuse
-/// it. "" is no dependency.
+/// Parses afterok:5:6_3,afterany:7, as `scontrol update` and sbatch do; returns nothing if SLURM
+/// would refuse it. "" means no dependency.
 std::optional<std::vector<Dependency>> parse_dependencies(const std::string& text);
 
-/// As squeue shows what is not fulfilled: afterok:5_*(unfulfilled).
+/// Formats unfulfilled dependencies as squeue does: afterok:5_*(unfulfilled).
 std::string to_text(const std::vector<Dependency>& dependencies);
 
 }  // namespace dlflow::fake_slurm

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "tests/support/fake_slurm/call.h"
 
-/// sbatch, squeue, … or fake-slurm, by the name it is called with.
+/// Acts as sbatch, squeue, … or fake-slurm, depending on its name.
 int main(int argc, char** argv) {
   using namespace dlflow::fake_slurm;
   using Command = int (*)(Call&);

@@ -22,8 +22,8 @@ struct Words {
   bool has(const std::string& name) const { return find(name) != nullptr; }
 };
 
-/// Reads `--name` and `--name=value` behind the command's own name, the way in which dlflow writes
-/// options. One that is not in `known` is no Words: `err` is what the command prints.
+/// Parses `--name` and `--name=value` after the command's name, in the form in which dlflow writes
+/// options. Returns nothing for a name that is not in `known`; `err` is the command's message.
 inline std::optional<Words> parse_words(const std::vector<std::string>& argv,
                                         const std::set<std::string>& known, std::string& err) {
   Words words;

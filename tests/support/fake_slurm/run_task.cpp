@@ -11,7 +11,7 @@
 #include "tests/support/fake_slurm/format.h"
 #include "tests/support/fake_slurm/schedule.h"
 
-// What slurmd and slurmstepd do: the script of a job as a process.
+// Acts as slurmd and slurmstepd: runs a job's script as a process.
 namespace dlflow::fake_slurm {
 namespace {
 
@@ -28,7 +28,7 @@ void set(std::vector<std::string>& environment, const std::string& name, int64_t
   set(environment, name, std::to_string(value));
 }
 
-/// The variables that env.c of SLURM sets for a batch script.
+/// Sets the variables that env.c of SLURM sets for a batch script.
 void set_variables(const World& world, const Job& job, const Task& task,
                    std::vector<std::string>& environment) {
   const Request& r = job.request;
@@ -53,7 +53,7 @@ void set_variables(const World& world, const Job& job, const Task& task,
   set(environment, "SLURM_ARRAY_TASK_ID", task.index);
 }
 
-/// --output with %a and %% filled in; where it is not given, as with slurm-%j.out.
+/// --output with %a and %% replaced; slurm-%j.out by default.
 std::string output_path(const Job& job, const Task& task) {
   const std::string& text = job.request.output;
   std::string path = text.empty() ? "slurm-" + std::to_string(task.raw_id) + ".out" : "";
@@ -79,7 +79,7 @@ Command batch_script(const Call& call, const World& world, const Job& job, const
   return command;
 }
 
-/// Passes signals on to the script until it ends: SIGRTMIN + n as n, SIGTERM as SLURM ends a job.
+/// Passes signals on to the script until it ends: SIGRTMIN + n as n, SIGTERM as in SLURM.
 ExitStatus watch(pid_t script, const sigset_t& signals) {
   std::time_t kill_at = 0;
   while (true) {
@@ -99,7 +99,7 @@ ExitStatus watch(pid_t script, const sigset_t& signals) {
   }
 }
 
-/// Ends the task unless its pass was ended by something else: scancel, a requeue, the time limit.
+/// Ends the task unless scancel, a requeue or the time limit has already ended its pass.
 void report(JobId job, int index, int pass, const ExitStatus& status) {
   Call call({"fake-slurm"}, false);
   const Found found = find_task(call.world(), job, index);
@@ -115,7 +115,7 @@ void report(JobId job, int index, int pass, const ExitStatus& status) {
   call.save();
 }
 
-/// Begins the task under the lock; nothing if it was ended before it began.
+/// Begins the task under the lock; returns nothing if it has already ended.
 std::optional<Command> begin(JobId job, int index, int pass) {
   Call call({"fake-slurm"}, false);
   const Found found = find_task(call.world(), job, index);
@@ -138,14 +138,14 @@ int run_task(JobId job, int index, int pass) {
 
   const auto command = begin(job, index, pass);
   if (!command) return 0;
-  ExitStatus status{0, 53};  // as SLURM for output that cannot be opened, or no such directory
+  ExitStatus status{0, 53};  // as SLURM if the output or the directory cannot be opened
   try {
     status = watch(start(*command), signals);
   } catch (const Error& error) {
     write_all(STDERR_FILENO, std::string(error.what()) + "\n", "standard error");
     status.code = 1;
   }
-  // A test that ended before its jobs has taken its folder away: nothing is to be left of it.
+  // If the test has ended and removed its folder, the job must leave nothing behind.
   if (fs::exists(fs::path(std::getenv("FAKE_SLURM")) / "state.json")) {
     report(job, index, pass, status);
   }

@@ -9,7 +9,7 @@
 namespace dlflow::fake_slurm {
 namespace {
 
-/// SLURM ended its batch step with SIGTERM.
+/// Whether SLURM ended the batch step with SIGTERM.
 bool was_killed(const Task& task) {
   return task.state == State::Cancelled || task.state == State::Timeout;
 }
@@ -25,7 +25,7 @@ std::string exit_text(const Task& task, bool batch) {
   return std::to_string(task.exit_code) + ":" + std::to_string(task.exit_signal);
 }
 
-/// A field of a record, or (batch) of its .batch step.
+/// A field of a record, or with `batch` of its .batch step.
 std::string field(const std::string& key, const World& world, const Record& record, bool batch) {
   const Task& task = record.front();
   const bool ended = task.ended != 0;
@@ -62,7 +62,7 @@ Seconds parse_time(const std::string& text) {
   return std::mktime(&time);
 }
 
-/// Named by its number, an array's or a task's.
+/// Whether `jobs` contains the number of the job or of one of its tasks.
 bool is_named(const std::vector<std::string>& jobs, const Record& record) {
   const std::string id = std::to_string(record.job->id);
   return std::any_of(jobs.begin(), jobs.end(), [&](const std::string& one) {
@@ -72,7 +72,7 @@ bool is_named(const std::vector<std::string>& jobs, const Record& record) {
   });
 }
 
-/// Accounting knows when a job became eligible; one that never was is found by its number alone.
+/// Accounting lists jobs by the time when they became eligible; others are found only by number.
 bool is_wanted(const Record& record, const std::string* jobs, Seconds start) {
   const Task& task = record.front();
   if (task.ended != 0 && task.ended < start) return false;

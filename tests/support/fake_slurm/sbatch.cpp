@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A mistake that sbatch finds itself: what it prints behind "sbatch: error: ".
+/// A mistake that sbatch itself detects; the text follows "sbatch: error: ".
 struct BadOption {
   std::string text;
 };
@@ -32,13 +32,13 @@ int number(const std::string& option, const std::string& text) {
 
 BadOption invalid(const std::string& option) { return {"Invalid --" + option + " specification"}; }
 
-/// 1500M in MB.
+/// Parses 1500M into MB.
 int64_t megabytes(const std::string& option, const std::string& text) {
   if (!text.ends_with('M')) throw invalid(option);
   return number(option, text.substr(0, text.size() - 1));
 }
 
-/// B:USR1@SECONDS
+/// Parses B:USR1@SECONDS.
 void set_signal(const std::string& text, Request& request) {
   const std::string known = "B:USR1@";
   if (!text.starts_with(known)) throw invalid("signal");
@@ -46,8 +46,8 @@ void set_signal(const std::string& text, Request& request) {
   request.signal_lead = number("signal", text.substr(known.size()));
 }
 
-/// The options that dlflow and the profiles of tests use. SLURM 20.11, the oldest version in use,
-/// has all of them.
+/// The options that dlflow and the tests' profiles use. SLURM 20.11, the oldest version in use,
+/// supports all of them.
 const std::set<std::string> kOptions = {"account",
                                         "array",
                                         "chdir",
@@ -80,7 +80,7 @@ const std::set<std::string> kOptions = {"account",
                                         "signal",
                                         "time"};
 
-/// Options that are kept as they are.
+/// The field that stores an option's text unchanged.
 std::string* text_field(const std::string& option, Request& r) {
   const std::pair<const char*, std::string*> fields[] = {
       {"job-name", &r.name},        {"chdir", &r.directory}, {"output", &r.output},
@@ -122,8 +122,8 @@ void apply(const std::string& option, const std::string& value, Request& r) {
   }
 }
 
-/// The words of the #SBATCH lines above the first command: one a line, as dlflow writes them, its
-/// value perhaps in quotes with backslashes.
+/// The options in the #SBATCH lines above the first command: one per line, as dlflow writes them,
+/// with a value that may be quoted with backslashes.
 std::vector<std::string> script_options(const std::string& script) {
   std::vector<std::string> words = {"sbatch"};
   for (const std::string& line : split(script, '\n')) {
@@ -145,7 +145,7 @@ std::vector<std::string> script_options(const std::string& script) {
   return words;
 }
 
-/// Keeps script and environment for the time when the job starts.
+/// Stores script and environment until the job starts.
 std::string store(const fs::path& folder, const std::string& script) {
   make_directories(folder / "scripts");
   const auto count = std::distance(fs::directory_iterator(folder / "scripts"), {});

@@ -9,8 +9,8 @@
 namespace dlflow::fake_slurm {
 namespace {
 
-/// Without a signal each id goes to slurmctld as it is, and a job that is over or unknown is no
-/// mistake; with one, scancel looks at the queue first and says what it misses.
+/// Without a signal each id goes to slurmctld unchanged, and an ended or unknown job is not an
+/// error; with one, scancel queries the queue first and reports missing jobs.
 int cancel_by_id(Call& call, const Words& words) {
   const std::string* name = words.find("jobname");
   const bool looks = words.has("signal");

@@ -12,8 +12,8 @@ using Type = Dependency::Type;
 
 constexpr Seconds kNever = std::numeric_limits<Seconds>::max();
 
-/// A parent that slurmctld does not know, or no longer, counts as satisfied: also a purged one that
-/// failed (measured on 22.05).
+/// A parent that is unknown to slurmctld counts as satisfied, even a purged one that failed
+/// (measured on 22.05).
 Mark look(World& world, const Task& task, const Dependency& dependency) {
   std::vector<const Task*> parents;
   const Task* corresponding = nullptr;
@@ -33,7 +33,7 @@ Mark look(World& world, const Task& task, const Dependency& dependency) {
   return succeeded || dependency.type == Type::AfterAny ? Mark::Fulfilled : Mark::Failed;
 }
 
-/// Brings the marks of a pending task up to date, and says whether all together hold.
+/// Updates the marks of a pending task, and returns their combination.
 Mark check_dependencies(World& world, Task& task) {
   bool all = true;
   bool failed = false;
@@ -42,7 +42,7 @@ Mark check_dependencies(World& world, Task& task) {
     all = all && dependency.mark == Mark::Fulfilled;
     failed = failed || dependency.mark == Mark::Failed;
   }
-  if (all) task.dependencies.clear();  // for good, as slurmctld flushes its list
+  if (all) task.dependencies.clear();  // for good: slurmctld also clears its list
   return all ? Mark::Fulfilled : failed ? Mark::Failed : Mark::Unfulfilled;
 }
 
@@ -57,7 +57,7 @@ Seconds signal_time(const Job& job, const Task& task) {
   return std::max(task.started, limit - job.request.signal_lead);
 }
 
-/// What is due for a running task: its time limit, the signal before it.
+/// Applies a running task's time limit and the signal before it when they are due.
 void end_due(World& world, Found found) {
   if (world.now >= limit_of(*found.job, *found.task)) {
     end(world, found, State::Timeout, 0, 0, true);
@@ -67,7 +67,7 @@ void end_due(World& world, Found found) {
   }
 }
 
-/// Why a pending task cannot start whatever is free; "" if it can.
+/// The reason why a pending task cannot start even on free nodes, or "".
 std::string obstacle(World& world, Found found) {
   Task& task = *found.task;
   const Mark mark = check_dependencies(world, task);
@@ -84,7 +84,7 @@ std::string obstacle(World& world, Found found) {
   return throttle > 0 && running >= throttle ? "JobArrayTaskLimit" : "";
 }
 
-/// Starts a pending task if it may; `full` are the partitions in which one waits for nodes already.
+/// Starts a pending task if possible; in partitions in `full`, a task already waits for nodes.
 void start_if_possible(World& world, Found found, std::set<std::string>& full) {
   Task& task = *found.task;
   const std::string why_not = obstacle(world, found);
@@ -118,7 +118,7 @@ void for_each_task(World& world, const Action& action) {
   }
 }
 
-/// The next time at which schedule() would do something.
+/// The next time at which schedule() changes something.
 Seconds next_event(World& world) {
   Seconds next = kNever;
   const auto consider = [&](Seconds at) {
@@ -135,7 +135,7 @@ Seconds next_event(World& world) {
   return next;
 }
 
-/// Ends what is due and starts what may start; whether any task is in another state now.
+/// Ends and starts tasks that are due; returns whether any task changed its state.
 bool move_on(World& world) {
   bool changed = false;
   const auto watch = [&](Found found, const auto& action) {
@@ -166,14 +166,14 @@ void arrive(World& world) {
     }
     try {
       submit(world, submission.request);
-    } catch (const Refused&) {  // nobody is left who could be told
+    } catch (const Refused&) {  // no caller is left to report it to
     }
   }
 }
 
 void schedule(World& world) {
   arrive(world);
-  while (move_on(world)) {  // what ends lets others start, which may end in the same second
+  while (move_on(world)) {  // an end lets other tasks start, which may end in the same second
   }
   for_each_task(world, [&](Found found) {
     const bool old = world.now >= found.task->ended + kMinJobAge;
@@ -219,13 +219,13 @@ std::vector<int> free_cpus(const World& world) {
   return free;
 }
 
-/// On `num_nodes` nodes, each with a task at least; empty if they do not fit.
+/// Places the tasks on `num_nodes` nodes, at least one on each; returns nothing if they do not fit.
 std::vector<Share> place_on(const World& world, const Request& request,
                             const std::vector<int>& free, int num_nodes) {
   std::vector<Share> shares;
   int tasks = std::max(request.tasks, num_nodes);
   for (int i = 0; i < world.config.nodes && int(shares.size()) < num_nodes; ++i) {
-    const int others = num_nodes - int(shares.size()) - 1;  // each of them needs one, too
+    const int others = num_nodes - int(shares.size()) - 1;  // a task for each of them
     int here = std::min(tasks - others, free[size_t(i)] / request.cpus_per_task);
     if (request.tasks_per_node > 0) here = std::min(here, request.tasks_per_node);
     if (here <= 0) continue;
@@ -242,7 +242,7 @@ std::string node_name(const Config& config, int number) {
   return config.cluster + "-n" + std::to_string(number + 1);
 }
 
-// Plain first fit, by cores alone: SLURM has better ways, but what fits, fits.
+// First fit by cores only: SLURM's placement differs, but accepts the same requests.
 std::vector<Share> place(const World& world, const Request& request, bool empty_cluster) {
   const std::vector<int> free =
       empty_cluster ? std::vector<int>(size_t(world.config.nodes), world.config.cpus)

@@ -10,7 +10,7 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-/// Whether `parent`, or what it waits for, waits for `job`: as slurmctld, ten jobs deep.
+/// Whether `parent` depends on `job`, directly or not; like slurmctld, up to ten jobs deep.
 bool waits_for(World& world, JobId parent, JobId job, int depth = 10) {
   if (parent == job) return true;
   const Job* found = depth > 0 ? find_job(world, parent) : nullptr;
@@ -36,7 +36,7 @@ void set_dependency(World& world, Found found, const std::string& text) {
 
 void set_time_limit(Found found, int minutes) {
   const int limit = limit_minutes(found.job->request);
-  if (limit != 0 && minutes > limit) throw Refused{"Access/permission denied"};  // an operator's
+  if (limit != 0 && minutes > limit) throw Refused{"Access/permission denied"};  // operator only
   found.job->request.minutes = minutes;
 }
 
@@ -53,8 +53,8 @@ void update_one(World& world, Found found, const std::string& key, const std::st
   }
 }
 
-/// Does `action` to each task that `id` means; mistakes as scontrol prints them: "TEXT for job 5",
-/// and for what is an array "5_3: TEXT".
+/// Applies `action` to each task of `id`; prints errors like scontrol: "TEXT for job 5", for arrays
+/// "5_3: TEXT".
 template <typename Action>
 int for_job(Call& call, const std::string& id, const Action& action) {
   try {
@@ -177,7 +177,7 @@ int show(Call& call, const Arguments& words) {
 
 int scontrol(Call& call) {
   Arguments words(call.argv().begin() + 1, call.argv().end());
-  std::erase(words, "--oneliner");  // always
+  std::erase(words, "--oneliner");  // always given
   const std::string verb = words.at(0);
   words.erase(words.begin());
   if (verb == "show") return show(call, words);

@@ -24,7 +24,7 @@ std::string field(char letter, const Config& config, const Partition& partition)
 
 }  // namespace
 
-/// All nodes are alike, in all partitions, and in service.
+/// All nodes are identical, in all partitions, and in service.
 int sinfo(Call& call) {
   const auto words = parse_words(call.argv(), {"noheader", "list-reasons", "format"}, call.err);
   if (!words) return 1;

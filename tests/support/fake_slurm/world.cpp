@@ -21,7 +21,7 @@ int count_unfinished(const World& world) {
   return count;
 }
 
-/// Throws Refused if the cluster could never run `request`, whatever else runs.
+/// Throws Refused if the cluster could never run `request`, even when idle.
 void check_request(const World& world, const Request& request) {
   const Partition* partition = find_partition(request.partition);
   const std::string& valid = world.config.accounts;
@@ -46,7 +46,7 @@ void check_limit(const World& world, size_t tasks) {
   }
 }
 
-/// The indices of --array, whose %N goes to request.throttle. Throws Refused.
+/// Parses the indices of --array; its %N goes to request.throttle. Throws Refused.
 std::vector<int> array_indices(const World& world, Request& request) {
   if (request.array.empty()) return {-1};
   const size_t percent = request.array.find('%');
@@ -64,7 +64,7 @@ std::vector<int> array_indices(const World& world, Request& request) {
 std::string name(State state) { return Json(state); }
 
 std::optional<State> state_of(const std::string& word) {
-  const State state = Json(word);  // the first one if it is none
+  const State state = Json(word);  // the first state if unknown
   return name(state) == word ? std::optional(state) : std::nullopt;
 }
 
@@ -186,7 +186,7 @@ void split_off(World& world, Found found) {
   const auto unsplit = std::count_if(found.job->tasks.begin(), found.job->tasks.end(),
                                      [](const Task& task) { return task.raw_id == 0; });
   found.task->raw_id =
-      unsplit == 1 ? found.job->id : world.next_id++;  // the last keeps the array's
+      unsplit == 1 ? found.job->id : world.next_id++;  // the last task keeps the array's id
 }
 
 void end(World& world, Found found, State state, int exit_code, int exit_signal, bool kill) {
@@ -197,7 +197,7 @@ void end(World& world, Found found, State state, int exit_code, int exit_signal,
   }
   task.state = state;
   task.ended = world.now;
-  if (task.started == 0) task.started = world.now;  // as SLURM for a job cancelled in the queue
+  if (task.started == 0) task.started = world.now;  // like SLURM for a job cancelled in the queue
   task.exit_code = exit_code;
   task.exit_signal = exit_signal;
   switch (state) {

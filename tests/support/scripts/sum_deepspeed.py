@@ -6,7 +6,7 @@ import deepspeed
 import torch
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--local_rank", type=int)  # deepspeed's launcher gives it
+parser.add_argument("--local_rank", type=int)  # set by deepspeed's launcher
 parser.parse_known_args()
 deepspeed.init_distributed(dist_backend="gloo", verbose=False)
 rank, size = deepspeed.comm.get_rank(), deepspeed.comm.get_world_size()

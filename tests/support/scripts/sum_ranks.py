@@ -1,4 +1,4 @@
-"""A script for torch.distributed that knows nothing of dlflow: each rank prints the sum over all ranks."""
+"""A script for torch.distributed without any reference to dlflow: each rank prints the sum over all ranks."""
 
 import torch
 import torch.distributed as dist

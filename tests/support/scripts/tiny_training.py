@@ -1,6 +1,6 @@
-"""What the training scripts of frameworks share: a tiny network, batches by their number, a loader with a spawned worker, and the weights in words.
+"""Common parts of the training scripts: a tiny network, numbered batches, a loader with a spawned worker, and the weights as text.
 
-STEPS is the number of steps, PAUSE the seconds of each: so long does a run take.
+STEPS is the number of steps, PAUSE the seconds of each; their product is the duration of a run.
 """
 
 import hashlib
@@ -39,13 +39,13 @@ class Network(torch.nn.Module):
 
 
 def loader(first_batch=0, rank=0, ranks=1):
-    """The batches of a rank from one on, by a worker that is spawned, as CUDA wants it."""
+    """A rank's batches from `first_batch` on, from a spawned worker, as CUDA requires."""
     batches = [[batch * BATCH * ranks + rank * BATCH + i for i in range(BATCH)] for batch in range(first_batch, STEPS)]
     return torch.utils.data.DataLoader(Batches(), batch_sampler=batches, num_workers=1, multiprocessing_context="spawn")
 
 
 def weights(model):
-    """Two trainings with the same steps have the same."""
+    """Equal for trainings with the same steps."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.rpartition("layers.")[2].encode() + tensor.detach().cpu().numpy().tobytes())
@@ -53,7 +53,7 @@ def weights(model):
 
 
 def tell_end(steps, model):
-    """By rank 0, once: into the step's outputs."""
+    """Rank 0 writes the end into the step's outputs, once."""
     if int(os.environ.get("RANK", 0)) == 0:
         with open(os.path.join(os.environ.get("DLFLOW_OUTPUTS", "."), "end"), "w") as file:
             file.write(f"{steps} steps, {weights(model)}\n")

@@ -1,4 +1,4 @@
-"""Saves as nanoGPT does: by torch.save into out/ckpt.pt every few steps, by rank 0, without a handler of signals; goes on from there if there is one."""
+"""Saves like nanoGPT: rank 0 calls torch.save on out/ckpt.pt every few steps, without a signal handler. Resumes from that file."""
 
 import os
 import pathlib

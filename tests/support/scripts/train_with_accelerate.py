@@ -1,4 +1,4 @@
-"""Training with accelerate: saves its state when it is asked (SIGTERM or SIGUSR1) and goes on from the newest one."""
+"""Training with accelerate: saves its state on request (SIGTERM or SIGUSR1) and resumes from the newest one."""
 
 import pathlib
 import signal
@@ -16,7 +16,7 @@ def ask(*_):
 
 
 class Progress:
-    """The number of steps that are done; accelerate saves it with the rest."""
+    """The number of steps done; accelerate saves it with the rest."""
     steps = 0
 
     def state_dict(self):

@@ -1,4 +1,4 @@
-"""Training with Lightning: its ModelCheckpoint saves every few steps, and `ckpt_path="last"` goes on."""
+"""Training with Lightning: its ModelCheckpoint saves every few steps, and `ckpt_path="last"` resumes."""
 
 import os
 
@@ -21,7 +21,7 @@ class Module(lightning.LightningModule):
 
 
 class Data(lightning.LightningDataModule):
-    """Begins where the checkpoint ended: the loader's batches are by their number."""
+    """Starts where the checkpoint ended: the loader's batches are numbered."""
     begun = 0
 
     def state_dict(self):

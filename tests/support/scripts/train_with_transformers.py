@@ -1,4 +1,4 @@
-"""Training with Hugging Face's Trainer: it saves every few steps into out/checkpoint-STEP, and goes on from the last one."""
+"""Training with Hugging Face's Trainer: saves every few steps to out/checkpoint-STEP, and resumes from the last one."""
 
 import os
 

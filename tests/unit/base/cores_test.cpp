@@ -8,7 +8,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("a thread that is bound to one core may use one, and the others all", "[cores]") {
+TEST_CASE("a thread that is bound to one core counts one core, an unbound one all", "[cores]") {
   const int before = usable_cores();
   CHECK(before >= 1);
   bool bound = false;

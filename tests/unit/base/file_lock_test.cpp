@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Each way to lock a file.
+/// Locks a file in each way.
 void lock_in_every_way(const fs::path& path, const std::string& reason) {
   CHECK_THROWS_WITH(FileLock::try_acquire(path, "tests"), Catch::Contains(reason));
   CHECK_THROWS_WITH(FileLock::acquire(path, "tests"), Catch::Contains(reason));
@@ -20,14 +20,15 @@ void lock_in_every_way(const fs::path& path, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE("a file that is no lock file is not locked, and stays as it is", "[file lock][attack]") {
+TEST_CASE("a file that is not a lock file is not locked, and stays unchanged",
+          "[file lock][attack]") {
   const test::TempDir folder;
   const fs::path file = folder.write("thesis.tex", "precious");
   lock_in_every_way(file, "is no lock file; it is left as it is");
   CHECK(read_file(file) == "precious");
 }
 
-TEST_CASE("a link at the place of a lock file is not followed", "[file lock][attack]") {
+TEST_CASE("a symbolic link in the place of a lock file is not followed", "[file lock][attack]") {
   const test::TempDir folder;
   const fs::path file = folder.write("thesis.tex", "");
   fs::create_symlink(file, folder.path() / "link");
@@ -37,7 +38,7 @@ TEST_CASE("a link at the place of a lock file is not followed", "[file lock][att
   CHECK_FALSE(fs::exists(folder.path() / "none"));
 }
 
-TEST_CASE("a lock file that an earlier owner has left is taken", "[file lock]") {
+TEST_CASE("a lock file that an earlier owner left behind is taken over", "[file lock]") {
   const test::TempDir folder;
   const fs::path file = folder.path() / "lock";
   FileLock::try_acquire(file, "downloads");

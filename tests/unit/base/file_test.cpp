@@ -15,7 +15,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("of a folder that users share each has a part", "[file]") {
+TEST_CASE("each user has a part of a shared folder", "[file]") {
   const test::TempDir folder;
   CHECK(private_part(folder.path()) == folder.path());
   CHECK(private_part(folder.path() / "none") == folder.path() / "none");
@@ -24,7 +24,7 @@ TEST_CASE("of a folder that users share each has a part", "[file]") {
   CHECK(private_part(folder.path()) == folder.path() / ("user-" + std::to_string(::geteuid())));
 }
 
-TEST_CASE("a part of a shared folder that somebody else made is refused", "[file]") {
+TEST_CASE("a part of a shared folder that another user made is refused", "[file]") {
   const test::TempDir folder;
   std::filesystem::permissions(folder.path(), std::filesystem::perms::group_write,
                                std::filesystem::perm_options::add);
@@ -37,13 +37,13 @@ TEST_CASE("a part of a shared folder that somebody else made is refused", "[file
                       Catch::Contains("belongs to another user (12345)"));
     CHECK_THROWS_WITH(make_private_directory(own), Catch::Contains("have it removed"));
   }
-  SECTION("one that others may enter") {
+  SECTION("a folder that others may enter") {
     make_directories(own);
     REQUIRE(::chmod(own.c_str(), 0770) == 0);
     CHECK_THROWS_WITH(private_part(folder.path()),
                       Catch::EndsWith("type `chmod 700 " + own.string() + "`"));
   }
-  SECTION("a link, even to a folder of one's own") {
+  SECTION("a link, even to a folder of the same user") {
     const test::TempDir elsewhere;
     std::filesystem::create_directory_symlink(elsewhere.path(), own);
     CHECK_THROWS_WITH(private_part(folder.path()), Catch::Contains("is no folder"));
@@ -61,7 +61,7 @@ TEST_CASE("a private folder is made once", "[file]") {
   CHECK((info.st_mode & 0777) == 0700);
 }
 
-TEST_CASE("a pipe or a device in the place of a file is refused, and nobody waits for it",
+TEST_CASE("a pipe or a device in the place of a file is refused without waiting",
           "[file][attack]") {
   const test::TempDir folder;
   const std::filesystem::path pipe = folder.path() / "pipe";
@@ -72,7 +72,7 @@ TEST_CASE("a pipe or a device in the place of a file is refused, and nobody wait
   }
 }
 
-TEST_CASE("a file is replaced as a whole and leaves nothing beside it", "[file]") {
+TEST_CASE("a file is replaced as a whole, without leftovers beside it", "[file]") {
   const test::TempDir folder;
   const auto file = folder.path() / "a";
   write_file(file, "older than old");
@@ -84,7 +84,7 @@ TEST_CASE("a file is replaced as a whole and leaves nothing beside it", "[file]"
   CHECK(sha256_file(file) == sha256_hex(std::string(100'000, 'x')));
 }
 
-TEST_CASE("a link in the place of a new file is replaced, and what it leads to stays", "[file]") {
+TEST_CASE("a link in the place of a new file is replaced, and its target stays", "[file]") {
   const test::TempDir folder;
   const auto mine = folder.write("mine", "precious");
   const auto soft = folder.path() / "soft";
@@ -98,7 +98,7 @@ TEST_CASE("a link in the place of a new file is replaced, and what it leads to s
   CHECK(read_file(hard) == "new");
 }
 
-TEST_CASE("the umask decides who may read files for people, records are private", "[file]") {
+TEST_CASE("the umask sets the mode of files for people, and records are private", "[file]") {
   const test::TempDir folder;
   const auto mode_of = [](const std::filesystem::path& path) {
     struct stat info {};
@@ -118,7 +118,8 @@ TEST_CASE("the umask decides who may read files for people, records are private"
   }
 }
 
-TEST_CASE("an output is written through a link, into a pipe or a device, which stay", "[file]") {
+TEST_CASE("an output is written through a link, into a pipe or a device, and these stay",
+          "[file]") {
   const test::TempDir folder;
   const auto page = folder.write("www/index.html", "older than old");
   const auto link = folder.path() / "page.html", pipe = folder.path() / "pipe";
@@ -145,14 +146,14 @@ TEST_CASE("an output is written through a link, into a pipe or a device, which s
                     Catch::Contains("cannot write") && Catch::Contains("Is a directory"));
 }
 
-TEST_CASE("a file that may not be read is told without advice about writing", "[file]") {
+TEST_CASE("the error for an unreadable file gives no advice about writing", "[file]") {
   CHECK_THROWS_WITH(throw_errno("cannot open a", EACCES),
                     "cannot open a: Permission denied (its owner may let you read it)");
   CHECK_THROWS_WITH(throw_errno("cannot write a", EACCES),
                     Catch::EndsWith("(choose a folder that you may write to)"));
 }
 
-TEST_CASE("reading says what is wrong", "[file]") {
+TEST_CASE("a failed read reports its cause", "[file]") {
   const test::TempDir folder;
   CHECK_THROWS_WITH(read_file(folder.path() / "none"), Catch::Contains("No such file"));
   CHECK_THROWS_WITH(read_file(folder.path()), Catch::Contains("it is a folder"));
@@ -160,14 +161,14 @@ TEST_CASE("reading says what is wrong", "[file]") {
   CHECK_FALSE(read_file_if_exists(folder.path() / "none").has_value());
 }
 
-TEST_CASE("appending after a torn line marks it, and starts a line of its own", "[file]") {
+TEST_CASE("an append after a torn line marks that line and starts a new one", "[file]") {
   const test::TempDir folder;
   const auto file = folder.write("events", "{\"whole\":1}\n{\"to");
   AppendFile(file).append("{}");
   CHECK(read_file(file) == "{\"whole\":1}\n{\"to (torn)\n{}\n");
 }
 
-TEST_CASE("a private file is one that nobody but its owner can open", "[file]") {
+TEST_CASE("a private file can be opened by its owner alone", "[file]") {
   const test::TempDir folder;
   const auto file = folder.write("secrets", "A=b");
   CHECK(read_private_file(file) == "A=b");
@@ -181,7 +182,7 @@ TEST_CASE("a private file is one that nobody but its owner can open", "[file]") 
   CHECK(read_private_file(file) == "A=b");
 }
 
-TEST_CASE("a private file of another user is not taken for one's own", "[file]") {
+TEST_CASE("a private file of another user is not accepted as the user's own", "[file]") {
   const test::TempDir folder;
   const auto file = folder.write("secrets", "A=b");
   if (::geteuid() != 0) return;  // only root can give a file away

@@ -1,4 +1,4 @@
-// Against the compiler's own type, which takes the processor's instructions or libgcc.
+// Compares with the compiler's own type, which uses the processor's instructions or libgcc.
 #include "base/float16.h"
 
 #include <cmath>
@@ -14,7 +14,7 @@ namespace {
 float widened_by_compiler(uint16_t bits) { return float(std::bit_cast<_Float16>(bits)); }
 uint16_t narrowed_by_compiler(float value) { return std::bit_cast<uint16_t>(_Float16(value)); }
 
-/// Of floats near `value`, those that are not narrowed as the compiler does.
+/// Returns the number of floats near `value` that are not narrowed as by the compiler.
 int wrong_near(float value) {
   int wrong = 0;
   const uint32_t middle = std::bit_cast<uint32_t>(value);
@@ -28,7 +28,7 @@ int wrong_near(float value) {
 
 }  // namespace
 
-TEST_CASE("every fp16 is widened exactly, and comes back", "[float16]") {
+TEST_CASE("every fp16 value is widened exactly, and narrows back to itself", "[float16]") {
   int wrong = 0;
   for (uint32_t i = 0; i <= 0xffff; ++i) {
     const auto bits = uint16_t(i);
@@ -57,7 +57,7 @@ TEST_CASE("floats are rounded to the nearest fp16, ties to even", "[float16]") {
   CHECK(narrow_to_float16(std::numeric_limits<float>::denorm_min()).bits == 0);
 }
 
-TEST_CASE("floats of any size are narrowed as the compiler does", "[float16]") {
+TEST_CASE("floats of any size are narrowed as by the compiler", "[float16]") {
   std::mt19937 random(3);
   int wrong = 0;
   for (int i = 0; i < 1000000; ++i) {

@@ -10,7 +10,7 @@ TEST_CASE("no request of curl reads ~/.curlrc or shows its address to other user
                                    .headers = {"Authorization: Bearer t"},
                                    .options = {"--fail"}});
   REQUIRE(call.argv.size() > 2);
-  CHECK(call.argv[1] == "--disable");  // curl reads it in the first place alone
+  CHECK(call.argv[1] == "--disable");  // curl reads it only in the first place
   CHECK(call.argv.back() == "--fail");
   for (const std::string& word : call.argv) {
     CHECK(word.find("key") == word.npos);
@@ -22,7 +22,8 @@ TEST_CASE("no request of curl reads ~/.curlrc or shows its address to other user
   CHECK_THROWS_AS(http_call({.url = "http://h/\nurl = file:///etc/passwd"}), Error);
 }
 
-TEST_CASE("a loopback address is one of this machine, not a name that begins like one", "[base]") {
+TEST_CASE("a loopback address is an address of this machine, not a name with the same beginning",
+          "[base]") {
   for (const char* const host :
        {"localhost", "localhost:5000", "127.0.0.1", "127.9.9.9:80", "[::1]", "[::1]:5000"}) {
     INFO(host);

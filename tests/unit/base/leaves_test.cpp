@@ -15,7 +15,7 @@ TEST_CASE("a batch has up to eight leaves of at least 32 samples, a power of two
   CHECK(num_leaves({128, 5, 2}) == 10);
 }
 
-TEST_CASE("ranks whose share was given have equally many leaves, and one at least", "[leaves]") {
+TEST_CASE("ranks with given shares have equally many leaves, and at least one", "[leaves]") {
   CHECK(default_leaves(16, 1) == 1);
   CHECK(default_leaves(32, 2) == 2);
   CHECK(default_leaves(128, 2) == 4);
@@ -28,7 +28,7 @@ TEST_CASE("ranks whose share was given have equally many leaves, and one at leas
   CHECK_FALSE(idle_ranks({24, 0, 1, 3}, 3));
 }
 
-TEST_CASE("ranks without leaves are told, and what would give them work", "[leaves]") {
+TEST_CASE("ranks without leaves are reported with advice", "[leaves]") {
   CHECK_FALSE(idle_ranks({128, 0, 1}, 4));
   CHECK_FALSE(idle_ranks({128, 8, 1}, 8));
   CHECK_FALSE(idle_ranks({128, 0, 2}, 8));
@@ -49,7 +49,7 @@ TEST_CASE("ranks without leaves are told, and what would give them work", "[leav
         "{leaves: 3}'");
 }
 
-TEST_CASE("ranks without samples are told, and what would give them work", "[leaves]") {
+TEST_CASE("ranks without samples are reported with advice", "[leaves]") {
   CHECK_FALSE(idle_ranks({8, 8, 1}, 8));
   CHECK_FALSE(idle_ranks({4, 8, 1}, 4));
   CHECK(idle_ranks({4, 8, 1}, 8) ==

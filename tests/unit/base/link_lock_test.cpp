@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// As a process of another host leaves it that took the lock `age` ago.
+/// Leaves the lock as a process of another host that took it `age` ago.
 void taken_elsewhere(const fs::path& path, std::chrono::seconds age) {
   ProcessIdentity owner = identify(::getpid()).value();
   owner.host = "another-node";
@@ -30,7 +30,7 @@ void taken_elsewhere(const fs::path& path, std::chrono::seconds age) {
 
 }  // namespace
 
-TEST_CASE("one has the lock until it lets go", "[link_lock]") {
+TEST_CASE("one process holds the lock until it releases it", "[link_lock]") {
   const test::TempDir folder;
   const fs::path path = folder.path() / "lock.owner";
   {
@@ -48,14 +48,14 @@ TEST_CASE("the lock of a dead process of this host is taken over", "[link_lock]"
   const fs::path path = folder.path() / "lock.owner";
   const int status = test::in_child([&]() -> int {
     const auto lock = LinkLock::try_acquire(path);
-    ::_exit(lock ? 0 : 1);  // as killed: nothing is cleaned up
+    ::_exit(lock ? 0 : 1);  // as if killed: nothing is cleaned up
   });
   REQUIRE(status == 0);
   REQUIRE(fs::exists(path));
   CHECK(LinkLock::try_acquire(path).has_value());
 }
 
-TEST_CASE("the lock of another node is left to it for its lease", "[link_lock]") {
+TEST_CASE("the lock of another node stays with that node for its lease", "[link_lock]") {
   const test::TempDir folder;
   const fs::path path = folder.path() / "lock.owner";
   taken_elsewhere(path, kLockLease - std::chrono::seconds(20));

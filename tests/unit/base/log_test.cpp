@@ -13,7 +13,7 @@ TEST_CASE("a kept log has messages from Info on, each with its time and level") 
   keep_log(file);
   log(LogLevel::Debug, "a detail");
   CHECK(!logs(LogLevel::Debug));
-  CHECK(!fs::exists(file));  // until there is something to keep
+  CHECK(!fs::exists(file));  // the file is made with the first message
 
   log(LogLevel::Info, "sbatch --parsable");
   log(LogLevel::Warning, "not shared");
@@ -45,7 +45,7 @@ TEST_CASE("a kept log takes at most two MiB, and keeps the newest") {
   CHECK(bytes <= (2 << 20));
 }
 
-TEST_CASE("a log that cannot be kept is no error") {
+TEST_CASE("a log that cannot be kept is not an error") {
   keep_log("/proc/no/such/folder/kept.log");
   CHECK_NOTHROW(log(LogLevel::Warning, "lost"));
 }

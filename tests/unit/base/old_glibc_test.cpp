@@ -1,4 +1,4 @@
-// Programs of a release have base/old_glibc.cpp, and so has this one.
+// This program is linked with base/old_glibc.cpp, like the programs of a release.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ TEST_CASE("a wait by the steady clock ends at its time or when it is woken", "[o
   other.join();
 }
 
-TEST_CASE("functions of numbers are those of this glibc, bit for bit", "[old_glibc]") {
+TEST_CASE("mathematical functions give the same bits as this glibc", "[old_glibc]") {
   void* const library = ::dlopen("libm.so.6", RTLD_NOW);
   REQUIRE(library != nullptr);
   const auto newest = [&](const char* name) {

@@ -57,7 +57,7 @@ TEST_CASE("a packet without descriptors has none", "[packet]") {
   CHECK(received.empty());
 }
 
-TEST_CASE("a socket with nothing in it, or nobody behind it, is told", "[packet]") {
+TEST_CASE("an empty socket and a closed one are reported", "[packet]") {
   Ends ends = socket_ends();
   std::array<char, 16> bytes{};
   std::vector<FileDescriptor> received;

@@ -22,7 +22,7 @@ std::string nested(size_t depth, const std::string& open = "[", const std::strin
 
 }  // namespace
 
-TEST_CASE("JSON is read to its limit of depth, and no deeper", "[json]") {
+TEST_CASE("JSON is read to its depth limit, and no deeper", "[json]") {
   const JsonLimits limits{.max_depth = 5};
   CHECK(parse_json(nested(5), limits).dump() == nested(5));
   CHECK(parse_json(nested(6), limits).is_discarded());
@@ -32,7 +32,7 @@ TEST_CASE("JSON is read to its limit of depth, and no deeper", "[json]") {
   CHECK(parse_json("[[],[],[[]],[]]", {.max_depth = 3}).size() == 4);
 }
 
-TEST_CASE("JSON nested a million levels deep is refused, whatever brackets it has", "[json]") {
+TEST_CASE("JSON nested a million levels deep is refused, whatever its brackets", "[json]") {
   const std::string text = GENERATE(nested(1'000'000), nested(1'000'000, "{\"a\":", "}"),
                                     std::string(1'000'000, '['), std::string(1'000'000, '{'));
   CHECK(parse_json(text).is_discarded());
@@ -53,7 +53,7 @@ TEST_CASE("JSON that is too large is refused", "[json]") {
                     Contains("too large"));
 }
 
-TEST_CASE("what is no JSON is told in words, without the library's", "[json]") {
+TEST_CASE("an error in JSON is reported in dlflow's words, not the library's", "[json]") {
   CHECK(parse_json("{").is_discarded());
   CHECK_THROWS_WITH(parse_json_or_throw("{", "x.json"),
                     Catch::StartsWith("x.json is not JSON: ") && !Contains("json.exception"));
@@ -65,7 +65,7 @@ TEST_CASE("what is no JSON is told in words, without the library's", "[json]") {
   }
 }
 
-TEST_CASE("a complaint about a file says which, as far as a line has room", "[json]") {
+TEST_CASE("an error in a file names the file, as far as a line has room", "[json]") {
   const auto reason = [](const std::string& path) {
     return reason_of(std::filesystem::filesystem_error(
         "cannot increment", path, std::make_error_code(std::errc::filename_too_long)));
@@ -76,7 +76,7 @@ TEST_CASE("a complaint about a file says which, as far as a line has room", "[js
   CHECK_THAT(reason(deep), Catch::StartsWith("/topd") && Catch::Contains("d/end: File name"));
 }
 
-TEST_CASE("what append_dump writes is what dump writes", "[json]") {
+TEST_CASE("append_dump writes the same text as dump", "[json]") {
   const Json value = Json::parse(R"({"": [], "a": {}, "b": [1, -2, 18446744073709551615, 1.5, 1e300,
       true, false, null], "c\u0001\"\\": "plain ~", "d": "\u007f", "e": "é\n", "f": [[{"g": ""}]]})");
   std::string text = "before";

@@ -31,12 +31,12 @@ Command shell(const std::string& script) {
 
 }  // namespace
 
-TEST_CASE("an exit status and a signal are told apart", "[process]") {
+TEST_CASE("an exit status is distinguished from a signal", "[process]") {
   CHECK(wait_for(start(shell("exit 7"))) == ExitStatus{7, 0});
   CHECK(wait_for(start(shell("kill -9 $$"))) == ExitStatus{137, 9});
 }
 
-TEST_CASE("a command has just those signals blocked that it was given", "[process]") {
+TEST_CASE("a command has only the given signals blocked", "[process]") {
   Command command = shell("");
   command.argv = {"grep", "SigBlk", "/proc/self/status"};
   CHECK(run(command).text == "SigBlk:\t0000000000000000\n");
@@ -50,7 +50,7 @@ TEST_CASE("an ignored signal does nothing to a program that unblocks all", "[pro
   CHECK(wait_for(start(command)) == ExitStatus{3, 0});
 }
 
-TEST_CASE("a command gets the descriptors, umask and limits that are fixed, and none of its caller",
+TEST_CASE("a command gets fixed descriptors, umask and limits, and none of its caller's",
           "[process]") {
   const FileDescriptor leaked(::open("/dev/null", O_RDONLY));
   const FileDescriptor kept(::open("/dev/null", O_RDONLY));
@@ -73,13 +73,13 @@ TEST_CASE("a command gets the descriptors, umask and limits that are fixed, and 
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-TEST_CASE("output, environment and input reach where they should", "[process]") {
+TEST_CASE("output, environment and input reach their places", "[process]") {
   CHECK(run(shell("echo \"$WORD\"")).text == "it's here\n");
   CHECK(run(shell("cat"), "two\nlines").text == "two\nlines");
   CHECK(run(shell("cat")).text.empty());
 }
 
-TEST_CASE("a command whose time is over is killed with what it started", "[process]") {
+TEST_CASE("a command whose time is over is killed with its children", "[process]") {
   const test::TempDir folder;
   const std::string script = "sleep 60 & echo $! > " + (folder.path() / "pid").string() + "; wait";
   const Output output = run(shell("echo before; " + script),
@@ -102,7 +102,7 @@ TEST_CASE("a command that ends in time is not waited for longer", "[process]") {
   CHECK(output.errors == "wrong\n");
 }
 
-TEST_CASE("a program that is missing is named, and no process is left", "[process]") {
+TEST_CASE("a missing program is named, and no process is left", "[process]") {
   Command command = shell("");
   command.argv = {"no-such-program"};
   CHECK_THROWS_WITH(start(command), Catch::Contains("no-such-program"));
@@ -134,7 +134,7 @@ TEST_CASE("a process is recognised until it ends", "[process]") {
   CHECK(liveness(*identity) == Liveness::Dead);
 }
 
-TEST_CASE("a group is gone when its last member is", "[process]") {
+TEST_CASE("a process group is gone when its last member is", "[process]") {
   Command command = shell("sleep 60 & wait");
   command.own_group = true;
   const pid_t group = start(command);
@@ -145,7 +145,7 @@ TEST_CASE("a group is gone when its last member is", "[process]") {
   CHECK_FALSE(group_exists(group));
 }
 
-TEST_CASE("a wait for a process or a connection goes on after a signal", "[process]") {
+TEST_CASE("a wait for a process or a connection continues after a signal", "[process]") {
   const auto number = GENERATE(uint64_t(SYS_wait4), uint64_t(SYS_poll));
   int left = 3;
   const auto interrupted = [&](uint64_t call) {

@@ -6,7 +6,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("a message is its fields' keys and values", "[protobuf]") {
+TEST_CASE("a message is encoded as the keys and values of its fields", "[protobuf]") {
   CHECK(Message().add(1, uint64_t{150}).bytes() == std::string("\x08\x96\x01"));
   CHECK(Message().add(2, std::string_view("testing")).bytes() == std::string("\x12\x07testing"));
   CHECK(Message().add(3, Message().add(1, uint64_t{150})).bytes() ==

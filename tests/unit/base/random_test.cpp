@@ -14,7 +14,7 @@ TEST_CASE("Philox gives the numbers of its authors' test vectors", "[random]") {
         std::array<uint32_t, 4>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("a stream depends on each part of what it is for, and on nothing else", "[random]") {
+TEST_CASE("a random stream depends on each part of its purpose, and on nothing else", "[random]") {
   const auto first = [](RandomStream stream) { return stream.next(); };
   const uint32_t number = first(RandomStream(7, RandomUse::Permutation, 3, 4));
   CHECK(first(RandomStream(7, RandomUse::Permutation, 3, 4)) == number);
@@ -31,7 +31,8 @@ TEST_CASE("numbers below a bound reach every value about equally often", "[rando
   std::vector<int> counts(bound);
   const int draws = 7000;
   for (int i = 0; i < draws; ++i) ++counts.at(stream.below(bound));
-  // 7000 draws of probability 1/7: a standard deviation is 29, and the stream is always the same.
+  // 7000 draws of probability 1/7 have a standard deviation of 29, and the stream is always the
+  // same.
   for (const int count : counts) CHECK(std::abs(count - draws / int(bound)) < 150);
 }
 

@@ -23,7 +23,8 @@ TEST_CASE("a folder of thousands of levels is removed with a few descriptors",
   CHECK_FALSE(fs::exists(root));
 }
 
-TEST_CASE("a tree is removed with all that is in it, but nothing it links to", "[remove tree]") {
+TEST_CASE("a tree is removed with its content, but without the targets of its links",
+          "[remove tree]") {
   const test::TempDir folder;
   const fs::path kept = folder.write("kept/file", "precious").parent_path();
   const fs::path root = folder.path() / "tree";
@@ -42,7 +43,7 @@ TEST_CASE("a tree is removed with all that is in it, but nothing it links to", "
   CHECK(read_file(kept / "file") == "precious");
 }
 
-TEST_CASE("what is removed may be a file, a link, or nothing", "[remove tree]") {
+TEST_CASE("remove_tree removes a file, a link, or nothing", "[remove tree]") {
   const test::TempDir folder;
   const fs::path kept = folder.write("kept/file", "precious");
   const fs::path link = folder.path() / "link";

@@ -25,7 +25,7 @@ TEST_CASE("a file of secrets has a line for each, and comments", "[secrets]") {
   CHECK(parse_secrets("A=last", "secrets") == Secrets{{"A", "last"}});
 }
 
-TEST_CASE("a wrong line is told by its number, never by what is in it", "[secrets]") {
+TEST_CASE("a wrong line is reported by its number, never by its content", "[secrets]") {
   CHECK(refusal("A=good\nhunter2hunter2\n") ==
         "secrets:2: this line is not of the form NAME=VALUE");
   CHECK(refusal("=hunter2") == "secrets:1: this line is not of the form NAME=VALUE");

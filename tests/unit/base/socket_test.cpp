@@ -23,7 +23,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("sockets meet on this machine, and nobody answers at a closed port", "[socket]") {
+TEST_CASE("sockets connect on this machine, and a closed port refuses", "[socket]") {
   Pair pair;
   REQUIRE(pair.a);
   REQUIRE(pair.b);
@@ -31,7 +31,7 @@ TEST_CASE("sockets meet on this machine, and nobody answers at a closed port", "
   CHECK_FALSE(connect_to("127.0.0.1", pair.listener.port, 2s));
 }
 
-TEST_CASE("more than a connection takes at once arrives whole", "[socket]") {
+TEST_CASE("a message larger than a socket's buffer arrives whole", "[socket]") {
   Pair pair;
   const std::vector<std::byte> sent(8 << 20, std::byte(7));
   std::vector<std::byte> got(sent.size());
@@ -44,7 +44,7 @@ TEST_CASE("more than a connection takes at once arrives whole", "[socket]") {
   CHECK(got == sent);
 }
 
-TEST_CASE("nobody waits for ever for a connection that is silent or has ended", "[socket]") {
+TEST_CASE("a connection that is silent or has ended is not waited for forever", "[socket]") {
   Pair pair;
   std::array<std::byte, 2> two{};
   CHECK_FALSE(receive_all(pair.b, two, soon(1ms)));
@@ -53,7 +53,7 @@ TEST_CASE("nobody waits for ever for a connection that is silent or has ended", 
   CHECK_FALSE(receive_all(pair.b, two, soon(60s)));
 }
 
-TEST_CASE("an endpoint travels as text, and has a token of its own", "[socket]") {
+TEST_CASE("an endpoint is sent as text, and has its own token", "[socket]") {
   const Listener listener = listen_anywhere();
   const Endpoint endpoint = endpoint_of(listener);
   CHECK(endpoint.port == listener.port);

@@ -5,7 +5,7 @@
 using namespace dlflow;
 using test::check_answers;
 
-TEST_CASE("a typo is answered with the nearest word, nonsense with none", "[text]") {
+TEST_CASE("a typo is answered with the nearest word, and nonsense with no word", "[text]") {
   const std::vector<std::string> words = {"train", "evaluate", "needs"};
   CHECK(nearest("trian", words) == "train");
   CHECK(nearest("neds", words) == "needs");
@@ -32,7 +32,7 @@ TEST_CASE("escaped text is one line, and letters of all languages stay", "[text]
       {{"ü → 😀", "ü → 😀"}, {"a\tb\r\n", "a\\tb\\r\\n"}, {"\033[31m\x7f", "\\u001b[31m\\u007f"}});
 }
 
-TEST_CASE("escaped text steers no terminal by C1 and turns no other text around", "[text]") {
+TEST_CASE("escaped text cannot control a terminal by C1, or reverse other text", "[text]") {
   check_answers(escaped,
                 {{"a\u009b31mb", "a\\u009b31mb"},  // CSI in one character
                  {"a\x9b"
@@ -44,7 +44,7 @@ TEST_CASE("escaped text steers no terminal by C1 and turns no other text around"
   CHECK(escaped_lines("a\n\tb\033[2J") == "a\n\tb\\u001b[2J");
 }
 
-TEST_CASE("a name in a line tells names apart that hold line ends", "[text]") {
+TEST_CASE("names that contain line ends stay distinct in a line", "[text]") {
   CHECK(name_in_line("a b/ü") == "a b/ü");
   CHECK(name_in_line("a\nb\r\\n") == "a\\nb\\r\\\\n");
 }
@@ -53,12 +53,12 @@ TEST_CASE("a shell reads a quoted word back as it was", "[text]") {
   check_answers(shell_quote, {{"a/b=1", "a/b=1"}, {"it's; rm", "'it'\\''s; rm'"}, {"", "''"}});
 }
 
-TEST_CASE("bytes in base 64 are those of RFC 4648", "[text]") {
+TEST_CASE("base 64 follows RFC 4648", "[text]") {
   check_answers(
       base64, {{"", ""}, {"a", "YQ=="}, {"ab", "YWI="}, {"abc", "YWJj"}, {"\xff\xfe\xfd", "//79"}});
 }
 
-TEST_CASE("a field of comma-separated values is in quotes where it has to be", "[text]") {
+TEST_CASE("a field of comma-separated values is quoted where necessary", "[text]") {
   check_answers(csv_field, {{"T-shirt/top", "T-shirt/top"},
                             {"a,b", "\"a,b\""},
                             {"say \"a\"\n", "\"say \"\"a\"\"\n\""},

@@ -11,7 +11,7 @@
 using namespace dlflow;
 using namespace std::chrono_literals;
 
-TEST_CASE("durations are read in every spelling people use", "[units]") {
+TEST_CASE("durations are read in all usual spellings", "[units]") {
   CHECK(parse_duration("90s") == 90s);
   CHECK(parse_duration("20m") == 20min);
   CHECK(parse_duration("1h30m") == 90min);
@@ -41,7 +41,7 @@ TEST_CASE("minutes and seconds that could be hours and minutes are ambiguous", "
   CHECK(ambiguous_duration("a:b").empty());
 }
 
-TEST_CASE("words that JSON does not have stand for their numbers", "[not-finite]") {
+TEST_CASE("words for numbers that JSON lacks stand for their numbers", "[not-finite]") {
   const std::string quoted = quote_not_finite(
       R"({"loss": NaN, "worst":-Infinity, "best": [Infinity], "text": "a \" NaN", "NaN": 1})");
   const Json json = Json::parse(quoted);
@@ -69,7 +69,7 @@ TEST_CASE("sizes are read with decimal and binary units", "[units]") {
   }
 }
 
-TEST_CASE("numbers are shown for reading", "[units]") {
+TEST_CASE("numbers are shown in a readable form", "[units]") {
   CHECK(format_duration(2s) == "0:02");
   CHECK(format_duration(3730s) == "1:02:10");
   CHECK(format_duration(51h) == "2-03:00:00");
@@ -80,7 +80,7 @@ TEST_CASE("numbers are shown for reading", "[units]") {
   CHECK(format_age(200s) == "3 min");
 }
 
-TEST_CASE("a time survives its text", "[clock]") {
+TEST_CASE("a time survives its conversion to text", "[clock]") {
   const Time time{std::chrono::milliseconds(1'795'248'000'123)};
   CHECK(to_rfc3339(time) == "2026-11-21T08:00:00.123Z");
   CHECK(from_rfc3339(to_rfc3339(time)) == time);

@@ -19,14 +19,14 @@ std::vector<std::string> names(const std::string& url) {
 
 }  // namespace
 
-TEST_CASE("an address is shown without what may be secret in it", "[url]") {
+TEST_CASE("an address is shown without its possible secrets", "[url]") {
   check_answers(display_url, {{"https://me:secret@host/p@th", "https://host/p@th"},
                               {"https://host/x?key=secret", "https://host/x?…"},
                               {"ssh://me@host:22/x?y", "ssh://host:22/x?y"},
                               {"no address", "no address"}});
 }
 
-TEST_CASE("escapes in an address stand for one letter", "[url]") {
+TEST_CASE("an escape in an address stands for one character", "[url]") {
   CHECK(percent_decoded("a%20b%zz%2") == "a b%zz%2");
   CHECK(percent_encoded("/a b/ü") == "/a%20b/%C3%BC");
   CHECK(percent_decoded(percent_encoded("a%[*]?")) == "a%[*]?");
@@ -45,14 +45,14 @@ TEST_CASE("the end of a path says whether it is a file, a folder or a pattern", 
   CHECK_FALSE(parse_file_url("http:///d/x"));
 }
 
-TEST_CASE("a pattern takes wildcards as a shell does, and escaped ones as letters", "[url]") {
+TEST_CASE("a pattern treats wildcards as a shell does, and escaped ones as letters", "[url]") {
   CHECK(matches("a.gz", "*.gz"));
   CHECK_FALSE(matches(".a.gz", "*.gz"));
   CHECK(matches("a*.gz", parse_url_path("/d/a%2A?gz").pattern));
   CHECK_FALSE(matches("ab.gz", parse_url_path("/d/a%2A?gz").pattern));
 }
 
-TEST_CASE("a folder has all files below it, a pattern those of one folder", "[local_files]") {
+TEST_CASE("a folder has all files below it, and a pattern those of one folder", "[local_files]") {
   const test::TempDir folder;
   folder.write("a.gz", "");
   folder.write("b.gz", "");
@@ -70,7 +70,7 @@ TEST_CASE("a folder has all files below it, a pattern those of one folder", "[lo
   CHECK_THROWS_WITH(names(url + "/"), Contains("dangling is neither a file nor a folder"));
 }
 
-TEST_CASE("the missing data of a Debian package is told with the package", "[url]") {
+TEST_CASE("missing data of a Debian package is reported with the package's name", "[url]") {
   CHECK_THROWS_WITH(
       names("file:///usr/share/datasets/gone-set/x.gz"),
       Catch::EndsWith("there is no such file; Debian's package dataset-gone-set has it"));

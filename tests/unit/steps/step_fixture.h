@@ -10,8 +10,8 @@
 
 namespace dlflow::test {
 
-/// What the engine prepares for one execution of a step: its folders, with.json, the environment.
-/// Sets variables of this process, so there is one of these at a time.
+/// The engine's preparation for one execution of a step: its folders, with.json, the environment.
+/// Sets variables of this process, so only one can exist at a time.
 class StepFixture {
  public:
   explicit StepFixture(const Json& with) {

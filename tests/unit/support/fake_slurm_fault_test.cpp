@@ -10,7 +10,7 @@ const std::string kScript = "#!/bin/sh\n";
 const std::string kTimeout =
     "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n";
 
-/// The first answer of squeue holds no job, the next one does.
+/// Checks that the first answer of squeue has no job, and that the next one has.
 void check_empty_once(const FakeSlurmTools& slurm) {
   CHECK(slurm.run("squeue --format=%i").out.empty());
   CHECK(slurm.run("squeue --format=%i").out == "1\n");
@@ -51,7 +51,7 @@ TEST_CASE("an answer can be empty", "[fake_slurm]") {
   check_empty_once(slurm);
 }
 
-TEST_CASE("when the controller is away each command says so in its words", "[fake_slurm]") {
+TEST_CASE("each command reports an absent controller in SLURM's words", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit();
   slurm.control("fault all before connect always");
@@ -72,7 +72,7 @@ TEST_CASE("when the controller is away each command says so in its words", "[fak
         "Access/permission denied for job 1\n");
 }
 
-TEST_CASE("every call is on record", "[fake_slurm]") {
+TEST_CASE("every call is recorded", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("'--job-name=a b'");
   slurm.control("fault squeue before connect");

@@ -8,7 +8,7 @@ using test::FakeSlurmTools;
 
 namespace {
 
-/// `sacct FORMAT OPTIONS` of all times.
+/// The output of sacct for all times.
 std::string sacct(const FakeSlurmTools& slurm, const std::string& fields,
                   const std::string& options = "") {
   return slurm.run("sacct --starttime=2026-01-01T00:00:00 --format=" + fields + " " + options).out;
@@ -25,7 +25,7 @@ TEST_CASE("squeue gives the times of a job", "[fake_slurm]") {
         "alpha-n[1-2]|(null)|None|a");
 }
 
-TEST_CASE("pending tasks of an array share a line of sacct and scontrol, cut as SLURM cuts it",
+TEST_CASE("pending tasks of an array share a line of sacct and scontrol, truncated as by SLURM",
           "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("--array=1-9%2");
@@ -57,7 +57,7 @@ TEST_CASE("ended jobs are in squeue --states=all until they are purged, and then
   CHECK(sacct(slurm, "State,ExitCode") == "OUT_OF_MEMORY|0:125\nOUT_OF_MEMORY|0:125\n");
 }
 
-TEST_CASE("sacct prints a job and its batch step, and who cancelled it", "[fake_slurm]") {
+TEST_CASE("sacct prints a job, its batch step, and the user who cancelled it", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("--job-name=train --time=10");
   slurm.control("advance 90");
@@ -71,7 +71,7 @@ TEST_CASE("sacct prints a job and its batch step, and who cancelled it", "[fake_
   CHECK(unknown.err == "sacct: error: Invalid field requested: \"Restarts\"\n");
 }
 
-TEST_CASE("sacct has what had not ended at --starttime, and what never was eligible by its number",
+TEST_CASE("sacct lists jobs not yet ended at --starttime, and never eligible ones by number",
           "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit();
@@ -92,7 +92,7 @@ TEST_CASE("a requeued job waits under the same id", "[fake_slurm]") {
   CHECK(slurm.run("scontrol --oneliner show job 1").out.find(" Restarts=1 ") != std::string::npos);
 }
 
-TEST_CASE("without accounting sacct says so", "[fake_slurm]") {
+TEST_CASE("sacct reports that accounting is off", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.control("set accounting=off");
   const auto result = slurm.run("sacct --jobs=1");

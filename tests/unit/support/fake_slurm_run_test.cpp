@@ -6,7 +6,7 @@ using test::FakeSlurmTools;
 
 namespace {
 
-/// Lets the background jobs go on until `field` of a job is `expected`.
+/// Lets background jobs go on until `field` of a job is `expected`.
 std::string wait_for_field(const FakeSlurmTools& slurm, const std::string& id,
                            const std::string& format, const std::string& expected) {
   std::string seen;
@@ -27,7 +27,7 @@ std::string wait_for_file(const FakeSlurmTools& slurm, const std::string& name,
   return seen;
 }
 
-/// Submits a script that runs until a signal, which `trap` takes, and waits until it has begun.
+/// Submits a script that runs until a signal, which `trap` handles, and waits until it has begun.
 void begin_in_background(const FakeSlurmTools& slurm, const std::string& options,
                          const std::string& trap) {
   slurm.control("mode background");
@@ -38,7 +38,7 @@ void begin_in_background(const FakeSlurmTools& slurm, const std::string& options
 
 }  // namespace
 
-TEST_CASE("scripts run in their folder with SLURM's variables, and their status decides",
+TEST_CASE("scripts run in their folder with SLURM's variables, and their status is the job's",
           "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.control("mode background");
@@ -56,7 +56,7 @@ TEST_CASE("scripts run in their folder with SLURM's variables, and their status 
   CHECK(read_file(slurm.folder() / "there/out%.1") == "1 1 2 2 alpha-n1 x []\nkept\n");
 }
 
-TEST_CASE("output that cannot be opened fails a job as SLURM does", "[fake_slurm]") {
+TEST_CASE("a job whose output cannot be opened fails as in SLURM", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.control("mode background");
   slurm.submit("--output=nowhere/out");
@@ -64,7 +64,7 @@ TEST_CASE("output that cannot be opened fails a job as SLURM does", "[fake_slurm
   CHECK(slurm.run("scontrol show job 1").out.find(" ExitCode=0:53 ") != std::string::npos);
 }
 
-TEST_CASE("in the background jobs start by themselves and get signals", "[fake_slurm]") {
+TEST_CASE("background jobs start by themselves and get signals", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.control("mode background");
   const std::string script =
@@ -84,7 +84,7 @@ TEST_CASE("in the background jobs start by themselves and get signals", "[fake_s
   CHECK(wait_for_file(slurm, "2.out", "begun\nended\n") == "begun\nended\n");
 }
 
-TEST_CASE("the clock of a background world can be moved on to the time limit", "[fake_slurm]") {
+TEST_CASE("the clock of a background world can be advanced to the time limit", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   begin_in_background(slurm, "--time=5 --signal=B:USR1@60", "trap 'echo saved; exit 0' USR1");
   slurm.control("advance 245");

@@ -23,7 +23,7 @@ TEST_CASE("the options of a script are above its first command", "[fake_slurm]")
   CHECK(request.at("minutes") == 0);
 }
 
-TEST_CASE("mistakes have the words and the exit status of sbatch 22.05", "[fake_slurm]") {
+TEST_CASE("mistakes give the messages and exit status of sbatch 22.05", "[fake_slurm]") {
   struct Case {
     std::string options, input, err;
     int status;
@@ -47,7 +47,7 @@ TEST_CASE("mistakes have the words and the exit status of sbatch 22.05", "[fake_
   CHECK(slurm.jobs().empty());
 }
 
-TEST_CASE("submit limits are refused as SLURM refuses them", "[fake_slurm]") {
+TEST_CASE("submissions beyond a limit are refused as by SLURM", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.control("set max_submit=2");
   slurm.submit("--array=1-2");
@@ -58,7 +58,7 @@ TEST_CASE("submit limits are refused as SLURM refuses them", "[fake_slurm]") {
       "limit, user's size and/or time limits)\n");
 }
 
-TEST_CASE("scontrol points a child to another parent, and it runs", "[fake_slurm]") {
+TEST_CASE("a child runs after scontrol gave it another parent", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit();
   slurm.submit("--dependency=afterok:1");
@@ -75,7 +75,7 @@ TEST_CASE("scontrol points a child to another parent, and it runs", "[fake_slurm
   CHECK(slurm.field("3", "%T") == "RUNNING");
 }
 
-TEST_CASE("scontrol points tasks of an array to another parent", "[fake_slurm]") {
+TEST_CASE("scontrol gives tasks of an array another parent", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("--array=1-4");
   slurm.submit("--array=1-4 --dependency=aftercorr:1");
@@ -88,7 +88,7 @@ TEST_CASE("scontrol points tasks of an array to another parent", "[fake_slurm]")
   CHECK(slurm.field("2_1", "%r %E") == "Dependency aftercorr:1_*(unfulfilled)");
 }
 
-TEST_CASE("what scontrol cannot do it says as SLURM does", "[fake_slurm]") {
+TEST_CASE("scontrol refuses impossible changes in SLURM's words", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("--time=10");
   CHECK(slurm.run("scontrol update jobid=9 dependency=").err ==
@@ -121,7 +121,7 @@ TEST_CASE("scancel takes jobs and tasks", "[fake_slurm]") {
   CHECK(slurm.field("1_1", "%T") == "RUNNING");
   slurm.run("scancel 1");
   CHECK(slurm.run("squeue --format=%i").out.empty());
-  CHECK(slurm.run("scancel 99").status == 0);  // unknown ids are no mistake, unless it looks first
+  CHECK(slurm.run("scancel 99").status == 0);  // without a lookup
   CHECK(slurm.run("scancel --batch --signal=INT --state=RUNNING --jobname=a 99").err ==
         "scancel: error: Kill job error on job id 99: Invalid job id specified\n");
   CHECK(slurm.run("scancel").err == "scancel: error: No job identification provided\n");

@@ -7,7 +7,7 @@ using namespace dlflow::fake_slurm;
 
 namespace {
 
-/// A cluster of two nodes with four cores each, and words for what tests do to it.
+/// A cluster of two nodes with four cores each, and the actions of tests.
 struct TestWorld {
   World world = new_world();
 
@@ -28,7 +28,7 @@ struct TestWorld {
     dlflow::fake_slurm::end(world, find_task(world, job, index), state, 0, 0, false);
     schedule(world);
   }
-  /// "RUNNING", and for what waits its reason.
+  /// "RUNNING", or the reason of a pending job.
   std::string state(JobId job, int index = -1) {
     const Task& task = *find_task(world, job, index).task;
     return task.state == State::Pending ? task.reason : name(task.state);
@@ -46,7 +46,7 @@ std::string refusal(TestWorld& test, const Request& request) {
 
 }  // namespace
 
-TEST_CASE("each kind of dependency waits for its own end of the parent", "[fake_slurm]") {
+TEST_CASE("each kind of dependency waits for the matching end of its parent", "[fake_slurm]") {
   const State end = GENERATE(State::Completed, State::Failed, State::Timeout, State::Cancelled);
   TestWorld test;
   const JobId parent = test.submit();
@@ -72,7 +72,7 @@ TEST_CASE("the children of a job that never runs wait for ever", "[fake_slurm]")
   CHECK(test.state(grandchild) == "Dependency");
 }
 
-TEST_CASE("a child that asked for it is cancelled when its parent fails", "[fake_slurm]") {
+TEST_CASE("a child with --kill-on-invalid-dep is cancelled when its parent fails", "[fake_slurm]") {
   TestWorld test;
   const JobId parent = test.submit();
   Request request;
@@ -83,8 +83,7 @@ TEST_CASE("a child that asked for it is cancelled when its parent fails", "[fake
   CHECK(test.state(child) == "CANCELLED");
 }
 
-TEST_CASE("a parent that left memory, or never was, is satisfied whatever became of it",
-          "[fake_slurm]") {
+TEST_CASE("a dependency on a forgotten or unknown parent is satisfied", "[fake_slurm]") {
   TestWorld test;
   const JobId parent = test.submit();
   const std::string on_parent = "afterok:" + std::to_string(parent);
@@ -92,7 +91,7 @@ TEST_CASE("a parent that left memory, or never was, is satisfied whatever became
   test.end(parent, State::Failed);
   purge(test.world);
   schedule(test.world);
-  CHECK(test.state(early) == "DependencyNeverSatisfied");  // it was told before
+  CHECK(test.state(early) == "DependencyNeverSatisfied");  // the dependency failed earlier
   CHECK(test.state(test.submit(on_parent)) == "RUNNING");
   CHECK(test.state(test.submit("afterok:999")) == "RUNNING");
 }
@@ -107,7 +106,7 @@ TEST_CASE("ended jobs leave memory after MinJobAge", "[fake_slurm]") {
   CHECK(find(test.world, "1").empty());
 }
 
-TEST_CASE("a job waits for all that it names", "[fake_slurm]") {
+TEST_CASE("a job waits for all jobs that it names", "[fake_slurm]") {
   TestWorld test;
   test.submit();
   test.submit();
@@ -136,7 +135,7 @@ TEST_CASE("an array can be waited for as a whole, by task, or task by task", "[f
 
   test.end(array, State::Failed, 1);
   CHECK(test.state(each, 1) == "DependencyNeverSatisfied");
-  CHECK(test.state(on_all) == "Dependency");  // as SLURM: until all of it has ended
+  CHECK(test.state(on_all) == "Dependency");  // as in SLURM: until the whole array has ended
   test.end(array, State::Completed, 3);
   CHECK(test.state(on_all) == "DependencyNeverSatisfied");
 }
@@ -158,7 +157,7 @@ TEST_CASE("jobs start in order while there are cores", "[fake_slurm]") {
   CHECK(test.state(small) == "RUNNING");
 }
 
-TEST_CASE("what could never fit is refused", "[fake_slurm]") {
+TEST_CASE("a job that could never fit is refused", "[fake_slurm]") {
   TestWorld test;
   const std::string unavailable = "Requested node configuration is not available";
   Request request;
@@ -173,7 +172,7 @@ TEST_CASE("what could never fit is refused", "[fake_slurm]") {
   CHECK(refusal(test, request) == unavailable);
 }
 
-TEST_CASE("limits are SLURM's", "[fake_slurm]") {
+TEST_CASE("jobs beyond a limit are refused in SLURM's words", "[fake_slurm]") {
   TestWorld test;
   Request request;
   request.partition = "nowhere";
@@ -193,7 +192,7 @@ TEST_CASE("limits are SLURM's", "[fake_slurm]") {
   CHECK(refusal(test, request) == "Invalid account or account/partition combination specified");
 }
 
-TEST_CASE("an array runs at most as many tasks as it says", "[fake_slurm]") {
+TEST_CASE("an array runs at most as many tasks at once as its limit", "[fake_slurm]") {
   TestWorld test;
   const JobId array = test.submit("", "0-3%2");
   CHECK(test.state(array, 1) == "RUNNING");
@@ -202,7 +201,7 @@ TEST_CASE("an array runs at most as many tasks as it says", "[fake_slurm]") {
   CHECK(test.state(array, 2) == "RUNNING");
 }
 
-TEST_CASE("a task has a raw id of its own once it starts, the last one its array's",
+TEST_CASE("a task gets a raw id when it starts, and the last task that of its array",
           "[fake_slurm]") {
   TestWorld test;
   test.world.next_id = 812;
@@ -247,7 +246,7 @@ TEST_CASE("a requeued job keeps its id and its dependents, and waits", "[fake_sl
   CHECK(test.state(child) == "RUNNING");
 }
 
-TEST_CASE("a world is the same after it was written and read", "[fake_slurm]") {
+TEST_CASE("a world is unchanged after it was written and read", "[fake_slurm]") {
   TestWorld test;
   test.submit("", "1-3%1");
   test.submit("afterok:1");

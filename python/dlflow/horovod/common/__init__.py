@@ -1,1 +1,1 @@
-"""What does not depend on a framework, under the names that Horovod gives it."""
+"""Framework-independent parts, under Horovod's names."""

@@ -1,4 +1,4 @@
-"""What DistributedOptimizer and collectives take as `compression`, for tensors of any framework."""
+"""The `compression` argument of DistributedOptimizer and collectives, for tensors of any framework."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any, Tuple
 
 
 class Compressor:
-    """Scripts may have their own."""
+    """The base class; scripts may define their own."""
 
     @staticmethod
     def compress(tensor: Any) -> Tuple[Any, Any]:
-        """What is sent, and what decompress() has to know."""
+        """Returns the data to send, and the context for decompress()."""
         raise NotImplementedError
 
     @staticmethod

@@ -1,9 +1,9 @@
-"""Training that goes on after a rank was lost, on the engine's passes.
+"""Training that continues after a rank was lost, based on the engine's passes.
 
-Horovod replaces lost processes while the others wait. Here all ranks of the pass end, with the status that asks the engine to run the
-step again, and the next pass goes on from the last commit, also with another number of ranks. So commit() leaves a file in the folder
-that a step with `checkpoint: {}` has. The same file is what a step needs that reaches its walltime: the engine warns by SIGUSR1, the
-next commit() is the last one of the pass.
+Horovod replaces lost processes while the others wait. Here all ranks of the pass end with the status that makes the engine run the step
+again, and the next pass continues from the last commit, possibly with another number of ranks. So commit() writes a file into the folder
+that a step with `checkpoint: {}` has. The same file serves a step that reaches its walltime: the engine warns by SIGUSR1, and the next
+commit() is the last one of the pass.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class _Warning:
 
     @classmethod
     def listen(cls) -> None:
-        """Only where a commit can be saved: elsewhere the signal ends the program as before."""
+        """Only if a commit can be saved: otherwise the signal still ends the program."""
         if _checkpoints():
             signal.signal(signal.SIGUSR1, lambda *_: setattr(cls, "came", True))
 
 
 class ObjectState:
-    """What the ranks of a training have in common: Python objects, each an attribute of this one under the name that it is given by.
+    """The shared state of a training's ranks: Python objects, each stored as an attribute under its keyword.
 
-    `bcast_object` gives what rank 0 has on all ranks, `get_rank` the rank of this process.
+    `bcast_object` returns rank 0's object on all ranks, `get_rank` the rank of this process.
     """
 
     _numbers = itertools.count()
@@ -59,7 +59,7 @@ class ObjectState:
             setattr(self, name, value)
 
     def register_reset_callbacks(self, callbacks: List[Callable[[], None]]) -> None:
-        """Functions to be called in a pass that goes on from a commit, before sync(): the number of ranks may be another one."""
+        """Functions to be called before sync() in a pass that continues from a commit: the number of ranks may have changed."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
@@ -67,14 +67,14 @@ class ObjectState:
             callback()
 
     def commit(self) -> None:
-        """Collective. From here the training goes on if a rank is lost. If the engine has asked for it, the pass ends here."""
+        """Collective. If a rank is lost, the training continues from here. If the engine has requested it, the pass ends here."""
         self.save()
         self._write()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Collective. Ends the pass on all ranks if the engine has asked for it."""
-        if _checkpoints() and self._bcast_object(_Warning.came):  # every rank is asked; rank 0 decides
+        """Collective. Ends the pass on all ranks if the engine has requested it."""
+        if _checkpoints() and self._bcast_object(_Warning.came):  # every rank calls it; rank 0 decides
             print("dlflow.horovod: saved before the walltime; the next pass goes on from here", file=sys.stderr, flush=True)
             sys.exit(RUN_ME_AGAIN)
 
@@ -86,11 +86,11 @@ class ObjectState:
         file = self._file()
         if file is None or self._rank() != 0:
             return
-        file.parent.mkdir(parents=True, exist_ok=True)  # a step without `checkpoint:` has no such folder yet
+        file.parent.mkdir(parents=True, exist_ok=True)  # missing in a step without `checkpoint:`
         _folder.replace(file, lambda stream: self._dump(self._committed(), stream))
 
     def _read(self) -> bool:
-        """Whether there is a commit of an earlier pass; rank 0 has it then."""
+        """Whether a commit of an earlier pass exists; rank 0 then has loaded it."""
         file = self._file()
         found = file is not None and self._rank() == 0 and file.exists()
         if found:
@@ -99,11 +99,11 @@ class ObjectState:
         return bool(self._bcast_object(found))
 
     def save(self) -> None:
-        """Keeps the present state."""
+        """Keeps a copy of the current state."""
         self._saved_state = {name: getattr(self, name) for name in self._saved_state}
 
     def restore(self) -> None:
-        """Goes back to what was kept."""
+        """Returns to the last saved state."""
         self._set_attributes()
 
     def sync(self) -> None:
@@ -113,7 +113,7 @@ class ObjectState:
             self._set_attributes()
 
     def _committed(self) -> Any:
-        """What the last save() has kept."""
+        """The state of the last save()."""
         return self._saved_state
 
     def _take(self, committed: Any) -> None:
@@ -130,7 +130,7 @@ class ObjectState:
 
 
 def _end_pass(error: HorovodInternalError) -> NoReturn:
-    """After a lost rank; another pass would come to the same disagreement again."""
+    """Requests another pass only after a lost rank; a disagreement would just repeat."""
     if not error.session_ended or not _checkpoints():
         raise error
     print(f"dlflow.horovod: {error}. This pass ends; the next one goes on from the last commit", file=sys.stderr, flush=True)
@@ -138,7 +138,7 @@ def _end_pass(error: HorovodInternalError) -> NoReturn:
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator of a function whose first argument is a state. It begins with the last commit of an earlier pass."""
+    """Decorates a function whose first argument is a state, which starts from the last commit of an earlier pass."""
     @functools.wraps(func)
     def wrapper(state: ObjectState, *args: Any, **kwargs: Any) -> Any:
         _Warning.listen()

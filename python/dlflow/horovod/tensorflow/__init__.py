@@ -12,7 +12,7 @@ from dlflow.horovod.tensorflow.mpi_ops import (Average, Sum, allreduce, broadcas
 __all__ = ["Average", "Compression", "DistributedGradientTape", "DistributedOptimizer", "HorovodInternalError", "Sum", "allreduce",
            "broadcast", "broadcast_variables", "init", "is_initialized", "local_rank", "local_size", "nccl_built", "rank", "shutdown", "size"]
 
-# Horovod's other names, and what does the same.
+# Horovod's other names, and their replacements.
 INSTEAD = {r"broadcast_(global_variables|object(_fn)?|)|BroadcastGlobalVariablesHook": "hvd.broadcast_variables() and hvd.broadcast()",
            r"grouped_allreduce": "hvd.allreduce() of each tensor",
            r"(grouped_)?(allgather|reducescatter)|allgather_object|alltoall": "tf.concat() of what hvd.broadcast() gives from each rank",

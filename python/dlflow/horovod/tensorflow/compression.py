@@ -1,4 +1,4 @@
-"""Compression of gradients for the way: none, or 16-bit floats."""
+"""Compression of gradients for transfer: none, or 16-bit floats."""
 
 from __future__ import annotations
 

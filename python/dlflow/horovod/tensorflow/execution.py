@@ -1,4 +1,4 @@
-"""Executes on NumPy arrays what all ranks have agreed on, by the collectives of `dlflow.runtime`."""
+"""Executes the agreed operations on NumPy arrays, by the collectives of `dlflow.runtime`."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Execution:
         self._group.leave(linger)
 
     def _exchange(self, request: Request, values: np.ndarray) -> None:
-        """In place."""
+        """Works in place."""
         if request.kind == "broadcast":
             self._group.broadcast(values.ctypes.data, values.nbytes, request.root).wait()
             return
         is_mean = request.op == "average"
-        # The sum of fp16 may be infinite where the mean is not: the ranks divide it on the way.
+        # A sum of fp16 may be infinite although the mean is not: the ranks divide it on the way.
         op = runtime.Op.AVG if is_mean and values.dtype == np.float16 else runtime.Op.SUM
         _scale(values, request.prescale)
         self._group.all_reduce(values.ctypes.data, values.size, runtime.TYPES[request.dtype], op).wait()

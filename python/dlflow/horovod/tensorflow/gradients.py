@@ -1,6 +1,6 @@
 """DistributedGradientTape and DistributedOptimizer: gradients are the mean over all ranks.
 
-All gradients of a step are exchanged together after the backward pass, by their places in the list of variables.
+All gradients of a step are exchanged together after the backward pass, identified by their places in the list of variables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dlflow.horovod.tensorflow.compression import Compression, Compressor
 
 
 class _Reduction:
-    """How gradients are reduced."""
+    """The settings of gradient reduction."""
 
     def __init__(self, compression: Type[Compressor], op: int, predivide: float, **refused: Any):
         given = sorted(name for name, value in refused.items() if value)
@@ -29,7 +29,7 @@ class _Reduction:
 
     @tf.autograph.experimental.do_not_convert
     def __call__(self, gradients: Sequence[Any]) -> List[Any]:
-        """Where a variable has no gradient, none is exchanged."""
+        """Skips variables without a gradient."""
         results = list(gradients)
         if size() == 1:
             return results
@@ -44,7 +44,7 @@ class _Reduction:
 class DistributedGradientTape(tf.GradientTape):
     """`gradtape`, whose gradient() is reduced over all ranks by `op`. Sparse gradients become dense.
 
-    gradient_predivide_factor: a mean is divided by it before the sum, and by the rest after it.
+    gradient_predivide_factor: the mean's divisor is split into this factor before the sum, and the rest after it.
     """
 
     def __init__(self, gradtape: tf.GradientTape, device_dense: str = "", device_sparse: str = "",
@@ -71,7 +71,7 @@ class _OfKeras3:
     _reduction: _Reduction
 
     def apply(self, grads: Any, *args: Any, **kwargs: Any) -> Any:
-        """apply_gradients() calls it, too."""
+        """Also called by apply_gradients()."""
         return super().apply(self._reduction(grads), *args, **kwargs)  # type: ignore[misc]
 
 
@@ -80,14 +80,14 @@ def DistributedOptimizer(optimizer: Any, name: Optional[str] = None, device_dens
                          gradient_predivide_factor: float = 1.0, op: int = Average, backward_passes_per_step: int = 1,
                          average_aggregated_gradients: bool = False, num_groups: int = 0, groups: Any = None,
                          process_set: Any = None) -> Any:
-    """A Keras optimizer like `optimizer`, which takes gradients that are reduced over all ranks by `op`. Sparse gradients become dense."""
+    """A Keras optimizer like `optimizer` that reduces gradients over all ranks by `op`. Sparse gradients become dense."""
     if not hasattr(optimizer, "get_config") or not hasattr(optimizer, "apply_gradients"):
         raise TypeError(f"hvd.DistributedOptimizer takes an optimizer of Keras (tf.keras.optimizers), not a {type(optimizer).__name__}")
     reduction = _Reduction(compression, op, gradient_predivide_factor, num_groups=num_groups, groups=groups, process_set=process_set,
                            backward_passes_per_step=backward_passes_per_step != 1)
     own = type(optimizer)
     mixin = _OfKeras3 if hasattr(optimizer, "apply") else _OfKeras2
-    # The name and the module of its own class: so a model that is saved with it can be loaded without Horovod.
+    # Keeps the class's name and module, so that a saved model can be loaded without Horovod.
     made = type(own.__name__, (mixin, own), {"__module__": own.__module__}).from_config(optimizer.get_config())
-    object.__setattr__(made, "_reduction", reduction)  # Keras would track it
+    object.__setattr__(made, "_reduction", reduction)  # otherwise Keras would track it
     return made

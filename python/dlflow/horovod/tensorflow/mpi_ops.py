@@ -1,7 +1,7 @@
 """Collectives of TensorFlow's tensors by name. The module has Horovod's name, because scripts import from it; no MPI is used.
 
-TensorFlow hands tensors over as NumPy arrays to one call for all that an operation needs: it waits in there, so that two calls never wait
-for each other in TensorFlow's threads. A graph calls in the order of the program.
+TensorFlow passes tensors as NumPy arrays to a single call per operation, which waits inside, so that two calls cannot block each other
+in TensorFlow's threads. A graph makes its calls in program order.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from dlflow.horovod.tensorflow.execution import Execution
 __all__ = ["Average", "Sum", "is_initialized", "local_rank", "local_size", "nccl_built", "rank", "shutdown", "size"]
 
 init = functools.partial(basics.init, Execution)
-_as_it_is = tf.autograph.experimental.do_not_convert  # a tf.function takes it without translating it
+_as_it_is = tf.autograph.experimental.do_not_convert  # a tf.function must not translate it
 
 
 def _exchange(kind: str, names: Sequence[Optional[str]], details: Dict[str, Any], *arrays: np.ndarray) -> List[np.ndarray]:
-    """Submits all and waits for all, also where some fail. `details` describe the operation like Request."""
+    """Submits all and waits for all, even if some fail. `details` describe the operation like Request."""
     session, entries, failed = context().session, [], None
     for name, array in zip(names, arrays):
         request = Request(kind, f"{kind}.{name or context().made_up_name(kind)}", array.dtype.name, array.shape, **details)
@@ -45,8 +45,8 @@ def _exchange(kind: str, names: Sequence[Optional[str]], details: Dict[str, Any]
 
 
 def run(kind: str, tensors: Sequence[Any], names: Sequence[Optional[str]], **details: Any) -> List[Any]:
-    """The results of one operation for each tensor, also in a graph. Collective."""
-    context()  # without init() a graph would say so only when it runs
+    """The results of one operation for each tensor; also works in a graph. Collective."""
+    context()  # without init() a graph would fail only when it runs
     for tensor, name in zip(tensors, names):
         if tensor.dtype.name not in runtime.TYPES:
             raise ValueError(f"{kind} of {name or 'a tensor'}: {tensor.dtype.name} cannot travel; {', '.join(runtime.TYPES)} can")

@@ -17,7 +17,7 @@ __all__ = ["Adasum", "Average", "Compression", "DistributedOptimizer", "HorovodI
            "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters", "elastic", "init", "is_initialized", "local_rank",
            "local_size", "nccl_built", "rank", "shutdown", "size", "synchronize"]
 
-# Horovod's other names, and what does the same.
+# Horovod's other names, and their replacements.
 _INSTEAD = {r"(grouped_)?allgather(_async)?": "torch.distributed.all_gather()",
             r"allgather_object": "torch.distributed.all_gather_object()",
             r"alltoall(_async)?": "torch.distributed.all_to_all_single()",

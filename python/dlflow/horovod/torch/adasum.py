@@ -1,12 +1,12 @@
-"""Adasum: a sum of gradients that adds what is orthogonal and averages what is parallel.
+"""Adasum: a sum of gradients that adds orthogonal components and averages parallel ones.
 
     adasum(a, b) = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
 
-of two ranks; of more, adasum of the adasums of both halves of the ranks. For parallel gradients of one length it is their mean,
-for orthogonal ones their sum. Each tensor has factors of its own.
+for two ranks; for more, the adasum of the adasums of both halves of the ranks. For parallel gradients of equal length it is their mean,
+for orthogonal ones their sum. Each tensor has its own factors.
 
-A rank exchanges with one whose number differs in one bit, the lowest first, so after log2(P) exchanges each has the whole. Both
-compute the same from the same two operands in the same order: all ranks have the same bits.
+A rank exchanges with the one whose number differs in one bit, the lowest first, so after log2(P) exchanges each has the whole. Both
+compute from the same operands in the same order: all ranks have the same bits.
 
 Source: Maleki et al., Scaling Distributed Training with Adaptive Summation, MLSys 2021.
 """
@@ -21,7 +21,7 @@ import torch
 from dlflow import runtime
 
 _TAG = 0
-_TINY = sys.float_info.min ** 0.5  # a squared norm below is none: the quotient would mean nothing
+_TINY = sys.float_info.min ** 0.5  # smaller squared norms count as zero: the quotient would be meaningless
 
 
 def combine(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -33,8 +33,8 @@ def combine(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def adasum(group: runtime.Group, values: torch.Tensor, counts: List[int]) -> None:
-    """Replaces contiguous `values`, tensors of `counts` elements one after the other, by their adasum over the ranks of `group`,
-    whose number is a power of two. Collective. Sends P's logarithm times all values."""
+    """Replaces contiguous `values`, tensors of `counts` elements one after the other, by their adasum over the ranks of `group`, whose
+    number P is a power of two. Collective. Sends all values log2(P) times."""
     others = torch.empty_like(values)
     size = values.numel() * values.element_size()
     distance = 1

@@ -1,4 +1,4 @@
-"""Compression of gradients for the way: none, or 16-bit floats. `dlflow.torch.compression` has methods that send less."""
+"""Compression of gradients for transfer: none, or 16-bit floats. `dlflow.torch.compression` has methods that send less."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executes on tensors what all ranks have agreed on, by the collectives of `dlflow.runtime`."""
+"""Executes the agreed operations on tensors, by the collectives of `dlflow.runtime`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def _scale(tensor: torch.Tensor, factor: float) -> None:
     elif tensor.dtype.is_floating_point:
         tensor.mul_(factor)
     else:
-        tensor.copy_(tensor.double().mul_(factor))  # towards zero
+        tensor.copy_(tensor.double().mul_(factor))  # rounds towards zero
 
 
 class Execution:
-    """The group of the ranks, and the buffers in which small tensors are fused. One thread calls it."""
+    """The group of the ranks, and the buffers in which small tensors are fused. Used by one thread."""
 
     def __init__(self, group: runtime.Group):
         self._group = group
@@ -56,7 +56,7 @@ class Execution:
         self._group.leave(linger)
 
     def _has_nccl(self, device: torch.device) -> bool:
-        """All ranks ask in the same call, their first allreduce on a GPU."""
+        """All ranks call it together, in their first allreduce on a GPU."""
         if not self._has_asked_for_nccl:
             self._has_asked_for_nccl = True
             if _cuda.each_rank_has_one(self._group, device):
@@ -67,7 +67,7 @@ class Execution:
         request, counts = entries[0].request, [entry.target.numel() for entry in entries]
         with self._nccl:
             values = torch.cat([entry.source.reshape(-1) for entry in entries])
-            # The sum of fp16 may be infinite where the mean is not.
+            # A sum of fp16 may be infinite although the mean is not.
             is_divided_before = request.op == "average" and values.dtype == torch.float16
             _scale(values, request.prescale / self._group.size if is_divided_before else request.prescale)
             self._nccl.sum(values)
@@ -77,7 +77,7 @@ class Execution:
                 entry.target.copy_(piece.view(entry.target.shape))
 
     def _buffer(self, entries: List[Entry], dtype: torch.dtype, count: int) -> torch.Tensor:
-        """Pinned if the entries are on a device."""
+        """A fusion buffer, pinned if the entries are on a device."""
         is_pinned = _cuda.is_on_device(entries[0].target)
         known = self._buffers.get((dtype, is_pinned))
         if known is None or known.numel() < count:
@@ -85,7 +85,7 @@ class Execution:
         return known[:count]
 
     def _allreduce(self, entries: List[Entry]) -> None:
-        """All are of one type."""
+        """All entries have the same type."""
         target, request = entries[0].target, entries[0].request
         if _is_in_place(entries):
             _copy(entries[0].source, target)
@@ -108,7 +108,7 @@ class Execution:
             adasum(self._group, values, counts)
         else:
             is_mean = request.op == "average"
-            # The sum of fp16 may be infinite where the mean is not: the ranks divide it on the way.
+            # A sum of fp16 may be infinite although the mean is not: the ranks divide it on the way.
             op = runtime.Op.AVG if is_mean and values.dtype == torch.float16 else runtime.Op.SUM
             self._group.all_reduce(values.data_ptr(), values.numel(), runtime.TYPES[request.dtype], op).wait()
             if is_mean and op == runtime.Op.SUM:
@@ -138,17 +138,17 @@ class Execution:
 
 
 def _is_in_place(entries: List[Entry]) -> bool:
-    """Whether the one target itself travels."""
+    """Whether the only target itself can be sent."""
     target = entries[0].target
     return len(entries) == 1 and target.is_contiguous() and not _cuda.is_on_device(target)
 
 
 def _copy(source: torch.Tensor, target: torch.Tensor) -> None:
-    """Nothing if it is done in place."""
+    """Does nothing for an operation in place."""
     if target.data_ptr() != source.data_ptr():
         target.copy_(source)
 
 
 def _as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a tensor, its own if it is contiguous."""
+    """The bytes of a tensor, without a copy if it is contiguous."""
     return tensor.contiguous().view(-1).view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)

@@ -10,7 +10,7 @@ import torch
 from dlflow.horovod.torch import mpi_ops
 
 try:
-    import cloudpickle as _pickle  # functions and classes of the script itself, too
+    import cloudpickle as _pickle  # also pickles functions and classes of the script itself
 except ImportError:
     _pickle = pickle
 
@@ -37,7 +37,7 @@ def broadcast_parameters(params: Union[Dict[str, Any], Iterable[Any]], root_rank
 
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None) -> Any:
-    """What `root_rank` has, on all ranks. Without a name, whatever the others give: many give None."""
+    """Returns the object of `root_rank` on all ranks. The others' objects do not matter: many scripts pass None."""
     name = name or "one"
     is_root = mpi_ops.rank() == root_rank
     data = _dump(obj) if is_root else torch.empty(0, dtype=torch.uint8)
@@ -49,19 +49,19 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None) -
 
 
 class _Shape(NamedTuple):
-    """Stands for a tensor that travels by itself."""
+    """Replaces a tensor that travels separately."""
     shape: Tuple[int, ...]
     dtype: torch.dtype
 
 
 def _map(state: Dict[str, Any], function: Any) -> Dict[str, Any]:
-    """A state_dict of an optimizer with `function(value)` in the place of each value of its state."""
+    """An optimizer's state_dict with `function(value)` in place of each value of its state."""
     values = {number: {key: function(value) for key, value in of_one.items()} for number, of_one in state["state"].items()}
     return {**state, "state": values}
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Optional[torch.nn.Module] = None) -> None:
-    """The state and the options of `root_rank`'s optimizer, also on ranks whose optimizer has no state yet. `model` is not needed."""
+    """Broadcasts the state and options of `root_rank`'s optimizer, also to ranks whose optimizer has no state yet. `model` is unused."""
     state = optimizer.state_dict()
     outline = _map(state, lambda value: _Shape(tuple(value.shape), value.dtype) if torch.is_tensor(value) else value)
     outline = broadcast_object(outline, root_rank, "optimizer")
@@ -70,7 +70,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     broadcast_parameters({f"optimizer.{number}.{key}": value for number, of_one in state["state"].items() for key, value in of_one.items()
                           if torch.is_tensor(value)}, root_rank)
     if mpi_ops.rank() != root_rank:
-        groups = optimizer.param_groups  # schedulers know these dictionaries
+        groups = optimizer.param_groups  # schedulers hold references to these dictionaries
         optimizer.load_state_dict(state)
         for group, loaded in zip(groups, optimizer.param_groups):
             group.update(loaded)

@@ -1,7 +1,7 @@
 """Collectives of tensors by name. The module has Horovod's name, because scripts import from it; no MPI is used.
 
-A function with `_async` gives a handle at once, for synchronize(). One with `_` at its end changes its tensor in place. A tensor
-without a name gets one from a counter, so ranks must submit such tensors in the same order.
+A function with `_async` returns a handle at once, for synchronize(). A trailing `_` means in place. A tensor without a name gets one
+from a counter, so ranks must submit such tensors in the same order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _type_name(tensor: torch.Tensor) -> str:
 
 
 def _submit(kind: str, tensor: torch.Tensor, in_place: bool, name: Optional[str], **details: Any) -> Entry:
-    """Starts the operation, which `details` describe like Request; its handle."""
+    """Starts the operation, which `details` describe like Request; returns its handle."""
     what = f"{kind} of {name or 'a tensor'}"
     is_on_device = _cuda.is_on_device(tensor)
     if tensor.device.type != "cpu" and not is_on_device:
@@ -50,7 +50,7 @@ def _submit(kind: str, tensor: torch.Tensor, in_place: bool, name: Optional[str]
 
 
 def synchronize(handle: Entry) -> torch.Tensor:
-    """Waits for the operation; its output."""
+    """Waits for the operation and returns its output."""
     return context().session.wait(handle)
 
 

@@ -1,7 +1,7 @@
 """DistributedOptimizer: an optimizer whose gradients are the mean over all ranks.
 
-Each gradient is submitted by its parameter's name as soon as it is computed, while others are still computed. Ranks may compute
-them in different orders; step() waits for all.
+Each gradient is submitted by its parameter's name as soon as it is computed, while the backward pass continues. Ranks may compute them
+in different orders; step() waits for all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _EARLY_ZERO_GRAD = ("optimizer.zero_grad() was called after loss.backward() but 
 
 
 class _Exchange:
-    """The gradients of an optimizer that are under way. `names` has all its parameters."""
+    """The pending gradients of an optimizer. `names` has all its parameters."""
 
     def __init__(self, names: Dict[Parameter, str], compression: Type[Compressor], passes: int, op: int, predivide: float):
         self._names, self._compression, self._op = names, compression, op
@@ -36,7 +36,7 @@ class _Exchange:
         self._hooks = [_on_gradient(parameter, self._computed) for parameter in self._watched]
 
     def forget(self) -> None:
-        self.under_way: Dict[Parameter, Tuple[Entry, Any]] = {}  # the handle, and what decompress needs
+        self.under_way: Dict[Parameter, Tuple[Entry, Any]] = {}  # the handle and decompress()'s context
         self._left = {parameter: self._passes for parameter in self._names}  # backward passes before a gradient is submitted
 
     def _computed(self, parameter: Parameter) -> None:
@@ -48,13 +48,13 @@ class _Exchange:
             self._submit(parameter)
 
     def _submit(self, parameter: Parameter) -> None:
-        if parameter.grad is None:  # another rank may have computed it
+        if parameter.grad is None:  # another rank may have a gradient
             parameter.grad = torch.zeros_like(parameter)
         sent, context = self._compression.compress(parameter.grad.detach())
         self.under_way[parameter] = mpi_ops.allreduce_async_(sent, None, self._names[parameter], self._op, *self._scales), context
 
     def finish(self) -> None:
-        """Submits what this rank has not computed, and waits for all."""
+        """Submits gradients that this rank has not computed, and waits for all."""
         for parameter in self._watched:
             if parameter not in self.under_way:
                 self._submit(parameter)
@@ -68,7 +68,7 @@ class _Exchange:
 
 
 def _on_gradient(parameter: Parameter, function: Callable[[Parameter], None]) -> Any:
-    """What has to live as long as `function` shall be called."""
+    """Returns an object that must live as long as `function` is to be called."""
     if hasattr(parameter, "register_post_accumulate_grad_hook"):  # PyTorch 2.1
         return parameter.register_post_accumulate_grad_hook(function)
     accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
@@ -77,7 +77,7 @@ def _on_gradient(parameter: Parameter, function: Callable[[Parameter], None]) ->
 
 
 class _Distributed:
-    """Beside the optimizer's own class. `_exchange` is None where there is nobody to exchange with."""
+    """Mixed into the optimizer's own class. `_exchange` is None with a single rank."""
 
     _exchange: Optional[_Exchange]
     _synchronized = False
@@ -91,7 +91,7 @@ class _Distributed:
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """step() inside takes the gradients as they are, after synchronize()."""
+        """Within it, step() uses the gradients as they are, after synchronize()."""
         self._should_synchronize = False
         try:
             yield
@@ -129,13 +129,13 @@ class _Distributed:
 
 
 class _DistributedAdasum:
-    """Each rank takes its own step; adasum joins the changes of the parameters, not the gradients."""
+    """Each rank takes its own step; adasum combines the changes of the parameters, not the gradients."""
 
     _names: Dict[Parameter, str]
     _compression: Type[Compressor]
 
     def synchronize(self) -> None:
-        """Nothing: gradients stay this rank's own."""
+        """Does nothing: gradients stay this rank's own."""
 
     def skip_synchronize(self) -> None:
         raise AssertionError("skip_synchronize() makes no sense with op=Adasum: the exchange is part of the step")
@@ -173,9 +173,9 @@ def _named(optimizer: torch.optim.Optimizer, named_parameters: Optional[NamedPar
 
 
 def _derive(optimizer: torch.optim.Optimizer, mixin: type) -> Any:
-    """The optimizer itself under a class that is derived from its own: options, state and parameters are the same objects."""
+    """The optimizer with a class derived from its own: options, state and parameters are the same objects."""
     made = object.__new__(type(type(optimizer).__name__, (mixin, type(optimizer)), {}))
-    # A scheduler that was made for the optimizer has wrapped its step(), which would go around ours.
+    # A scheduler may have replaced the optimizer's step() by a wrapper, which would bypass ours.
     made.__dict__.update({name: value for name, value in optimizer.__dict__.items() if name != "step"})
     return made
 
@@ -184,10 +184,10 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Opt
                          compression: Type[Compressor] = Compression.none, backward_passes_per_step: int = 1, op: int = Average,
                          gradient_predivide_factor: float = 1.0, num_groups: int = 0, groups: Any = None,
                          sparse_as_dense: bool = False) -> Any:
-    """`optimizer`, whose step() takes gradients that are reduced over all ranks by `op`.
+    """`optimizer`, whose step() uses gradients that are reduced over all ranks by `op`.
 
-    backward_passes_per_step: how many gradients add up before they are reduced. gradient_predivide_factor: a mean is divided by it
-    before the sum, and by the rest after it.
+    backward_passes_per_step: the number of gradients that are added before they are reduced. gradient_predivide_factor: the mean's
+    divisor is split into this factor before the sum, and the rest after it.
     """
     if num_groups or groups is not None or sparse_as_dense:
         raise NotImplementedError("hvd.DistributedOptimizer has no `num_groups`, `groups` and `sparse_as_dense` here: leave them out, or use "

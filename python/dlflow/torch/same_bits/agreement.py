@@ -1,4 +1,4 @@
-"""What must be the same on all ranks, or the bits would depend on who computes what."""
+"""Checks properties that must be the same on all ranks: otherwise the bits would depend on which rank computes what."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import torch
 
 from dlflow import runtime
 
-# Settings of the libraries that compute.
+# Settings of numerical libraries.
 _VARIABLES = ["ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "DNNL_DEFAULT_FPMATH_MODE", "ONEDNN_DEFAULT_FPMATH_MODE",
               "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "OPENBLAS_CORETYPE", "BLIS_ARCH_TYPE"]
 
 
 class Claim(NamedTuple):
-    what: str  # "the model", for the message
+    what: str  # "the model", for messages
     value: str
     advice: str = "start all ranks with the same program and settings"
 
@@ -31,7 +31,7 @@ def gather(group: runtime.Group, text: str) -> List[str]:
 
 
 def require_agreement(group: runtime.Group, claims: Sequence[Claim]) -> None:
-    """Raises on every rank, naming the first claim that differs, the ranks, and what to do. Collective."""
+    """Raises on every rank if a claim differs, naming the first one, the ranks, and the remedy. Collective."""
     all_values = [json.loads(text) for text in gather(group, json.dumps([claim.value for claim in claims]))]
     for claim, *values in zip(claims, *all_values):
         others = [rank for rank, value in enumerate(values) if value != values[0]]
@@ -60,12 +60,12 @@ def _processor() -> str:
 
 
 def flushes_denormals() -> bool:
-    """Whether this thread takes floats below 1e-38 for 0: torch.set_flush_denormal."""
+    """Whether this thread treats floats below 1e-38 as 0: torch.set_flush_denormal."""
     return float(torch.tensor([1e-40]).mul(1.0)) == 0
 
 
 def arithmetic(threads: int) -> Dict[str, str]:
-    """Of this process: what decides the bits of what it computes."""
+    """The properties of this process that determine the bits of its results."""
     build = torch.__config__.show()
     capability = re.search(r"CPU capability usage: (\S+)", build)
     variables = " ".join(f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ)
@@ -90,7 +90,7 @@ def arithmetic_claims(facts: Dict[str, str]) -> List[Claim]:
 
 
 def _blas() -> Dict[str, ctypes.CDLL]:
-    """The BLAS libraries that this process has loaded beside PyTorch's own, by path."""
+    """The BLAS libraries that this process has loaded in addition to PyTorch's own, by path."""
     try:
         with open("/proc/self/maps", encoding="utf-8") as file:
             paths = {os.path.realpath(line.split()[-1]) for line in file if "blas" in line}
@@ -100,7 +100,7 @@ def _blas() -> Dict[str, ctypes.CDLL]:
 
 
 def _open_blas_function(library: ctypes.CDLL, name: str) -> Any:
-    """Or None. NumPy's has names of its own."""
+    """The function or None. NumPy's library has other names."""
     for full in (f"openblas_{name}", f"openblas_{name}64_", f"scipy_openblas_{name}", f"scipy_openblas_{name}64_"):
         if hasattr(library, full):
             return getattr(library, full)
@@ -108,7 +108,7 @@ def _open_blas_function(library: ctypes.CDLL, name: str) -> Any:
 
 
 def _blas_names() -> str:
-    """OpenBLAS says for which processor it has chosen its code."""
+    """The processor for which each OpenBLAS has chosen its code."""
     names = []
     for path, library in _blas().items():
         config = _open_blas_function(library, "get_config")
@@ -119,7 +119,7 @@ def _blas_names() -> str:
 
 
 def use_threads(threads: int) -> None:
-    """Of PyTorch and of OpenBLAS, which has threads of its own that PyTorch does not count."""
+    """Sets the threads of PyTorch and of OpenBLAS, whose own threads PyTorch does not count."""
     torch.set_num_threads(threads)
     for library in _blas().values():
         function = _open_blas_function(library, "set_num_threads")
@@ -128,6 +128,6 @@ def use_threads(threads: int) -> None:
 
 
 def changes(old: Dict[str, str], new: Dict[str, str]) -> Optional[str]:
-    """What differs, for people, or None."""
+    """Describes the differences for users, or returns None."""
     differences = [f"{what}: {old.get(what)} then, {new.get(what)} now" for what in new if old.get(what) != new.get(what)]
     return "; ".join(differences) or None

@@ -1,8 +1,8 @@
-"""Buffers of modules that a forward pass changes, as the running statistics of batch normalisation.
+"""Buffers of modules that a forward pass changes, such as the running statistics of batch normalisation.
 
-Every virtual rank's forward pass begins with the buffers that the step began with. At the end of the step each buffer changes by the
-mean of the virtual ranks' changes, weighted by their samples and added along the tree. Whole numbers, as a count of batches, must change
-alike on all virtual ranks.
+Every virtual rank's forward pass starts with the buffers from the beginning of the step. At the end of the step each buffer changes by
+the mean of the virtual ranks' changes, weighted by their samples and added along the tree. Integers, such as a count of batches, must
+change equally on all virtual ranks.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _LEAST = -2**63  # of int64
 
 
 class _Place:
-    """Where a module has a buffer: an assignment may put another tensor there."""
+    """The place of a buffer in a module: an assignment may replace its tensor."""
 
     def __init__(self, name: str, module: nn.Module, key: str):
         self.name, self._module, self._key = name, module, key
-        self.is_statistic = isinstance(module, nn.modules.batchnorm._NormBase)  # changes unless the module is in eval() for a while
-        self.start = self.tensor.detach().clone()  # as the step began
+        self.is_statistic = isinstance(module, nn.modules.batchnorm._NormBase)  # changes, unless the module is temporarily in eval()
+        self.start = self.tensor.detach().clone()  # value at the beginning of the step
         self.mark = self.identity()
 
     @property
@@ -35,7 +35,7 @@ class _Place:
         return self._module._buffers[self._key]
 
     def identity(self) -> Tuple[int, int]:
-        """Another one after every change."""
+        """Differs after every change."""
         tensor = self.tensor
         return id(tensor), tensor._version
 
@@ -43,7 +43,7 @@ class _Place:
         return self.identity() != self.mark
 
     def has_changed(self) -> bool:
-        """Also by batch normalisation, which leaves no mark on its running statistics."""
+        """Also detects batch normalisation, which does not increase the version of its running statistics."""
         return self.is_marked_changed() or not torch.equal(self.tensor, self.start)
 
     def restore(self) -> None:
@@ -55,13 +55,13 @@ def _numbers(tensor: torch.Tensor) -> List[int]:
 
 
 class Buffers:
-    """The buffers of `model`, and the numbers of a step that travel with them: `numbers` of each leaf, which are added."""
+    """The buffers of `model`, and `numbers` values of each leaf that are summed with them in each step."""
 
     def __init__(self, group: runtime.Group, model: nn.Module, virtual_ranks: int, numbers: int):
         self._group, self._virtual_ranks, self._num_given = group, virtual_ranks, numbers
         self._others = [_Place(f"{path}.{key}" if path else key, module, key) for path, module in model.named_modules()
                         for key, buffer in module._buffers.items() if buffer is not None]
-        self._real: List[_Place] = []  # that change
+        self._real: List[_Place] = []  # floating-point buffers that change
         self._whole: List[_Place] = []
         self._sum: Any = None
 
@@ -77,10 +77,10 @@ class Buffers:
 
     def _begin_whole(self) -> None:
         self._starts = [_numbers(place.start) for place in self._whole]
-        self._limits = [_LEAST] * (2 * sum(map(len, self._starts)))  # the greatest changes, and the greatest negated ones
+        self._limits = [_LEAST] * (2 * sum(map(len, self._starts)))  # the greatest changes, then the greatest negated ones
 
     def agree(self) -> None:
-        """After the first forward pass of this process: all ranks learn which buffers such a pass changes. Collective, once."""
+        """Called after this process's first forward pass: all ranks agree on the buffers that such a pass changes. Collective, once."""
         if self._sum is not None:
             return
         names: Dict[str, None] = {}
@@ -98,7 +98,7 @@ class Buffers:
         self._open()
 
     def _open(self) -> None:
-        """A leaf's vector: the given numbers, then the changes of real buffers."""
+        """Lays out a leaf's vector: the given numbers, then the changes of real buffers."""
         self._numbers = torch.zeros(self._num_given)
         first = self._numbers.numel()
         self._number_pieces = (runtime.Piece * 1)(runtime.Piece(0, first, self._numbers.data_ptr()))
@@ -114,7 +114,7 @@ class Buffers:
                        for place, piece in zip(self._real, self._change_pieces)]
 
     def take(self, leaf: int, weight: float, numbers: Sequence[float]) -> None:
-        """The forward pass of `leaf` is over: its changes and numbers become part of the sum; the buffers are as before."""
+        """Called after the forward pass of `leaf`: adds its changes and numbers to the sum, and restores the buffers."""
         for place in self._others:
             if place.is_marked_changed():
                 raise runtime.InvalidInput(f"exact: a forward pass changed the buffer {place.name}, which the first one did not; "
@@ -134,11 +134,11 @@ class Buffers:
                 place.restore()
 
     def _averaged(self) -> List[_Place]:
-        """Real buffers. One virtual rank alone leaves them as its forward pass did, to the last bit."""
+        """Real buffers to be averaged. A single virtual rank keeps those of its forward pass, to the last bit."""
         return self._real if self._virtual_ranks > 1 else []
 
     def take_nothing(self, leaves: Sequence[int]) -> None:
-        """Of leaves without samples."""
+        """For leaves without samples."""
         for leaf in leaves:
             self._sum.add(leaf, 0.0, self._zeros)
 
@@ -157,7 +157,7 @@ class Buffers:
         return [float(number) for number in self._result[:self._num_given].tolist()]
 
     def _agreed_changes(self) -> Tuple[List[int], List[int]]:
-        """The greatest and the least change of each whole number, over all virtual ranks."""
+        """The greatest and the least change of each integer, over all virtual ranks."""
         limits = torch.tensor(self._limits, dtype=torch.int64)
         if self._limits:
             self._group.all_reduce(limits.data_ptr(), limits.numel(), runtime.Type.I64, runtime.Op.MAX).wait()

@@ -1,4 +1,4 @@
-"""What cannot have the same bits on any number of ranks is refused by its name, before it can do harm."""
+"""Rejects, by name, models and settings that cannot have the same bits on any number of ranks, before they do harm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlflow.torch.same_bits.agreement import flushes_denormals
 from dlflow.torch.same_bits.gradients import TYPES
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule", "PipelineStage"}
-_QUESTIONS = {"get_rank", "get_world_size", "get_backend", "get_backend_config", "set_timeout"}  # of torch.distributed; they send nothing
+_QUESTIONS = {"get_rank", "get_world_size", "get_backend", "get_backend_config", "set_timeout"}  # of torch.distributed; these send nothing
 
 
 def require_supported(model: nn.Module) -> None:
@@ -43,8 +43,8 @@ def require_supported(model: nn.Module) -> None:
 
 class NoCommunication:
     """Refuses torch.distributed's collectives while a virtual rank computes: processes have different numbers of virtual ranks, so some
-    would wait for others for ever. All of these functions ask first whether this process is a member of the group; so do questions,
-    which pass."""
+    would wait for others for ever. All collectives first check whether this process is a member of the group, and this check is
+    intercepted; so do queries, which are allowed."""
 
     _depth = 0
     _original: Any = None
@@ -74,7 +74,7 @@ class NoCommunication:
 
 
 def require_same_settings(where: str, threads: int, flushes: bool) -> None:
-    """What exact has set, or found, is still so."""
+    """Checks that the settings of exact have not changed."""
     if not torch.are_deterministic_algorithms_enabled():
         raise RuntimeError(f"exact: {where}: torch.use_deterministic_algorithms(True), which exact has set, was turned off; leave it on")
     if torch.get_num_threads() != threads:

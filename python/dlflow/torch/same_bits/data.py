@@ -1,4 +1,4 @@
-"""The samples of each step, divided into leaves, one for each virtual rank: the same ones whatever process loads them."""
+"""The samples of each step, divided into leaves, one for each virtual rank; they do not depend on the process that loads them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Leaf(NamedTuple):
 
 
 def leaf_sizes(samples: int, batch: int, leaves: int) -> List[int]:
-    """How `samples` of a step, at most `batch`, are divided. Leaves are filled to their usual size one after the other; less than
-    half a leaf goes to the leaf before, so that none has so few samples that their mean and variance say nothing."""
+    """Divides the `samples` of a step, at most `batch`. Leaves are filled to their usual size one after the other; less than half a leaf
+    is added to the previous one, so that no leaf has too few samples for a meaningful mean and variance."""
     usual = [batch * (number + 1) // leaves - batch * number // leaves for number in range(leaves)]
     sizes = []
     for number, size in enumerate(usual):
@@ -35,7 +35,7 @@ def leaf_sizes(samples: int, batch: int, leaves: int) -> List[int]:
 
 
 class _Samples(data.Dataset):
-    """Loads a leaf: its random numbers depend on (seed, epoch, step, virtual rank), in whatever process it is loaded."""
+    """Loads a leaf: its random numbers depend only on (seed, epoch, step, virtual rank), not on the process."""
 
     def __init__(self, dataset: Any, collate: Any, seed: int):
         self._dataset, self._collate, self._seed = dataset, collate, seed
@@ -48,7 +48,7 @@ class _Samples(data.Dataset):
 
 
 class _Order(data.Sampler):
-    """What a DataLoader is to load next: set before each epoch."""
+    """The leaves that a DataLoader loads next: set before each epoch."""
 
     def __init__(self) -> None:
         self.leaves: Sequence[Leaf] = ()
@@ -65,7 +65,7 @@ def _itself(value: Any) -> Any:
 
 
 def require_supported(loader: data.DataLoader, virtual_ranks: int) -> None:
-    """Raises TypeError or ValueError that says what to give instead."""
+    """Raises TypeError or ValueError with an alternative."""
     if not isinstance(loader, data.DataLoader):
         raise TypeError(f"exact: the loader is a {type(loader).__name__}; give a torch.utils.data.DataLoader")
     if isinstance(loader.dataset, data.IterableDataset):
@@ -98,12 +98,12 @@ class Leaves:
                                        collate_fn=_itself, generator=torch.Generator().manual_seed(seed_of(seed, "workers")), **options)
 
     def settings(self) -> Dict[str, Any]:
-        """What the samples of each step depend on."""
+        """Everything that determines the samples of each step."""
         return {"seed": self._seed, "virtual_ranks": self._virtual_ranks, "batch_size": self.batch, "drop_last": self._drop_last,
                 "samples": self._samples, "sampler": type(self._sampler).__name__}
 
     def order(self, epoch: int) -> List[Any]:
-        """The numbers of all samples of an epoch, as the sampler gives them when its random numbers depend on (seed, epoch)."""
+        """The sample numbers of an epoch in the sampler's order, with random numbers that depend on (seed, epoch)."""
         with seeded(self._seed, "order", epoch):
             if isinstance(getattr(self._sampler, "generator", None), torch.Generator):
                 self._sampler.generator.manual_seed(seed_of(self._seed, "order", epoch))
@@ -112,12 +112,12 @@ class Leaves:
             return list(self._sampler)
 
     def __len__(self) -> int:
-        """Steps of an epoch."""
+        """The number of steps of an epoch."""
         samples = len(self._sampler)
         return samples // self.batch if self._drop_last else -(-samples // self.batch)
 
     def steps(self, epoch: int, order: Sequence[Any]) -> List[List[Leaf]]:
-        """The leaves of each step of the epoch, those without samples, too."""
+        """The leaves of each step of the epoch, including those without samples."""
         steps = []
         for step, first in enumerate(range(0, len(order), self.batch)):
             samples = order[first:first + self.batch]
@@ -131,7 +131,7 @@ class Leaves:
         return steps
 
     def load(self, leaves: Sequence[Leaf]) -> Iterator[Any]:
-        """The samples of each leaf, collated, ahead of time if the loader has workers."""
+        """The collated samples of each leaf, loaded ahead of time if the loader has workers."""
         self._order.leaves = leaves
         return iter(self._loader)
 

@@ -1,9 +1,9 @@
 """Gradients of the virtual ranks, summed along one tree over their numbers (runtime.LeafSum), while the last backward pass still runs.
 
-A virtual rank's backward pass leaves its gradients where PyTorch puts them. They are then taken, times the virtual rank's share of the
-samples, into the vector of its leaf, and `grad` is None again. Only in the last backward pass of a process a hook notices each gradient:
-as soon as all of a bucket are there, and the user's hooks have changed them, its sum over all processes begins. Buckets begin in one
-order on all ranks, the last layers first.
+A virtual rank's backward pass leaves its gradients in `grad`. They are then added, times the virtual rank's share of the samples, to the
+vector of its leaf, and `grad` is None again. In the last backward pass of a process, a hook notices each gradient: as soon as a bucket
+is complete, and the user's hooks have changed its gradients, its sum over all processes begins. Buckets begin in the same order on all
+ranks, the last layers first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Its elements fill a piece of memory, in whatever order."""
+    """Whether its elements fill a piece of memory, in any order."""
     expected = 1
     for stride, size in sorted((stride, size) for stride, size in zip(tensor.stride(), tensor.shape) if size != 1):
         if stride != expected:
@@ -31,7 +31,7 @@ def _is_dense(tensor: torch.Tensor) -> bool:
 
 
 def _strides(parameter: torch.Tensor) -> Tuple[int, ...]:
-    """Of the gradient, which PyTorch makes like its parameter."""
+    """The gradient's strides, which PyTorch copies from its parameter."""
     return parameter.stride() if _is_dense(parameter) else torch.empty(parameter.shape, device="meta").stride()
 
 
@@ -74,12 +74,12 @@ class GradientSum:
         self._buckets = self._make_buckets(BUCKET_BYTES)
         self._bucket_of = [number for number, bucket in enumerate(self._buckets) for _ in bucket.indices]
         self._hooks = [self._hook(index, parameter) for index, parameter in enumerate(self._parameters)]
-        self._last = False  # the last backward pass of this process in a step runs
+        self._last = False  # whether this process's last backward pass in a step runs
         self._leaf, self._weight = 0, 0.0
-        self._missing: List[int] = []  # gradients of each bucket
+        self._missing: List[int] = []  # number of missing gradients, by bucket
         self._seen = [False] * len(self._parameters)
         self._started: List[runtime.Work] = []
-        self._used = [0.0] * len(self._parameters)  # whether the leaf has a gradient
+        self._used = [0.0] * len(self._parameters)  # by parameter: 1 if the leaf has a gradient
 
     def _make_pieces(self) -> Any:
         pieces = (runtime.Piece * len(self._parameters))()
@@ -98,7 +98,7 @@ class GradientSum:
                 for begin, end in zip(bounds, bounds[1:]) if end > begin]
 
     def _hook(self, index: int, parameter: torch.Tensor) -> Any:
-        """Calls _ready once the gradient is in its place. Returns what must be kept alive."""
+        """Calls _ready once `grad` is set. Returns an object that must stay alive."""
         if hasattr(parameter, "register_post_accumulate_grad_hook"):
             return parameter.register_post_accumulate_grad_hook(lambda _: self._ready(index))
         with torch.enable_grad():
@@ -116,7 +116,7 @@ class GradientSum:
         self._seen = [False] * len(self._parameters)
 
     def backward(self, loss: torch.Tensor, leaf: int, weight: float, is_last: bool) -> None:
-        """The backward pass of `leaf`, whose share of the samples is `weight`."""
+        """Runs the backward pass of `leaf`, whose share of the samples is `weight`."""
         self._leaf, self._weight, self._last = leaf, weight, is_last
         try:
             loss.backward()
@@ -128,7 +128,7 @@ class GradientSum:
             self._take(range(len(self._parameters)), self._pieces)
 
     def _take(self, indices: range, pieces: Any) -> None:
-        """The gradients of the leaf become part of the sum."""
+        """Adds the gradients of the leaf to the sum."""
         kept = []
         for index, piece in zip(indices, pieces):
             gradient = self._parameters[index].grad
@@ -153,7 +153,7 @@ class GradientSum:
                 raise RuntimeError(f"exact: the gradient of {self.names[index]} comes in several parts, of which one was late; where "
                                    "torch.utils.checkpoint is used, give use_reentrant=False")
             return
-        # Buckets begin one gradient late: the user's hooks on this one are still to come, and may change it.
+        # Buckets begin one gradient late, because the user's hooks on the current one have yet to run.
         while len(self._started) < len(self._buckets) and self._missing[len(self._started)] == 0:
             self._start_next()
         self._seen[index] = True
@@ -171,17 +171,17 @@ class GradientSum:
             self._start_next()
 
     def start_without_samples(self) -> None:
-        """In a step in which no virtual rank of this process has any."""
+        """Called in a step in which no virtual rank of this process has samples."""
         for leaf in self.leaves:
             self._sum.add(leaf, 0.0, self._zeros)
         self._started = [self._sum.start(bucket.first, bucket.count) for bucket in self._buckets]
 
     def used(self) -> List[float]:
-        """Of the leaf whose backward pass was the last: 1 for each parameter with a gradient."""
+        """For the leaf of the last backward pass: 1 for each parameter with a gradient."""
         return list(self._used)
 
     def finish(self, used: Sequence[float]) -> None:
-        """Each `grad` becomes the sum, or None where no virtual rank has one; `used`: how many have."""
+        """Sets each `grad` to the sum, or to None if no virtual rank has one; `used`: the number that have one."""
         for work in self._started:
             work.wait()
         for parameter, view, as_is, count in zip(self._parameters, self._views, self._as_is, used):

@@ -1,4 +1,4 @@
-"""Random numbers that depend on a key (seed, epoch, step, virtual rank) and on nothing else."""
+"""Random numbers that depend only on a key (seed, epoch, step, virtual rank)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch
 
 
 def seed_of(*key: Any) -> int:
-    """Non-negative, of 63 bits."""
+    """A non-negative seed of 63 bits."""
     return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "little") >> 1
 
 
 def seed(*key: Any) -> None:
-    """The generators of PyTorch for CPUs, of Python and, if it is loaded, of NumPy."""
+    """Seeds the CPU generators of PyTorch, of Python and, if it is loaded, of NumPy."""
     number = seed_of(*key)
     torch.default_generator.manual_seed(number)
     random.seed(number)
@@ -28,7 +28,7 @@ def seed(*key: Any) -> None:
 
 @contextlib.contextmanager
 def seeded(*key: Any) -> Iterator[None]:
-    """Inside, the generators are seeded; afterwards they are as before."""
+    """Seeds the generators within the block, and restores them afterwards."""
     torch_state, python_state, numpy = torch.default_generator.get_state(), random.getstate(), sys.modules.get("numpy")
     numpy_state = numpy.random.get_state() if numpy is not None else None
     seed(*key)

@@ -1,11 +1,11 @@
 """The loop over epochs, steps and virtual ranks.
 
-A step has the same virtual ranks, 0 to V - 1, whatever the number P of processes, P <= V. Each process computes consecutive ones, one
-after the other, as P = 1 computes all of them: the samples, the random numbers, the buffers and the shapes of each are the same. What
-they have in common, gradients, losses and changes of buffers, is added along one tree over their numbers.
+A step has the same virtual ranks, 0 to V - 1, for any number P of processes, P <= V. Each process computes consecutive ones, one after
+the other, as P = 1 computes all of them: the samples, the random numbers, the buffers and the shapes of each are the same. Their
+gradients, losses and changes of buffers are added along one tree over their numbers.
 
 Sources: virtual ranks that keep the accuracy while resources change are those of VirtualFlow (Or, Zhang, Freedman, MLSys 2022) and
-EasyScale (Li et al., SC 2023), which has the same bits, too, by the order of its ring over virtual ranks.
+EasyScale (Li et al., SC 2023), which also has the same bits, by the order of its ring over virtual ranks.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LOAD_OPTIONS: Dict[str, Any] = {"weights_only": True} if int(torch.__version__.
 
 
 def _open_group() -> runtime.Group:
-    """All processes of torch.distributed, whatever its backend; this one alone where no launcher started several."""
+    """All processes of torch.distributed, with any backend; only this one if no launcher started several."""
     if not dist.is_initialized() and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         dist.init_process_group(backend.NAME)
     if dist.is_initialized():
@@ -56,7 +56,7 @@ def _open_group() -> runtime.Group:
 
 
 def sha256(*objects: Any) -> str:
-    """Of all numbers in the `state_dict()` of each, in their order: models and optimizers with the same bits have the same."""
+    """Hashes all numbers in the `state_dict()` of each, in order: models and optimizers with the same bits have the same hash."""
     digest = hashlib.sha256()
 
     def update(value: Any) -> None:
@@ -74,7 +74,7 @@ def sha256(*objects: Any) -> str:
                 update(part)
         elif value is None or isinstance(value, (bool, int, float, str)):
             digest.update(repr(value).encode())
-        # Others, as the function that a scheduler calls, have no bits of their own.
+        # Other values, such as a scheduler's function, have no bits to hash.
 
     for each in objects:
         update(each.state_dict())
@@ -82,16 +82,16 @@ def sha256(*objects: Any) -> str:
 
 
 class Step:
-    """A step: iterating over it gives the samples of each virtual rank of this process, one after the other. Call backward() for each.
-    Afterwards `grad` of the parameters is the gradient of the mean loss over the step's samples of all ranks."""
+    """A step: iterating over it yields the samples of each virtual rank of this process, one after the other. Call backward() for each.
+    Afterwards the parameters' `grad` is the gradient of the mean loss over the step's samples of all ranks."""
 
     def __init__(self, training: "Training", leaves: Sequence[Leaf], batches: Iterator[Any]):
         self._training, self._batches = training, batches
         self.samples = sum(len(leaf.indices) for leaf in leaves)  # of all ranks
         self._leaves = [leaves[number] for number in training._gradients.leaves if leaves[number].indices]
         self.epoch, self.number = leaves[0].epoch, leaves[0].step
-        self.loss: float = math.nan  # mean over the samples of all ranks, the same bits on each: once the virtual ranks are computed
-        self._current: Optional[Leaf] = None  # whose loss is still to come
+        self.loss: float = math.nan  # mean over the samples of all ranks, with the same bits on each; set after the last virtual rank
+        self._current: Optional[Leaf] = None  # the leaf that awaits backward()
         self._own_loss = 0.0
         self.is_complete = False
 
@@ -119,7 +119,7 @@ class Step:
         self.is_complete = True
 
     def backward(self, loss: torch.Tensor) -> None:
-        """In the place of `loss.backward()`, once for each virtual rank. `loss` is the mean over its samples."""
+        """Replaces `loss.backward()`; called once for each virtual rank. `loss` is the mean over its samples."""
         if self._current is None:
             raise self._error("step.backward(loss) is called once for each virtual rank, in the loop over the step; add up several losses")
         if loss.numel() != 1:
@@ -133,14 +133,14 @@ class Step:
 
 
 class Training:
-    """A model and its data, trained with the same bits on any number of processes. Iterating over it gives the steps of the present
-    epoch, from the position on; then `epoch` is the next one. `dlflow.torch.exact` makes it."""
+    """A model and its data, trained with the same bits on any number of processes. Iterating over it yields the steps of the current
+    epoch, from the position on; then `epoch` is the next one. Created by `dlflow.torch.exact`."""
 
     def __init__(self, model: nn.Module, loader: DataLoader, virtual_ranks: int, seed: int, threads: int):
         checks.require_supported(model)
         self._data = Leaves(loader, virtual_ranks, seed)
         self._seed, self._threads = seed, threads
-        self.epoch, self.step = 0, 0  # the position: steps of the epoch that are done
+        self.epoch, self.step = 0, 0  # the position: the number of steps done in the epoch
         self._group = _open_group()
         self.rank, self.size = self._group.rank, self._group.size
         if self.size > virtual_ranks:
@@ -149,7 +149,7 @@ class Training:
         use_threads(threads)
         torch.use_deterministic_algorithms(True)
         if hasattr(torch.utils, "deterministic"):
-            # A pass over every new tensor, 5 % of a step of resnet20, for whoever reads what was never written.
+            # It costs a pass over every new tensor, 5 % of a step of resnet20, to expose reads of uninitialized memory.
             torch.utils.deterministic.fill_uninitialized_memory = False
         self._arithmetic, self._flushes = arithmetic(threads), flushes_denormals()
         named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
@@ -164,7 +164,7 @@ class Training:
         checks.NoCommunication.install()
 
     def _broadcast(self, model: nn.Module) -> None:
-        """Every rank begins with the parameters and buffers of rank 0."""
+        """Gives every rank the parameters and buffers of rank 0."""
         with torch.no_grad():
             for _, tensor in _tensors(model):
                 place = tensor.detach().contiguous()
@@ -173,7 +173,7 @@ class Training:
                     tensor.copy_(place)
 
     def __len__(self) -> int:
-        """Steps of an epoch."""
+        """The number of steps of an epoch."""
         return len(self._data)
 
     def __iter__(self) -> Iterator[Step]:
@@ -213,7 +213,7 @@ class Training:
         self._buffers.take(leaf.number, weight, [loss, *self._gradients.used()])
 
     def _end_step(self, step: Step) -> float:
-        """Returns the mean loss. The gradients are there, the position is the next step."""
+        """Returns the mean loss. Sets the gradients, and advances the position."""
         own = self._gradients.leaves
         if not step._leaves:
             self._buffers.agree()
@@ -226,7 +226,7 @@ class Training:
         return loss
 
     def state_dict(self) -> Dict[str, Any]:
-        """The position and what the order of samples and the random numbers follow from; the same on every rank."""
+        """The position and everything that determines the order of samples and the random numbers; the same on every rank."""
         return {"format": FORMAT, "epoch": self.epoch, "step": self.step, "settings": self._data.settings(),
                 "arithmetic": dict(self._arithmetic)}
 
@@ -248,8 +248,8 @@ class Training:
         self.epoch, self.step = int(state["epoch"]), int(state["step"])
 
     def save(self, path: Any, **objects: Any) -> None:
-        """Writes the position and the `state_dict()` of each of `objects` by their names: wholly or not at all, whenever this process
-        ends. Rank 0 writes, once it is known that all ranks have the same bits. Collective."""
+        """Writes the position and the `state_dict()` of each of `objects` by their names: completely or not at all, even if this process
+        is killed. Rank 0 writes, after verifying that all ranks have the same bits. Collective."""
         require_agreement(self._group, [Claim("the state to be saved", sha256(self, *objects.values())[:16],
                                               "let all ranks do the same to model and optimizer between steps")])
         if self.rank == 0:
@@ -257,7 +257,7 @@ class Training:
             _folder.replace(pathlib.Path(path), lambda file: torch.save(state, file))
 
     def load(self, path: Any, **objects: Any) -> bool:
-        """Loads what save() has written under these names. False if there is no such file. Every rank reads it."""
+        """Loads the objects that save() has written under these names. False if there is no such file. Every rank reads it."""
         if not os.path.exists(path):
             return False
         state = torch.load(path, map_location="cpu", **_LOAD_OPTIONS)
@@ -277,7 +277,7 @@ def _tensors(model: nn.Module) -> List[Any]:
 def exact(model: nn.Module, loader: DataLoader, virtual_ranks: int = 8, *, seed: int = 0, threads: int = 1) -> Training:
     """Trains with the same bits on 1 to `virtual_ranks` processes.
 
-    `loader` says which samples there are, in which order, and how they are loaded; its batch_size counts the samples of a step over all
-    ranks. `seed` decides the order, dropout and augmentation; `threads` each process computes with. Collective.
+    `loader` determines the samples, their order and how they are loaded; its batch_size counts the samples of a step over all ranks.
+    `seed` determines the order, dropout and augmentation; each process computes with `threads` threads. Collective.
     """
     return Training(model, loader, virtual_ranks, seed, threads)

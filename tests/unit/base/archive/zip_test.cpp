@@ -17,7 +17,7 @@ using test::with_zip64;
 
 namespace {
 
-/// The names and contents of an archive: "a=a "; or why it was refused.
+/// Returns the names and contents of an archive, as "a=a ", or the reason of its refusal.
 std::string unpacked(const std::string& archive) {
   const test::TempDir folder;
   std::string text;
@@ -61,7 +61,7 @@ TEST_CASE("an archive is found behind other bytes and before a comment", "[zip]"
   CHECK(unpacked(end_of(0, 0, 0)).empty());
 }
 
-TEST_CASE("sizes and places of more than 32 bits are read", "[zip]") {
+TEST_CASE("sizes and offsets of more than 32 bits are read", "[zip]") {
   Two large;
   large.second_line = line("b", kElsewhere, kElsewhere, test::sizes64(1, 3), 34);
   CHECK(unpacked(large.text()) == "a=a b=a ");
@@ -90,7 +90,7 @@ TEST_CASE("the end of a large archive leads to its directory", "[zip]") {
   CHECK_THAT(unpacked(with_zip64(good, {.entries = 3})), Contains("another number of entries"));
 }
 
-TEST_CASE("an entry's content is where its line says, of that length and checksum", "[zip]") {
+TEST_CASE("an entry's content has the place, length and checksum that its line gives", "[zip]") {
   const auto of_line = [](uint64_t packed, uint64_t bytes, uint64_t place) {
     Two two;
     two.second_line = line("b", packed, bytes, "", place);
@@ -114,7 +114,7 @@ TEST_CASE("an entry's content is where its line says, of that length and checksu
   CHECK_THAT(unpacked(wrong.text()), Contains("damaged"));
 }
 
-TEST_CASE("a stored entry is taken as it is", "[zip]") {
+TEST_CASE("a stored entry is read unchanged", "[zip]") {
   Two stored;
   stored.second = kLocal + header(1, 1, 0) + "ba";
   stored.second.replace(8, 2, bytes_of(0, 2));
@@ -126,7 +126,7 @@ TEST_CASE("a stored entry is taken as it is", "[zip]") {
   CHECK_THAT(unpacked(stored.text()), Contains("packed by method 12; only deflate is known"));
 }
 
-TEST_CASE("a directory holds lines and nothing else, as many as it says", "[zip]") {
+TEST_CASE("a directory holds only entries, and as many as it announces", "[zip]") {
   Two two;
   two.count = 3;
   CHECK_THAT(unpacked(two.text()), Contains("another number of entries"));

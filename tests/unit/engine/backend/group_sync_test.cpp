@@ -21,7 +21,7 @@ std::vector<uint64_t> wait_for_some(GroupSync& sync) {
 
 }  // namespace
 
-TEST_CASE("those who wait for the disk are told at once, in the order they came", "[sync]") {
+TEST_CASE("waiting tasks are answered in order as soon as the disk has synced", "[sync]") {
   const test::TempDir run;
   GroupSync sync(run.path());
   CHECK(sync.take().empty());
@@ -29,12 +29,12 @@ TEST_CASE("those who wait for the disk are told at once, in the order they came"
   sync.add(2, false);
   sync.add(9, true);
   CHECK(wait_for_some(sync) == std::vector<uint64_t>{4, 2, 9});
-  sync.add(5, false);  // nobody else comes
+  sync.add(5, false);  // no other caller comes
   CHECK(wait_for_some(sync) == std::vector<uint64_t>{5});
   CHECK(sync.take().empty());
 }
 
-TEST_CASE("it syncs the log that this process's children write", "[sync]") {
+TEST_CASE("a group sync covers the log that children of this process write", "[sync]") {
   const test::TempDir run;
   const GroupSync sync(run.path());
   const std::string name = boot_id() + "-" + std::to_string(::getpid()) + ".jsonl";

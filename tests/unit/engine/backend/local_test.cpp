@@ -36,7 +36,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// One request as the launcher gets it.
+/// One request as received by the launcher.
 struct Request {
   LaunchHeader header;
   std::optional<std::string> gpus;
@@ -60,7 +60,7 @@ class Launcher {
   }
   ~Launcher() { ::unsetenv("FAKE_LAUNCHER"); }
 
-  /// Waits until one was started.
+  /// Waits until a launcher was started.
   void begin() {
     process_.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     std::array<char, 64> bytes{};
@@ -88,7 +88,7 @@ class Launcher {
     return request;
   }
 
-  /// Whether a request has come that was not read yet.
+  /// Whether an unread request has arrived.
   bool has_request() const {
     char byte = 0;
     return ::recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
@@ -99,7 +99,7 @@ class Launcher {
     REQUIRE(::send(socket_.get(), &report, sizeof report, 0) == ssize_t(sizeof report));
   }
 
-  /// To be polled: readable when another one was started.
+  /// Readable when another launcher was started.
   int listener() const { return listener_.get(); }
 
   void die() {
@@ -107,7 +107,7 @@ class Launcher {
     process_.reset();
   }
 
-  /// Nor can another one be started.
+  /// Ends the launcher, and prevents another start.
   void end() {
     listener_.reset();
     die();
@@ -120,8 +120,8 @@ class Launcher {
   FileDescriptor socket_;
 };
 
-/// A process that stands for a supervisor: it lives until it is killed, and tells of each request
-/// to stop.
+/// A process that stands for a supervisor: it lives until it is killed, and reports each request to
+/// stop.
 class Supervisor {
  public:
   Supervisor() {
@@ -138,7 +138,7 @@ class Supervisor {
     if (pid_ == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::setsid();
-      ::close_range(3, unsigned(told.get()) - 1, 0);  // what the launcher waits for the end of
+      ::close_range(3, unsigned(told.get()) - 1, 0);  // the launcher waits for their close
       ::close_range(unsigned(told.get()) + 1, ~0U, 0);
       while (true) {
         siginfo_t info{};
@@ -155,7 +155,7 @@ class Supervisor {
 
   const ProcessIdentity& identity() const { return identity_; }
 
-  /// The token of the next request to stop.
+  /// Returns the token of the next request to stop.
   uint64_t next_stop() const {
     uint64_t token = 0;
     REQUIRE(::read(requests_.get(), &token, sizeof token) == ssize_t(sizeof token));
@@ -213,7 +213,7 @@ class World {
     return folder.path() / ("job-" + std::to_string(number)) / "attempt-1";
   }
 
-  /// Submits `submission` and returns what its launcher was asked for.
+  /// Submits `submission` and returns the request that its launcher received.
   Request submit(const Submission& submission) {
     backend.submit(submission);
     if (!begun_) launcher.begin();
@@ -246,7 +246,7 @@ Resources all_cores() { return {.ranks = 1, .cpus_per_rank = 2}; }
 
 }  // namespace
 
-TEST_CASE("a launcher is asked for a supervisor, and its report brings what was recorded",
+TEST_CASE("a launcher is asked for a supervisor, and its report leads to the recorded states",
           "[local]") {
   World world;
   Submission job = world.job(3);
@@ -255,10 +255,10 @@ TEST_CASE("a launcher is asked for a supervisor, and its report brings what was 
   const Request request = world.submit(job);
   CHECK(request.attempt == world.attempt(3));
   CHECK(request.header.pass == 1);
-  CHECK_FALSE(request.gpus.has_value());  // the machine has none: the variable stays as it is
+  CHECK_FALSE(request.gpus.has_value());  // no GPUs here: the variable stays
   CHECK_FALSE(world.backend.has_room(all_cores()));
 
-  world.launcher.report(request.header.token + 7, NewsKind::NotStarted, EAGAIN);  // not ours
+  world.launcher.report(request.header.token + 7, NewsKind::NotStarted, EAGAIN);  // of no job here
   world.record(JobState::Running, 3);
   world.launcher.report(request.header.token, NewsKind::Recorded);
   std::vector<Update> updates = world.wait();
@@ -277,10 +277,10 @@ TEST_CASE("a launcher is asked for a supervisor, and its report brings what was 
   CHECK(updates[0].event.state == JobState::Succeeded);
   CHECK(world.backend.has_room(all_cores()));
   CHECK(world.wait(0ms).empty());
-  world.backend.stop(3, Stop::AtOnce);  // it has ended, and stays as it is
+  world.backend.stop(3, Stop::AtOnce);  // it has ended, and stays unchanged
 }
 
-TEST_CASE("a pass behind another is asked for by number, and its record is read on", "[local]") {
+TEST_CASE("a further pass is asked for by its number, and its record is read on", "[local]") {
   World world;
   const Request first = world.submit(world.job());
   world.record(JobState::Running);
@@ -298,7 +298,7 @@ TEST_CASE("a pass behind another is asked for by number, and its record is read 
   CHECK(updates[0].event.state == JobState::Succeeded);
 }
 
-TEST_CASE("a supervisor that cannot be started is told with the cause", "[local]") {
+TEST_CASE("a supervisor that cannot be started is reported with the cause", "[local]") {
   World world;
   const Request request = world.submit(world.job());
   world.launcher.report(request.header.token, NewsKind::NotStarted, EAGAIN);
@@ -321,7 +321,7 @@ TEST_CASE("a supervisor that ended before it began is started once more", "[loca
   const Request second = world.launcher.next();
   CHECK(second.attempt == first.attempt);
   CHECK(second.header.token != first.header.token);
-  world.launcher.report(first.header.token, NewsKind::Ended, SIGKILL);  // late: means nothing
+  world.launcher.report(first.header.token, NewsKind::Ended, SIGKILL);  // late: has no effect
   CHECK(world.wait(0ms).empty());
 
   const auto [status, reason] = GENERATE(table<int, std::string>(
@@ -336,7 +336,7 @@ TEST_CASE("a supervisor that ended before it began is started once more", "[loca
   CHECK_FALSE(world.launcher.has_request());
 }
 
-TEST_CASE("each pass has its supervisor started once more", "[local]") {
+TEST_CASE("each pass may have its supervisor started a second time", "[local]") {
   World world;
   const auto started_twice = [&world](const Request& first) {
     world.launcher.report(first.header.token, NewsKind::Ended, SIGKILL);
@@ -367,7 +367,7 @@ TEST_CASE("a supervisor that died with a claim is not started again", "[local]")
   CHECK(updates[1].event.state == JobState::Lost);
 }
 
-TEST_CASE("a new attempt, or another job of the same number, has a record of its own", "[local]") {
+TEST_CASE("a new attempt, or another job of the same number, has its own record", "[local]") {
   World world;
   const Request first = world.submit(world.job());
   world.record(JobState::Running);
@@ -396,7 +396,7 @@ TEST_CASE("a new attempt, or another job of the same number, has a record of its
   CHECK(updates[0].event.attempt == next.attempt);
 }
 
-TEST_CASE("another supervisor that was faster is watched until it ends", "[local]") {
+TEST_CASE("another supervisor that claims the pass first is watched until it ends", "[local]") {
   World world;
   const Request request = world.submit(world.job());
   Supervisor supervisor;
@@ -428,7 +428,7 @@ TEST_CASE("cores are free as soon as the program has ended", "[local]") {
   CHECK_FALSE(world.backend.has_room(more));  // they came back once
 }
 
-TEST_CASE("a job is given its GPUs with what holds them, and keeps a record of them", "[local]") {
+TEST_CASE("a job gets its GPUs with their locks, and a record keeps them", "[local]") {
   const std::string gpu = "local-test-" + std::to_string(::getpid());
   World world(machine({gpu + "-0", gpu + "-1"}));
   Submission job = world.job();
@@ -443,7 +443,7 @@ TEST_CASE("a job is given its GPUs with what holds them, and keeps a record of t
   CHECK(without.locks == 0);
   CHECK_FALSE(fs::exists(world.attempt(1) / "gpus"));
 
-  // Another engine that takes the run over knows whose they are.
+  // Another engine that takes over the run finds their owner.
   Supervisor supervisor;
   claim(world.attempt(), 1, supervisor.identity());
   LocalBackend other(machine({gpu + "-0", gpu + "-1"}), FAKE_LAUNCHER_PROGRAM);
@@ -453,13 +453,13 @@ TEST_CASE("a job is given its GPUs with what holds them, and keeps a record of t
   CHECK_FALSE(other.has_room(one));
 }
 
-TEST_CASE("only what an earlier engine has handed over is recovered", "[local]") {
+TEST_CASE("only jobs that an earlier engine handed over are recovered", "[local]") {
   World world;
   Submission job = world.job(0, 2);
   CHECK(world.backend.recover(job) == Recovery::NotStarted);
   Supervisor supervisor;
   claim(world.attempt(), 1, supervisor.identity());
-  CHECK(world.backend.recover(job) == Recovery::NotStarted);  // that was the pass before
+  CHECK(world.backend.recover(job) == Recovery::NotStarted);  // this record is of the previous pass
   claim(world.attempt(), 2, supervisor.identity());
   job.resources = all_cores();
   CHECK(world.backend.recover(job) == Recovery::Watched);
@@ -471,8 +471,7 @@ TEST_CASE("only what an earlier engine has handed over is recovered", "[local]")
   CHECK(world.backend.has_room(all_cores()));
 }
 
-TEST_CASE("a job that was recovered in a later pass is lost with its supervisor, not started",
-          "[local]") {
+TEST_CASE("a job recovered in a later pass is lost with its supervisor, not started", "[local]") {
   World world;
   Supervisor supervisor;
   const Submission job = world.job();
@@ -483,7 +482,7 @@ TEST_CASE("a job that was recovered in a later pass is lost with its supervisor,
   REQUIRE(updates.size() == 1);
   CHECK(updates[0].event.state == JobState::Lost);
   pollfd launcher{world.launcher.listener(), POLLIN, 0};
-  CHECK(::poll(&launcher, 1, 0) == 0);  // none was asked to start it again
+  CHECK(::poll(&launcher, 1, 0) == 0);  // no launcher was asked to start it again
 }
 
 TEST_CASE("a job whose supervisor is dead has vanished, unless its end is on record", "[local]") {
@@ -503,7 +502,7 @@ TEST_CASE("a job whose supervisor is dead has vanished, unless its end is on rec
   CHECK(world.backend.recover(known) == Recovery::Vanished);
 }
 
-TEST_CASE("what is withdrawn never begins, and what has begun is not withdrawn", "[local]") {
+TEST_CASE("a withdrawn job never begins, and a begun one is not withdrawn", "[local]") {
   World world;
   const Submission job = world.job();
   CHECK(world.backend.withdraw(job));
@@ -521,7 +520,7 @@ TEST_CASE("what is withdrawn never begins, and what has begun is not withdrawn",
 
 namespace {
 
-/// This process, if it were one of `host`.
+/// Returns this process as a process of `host`.
 ProcessIdentity process_of(const std::string& host) {
   ProcessIdentity process = identify(::getpid()).value();
   process.host = host;
@@ -530,7 +529,7 @@ ProcessIdentity process_of(const std::string& host) {
 
 }  // namespace
 
-TEST_CASE("a job of another host is left to it until that is declared gone", "[local]") {
+TEST_CASE("a job of another host is left alone until that host is declared gone", "[local]") {
   World world;
   const Submission job = world.job();
   claim(world.attempt(), 1, process_of("elsewhere"));
@@ -540,7 +539,7 @@ TEST_CASE("a job of another host is left to it until that is declared gone", "[l
   CHECK(world.backend.recover(job) == Recovery::Vanished);
 
   std::this_thread::sleep_for(20ms);
-  const Submission later = world.job(1);  // it is back
+  const Submission later = world.job(1);  // that host is back
   claim(world.attempt(1), 1, process_of("elsewhere"));
   CHECK_THROWS_WITH(world.backend.recover(later), Catch::Contains("--gone elsewhere"));
 
@@ -550,7 +549,7 @@ TEST_CASE("a job of another host is left to it until that is declared gone", "[l
   CHECK_THROWS_WITH(declare_gone(world.folder.path(), name), Catch::Contains("not the name"));
 }
 
-TEST_CASE("a host in a record leads to no file elsewhere", "[local]") {
+TEST_CASE("a host in a record cannot lead to a file elsewhere", "[local]") {
   World world;
   const Submission job = world.job();
   claim(world.attempt(), 1, process_of("../journal"));
@@ -564,7 +563,7 @@ TEST_CASE("a stop reaches the supervisor once it has the pass, and each stop onc
   World world;
   world.submit(world.job());
   Supervisor supervisor;
-  world.backend.stop(0, Stop::AndSave);  // nobody has it yet
+  world.backend.stop(0, Stop::AndSave);  // no supervisor has it yet
   world.backend.stop(7, Stop::AndSave);  // there is no such job
   claim(world.attempt(), 1, supervisor.identity(), 42);
   while (!supervisor.has_stop()) CHECK(world.wait(20ms).empty());
@@ -577,7 +576,7 @@ TEST_CASE("a stop reaches the supervisor once it has the pass, and each stop onc
   CHECK_FALSE(supervisor.has_stop());
 }
 
-TEST_CASE("to be killed at once is two requests", "[local]") {
+TEST_CASE("an immediate kill is two requests", "[local]") {
   World world;
   world.submit(world.job());
   Supervisor supervisor;
@@ -588,7 +587,7 @@ TEST_CASE("to be killed at once is two requests", "[local]") {
   CHECK_FALSE(supervisor.has_stop());
 }
 
-TEST_CASE("a launcher that was killed is replaced for what had not begun", "[local]") {
+TEST_CASE("a killed launcher is replaced for the jobs that had not begun", "[local]") {
   World world;
   const Request waiting = world.submit(world.job(0));
   world.submit(world.job(1));
@@ -614,14 +613,14 @@ TEST_CASE("a launcher that was killed is replaced for what had not begun", "[loc
   CHECK(updates[0].event.state == JobState::Lost);
 }
 
-TEST_CASE("waiting ends when it is interrupted", "[local]") {
+TEST_CASE("a wait ends when it is interrupted", "[local]") {
   World world;
   world.submit(world.job());
   REQUIRE(::write(world.interrupter.get(), "x", 1) == 1);
   CHECK(world.wait(10min).empty());
 }
 
-TEST_CASE("what the socket has no room for is sent later", "[local]") {
+TEST_CASE("data that does not fit into the socket is sent later", "[local]") {
   World world;
   const Request first = world.submit(world.job());
   constexpr uint32_t kMany = 2000;
@@ -638,7 +637,7 @@ TEST_CASE("what the socket has no room for is sent later", "[local]") {
   CHECK(*tokens.rbegin() == kMany + 1);
 }
 
-TEST_CASE("a path that fits into no packet is refused", "[local]") {
+TEST_CASE("a path too long for a packet is refused", "[local]") {
   World world;
   Submission job = world.job();
   job.job_directory = "/" + std::string(kMaxPacket, 'x');

@@ -29,7 +29,7 @@ const Machine kSmall = {.cores = 4, .memory_bytes = uint64_t{8} << 30, .gpus = {
 
 }  // namespace
 
-TEST_CASE("a profile that says what there is is believed", "[machine]") {
+TEST_CASE("resources of a profile override those of the machine", "[machine]") {
   Profile profile;
   profile.cores = 3;
   profile.memory_bytes = 1000;
@@ -37,7 +37,7 @@ TEST_CASE("a profile that says what there is is believed", "[machine]") {
   CHECK(local_machine(profile) == Machine{3, 1000, {"0", "1"}});
 }
 
-TEST_CASE("without a profile's word, only what this process may use counts", "[machine]") {
+TEST_CASE("without a profile, only resources that this process may use count", "[machine]") {
   cpu_set_t before;
   REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
   int first = 0;
@@ -52,7 +52,8 @@ TEST_CASE("without a profile's word, only what this process may use counts", "[m
   CHECK(machine.memory_bytes >= uint64_t{1} << 24);  // in bytes, not in pages
 }
 
-TEST_CASE("CUDA_VISIBLE_DEVICES ends before what is no GPU, as CUDA reads it", "[machine]") {
+TEST_CASE("CUDA_VISIBLE_DEVICES ends before the first entry that is not a GPU, as in CUDA",
+          "[machine]") {
   const auto gpus = [](const char* visible) {
     const test::Variable variable("CUDA_VISIBLE_DEVICES", visible);
     return local_machine({}).gpus;
@@ -64,7 +65,7 @@ TEST_CASE("CUDA_VISIBLE_DEVICES ends before what is no GPU, as CUDA reads it", "
   CHECK(gpus("MIG-12ab,3") == Names{"MIG-12ab", "3"});
 }
 
-TEST_CASE("GPUs are called what CUDA_VISIBLE_DEVICES calls them", "[machine]") {
+TEST_CASE("GPUs have the names that CUDA_VISIBLE_DEVICES gives them", "[machine]") {
   const test::Variable visible("CUDA_VISIBLE_DEVICES", "2, GPU-5ab");
   CHECK(local_machine({}).gpus == std::vector<std::string>{"2", "GPU-5ab"});
   visible.set("");
@@ -80,7 +81,7 @@ TEST_CASE("GPUs of a container may have numbers with gaps", "[machine]") {
   CHECK(gpus_in(devices.path() / "none") == 0);
 }
 
-TEST_CASE("ranks may share cores, one process may not ask for more than there are", "[machine]") {
+TEST_CASE("ranks may share cores, but one process may not ask for more than exist", "[machine]") {
   Resources many_ranks;
   many_ranks.ranks = 16;
   CHECK(cores_taken(many_ranks, kSmall) == 4);
@@ -101,7 +102,7 @@ TEST_CASE("ranks may share cores, one process may not ask for more than there ar
   CHECK_NOTHROW(check_fits(plan_of(many_cores), kSmall));
 }
 
-TEST_CASE("memory and GPUs that are not there are refused", "[machine]") {
+TEST_CASE("missing memory and GPUs are refused", "[machine]") {
   Resources memory;
   memory.memory_bytes = uint64_t{9} << 30;
   CHECK_THROWS_WITH(check_fits(plan_of(memory), kSmall), Catch::Contains("9.0 GiB of memory"));

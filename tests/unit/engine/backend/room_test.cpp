@@ -28,7 +28,7 @@ std::string gpu(int number) {
 
 }  // namespace
 
-TEST_CASE("what one job takes is not there for the next until it comes back", "[room]") {
+TEST_CASE("resources of one job are not free for the next until it returns them", "[room]") {
   Room room({.cores = 4, .memory_bytes = 8 * kGiB, .gpus = {gpu(0), gpu(1), gpu(2)}});
   const Resources large = asks(2, 1, 6 * kGiB);
   CHECK(room.fits(large));
@@ -44,7 +44,7 @@ TEST_CASE("what one job takes is not there for the next until it comes back", "[
   CHECK(room.fits(large));
 }
 
-TEST_CASE("a job that runs already has its place even where there is none", "[room]") {
+TEST_CASE("a running job keeps its place even if there is no room", "[room]") {
   Room room({.cores = 1, .memory_bytes = kGiB, .gpus = {gpu(0)}});
   const Resources one = asks(1, 1, kGiB);
   CHECK(room.take(one) == Gpus{gpu(0)});
@@ -71,7 +71,7 @@ TEST_CASE("two runs never have the same GPU", "[room]") {
   CHECK(there.fits(one));
 }
 
-TEST_CASE("GPUs that are kept for a job that does not start are free for others", "[room]") {
+TEST_CASE("GPUs reserved for a job that does not start are free for others", "[room]") {
   const Machine machine = {.cores = 4, .memory_bytes = kGiB, .gpus = {gpu(0), gpu(1)}};
   Room here(machine);
   Room there(machine);
@@ -81,7 +81,7 @@ TEST_CASE("GPUs that are kept for a job that does not start are free for others"
   CHECK(there.fits(asks(1, 1, 0)));
 }
 
-TEST_CASE("a GPU is held as long as anybody has a copy of what holds it", "[room]") {
+TEST_CASE("a GPU is held while any process has a copy of its lock", "[room]") {
   const Machine machine = {.cores = 4, .memory_bytes = kGiB, .gpus = {gpu(0)}};
   const Resources one = asks(1, 1, 0);
   Room there(machine);
@@ -98,7 +98,7 @@ TEST_CASE("a GPU is held as long as anybody has a copy of what holds it", "[room
   CHECK(there.fits(one));
 }
 
-TEST_CASE("a job that is exclusive runs alone", "[room]") {
+TEST_CASE("an exclusive job runs alone", "[room]") {
   Room room({.cores = 4, .memory_bytes = 8 * kGiB, .gpus = {}});
   Resources alone = asks(1, 0, 0);
   alone.exclusive = true;

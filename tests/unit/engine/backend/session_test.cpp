@@ -13,7 +13,7 @@ using namespace dlflow;
 
 namespace {
 
-/// A process whose session's leader has ended. This process is the one that it comes to.
+/// A process whose session's leader has ended. This process becomes its parent.
 struct LeftBehind {
   ProcessIdentity leader;
   pid_t pid = -1;
@@ -63,7 +63,7 @@ struct LeftBehind {
 
 }  // namespace
 
-TEST_CASE("what is left of a dead leader's session is killed", "[session]") {
+TEST_CASE("the rest of a dead leader's session is killed", "[session]") {
   const LeftBehind left;
   end_left_programs(left.leader, "/nowhere/attempt-1");
   int status = 0;

@@ -41,7 +41,7 @@ Errc code_of(const std::function<void()>& work) {
 
 }  // namespace
 
-TEST_CASE("a batch file gives back what was written, task by task", "[slurm]") {
+TEST_CASE("a batch file gives back its tasks one by one", "[slurm]") {
   const test::TempDir run;
   const fs::path file = batch_file(run.path(), {9, 10});
   write_batch_file(file, text_of({{9, 12, 3, spec("train[n=12]")}, {10, 0, 1, spec("best")}}));
@@ -58,7 +58,7 @@ TEST_CASE("a batch file gives back what was written, task by task", "[slurm]") {
   CHECK(entries[1].job == "best");
 }
 
-TEST_CASE("a task that several share gives back the attempts of each, in their order", "[slurm]") {
+TEST_CASE("a shared task gives back the attempts of its elements in order", "[slurm]") {
   const test::TempDir run;
   const fs::path file = batch_file(run.path(), {1, 1});
   JobSpec second = spec("train[n=2]");
@@ -99,7 +99,7 @@ TEST_CASE("each task of a large batch file is found, and no other", "[slurm]") {
   }
 }
 
-TEST_CASE("a task or a batch that is not there is named", "[slurm]") {
+TEST_CASE("a missing task or batch is named", "[slurm]") {
   const test::TempDir run;
   const fs::path file = batch_file(run.path(), {1, 1});
   CHECK(code_of([&] { attempts_of_task(file, 1, 0); }) == Errc::NotFound);
@@ -108,7 +108,7 @@ TEST_CASE("a task or a batch that is not there is named", "[slurm]") {
   CHECK_THROWS_WITH(attempts_of_task(file, 1, 1), Catch::Contains("has no task 1 of batch 1"));
 }
 
-TEST_CASE("parents that tasks have in common are in a batch file once", "[slurm]") {
+TEST_CASE("common parents of tasks are in a batch file once", "[slurm]") {
   const test::TempDir run;
   const auto with_parents = [](const std::string& job, int first, int count) {
     JobSpec task = spec(job);
@@ -138,7 +138,7 @@ TEST_CASE("parents that tasks have in common are in a batch file once", "[slurm]
   CHECK(read_batch_entries(file).size() == tasks.size());
 }
 
-TEST_CASE("a batch file of somebody else is never replaced", "[slurm]") {
+TEST_CASE("a batch file of another owner is never replaced", "[slurm]") {
   const test::TempDir run;
   const fs::path file = batch_file(run.path(), {3, 5});
   write_batch_file(file, text_of({{3, 0, 1, spec("mine")}}));
@@ -158,7 +158,7 @@ TEST_CASE("a damaged batch file is an error, whatever the damage", "[slurm]") {
   CHECK(code_of([&] { attempts_of_task(file, 1, 0); }) == Errc::Corrupt);
 }
 
-TEST_CASE("entries of a damaged batch file are an error", "[slurm]") {
+TEST_CASE("damaged entries of a batch file are an error", "[slurm]") {
   const test::TempDir run;
   const std::string damage =
       GENERATE("[1,0,1", "{}", "[1,\"x\",1,\"a\",{}]", "[1,-1,1,\"a\",{}]", "[1,0,1,7,{}]");

@@ -88,7 +88,7 @@ class Job {
   JobEvent last_of(const std::string& name) const {
     return attempt_events(run.path() / "steps" / name, name, 1).back();
   }
-  /// "running succeeded": what is on record.
+  /// Returns the states on record, as "running succeeded".
   std::string history_of(const std::string& name) const {
     std::string states;
     for (const JobEvent& event : attempt_events(run.path() / "steps" / name, name, 1)) {
@@ -104,7 +104,7 @@ class Job {
     return read_file_if_exists(run.path() / name).value_or("");
   }
 
-  /// As a pass leaves it whose node failed while its program ran.
+  /// Leaves a pass whose node failed while its program ran.
   void die_in_a_pass() const {
     make_directories(attempt());
     write_file_atomic(attempt() / "job.json", to_json(spec).dump());
@@ -114,7 +114,7 @@ class Job {
     AppendFile(attempt() / "events.jsonl").append(to_line(running));
   }
 
-  /// A pass on a node that lives on though nobody hears of it any more.
+  /// Starts a pass on a node that is unreachable but still runs.
   pid_t begin_elsewhere() const {
     make_directories(attempt());
     write_file_atomic(attempt() / "job.json", to_json(spec).dump());
@@ -137,17 +137,16 @@ class Job {
   std::vector<JobSpec> others;
   int attempt_number = 1;
   std::chrono::milliseconds patience{0};
-  bool renews_claim = false;  ///< of its first attempt
+  bool renews_claim = false;  ///< the supervisor of its first attempt
   bool refuses_requeue = false;
   bool reserves_statuses = false;
   std::vector<int> own_signals;
-  size_t silent_times = 0;  ///< that it asks for its requeue and no controller is there
+  size_t silent_times = 0;  ///< the number of requeue requests without an answer of the controller
   std::string at_work;      ///< the id of another SLURM job that waits or runs
   uint64_t memory_bytes = 0;
   bool syncs_fail = false;
-  bool warned_early = false;  ///< of its walltime, before there is a supervisor
-  bool kills_memory =
-      false;  ///< the kernel has killed as many of its processes as {run}/killed is long
+  bool warned_early = false;  ///< a walltime warning before the supervisor exists
+  bool kills_memory = false;  ///< the number of kills by the kernel is the length of {run}/killed
 };
 
 }  // namespace dlflow::test

@@ -21,15 +21,15 @@ std::string waits_for(const std::vector<PlannedDependency>& planned,
   return dependency_text(dependencies(planned, ids));
 }
 
-/// As SLURM takes arrays.
+/// Returns SLURM's rules for arrays.
 ArrayRules rules(uint32_t max_size) { return {.max_size = max_size, .max_text = kMaxArrayText}; }
 
 std::vector<Standing> all_new(const Plan& plan) {
   return std::vector<Standing>(plan.jobs.size(), {Kind::ToSubmit, ""});
 }
 
-/// "train 0-2" of an array, "best" of a plain job; behind "<-" what it waits for. SLURM's ids are
-/// 811, 812, ...
+/// Returns "train 0-2" for an array, "best" for a plain job, each with its dependencies after "<-".
+/// SLURM's ids are 811, 812, ...
 std::vector<std::string> shown(const Plan& plan, const std::vector<PlannedBatch>& batches) {
   std::vector<std::string> lines;
   std::vector<std::string> ids;
@@ -57,7 +57,7 @@ constexpr const char* kSweep = R"(
 
 }  // namespace
 
-TEST_CASE("a chain of plain jobs is one sbatch each, and each waits for what it needs", "[slurm]") {
+TEST_CASE("a chain of plain jobs is one sbatch each, and each waits for its parents", "[slurm]") {
   const Plan plan = plan_of(R"(
   a: {run: "true"}
   b: {run: "true", needs: [a]}
@@ -68,7 +68,7 @@ TEST_CASE("a chain of plain jobs is one sbatch each, and each waits for what it 
         Lines{"a", "b <- afterok:811", "c <- afterok:811", "d <- afterok:812:813"});
 }
 
-TEST_CASE("a matrix step is one array, and its elements wait for their own", "[slurm]") {
+TEST_CASE("a matrix step is one array, and its elements wait for their own parents", "[slurm]") {
   const Plan plan = plan_of(kSweep);
   CHECK(batches_of(plan, all_new(plan)) ==
         Lines{"train 0 1 2 3 4", "eval 0 1 2 3 4 <- aftercorr:811", "best <- afterok:812"});
@@ -84,7 +84,7 @@ TEST_CASE("an array larger than the cluster allows is split", "[slurm]") {
   CHECK(batches[2].is_array);
 }
 
-TEST_CASE("a task that has another number than its parent waits for just that one", "[slurm]") {
+TEST_CASE("a task with another number than its parent waits for that parent alone", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1, 2]}}
   eval: {run: "true", matrix: {n: [2, 1, 0]}, needs: [train]}
@@ -117,7 +117,7 @@ TEST_CASE("tasks with one parent in common are an array that waits for that task
         Lines{"prep 2", "train 0 1", "train 2 3 <- afterok:700_1", "train 4 5 <- afterok:811"});
 }
 
-TEST_CASE("a task that has several parents waits for just those", "[slurm]") {
+TEST_CASE("a task with several parents waits for these alone", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {data: [x, y], lr: [1, 2]}}
   best: {run: "true", matrix: {data: [x, y]}, needs: [train]}
@@ -126,13 +126,13 @@ TEST_CASE("a task that has several parents waits for just those", "[slurm]") {
   CHECK(batches_of(plan, all_new(plan)) ==
         Lines{"train 0 1 2 3", "best 0 <- afterok:811_0:811_1", "best 1 <- afterok:811_2:811_3",
               "per_lr 0 <- afterok:811_0:811_2", "per_lr 1 <- afterok:811_1:811_3"});
-  // Where an array holds no others, it is waited for as a whole.
+  // An array with only these tasks is waited for as a whole.
   CHECK(batches_of(plan, all_new(plan), 2) ==
         Lines{"train 0 1", "train 0 1", "best 0 <- afterok:811", "best 1 <- afterok:812",
               "per_lr 0 <- afterok:811_0:812_0", "per_lr 1 <- afterok:811_1:812_1"});
 }
 
-TEST_CASE("what may fail is waited for until its end, whatever ends it", "[slurm]") {
+TEST_CASE("a step that may fail is waited for until it ends, in whatever way", "[slurm]") {
   const Plan plan = plan_of(R"(
   prep: {run: "true", matrix: {n: [0, 1]}, allow_failure: true}
   train: {run: "true", matrix: {n: [0, 1]}, needs: [prep]}
@@ -144,7 +144,7 @@ TEST_CASE("what may fail is waited for until its end, whatever ends it", "[slurm
               "more 0 1 <- afterany:811_0", "more 2 3 <- afterany:811_1", "best <- afterany:811"});
 }
 
-TEST_CASE("what always runs waits for ends, and what comes before it leaves if it is hopeless",
+TEST_CASE("a step with always() waits for ends, and its hopeless parents leave the queue",
           "[slurm]") {
   const Plan plan = plan_of(R"(
   data: {run: "true"}
@@ -174,7 +174,7 @@ TEST_CASE("elements with other resources have arrays of their own", "[slurm]") {
         Lines{"train 0 1", "train 2 3", "best <- afterok:811:812"});
 }
 
-TEST_CASE("what is done is not waited for, and what SLURM has is waited for by its id", "[slurm]") {
+TEST_CASE("a finished job is not waited for, and a queued one is waited for by its id", "[slurm]") {
   const Plan plan = plan_of(kSweep);
   std::vector<Standing> standing = all_new(plan);
   for (uint32_t job = 0; job < 3; ++job) standing[job] = {Kind::Done, ""};
@@ -184,7 +184,7 @@ TEST_CASE("what is done is not waited for, and what SLURM has is waited for by i
                                             "best <- afterok:812:813:814"});
 }
 
-TEST_CASE("a fan-in waits for the tasks that SLURM had before one by one", "[slurm]") {
+TEST_CASE("a fan-in waits one by one for tasks that were already in SLURM", "[slurm]") {
   const Plan plan = plan_of(kSweep);
   std::vector<Standing> standing(plan.jobs.size(), {Kind::Done, ""});
   standing[6] = {Kind::Waiting, "700_1"};
@@ -193,14 +193,14 @@ TEST_CASE("a fan-in waits for the tasks that SLURM had before one by one", "[slu
   CHECK(batches_of(plan, standing) == Lines{"best <- afterok:700_1:700_3"});
 }
 
-TEST_CASE("what is left out is not submitted", "[slurm]") {
+TEST_CASE("omitted jobs are not submitted", "[slurm]") {
   const Plan plan = plan_of(kSweep);
   std::vector<Standing> standing = all_new(plan);
   for (const uint32_t job : {1, 6, 10}) standing[job].kind = Kind::LeftOut;
   CHECK(batches_of(plan, standing) == Lines{"train 0 2 3 4", "eval 0 2 3 4 <- aftercorr:811"});
 }
 
-TEST_CASE("a dependency is told in the words of sbatch", "[slurm]") {
+TEST_CASE("a dependency is written in the words of sbatch", "[slurm]") {
   const std::vector<std::string> ids = {"811", "812"};
   CHECK(dependencies({}, ids).empty());
   CHECK(waits_for({{.kind = PlannedDependency::Kind::All, .batch = 1},
@@ -219,7 +219,7 @@ TEST_CASE("an array whose list of tasks is longer than SLURM reads is split", "[
   const Plan plan = plan_of("  train: {run: \"true\", matrix: {n: [" + values + "]}}\n");
   std::vector<Standing> standing = all_new(plan);
   for (size_t job = 0; job < count; job += 2)
-    standing[job].kind = Kind::Done;  // every other is left
+    standing[job].kind = Kind::Done;  // every second element is left
   const auto batches = plan_batches(plan, standing, rules(4001));
   CHECK(batches.size() == 3);
   size_t jobs = 0;
@@ -241,14 +241,14 @@ TEST_CASE("a dependency that is longer than SLURM reads is an error", "[slurm]")
 
 namespace {
 
-/// For each array of `step` how many of its tasks may run at a time.
+/// Returns the number of simultaneous tasks allowed for each array of `step`.
 std::vector<int> places(const std::vector<PlannedBatch>& batches) {
   std::vector<int> list;
   for (const PlannedBatch& batch : batches) list.push_back(batch.max_parallel);
   return list;
 }
 
-/// Five elements, each with resources of its own, so that each is an array.
+/// Five elements with different resources, so that each is an array.
 Plan five_arrays(int max_parallel) {
   return plan_of("  train: {run: \"true\", matrix: {n: [1, 2, 3, 4, 5], max_parallel: " +
                  std::to_string(max_parallel) + "}, resources: {ranks: \"${{ matrix.n }}\"}}\n");
@@ -256,32 +256,32 @@ Plan five_arrays(int max_parallel) {
 
 }  // namespace
 
-TEST_CASE("a limit on what runs at a time holds over all arrays of a step", "[slurm]") {
-  SECTION("which share its places") {
+TEST_CASE("a limit on simultaneous jobs holds over all arrays of a step", "[slurm]") {
+  SECTION("arrays share the places") {
     const Plan plan = five_arrays(7);
     CHECK(places(plan_batches(plan, all_new(plan), rules(1001))) == std::vector{2, 2, 1, 1, 1});
     CHECK(batches_of(plan, all_new(plan)) ==
           Lines{"train 0", "train 1", "train 2", "train 3", "train 4"});
   }
-  SECTION("or follow each other where there are more of them than places") {
+  SECTION("arrays follow each other if there are more arrays than places") {
     const Plan plan = five_arrays(2);
     CHECK(places(plan_batches(plan, all_new(plan), rules(1001))) == std::vector{1, 1, 1, 1, 1});
     CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0", "train 1", "train 2 <- afterany:811",
                                                    "train 3 <- afterany:812",
                                                    "train 4 <- afterany:813"});
   }
-  SECTION("those that SLURM has already among them") {
+  SECTION("tasks already in SLURM are counted") {
     const Plan plan = five_arrays(2);
     std::vector<Standing> standing = all_new(plan);
     standing[0] = {Kind::Waiting, "700_0"};
     standing[1] = {Kind::Waiting, "701_1"};
-    standing[2] = {Kind::LeftOut, "701_2"};  // it may stay there for ever
+    standing[2] = {Kind::LeftOut, "701_2"};  // it may stay there forever
     CHECK(batches_of(plan, standing) ==
           Lines{"train 3 <- afterany:700:701_1", "train 4 <- afterany:700:701_1"});
   }
 }
 
-TEST_CASE("packed elements share a task, and those of the same axes go with it", "[slurm]") {
+TEST_CASE("packed elements share a task, and a packed child waits task by task", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1, 2, 3, 4], pack: 2}}
   eval: {run: "true", matrix: {n: [0, 1, 2, 3, 4], pack: 2}, needs: [train]}
@@ -296,7 +296,7 @@ TEST_CASE("packed elements share a task, and those of the same axes go with it",
   CHECK(largest_task(batches[0]) == 2);
 }
 
-TEST_CASE("what is not packed waits for the task that has its own element", "[slurm]") {
+TEST_CASE("an unpacked step waits for the task that has its own element", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1, 2], pack: 2}}
   eval: {run: "true", matrix: {n: [0, 1, 2]}, needs: [train]}
@@ -305,7 +305,7 @@ TEST_CASE("what is not packed waits for the task that has its own element", "[sl
         Lines{"train 0 0 1", "eval 0 1 <- afterok:811_0", "eval 2 <- afterok:811_1"});
 }
 
-TEST_CASE("a task that several share does not need that all of them can run", "[slurm]") {
+TEST_CASE("a shared task may run although some of its elements cannot", "[slurm]") {
   const Plan plan = plan_of(R"(
   data: {run: "true"}
   train: {run: "true", matrix: {n: [0, 1, 2]}}
@@ -326,16 +326,16 @@ TEST_CASE("packs of different sizes wait for all tasks that have elements of the
                                                  "eval 1 1 1 <- afterany:811_1:811_2"});
 }
 
-TEST_CASE("elements that ask for different things share no task", "[slurm]") {
+TEST_CASE("elements with different resources share no task", "[slurm]") {
   Plan plan = plan_of(R"(
   train: {run: "true", matrix: {r: [1, 2], n: [0, 1], pack: 4}, resources: {ranks: "${{ matrix.r }}"}}
   eval: {run: "true", matrix: {n: [0, 1, 2], pack: 2}}
 )");
   CHECK(share_a_task(plan, 0, 1));
   CHECK_FALSE(share_a_task(plan, 1, 2));
-  CHECK_FALSE(share_a_task(plan, 3, 4));  // of another step
+  CHECK_FALSE(share_a_task(plan, 3, 4));  // another step
   CHECK(share_a_task(plan, 4, 5));
-  CHECK_FALSE(share_a_task(plan, 5, 6));  // of the next pack
+  CHECK_FALSE(share_a_task(plan, 5, 6));  // another pack
   const auto batches = plan_batches(plan, all_new(plan), rules(1001));
   REQUIRE(batches.size() == 3);
   CHECK(batches[0].jobs == Numbers{0, 1});
@@ -345,7 +345,7 @@ TEST_CASE("elements that ask for different things share no task", "[slurm]") {
   CHECK_FALSE(share_a_task(plan, 4, 5));
 }
 
-TEST_CASE("of packed elements only those that are to be submitted are in a task", "[slurm]") {
+TEST_CASE("only packed elements that are to be submitted are in a task", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1, 2, 3, 4, 5], pack: 2, max_parallel: 1}}
 )");

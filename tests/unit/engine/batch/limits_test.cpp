@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The plan of `text` as if it stood in big.yaml.
+/// Returns the plan of `text` in big.yaml.
 Plan limited_plan(const std::string& text, const Profile& profile) {
   Plan plan = test::fresh_plan(test::parsed(text), profile);
   plan.workflow.file = "big.yaml";
@@ -62,7 +62,7 @@ std::string step(const std::string& resources) {
 
 }  // namespace
 
-TEST_CASE("whole nodes are refused before anything is submitted where they cannot be asked for") {
+TEST_CASE("whole nodes are refused before submission if the batch system cannot give them") {
   const Plan plan = limited_plan(step("exclusive: true"), alpha());
   CHECK(refusal(plan).empty());
   CHECK_THAT(refusal(plan, std::nullopt, WithoutWholeNodes()),
@@ -72,7 +72,7 @@ TEST_CASE("whole nodes are refused before anything is submitted where they canno
             .empty());
 }
 
-TEST_CASE("a walltime above the profile's is refused with place and advice", "[slurm]") {
+TEST_CASE("a walltime above the profile's limit is refused with place and advice", "[slurm]") {
   Profile profile = alpha();
   profile.limits.walltime = 4h;
   CHECK(refusal(limited_plan(step("walltime: 4h"), profile)).empty());
@@ -83,7 +83,7 @@ TEST_CASE("a walltime above the profile's is refused with place and advice", "[s
 Nothing was submitted.)");
 }
 
-TEST_CASE("a limit of the cluster is told as such, and the lower one counts", "[slurm]") {
+TEST_CASE("a limit of the cluster is reported as such, and the lower limit counts", "[slurm]") {
   Profile profile = alpha();
   CHECK_THAT(refusal(limited_plan(step("walltime: 12h"), profile), cluster()),
              Catch::StartsWith("partition batch of alpha allows 4 h per job"));
@@ -95,7 +95,7 @@ TEST_CASE("a limit of the cluster is told as such, and the lower one counts", "[
              Catch::StartsWith("partition batch of alpha allows 4 h per job"));
 }
 
-TEST_CASE("what fits no node is refused", "[slurm]") {
+TEST_CASE("a job that fits no node is refused", "[slurm]") {
   Profile profile = alpha();
   profile.ranks_per_node = 2;
   profile.node = {4, uint64_t{8} << 30, 2};
@@ -119,7 +119,7 @@ TEST_CASE("what fits no node is refused", "[slurm]") {
              Catch::StartsWith("partition batch of alpha offers no GPU on a node"));
 }
 
-TEST_CASE("more nodes than there are is refused", "[slurm]") {
+TEST_CASE("a job with more nodes than exist is refused", "[slurm]") {
   Profile profile = alpha();
   profile.ranks_per_node = 1;
   CHECK(refusal(limited_plan(step("ranks: 3"), profile)).empty());
@@ -128,7 +128,7 @@ TEST_CASE("more nodes than there are is refused", "[slurm]") {
                                "for 3: 3 ranks, 1 on a node (big.yaml:5:24)."));
 }
 
-TEST_CASE("all problems are told at once, those of a matrix once", "[slurm]") {
+TEST_CASE("all problems are reported at once, and those of a matrix once", "[slurm]") {
   Profile profile = alpha();
   profile.slurm.partition = "bach";
   profile.limits.walltime = 1h;
@@ -153,7 +153,7 @@ error: cluster-profiles/alpha.yaml allows 1 h per job, step 'plot' asks for 1 d 
 Nothing was submitted.)");
 }
 
-TEST_CASE("what is reused is not counted", "[slurm]") {
+TEST_CASE("reused jobs are not counted", "[slurm]") {
   Profile profile = alpha();
   profile.limits.walltime = 1h;
   Plan plan = limited_plan(step("walltime: 12h"), profile);
@@ -161,7 +161,7 @@ TEST_CASE("what is reused is not counted", "[slurm]") {
   CHECK(refusal(plan).empty());
 }
 
-TEST_CASE("what a profile leaves open, or says too much of, is taken from the cluster", "[slurm]") {
+TEST_CASE("limits that a profile omits or overstates are taken from the cluster", "[slurm]") {
   Profile profile = alpha();
   profile.limits.nodes = 1;
   profile.node.memory_bytes = uint64_t{64} << 30;
@@ -172,7 +172,7 @@ TEST_CASE("what a profile leaves open, or says too much of, is taken from the cl
   CHECK(with_cluster_limits(profile, cluster()).limits.walltime == 0s);
 }
 
-TEST_CASE("a step that waits for more jobs than it may is refused", "[slurm]") {
+TEST_CASE("a step with too many dependencies is refused", "[slurm]") {
   const char* const text =
       "name: w\nsteps:\n  a: {run: \"true\"}\n  b: {run: \"true\"}\n"
       "  m: {run: \"true\", matrix: {n: [1, 2, 3]}}\n"
@@ -188,7 +188,7 @@ TEST_CASE("a step that waits for more jobs than it may is refused", "[slurm]") {
 Nothing was submitted.)");
 }
 
-TEST_CASE("a limit is told in the largest unit that it fills", "[slurm]") {
+TEST_CASE("a limit is shown in the largest unit that it fills", "[slurm]") {
   const auto allowed = [](std::chrono::seconds limit) {
     Profile profile = alpha();
     profile.limits.walltime = limit;
@@ -203,7 +203,7 @@ TEST_CASE("a limit is told in the largest unit that it fills", "[slurm]") {
   CHECK(allowed(61s) == "1:01");
 }
 
-TEST_CASE("what a job asks for may be all that there is, and no more", "[slurm]") {
+TEST_CASE("a job may ask for all that a node has, and no more", "[slurm]") {
   const auto refused = [](const std::string& resources) {
     Profile profile = alpha();
     profile.ranks_per_node = 2;
@@ -223,8 +223,8 @@ TEST_CASE("what a job asks for may be all that there is, and no more", "[slurm]"
   CHECK(refused("ranks: 2, gpus_per_rank: 2"));
 }
 
-TEST_CASE("ranks that SLURM lays out as it likes are looked at one by one", "[slurm]") {
-  Profile profile = alpha();  // says nothing of ranks on a node
+TEST_CASE("ranks without a fixed layout in SLURM are checked one by one", "[slurm]") {
+  Profile profile = alpha();  // has no ranks per node
   profile.node = {4, uint64_t{8} << 30, 1};
   CHECK(
       refusal(limited_plan(step("ranks: 8, cpus_per_rank: 4, gpus_per_rank: 1"), profile)).empty());
@@ -232,7 +232,7 @@ TEST_CASE("ranks that SLURM lays out as it likes are looked at one by one", "[sl
              Catch::Contains("step 'train' asks for 5 (big.yaml"));
 }
 
-TEST_CASE("where nothing is known of GPUs, or of nodes, nothing is refused", "[slurm]") {
+TEST_CASE("nothing is refused while GPUs or nodes are unknown", "[slurm]") {
   CHECK(
       refusal(limited_plan(step("gpus_per_rank: 9, cpus_per_rank: 99, memory: 9TiB, walltime: 99d"),
                            alpha()))
@@ -248,7 +248,7 @@ TEST_CASE("where nothing is known of GPUs, or of nodes, nothing is refused", "[s
           .empty());
 }
 
-TEST_CASE("of several partitions SLURM chooses, but each has to be there", "[slurm]") {
+TEST_CASE("SLURM chooses among several partitions, but each must exist", "[slurm]") {
   Profile profile = alpha();
   profile.slurm.partition = "batch,bach";
   CHECK_THAT(refusal(limited_plan(step("walltime: 12h"), profile), cluster()),
@@ -258,11 +258,11 @@ TEST_CASE("of several partitions SLURM chooses, but each has to be there", "[slu
   two.partitions.push_back(two.partitions[0]);
   two.partitions[1].name = "other";
   CHECK(refusal(limited_plan(step("walltime: 12h"), profile), two).empty());
-  two.partitions.clear();  // sinfo said nothing
+  two.partitions.clear();  // without an answer of sinfo
   CHECK(refusal(limited_plan(step("walltime: 12h"), profile), two).empty());
 }
 
-TEST_CASE("a cluster without a default partition has to be told one", "[slurm]") {
+TEST_CASE("a cluster without a default partition needs a named one", "[slurm]") {
   ClusterLimits without = cluster();
   without.partitions[0].is_default = false;
   Profile profile = alpha();
@@ -274,7 +274,7 @@ TEST_CASE("a cluster without a default partition has to be told one", "[slurm]")
              Catch::Contains("and the profile alpha names none."));
 }
 
-TEST_CASE("each class has limits of its own, those of its partition among them", "[slurm]") {
+TEST_CASE("each class has its own limits, and those of its partition", "[slurm]") {
   Profile profile = alpha();
   NodeClass small = as_class(profile, "small", false);
   small.limits.walltime = 1h;
@@ -294,7 +294,7 @@ TEST_CASE("each class has limits of its own, those of its partition among them",
   CHECK(limited.classes[0].limits.walltime == 1h);
   CHECK(limited.classes[1].limits.walltime == 48h);
   CHECK(limited.classes[1].node.cores == 4);
-  CHECK(limited.classes[1].node.gpus == 0);  // only what it says itself
+  CHECK(limited.classes[1].node.gpus == 0);  // only its own values
 
   limits.partitions[0].max_walltime.reset();
   const Profile without = with_cluster_limits(profile, limits);
@@ -328,7 +328,7 @@ std::string packed_step(int pack, const std::string& resources) {
 
 }  // namespace
 
-TEST_CASE("the time of all elements of a task counts, and of the records between them", "[slurm]") {
+TEST_CASE("the times of all elements of a task and of their records add up", "[slurm]") {
   Profile profile = alpha();
   profile.limits.walltime = 30min;
   CHECK(refusal(limited_plan(packed_step(2, "walltime: 14m"), profile)).empty());
@@ -340,10 +340,10 @@ Nothing was submitted.)");
   CHECK_THAT(refusal(limited_plan(packed_step(4, "walltime: 10h"), profile)),
              Catch::Contains("allows 30 min per job, step 'train' asks for 10 h") &&
                  !Catch::Contains("packs"));
-  CHECK(refusal(limited_plan(packed_step(20, "walltime: 1m"), profile)).empty());  // there are 4
+  CHECK(refusal(limited_plan(packed_step(20, "walltime: 1m"), profile)).empty());  // the task has 4
 }
 
-TEST_CASE("elements that are packed have to say how long each takes", "[slurm]") {
+TEST_CASE("packed elements need a walltime for each", "[slurm]") {
   CHECK_THAT(refusal(limited_plan(packed_step(2, "ranks: 1"), alpha())),
              Catch::StartsWith("step 'train' packs 2 elements into a job, but does not say how "
                                "long each takes (big.yaml:6:16).\n       Say so: `resources: "
@@ -359,13 +359,13 @@ TEST_CASE("a batch system that can only end whole jobs refuses packed ones", "[s
           Catch::Contains("Leave `pack` out"));
 }
 
-TEST_CASE("people are shown the walltime that they wrote, as long as the cluster has it") {
+TEST_CASE("users see the walltime as they wrote it, if the cluster allows it") {
   Profile profile = alpha();
   Resources resources;
   resources.walltime = 2min;
-  CHECK(time_limit(resources, profile) == 3min);  // 30 s to record, in whole minutes
+  CHECK(time_limit(resources, profile) == 3min);  // 30 s to record, rounded up to minutes
   CHECK(own_limit(3min, resources, profile) == 2min);
-  CHECK(own_limit(5min, resources, profile) == 5min);  // raised, or of a pack
+  CHECK(own_limit(5min, resources, profile) == 5min);  // raised, or summed over a pack
   profile.limits.walltime = 90s;
   CHECK(own_limit(1min, resources, profile) == 1min);  // the profile cut it
   resources.walltime = 0s;

@@ -28,7 +28,7 @@ Observation seen(const std::vector<BatchJob>& queue, const std::vector<BatchJob>
   return observe(kTrain, queue, accounting, gone, kNow, "SLURM");
 }
 
-/// The state that an end means of which there is no record; nothing if it means none yet.
+/// Returns the state for an end without a record, or nothing if it is not decided yet.
 std::optional<JobState> meaning(const BatchJob& job) {
   const Observation result = seen({}, {job});
   CHECK(result.at_work.empty());
@@ -39,7 +39,7 @@ std::optional<JobState> meaning(const BatchJob& job) {
 
 }  // namespace
 
-TEST_CASE("each end in SLURM without a record means one of our states", "[slurm]") {
+TEST_CASE("each end in SLURM without a record maps to one of dlflow's states", "[slurm]") {
   using S = BatchState;
   const auto [state, ours] =
       GENERATE(table<BatchState, JobState>({{S::Timeout, JobState::TimedOut},
@@ -55,7 +55,7 @@ TEST_CASE("each end in SLURM without a record means one of our states", "[slurm]
   CHECK(meaning(slurm("812", state)) == ours);
 }
 
-TEST_CASE("an end names the job, its attempt, its node and why", "[slurm]") {
+TEST_CASE("an end names the job, its attempt, its node and the reason", "[slurm]") {
   BatchJob failed = slurm("812", BatchState::Failed);
   failed.exit = 3;
   const Observation result = seen({}, {failed});
@@ -70,7 +70,7 @@ TEST_CASE("an end names the job, its attempt, its node and why", "[slurm]") {
   CHECK(end.reason == "exit 3");
 }
 
-TEST_CASE("a job that root stopped before it began has not run: its node failed", "[slurm]") {
+TEST_CASE("a job that root stopped before its beginning has not run: its node failed", "[slurm]") {
   BatchJob job = slurm("812", BatchState::Cancelled);
   job.cancelled_by = "root";
   const auto end = [&job](JobState recorded) {
@@ -84,12 +84,12 @@ TEST_CASE("a job that root stopped before it began has not run: its node failed"
   CHECK(end(JobState::Running).state == JobState::Cancelled);
   SECTION("unless a signal has ended it") { job.signal = 15; }
   SECTION("unless it had no node yet") { job.node.clear(); }
-  SECTION("unless somebody else did") { job.cancelled_by = "ann"; }
+  SECTION("unless another user stopped it") { job.cancelled_by = "ann"; }
   CHECK((end(JobState::Queued).state == JobState::Cancelled) ==
         (job.signal == 15 || job.node.empty() || job.cancelled_by == "ann"));
 }
 
-TEST_CASE("who cancelled a job that has no record yet is left to accounting for a moment",
+TEST_CASE("a cancelled job without a record waits a moment for accounting to name the user",
           "[slurm]") {
   const OpenJob queued = {"train", 2, JobState::Queued, {"812", "", ""}};
   const OpenJob running = {"train", 2, JobState::Running, {"812", "", ""}};
@@ -109,7 +109,7 @@ TEST_CASE("who cancelled a job that has no record yet is left to accounting for 
   CHECK(later.events.front().state == JobState::Cancelled);
 }
 
-TEST_CASE("a record may show a minute after the job's end", "[slurm]") {
+TEST_CASE("a record may appear a minute after the job's end", "[slurm]") {
   BatchJob job = slurm("812", GENERATE(BatchState::Completed, BatchState::Failed));
   job.end = kNow - 59s;
   CHECK(meaning(job) == std::nullopt);
@@ -117,13 +117,13 @@ TEST_CASE("a record may show a minute after the job's end", "[slurm]") {
   CHECK(meaning(job) != std::nullopt);
 }
 
-TEST_CASE("what SLURM ended itself is not waited for", "[slurm]") {
+TEST_CASE("a job that SLURM ended is not waited for", "[slurm]") {
   BatchJob job = slurm("812", BatchState::Timeout);
   job.end = kNow;
   CHECK(meaning(job) == JobState::TimedOut);
 }
 
-TEST_CASE("a shell that died of our own request left no record to wait for", "[slurm]") {
+TEST_CASE("a shell that died of dlflow's own request left no record to wait for", "[slurm]") {
   BatchJob job = slurm("812", BatchState::Failed);
   job.end = kNow;
   job.signal = GENERATE(SIGINT, SIGUSR2);
@@ -133,7 +133,7 @@ TEST_CASE("a shell that died of our own request left no record to wait for", "[s
   CHECK(meaning(job) == std::nullopt);
 }
 
-TEST_CASE("what waits or runs is at work, and no end", "[slurm]") {
+TEST_CASE("a waiting or running job is at work, and has no end", "[slurm]") {
   const BatchState state =
       GENERATE(BatchState::Pending, BatchState::Configuring, BatchState::Running,
                BatchState::Completing, BatchState::Requeued, BatchState::Unknown);
@@ -144,7 +144,7 @@ TEST_CASE("what waits or runs is at work, and no end", "[slurm]") {
   CHECK(result.at_work.at("train").state == state);
 }
 
-TEST_CASE("a job that nobody knows is lost once the controller denies it", "[slurm]") {
+TEST_CASE("a job that is not found is lost once the controller denies it", "[slurm]") {
   CHECK(seen({}, {}).events.empty());
   CHECK(seen({}, {}, {"813"}).events.empty());
   const Observation result = seen({slurm("813", BatchState::Running)}, {}, {"812"});
@@ -154,26 +154,26 @@ TEST_CASE("a job that nobody knows is lost once the controller denies it", "[slu
         "SLURM no longer knows job 812, and there is no record of its end");
 }
 
-TEST_CASE("the queue's word counts while accounting is behind", "[slurm]") {
+TEST_CASE("the queue's state counts while accounting is behind", "[slurm]") {
   const Observation result =
       seen({slurm("812", BatchState::Timeout)}, {slurm("812", BatchState::Running)});
   REQUIRE(result.events.size() == 1);
   CHECK(result.events.front().state == JobState::TimedOut);
 }
 
-TEST_CASE("of a job that only accounting still takes for running nothing is said", "[slurm]") {
+TEST_CASE("a job that only accounting shows as running keeps its state", "[slurm]") {
   const BatchState state = GENERATE(BatchState::Pending, BatchState::Running);
   const Observation result = seen({}, {slurm("812", state)});
   CHECK(result.at_work.empty());
   CHECK(result.events.empty());
 }
 
-TEST_CASE("a job that was lost to another is told from one whose node failed", "[slurm]") {
+TEST_CASE("a job lost to another one is distinguished from a job whose node failed", "[slurm]") {
   CHECK(seen({}, {slurm("812", BatchState::Preempted)}).events.front().preempted);
   CHECK_FALSE(seen({}, {slurm("812", BatchState::NodeFail)}).events.front().preempted);
 }
 
-TEST_CASE("accounting is asked for what the queue has not, or has no more", "[slurm]") {
+TEST_CASE("accounting is asked for jobs that the queue does not show", "[slurm]") {
   const std::vector<OpenJob> open = {{"a", 1, JobState::Queued, {"811", "", ""}},
                                      {"b", 1, JobState::Queued, {"812_3", "", ""}},
                                      {"c", 1, JobState::Running, {"813", "", ""}},
@@ -188,7 +188,7 @@ TEST_CASE("accounting is asked for what the queue has not, or has no more", "[sl
   CHECK(unknown.front().id == "812_3");
 }
 
-TEST_CASE("a stranger's job with our number is not ours, in queue, accounting and controller",
+TEST_CASE("another user's job with the same number is ignored in queue, accounting and controller",
           "[slurm]") {
   const std::vector<OpenJob> open = {
       {"train", 1, JobState::Running, {"812", "demo-1.", ".train.5c1e", kNow}}};
@@ -212,7 +212,7 @@ TEST_CASE("a stranger's job with our number is not ours, in queue, accounting an
   CHECK(seen.events.front().state == JobState::Lost);
 }
 
-TEST_CASE("our job is found beside a stranger's with its number", "[slurm]") {
+TEST_CASE("the user's job is found beside another user's job with its number", "[slurm]") {
   const std::vector<OpenJob> open = {
       {"train", 1, JobState::Running, {"812", "demo-1.", ".train.5c1e", kNow}}};
   BatchJob ours = slurm("812", BatchState::Timeout);
@@ -231,7 +231,7 @@ TEST_CASE("a lost job is looked for in the queue alone", "[slurm]") {
   CHECK(observe(open, queue, {}, {}, kNow, "SLURM").at_work.count("train") == 1);
 }
 
-TEST_CASE("a job that took too much memory says how much it had asked for", "[slurm]") {
+TEST_CASE("a job that took too much memory reports its request", "[slurm]") {
   const std::vector<OpenJob> asked = {
       {"train", 1, JobState::Running, {"812", "", ""}, uint64_t{1} << 30}};
   const auto reason = [&asked](const BatchJob& job) {
@@ -244,11 +244,11 @@ TEST_CASE("a job that took too much memory says how much it had asked for", "[sl
   CHECK(reason(killed) == "killed by signal 9");
   killed.max_memory_bytes = uint64_t{3} << 30;
   CHECK(reason(killed) == "out of memory, asked for 1.0 GiB");
-  killed.signal = SIGTERM;  // the kernel does not ask
+  killed.signal = SIGTERM;  // the kernel never kills by SIGTERM
   CHECK(reason(killed) == "killed by signal 15");
 }
 
-TEST_CASE("of a job that asked for no memory nobody can say that it took too much", "[slurm]") {
+TEST_CASE("a job without a memory request is not reported to exceed it", "[slurm]") {
   BatchJob killed = slurm("812", BatchState::Failed);
   killed.signal = SIGKILL;
   killed.max_memory_bytes = uint64_t{3} << 30;
@@ -256,7 +256,7 @@ TEST_CASE("of a job that asked for no memory nobody can say that it took too muc
   CHECK(seen({}, {slurm("812", BatchState::OutOfMemory)}).events.at(0).reason == "out of memory");
 }
 
-TEST_CASE("a failed node is named where it is the only one of its job", "[batch]") {
+TEST_CASE("a failed node is named if its job has no other node", "[batch]") {
   const auto failed_node = [](const std::string& nodes, BatchState state) {
     BatchJob job = slurm("812", state);
     job.node = nodes;
@@ -270,7 +270,8 @@ TEST_CASE("a failed node is named where it is the only one of its job", "[batch]
   CHECK(failed_node("n2", BatchState::OutOfMemory).empty());
 }
 
-TEST_CASE("who had no turn in a task that ended is lost, whatever ended the task", "[slurm]") {
+TEST_CASE("an element without a turn in an ended task is lost, whatever ended the task",
+          "[slurm]") {
   using S = BatchState;
   const S how = GENERATE(S::Timeout, S::NodeFail, S::Preempted, S::OutOfMemory, S::Failed);
   std::vector<OpenJob> open = {{"a", 1, JobState::Running, {"812_0", "", ""}},
@@ -285,8 +286,7 @@ TEST_CASE("who had no turn in a task that ended is lost, whatever ended the task
   CHECK(result.events[1].failed_node.empty());
 }
 
-TEST_CASE("of those that share a task one may have ended before, whatever ended the task",
-          "[slurm]") {
+TEST_CASE("an element of a shared task may have ended before its task", "[slurm]") {
   using S = BatchState;
   const S how = GENERATE(S::Timeout, S::Cancelled, S::NodeFail, S::Preempted, S::OutOfMemory);
   const OpenJob open = {"a", 1, JobState::Running, {"812_0", "", ""}, 0, true};
@@ -297,7 +297,7 @@ TEST_CASE("of those that share a task one may have ended before, whatever ended 
   CHECK(observe({&open, 1}, {}, {&ended, 1}, {}, kNow, "SLURM").events.size() == 1);
 }
 
-TEST_CASE("whoever cancels a task that several share cancels them all", "[slurm]") {
+TEST_CASE("a cancel of a shared task cancels all its elements", "[slurm]") {
   const OpenJob open = {"b", 1, JobState::Queued, {"812_0", "", ""}, 0, true};
   const BatchJob ended = slurm("812_0", BatchState::Cancelled);
   const Observation result = observe({&open, 1}, {}, {&ended, 1}, {}, kNow, "SLURM");

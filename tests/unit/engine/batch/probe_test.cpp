@@ -48,7 +48,7 @@ class LocalProbe {
     return read_probe(read_file_if_exists(probe().result()), probe(), profile, job, kReadAt);
   }
 
-  /// The first finding that is not all right.
+  /// Returns the first finding that is a problem.
   Finding problem() const {
     for (const Finding& finding : findings()) {
       if (finding.kind != Finding::Kind::Works) return finding;
@@ -67,12 +67,12 @@ class LocalProbe {
   }
   const std::filesystem::path& folder() const { return folder_.path(); }
 
-  /// Makes the folder again, with what the test has changed since.
+  /// Makes the folder again, with later changes of the test.
   void prepare() const { prepare_probe(probe(), profile, folder_.path() / "program"); }
 
   std::vector<ProbedEnvironment> environments;
   std::string release_runtime;
-  std::vector<std::string> further;  // "NAME=value" for the job
+  std::vector<std::string> further;  // "NAME=value" in the job's environment
   Profile profile;
   BatchJob job;
 
@@ -82,7 +82,7 @@ class LocalProbe {
 
 }  // namespace
 
-TEST_CASE("a node where everything works", "[slurm]") {
+TEST_CASE("a working node has no problem", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch",
              "[ \"$*\" = '--fast -np 2 uname -n' ] && [ \"$NODES\" = \"n1's n2\" ] || exit 1\n"
@@ -104,7 +104,7 @@ TEST_CASE("a node where everything works", "[slurm]") {
                     "the launcher, launch --fast, started 2 ranks on n1, n2\n");
 }
 
-TEST_CASE("a launcher that is missing or fails is told with what it said", "[slurm]") {
+TEST_CASE("a missing or failing launcher is reported with its output", "[slurm]") {
   LocalProbe local;
   CHECK(local.run_job() == 0);
   CHECK(local.problem().text == "the launcher, launch --fast, is not on the node");
@@ -117,7 +117,7 @@ TEST_CASE("a launcher that is missing or fails is told with what it said", "[slu
         "the launcher, launch --fast, started 1 of 2 ranks: launch: no PMIx");
 }
 
-TEST_CASE("this machine may lack mpirun where no setup line brings one", "[slurm]") {
+TEST_CASE("this machine may lack mpirun if no setup line loads it", "[slurm]") {
   LocalProbe local;
   for (const std::string name : {"cat", "grep", "mkdir", "mv", "rm", "sed", "uname"}) {
     local.tool("few/" + name, "exec /bin/" + name + " \"$@\"");
@@ -137,8 +137,7 @@ TEST_CASE("this machine may lack mpirun where no setup line brings one", "[slurm
   CHECK(local.problem().text == "the launcher, mpirun, is not on the node");
 }
 
-TEST_CASE("programs of steps are looked at with their libraries, behind the setup lines",
-          "[slurm]") {
+TEST_CASE("programs of steps and their libraries are checked after the setup lines", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch", "echo n1; echo n1");
   local.tool("dlflow-train", "");
@@ -161,7 +160,7 @@ TEST_CASE("programs of steps are looked at with their libraries, behind the setu
   }));
 }
 
-TEST_CASE("ranks of dlflow's programs meet on the node, and how is told", "[slurm]") {
+TEST_CASE("ranks of dlflow's programs connect on the node, and the way is reported", "[slurm]") {
   LocalProbe local;
   const auto has = [&](Finding::Kind kind, const std::string& text) {
     return std::ranges::any_of(local.findings(), [&](const Finding& finding) {
@@ -187,7 +186,7 @@ TEST_CASE("ranks of dlflow's programs meet on the node, and how is told", "[slur
   CHECK(has(Finding::Kind::Works, "ranks of dlflow's programs meet by TCP"));
 }
 
-TEST_CASE("a dlflow and setup lines that fail on the node are told", "[slurm]") {
+TEST_CASE("a dlflow or setup lines that fail on the node are reported", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch", "echo n1; echo n1");
   local.tool("runs/probe/dlflow", "exit 127");
@@ -199,7 +198,7 @@ TEST_CASE("a dlflow and setup lines that fail on the node are told", "[slurm]") 
   CHECK(local.problem().text == "a setup line fails");
 }
 
-TEST_CASE("what a job needs of its node beside programs is tried", "[slurm]") {
+TEST_CASE("further needs of a job on its node are checked", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch", "echo n1; echo n1");
   SECTION("a /dev/shm of Docker's size") {
@@ -222,7 +221,7 @@ TEST_CASE("what a job needs of its node beside programs is tried", "[slurm]") {
     local.run_job();
     CHECK(local.problem().text == "scontrol does not answer on the node: scontrol: error: no way");
   }
-  SECTION("a container tool that is not there") {
+  SECTION("a missing container tool") {
     local.profile.container.runtime = "docker";
     local.profile.container.command = {"no-docker"};
     local.prepare();
@@ -246,7 +245,7 @@ TEST_CASE("setup lines find the functions that the shell of dlflow exports", "[s
   CHECK(local.problem().text.empty());
 }
 
-TEST_CASE("a folder that the node does not see is told by the exit status", "[slurm]") {
+TEST_CASE("a folder that the node does not see is reported by the exit status", "[slurm]") {
   LocalProbe local;
   std::filesystem::remove_all(local.probe().folder);
   CHECK(local.run_job() == kFolderNotShared);
@@ -277,7 +276,7 @@ TEST_CASE("a probe asks for two ranks and no requeue", "[slurm]") {
                          Catch::EndsWith(" srun --mpi=pmix -n 2\n"));
 }
 
-TEST_CASE("the setup line that fails is named, with what it says", "[slurm]") {
+TEST_CASE("a failing setup line is named with its output", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch", "echo n1; echo n2");
   local.profile.setup.emplace_back("export A=1");
@@ -291,7 +290,7 @@ TEST_CASE("the setup line that fails is named, with what it says", "[slurm]") {
         "directory");
 }
 
-TEST_CASE("what the environments of steps ask for is loaded on the node", "[slurm]") {
+TEST_CASE("the environments of steps are loaded on the node", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch", "echo n1; echo n2");
   local.profile.setup.emplace_back(
@@ -315,7 +314,7 @@ TEST_CASE("what the environments of steps ask for is loaded on the node", "[slur
     CHECK(checked({{"modules", {"here/1", "here/2"}}}) ==
           Texts{of + " loads: module here/1, module here/2"});
   }
-  SECTION("each module that is not there is named, and the others are loaded") {
+  SECTION("each missing module is named, and the others are loaded") {
     CHECK(checked({{"modules", {"cuda/99", "here/1", "gcc/4"}}}) ==
           Texts{of + ": module cuda/99 does not load: unknown module cuda/99",
                 of + ": module gcc/4 does not load: unknown module gcc/4"});
@@ -326,13 +325,13 @@ TEST_CASE("what the environments of steps ask for is loaded on the node", "[slur
     CHECK(checked({{"venv", "venv"}}) ==
           Texts{of + " loads: venv " + venv + ", Python of " + venv + " (Python 3.12.1)"});
   }
-  SECTION("one that is not there") {
+  SECTION("a missing virtual environment") {
     const std::string none = local.folder().string() + "/none";
     CHECK(checked({{"venv", "none"}}).front() ==
           of + ": venv " + none + " does not load: there is no virtual environment in " + none +
               " on this node; `python3 -m venv " + none + "` makes one");
   }
-  SECTION("one that was moved") {
+  SECTION("a moved virtual environment") {
     local.tool("venv/bin/python3", "echo Python 3.12.1");
     local.tool("venv/bin/activate", "VIRTUAL_ENV=/old/place\n" + activate);
     CHECK(checked({{"venv", "venv"}}) ==
@@ -340,14 +339,14 @@ TEST_CASE("what the environments of steps ask for is loaded on the node", "[slur
                 " does not load: it was made as /old/place and moved; "
                 "make it anew"});
   }
-  SECTION("one whose Python is of another machine") {
+  SECTION("a virtual environment whose Python is for another machine") {
     local.tool("venv/bin/activate", "VIRTUAL_ENV=" + venv + "\n" + activate);
     std::filesystem::create_symlink("/nowhere/python3", venv + "/bin/python3");
     const Texts texts = checked({{"venv", "venv"}});
     REQUIRE(texts.size() == 1);
     CHECK(texts.front().starts_with(of + ": Python of " + venv + " does not load: "));
   }
-  SECTION("conda that is not installed") {
+  SECTION("conda is not installed") {
     const Texts texts = checked({{"conda", "torch"}});
     REQUIRE(texts.size() == 1);
     CHECK(texts.front().starts_with(of + ": conda torch does not load: "));

@@ -7,7 +7,7 @@ using namespace dlflow;
 
 namespace {
 
-/// What the last batch of a chain waits for where only arrays with the same tasks wait task by
+/// Returns the dependencies of a chain's last batch if only arrays with the same tasks wait task by
 /// task.
 std::vector<PlannedDependency> dependencies_of_last(const std::string& steps) {
   const Plan plan = test::fresh_plan(test::parsed("name: w\nsteps:\n" + steps));
@@ -24,7 +24,7 @@ TEST_CASE("arrays with the same tasks wait task by task", "[batches]") {
 )") == std::vector<PlannedDependency>{{.kind = PlannedDependency::Kind::SameTask, .batch = 0}});
 }
 
-TEST_CASE("arrays with other tasks wait for all of each other, if the batch system wants that",
+TEST_CASE("arrays with other tasks wait for all of each other, if the batch system demands it",
           "[batches]") {
   CHECK(dependencies_of_last(R"(
   train: {run: "true", matrix: {n: [0, 1, 2]}}

@@ -5,7 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/engine/batch/batch_job_run.h"
 
-// A task that several elements share: each has its own record, state, end and cancel.
+// A task that several elements share; each has its own record, state, end and cancel.
 
 using namespace dlflow;
 using namespace std::chrono_literals;
@@ -28,7 +28,8 @@ TEST_CASE("a shared task runs one element after another, each with its own recor
   CHECK(job.content("trace") == "a\nb\n");
 }
 
-TEST_CASE("a failing element does not stop the next, nor what waits for the others", "[job-exec]") {
+TEST_CASE("a failing element stops neither the next one nor dependents of the others",
+          "[job-exec]") {
   Job job("exit 3");
   job.add("b", "true");
   CHECK(job.execute() == 0);
@@ -63,7 +64,7 @@ TEST_CASE("an element that is tried again waits until the others had their turn"
   CHECK(job.content("time").empty());  // no more time than before
 }
 
-TEST_CASE("a warning that the time limit is near lets the one at work save, and the rest wait",
+TEST_CASE("a warning before the time limit lets the running element save, and the rest wait",
           "[job-exec]") {
   Job job("true");
   JobSpec& saves = job.add("b",
@@ -82,7 +83,7 @@ TEST_CASE("a warning that the time limit is near lets the one at work save, and 
   CHECK(job.history_of("c") == "running succeeded");
 }
 
-TEST_CASE("who cannot save ends as it likes after a warning, and the rest waits", "[job-exec]") {
+TEST_CASE("an element that cannot save runs on after a warning, and the rest wait", "[job-exec]") {
   Job job("kill -USR1 $PPID; sleep 0.1");
   job.spec.resources.walltime = 60s;
   job.add("b", "true");
@@ -92,7 +93,7 @@ TEST_CASE("who cannot save ends as it likes after a warning, and the rest waits"
   CHECK(job.last_of("b").state == JobState::Succeeded);
 }
 
-TEST_CASE("SIGTERM ends the one at work, and none begins after it", "[job-exec]") {
+TEST_CASE("SIGTERM ends the running element, and no other begins after it", "[job-exec]") {
   Job job("true");
   job.add("b", "kill -TERM $PPID; sleep 30");
   job.add("c", "true");
@@ -106,7 +107,7 @@ TEST_CASE("SIGTERM ends the one at work, and none begins after it", "[job-exec]"
   CHECK(job.last_of("c").state == JobState::Succeeded);
 }
 
-TEST_CASE("where the end of one cannot be recorded none begins after it", "[job-exec]") {
+TEST_CASE("no element begins after one whose end cannot be recorded", "[job-exec]") {
   Job job("true");
   job.add("b", "true");
   job.run.write("steps/step/attempt-1/job.json", "{");
@@ -114,7 +115,7 @@ TEST_CASE("where the end of one cannot be recorded none begins after it", "[job-
   CHECK_FALSE(fs::exists(job.run.path() / "steps" / "b" / "attempt-1"));
 }
 
-TEST_CASE("a failing node costs the one at work its try, and nobody else anything", "[job-exec]") {
+TEST_CASE("a failing node costs only the running element its try", "[job-exec]") {
   Job job("true");
   job.add("b", "true");
   job.die_in_a_pass();
@@ -124,21 +125,21 @@ TEST_CASE("a failing node costs the one at work its try, and nobody else anythin
   CHECK(job.history_of("b") == "running succeeded");
 }
 
-TEST_CASE("a request to end is for the element that `dlflow cancel` names", "[job-exec]") {
-  SECTION("which is the one at work") {
+TEST_CASE("a request to end reaches only the element that `dlflow cancel` names", "[job-exec]") {
+  SECTION("a running element") {
     Job job("touch {run}/steps/step/attempt-1/cancel; kill -INT $PPID; sleep 30");
     job.add("b", "true");
     CHECK(job.execute() == 0);
     CHECK(job.last().state == JobState::Cancelled);
     CHECK(job.last_of("b").state == JobState::Succeeded);
   }
-  SECTION("which has ended just before the signal came") {
+  SECTION("an element that ended just before the signal came") {
     Job job("true");
     job.add("b", "kill -INT $PPID; sleep 0.1");
     CHECK(job.execute() == 0);
     CHECK(job.last_of("b").state == JobState::Succeeded);
   }
-  SECTION("which has had no turn yet") {
+  SECTION("an element that has had no turn yet") {
     Job job(
         "mkdir -p {run}/steps/b/attempt-1; touch {run}/steps/b/attempt-1/cancel; kill -INT $PPID; "
         "sleep 0.1");
@@ -152,7 +153,7 @@ TEST_CASE("a request to end is for the element that `dlflow cancel` names", "[jo
   }
 }
 
-TEST_CASE("an element that was withdrawn runs nothing, and the others do", "[job-exec]") {
+TEST_CASE("a withdrawn element runs nothing, and the others run", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.add("b", "true");
   const WithdrawnAttempt withdrawn{job.spec.job, 1};
@@ -163,7 +164,7 @@ TEST_CASE("an element that was withdrawn runs nothing, and the others do", "[job
   CHECK(job.last_of("b").state == JobState::Succeeded);
 }
 
-TEST_CASE("an element of which a later attempt is there has no turn", "[job-exec]") {
+TEST_CASE("an element with a later attempt has no turn", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.add("b", "true");
   make_directories(attempt_directory(job.spec.job_directory, 2));
@@ -172,10 +173,11 @@ TEST_CASE("an element of which a later attempt is there has no turn", "[job-exec
   CHECK(job.last_of("b").state == JobState::Succeeded);
 }
 
-TEST_CASE("what another job has of a shared task is left to it until a later look", "[job-exec]") {
+TEST_CASE("elements of a shared task that another job runs are left to that job until a later look",
+          "[job-exec]") {
   Job job("true");
   job.add("b", "true");
-  job.die_in_a_pass();  // of job 812
+  job.die_in_a_pass();  // as job 812
   job.at_work = "812";
   CHECK(job.execute("813") == kTryAgain);
   CHECK(job.content("requeued") == "813\n");
@@ -184,7 +186,7 @@ TEST_CASE("what another job has of a shared task is left to it until a later loo
   CHECK(job.execute("813") == 0);
 }
 
-TEST_CASE("a shared task comes back while a parent of one element is at work", "[job-exec]") {
+TEST_CASE("a shared task requeues itself while a parent of one element is at work", "[job-exec]") {
   const Job parent("true");
   parent.die_in_a_pass();
   Job job("true");
@@ -196,7 +198,7 @@ TEST_CASE("a shared task comes back while a parent of one element is at work", "
   CHECK(job.last_of("b").state == JobState::Succeeded);
 }
 
-TEST_CASE("a shared task that cannot be requeued fails what was to run again, and says why",
+TEST_CASE("a shared task that cannot be requeued fails its remaining elements with the reason",
           "[job-exec]") {
   Job job("exit 3");
   job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};

@@ -12,8 +12,8 @@ using namespace dlflow::test;
 
 namespace {
 
-/// Takes so many submissions, all at once, and answers with the name of the batch and whether the
-/// thread of the test came with it.
+/// Takes several submissions at once. Answers with the name of the batch and whether the test's own
+/// thread submitted it.
 class Threads : public FakeBatchSystem {
  public:
   Threads(const FakeClock& clock, size_t submissions)
@@ -31,7 +31,7 @@ class Threads : public FakeBatchSystem {
   mutable std::latch all_;
 };
 
-/// Submissions to a system that takes so many of them at once.
+/// Submissions to a system that takes several of them at once.
 struct UnderWay {
   UnderWay(size_t at_once, std::chrono::seconds interval)
       : system(clock, at_once), submissions(system, interval) {}
@@ -51,24 +51,24 @@ struct UnderWay {
 
 }  // namespace
 
-TEST_CASE("submissions are under way at once, and end in their order", "[submissions]") {
+TEST_CASE("submissions run at once, and end in their order", "[submissions]") {
   UnderWay calls(2, std::chrono::seconds(0));
   calls.begin("1");
   CHECK_FALSE(calls.submissions.is_full());
-  calls.begin("2");  // the first ends with it, and not before
+  calls.begin("2");  // the first ends together with it, not before
   CHECK(calls.submissions.is_full());
   CHECK(calls.finish_first() == "1");
   CHECK(calls.finish_first() == "2");
   CHECK(calls.submissions.empty());
 }
 
-TEST_CASE("a batch system that gains nothing by it is called by one thread", "[submissions]") {
+TEST_CASE("a batch system without a gain from threads is called by one thread", "[submissions]") {
   UnderWay calls(1, std::chrono::seconds(0));
   calls.begin("1");
   CHECK(calls.finish_first() == "1 by caller");
 }
 
-TEST_CASE("from one submission to the next is as long as the profile says", "[submissions]") {
+TEST_CASE("the pause between submissions is as long as the profile demands", "[submissions]") {
   UnderWay calls(2, std::chrono::seconds(1));
   const auto begin = std::chrono::steady_clock::now();
   calls.begin("1");

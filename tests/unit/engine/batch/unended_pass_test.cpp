@@ -10,7 +10,7 @@ using test::kTryAgain;
 
 namespace {
 
-/// This machine, as batch systems call it: without its domain.
+/// Returns this machine's name in a batch system, without its domain.
 std::string first_node() {
   char name[256] = "";
   ::gethostname(name, sizeof name);
@@ -28,7 +28,8 @@ TEST_CASE("a second SLURM job of one attempt ends as the first did", "[job-exec]
   CHECK(job.last().backend_id == "812");
 }
 
-TEST_CASE("a second SLURM job of one attempt comes back while the first is at work", "[job-exec]") {
+TEST_CASE("a second SLURM job of one attempt requeues itself while the first is at work",
+          "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.spec.retry.attempts = 2;
   job.die_in_a_pass();
@@ -37,25 +38,25 @@ TEST_CASE("a second SLURM job of one attempt comes back while the first is at wo
   CHECK(job.content("requeued") == "813\n");
   CHECK(job.content("trace").empty());
   CHECK(job.last().state == JobState::Running);
-  SECTION("and goes on with it when SLURM has lost the first") {
+  SECTION("goes on with it when SLURM has lost the first") {
     job.at_work.clear();
     CHECK(job.execute("813") == 0);
     CHECK(job.content("trace") == "x\n");
     CHECK(job.last().backend_id == "813");
   }
-  SECTION("and ends without a word on record if it cannot come back") {
+  SECTION("ends without a record if it cannot requeue itself") {
     job.refuses_requeue = true;
     CHECK(job.execute("813") == 1);
     CHECK(job.last().state == JobState::Running);
   }
 }
 
-TEST_CASE("the next attempt comes back later while the one before it is at work", "[job-exec]") {
+TEST_CASE("the next attempt requeues itself while the previous one is at work", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();
   job.attempt_number = 2;
-  SECTION("as the batch system has it") { job.at_work = "812"; }
-  SECTION("as its supervisor shows, who renews the claim") {
+  SECTION("at work according to the batch system") { job.at_work = "812"; }
+  SECTION("at work according to its supervisor, which renews the claim") {
     job.patience = std::chrono::seconds(5);
     job.renews_claim = true;
   }
@@ -63,7 +64,7 @@ TEST_CASE("the next attempt comes back later while the one before it is at work"
   CHECK(job.content("trace").empty());
   job.at_work.clear();
   job.renews_claim = false;
-  job.patience = std::chrono::seconds(1);  // no renewal for that long: dead
+  job.patience = std::chrono::seconds(1);  // without a renewal for so long it counts as dead
   CHECK(job.execute("813") == 0);
   CHECK(job.content("trace") == "x\n");
 }
@@ -71,7 +72,7 @@ TEST_CASE("the next attempt comes back later while the one before it is at work"
 TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();
-  SECTION("and another follows if it may") {
+  SECTION("another try follows if the step allows it") {
     job.spec.retry.attempts = 2;
     CHECK(job.execute() == 0);
     CHECK(job.content("trace") == "x\n");
@@ -82,7 +83,7 @@ TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
       return event.reason == "try 2 of 2 follows; the last one: its node failed";
     }));
   }
-  SECTION("and the job is lost if not") {
+  SECTION("the job is lost if not") {
     CHECK(job.execute() == 1);
     CHECK(job.content("trace").empty());
     CHECK(job.last().state == JobState::Lost);
@@ -92,7 +93,7 @@ TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
   }
 }
 
-TEST_CASE("a pass that was taken away after it saved is no failed try", "[job-exec]") {
+TEST_CASE("a preempted pass that saved is not a failed try", "[job-exec]") {
   const Job job("echo x >> {run}/trace");
   job.die_in_a_pass();
   JobEvent stopped;
@@ -104,8 +105,7 @@ TEST_CASE("a pass that was taken away after it saved is no failed try", "[job-ex
   CHECK(job.last().failed_tries == 0);
 }
 
-TEST_CASE("a pass that was taken away after it saved keeps the count of those that failed",
-          "[job-exec]") {
+TEST_CASE("a preempted pass that saved keeps the count of failed tries", "[job-exec]") {
   Job job("exit 3");
   job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
   job.die_in_a_pass();
@@ -129,22 +129,22 @@ TEST_CASE("a pass that was taken away after it saved keeps the count of those th
   CHECK(queued->reason == "taken away, goes on from its checkpoint");
 }
 
-TEST_CASE("a pass that was told to end was preempted, whatever became of it then", "[job-exec]") {
+TEST_CASE("a pass that was asked to end was preempted, however it ended", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();
   JobEvent told;
   told.reason = "told to end by SIGTERM";
   AppendFile(job.attempt() / "events.jsonl").append(to_line(told));
   job.spec.retry.attempts = 2;
-  SECTION("and is tried again for that cause") {
+  SECTION("it is tried again for that cause") {
     job.spec.retry.on = {RetryCause::Preempted};
     CHECK(job.execute() == 0);
     CHECK(job.last().failed_tries == 1);
     for (const JobEvent& event : attempt_events(job.spec.job_directory, job.spec.job, 1)) {
-      CHECK_FALSE(event.preempted);  // which only what is lost is
+      CHECK_FALSE(event.preempted);  // only lost passes are preempted
     }
   }
-  SECTION("and not for another") {
+  SECTION("it is not tried again for another cause") {
     job.spec.retry.on = {RetryCause::NodeFailure};
     CHECK(job.execute() == 1);
     CHECK(job.last().state == JobState::Lost);
@@ -153,7 +153,7 @@ TEST_CASE("a pass that was told to end was preempted, whatever became of it then
   }
 }
 
-TEST_CASE("a pass that was told to end because another node of its job failed was not preempted",
+TEST_CASE("a pass that was asked to end because another node of its job failed was not preempted",
           "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();
@@ -161,12 +161,12 @@ TEST_CASE("a pass that was told to end because another node of its job failed wa
   told.reason = "stopped by SIGTERM";
   told.failed_node = "b2";
   AppendFile(job.attempt() / "events.jsonl").append(to_line(told));
-  SECTION("and is tried again for that cause") {
+  SECTION("it is tried again for that cause") {
     job.spec.retry = {.attempts = 2, .on = {RetryCause::NodeFailure}};
     CHECK(job.execute() == 0);
     CHECK(job.last().failed_tries == 1);
   }
-  SECTION("and is lost with its name") {
+  SECTION("it is lost, and the node is named") {
     CHECK(job.execute() == 1);
     CHECK(job.last().state == JobState::Lost);
     CHECK_FALSE(job.last().preempted);
@@ -175,7 +175,7 @@ TEST_CASE("a pass that was told to end because another node of its job failed wa
   }
 }
 
-TEST_CASE("what a job records of a pass before it is on disk, or it does not go on", "[job-exec]") {
+TEST_CASE("a job goes on only once its record of the previous pass is on disk", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();
   job.spec.retry.attempts = 2;
@@ -186,7 +186,7 @@ TEST_CASE("what a job records of a pass before it is on disk, or it does not go 
   CHECK(job.content("trace").empty());
 }
 
-TEST_CASE("a pass that was given up can publish no more", "[job-exec]") {
+TEST_CASE("an abandoned pass can publish no more", "[job-exec]") {
   Job job(
       "echo late > $DLFLOW_OUTPUTS/o; touch {run}/begun; until [ -e {run}/go ]; do sleep 0.02; "
       "done");
@@ -203,7 +203,7 @@ TEST_CASE("a pass that was given up can publish no more", "[job-exec]") {
   CHECK(job.last().state == JobState::Lost);
 }
 
-TEST_CASE("tries are bounded, whether they failed or their node did", "[job-exec]") {
+TEST_CASE("tries are bounded, whether the job or its node failed", "[job-exec]") {
   Job job("echo x >> {run}/trace; exit 3");
   job.spec.retry = {.attempts = 3, .on = {RetryCause::Failure, RetryCause::NodeFailure}};
   job.die_in_a_pass();
@@ -214,7 +214,7 @@ TEST_CASE("tries are bounded, whether they failed or their node did", "[job-exec
   CHECK(job.last().state == JobState::Failed);
 }
 
-TEST_CASE("a warning of the walltime before there is a supervisor kills nothing", "[job-exec]") {
+TEST_CASE("a walltime warning before the supervisor starts kills nothing", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.spec.resources.walltime = std::chrono::hours(1);
   job.spec.retry.attempts = 2;

@@ -25,7 +25,7 @@ bool sees(const ContainerJob& job, const std::string& folder) {
 
 }  // namespace
 
-TEST_CASE("a container sees the node's own disk, where there is one", "[binds]") {
+TEST_CASE("a container sees the node's local disk, if the node has one", "[binds]") {
   ContainerJob job;
   CHECK_FALSE(sees(job, "/var/tmp"));
   job.environment["DLFLOW_SCRATCH"] = "/var/tmp";
@@ -34,7 +34,8 @@ TEST_CASE("a container sees the node's own disk, where there is one", "[binds]")
   CHECK_FALSE(sees(job, "/no/such/disk"));
 }
 
-TEST_CASE("what a container is to see exists, under a name that runtimes take", "[binds]") {
+TEST_CASE("each folder that a container sees exists, under a name that runtimes accept",
+          "[binds]") {
   const test::TempDir folder;
   ContainerJob job;
   job.binds = {{folder.path() / "none", "/data"}};
@@ -48,7 +49,7 @@ TEST_CASE("what a container is to see exists, under a name that runtimes take", 
   }
 }
 
-TEST_CASE("a folder is bound before what lies in it, and once", "[binds]") {
+TEST_CASE("a folder is bound once, and before its subfolders", "[binds]") {
   const test::TempDir folder;  // below /tmp, which every container sees
   make_directories(folder.path() / "a/b");
   const auto path = [&](const char* name) { return folder.path() / name; };
@@ -71,10 +72,10 @@ TEST_CASE("a folder is bound before what lies in it, and once", "[binds]") {
   CHECK(bound({{path("a/b"), path("a/b")}, read_only}) == std::vector<Bind>{read_only});
   CHECK(bound({{path("a"), "/x/long"}, {path("a"), "/x"}}) ==
         std::vector<Bind>{{path("a"), "/x"}, {path("a"), "/x/long"}});
-  CHECK(bound({{path("a"), "/x"}, {path("a"), "/x"}}).size() == 2);  // as asked
+  CHECK(bound({{path("a"), "/x"}, {path("a"), "/x"}}).size() == 2);  // as requested
 }
 
-TEST_CASE("a container sees the program that runs it, and where ranks meet", "[binds]") {
+TEST_CASE("a container sees the program that runs it, and the meeting place of ranks", "[binds]") {
   const test::TempDir folder;
   make_directories(folder.path() / "pmix");
   const auto bound = [](const std::string& name) {
@@ -85,7 +86,7 @@ TEST_CASE("a container sees the program that runs it, and where ranks meet", "[b
   };
   CHECK(bound(fs::read_symlink("/proc/self/exe")));
   const test::Variable server("PMIX_SERVER_TMPDIR", "/var/pmix.4711");
-  CHECK(bound("/var"));  // the folder around it: its name is new for each job
+  CHECK(bound("/var"));  // the folder around it, since its name is new for each job
   server.set("/var");
   CHECK(bound("/var"));
   CHECK_FALSE(bound("/"));
@@ -93,7 +94,7 @@ TEST_CASE("a container sees the program that runs it, and where ranks meet", "[b
   CHECK_FALSE(bound("/var"));
 }
 
-TEST_CASE("an image gets mount points for what it lacks", "[binds]") {
+TEST_CASE("an image gets the mount points that it lacks", "[binds]") {
   const test::TempDir folder;
   ImageStore store(folder.path() / "cache");
   StoredImage image;
@@ -108,10 +109,10 @@ TEST_CASE("an image gets mount points for what it lacks", "[binds]") {
                     store);
   CHECK(fs::is_directory(image.rootfs / "data/set"));
   CHECK(fs::is_regular_file(image.rootfs / "etc/settings"));
-  CHECK_FALSE(fs::exists(image.rootfs / "dev"));  // the host's
+  CHECK_FALSE(fs::exists(image.rootfs / "dev"));  // the host's is used
 }
 
-TEST_CASE("a bind is a place, perhaps another one inside, perhaps read-only", "[binds]") {
+TEST_CASE("a bind is a folder, optionally another one inside, optionally read-only", "[binds]") {
   CHECK(parse_bind("/data") == Bind{"/data", "/data", false});
   CHECK(parse_bind("/data:ro") == Bind{"/data", "/data", true});
   CHECK(parse_bind("/site:/data") == Bind{"/site", "/data", false});

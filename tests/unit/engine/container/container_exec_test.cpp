@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using Catch::Contains;
 using Catch::StartsWith;
 
-/// The inside of a container, as a process of its own; the test is outside.
+/// The inside of a container, as a separate process; the test is outside.
 class Inside {
  public:
   ~Inside() {
@@ -35,7 +35,7 @@ class Inside {
   Rendezvous meeting() const { return {folder_.path()}; }
   fs::path file(const std::string& name) const { return folder_.path() / name; }
 
-  /// What container_exec() will find. It runs in this folder.
+  /// Writes the request for container_exec(), which runs in this folder.
   void ask(ContainerRequest request) const {
     request.image = "box";
     request.directory = folder_.path();
@@ -82,7 +82,7 @@ class Inside {
 
 }  // namespace
 
-TEST_CASE("a program inside has the environment that it was given, and no other", "[container]") {
+TEST_CASE("a program in a container has only the environment that it was given", "[container]") {
   Inside inside;
   ContainerRequest request;
   request.commands = {{"/usr/bin/env"}};
@@ -97,7 +97,7 @@ TEST_CASE("a program inside has the environment that it was given, and no other"
   CHECK(read_file(inside.meeting().status("0")) == "3\n");
 }
 
-TEST_CASE("a rank inside knows which it is, and records its end under its number", "[container]") {
+TEST_CASE("a rank in a container has its number, and records its end under it", "[container]") {
   Inside inside;
   ContainerRequest request;
   request.adds_ranks = true;
@@ -125,7 +125,7 @@ TEST_CASE("a rank without a number is the first", "[container]") {
   CHECK(read_file(inside.meeting().status("0")) == "1\n");
 }
 
-TEST_CASE("the first command whose program the image has is run", "[container]") {
+TEST_CASE("the first command whose program is in the image is run", "[container]") {
   Inside inside;
   ContainerRequest request;
   request.environment = {{"PATH", inside.file("bin").string()}};
@@ -140,7 +140,7 @@ TEST_CASE("the first command whose program the image has is run", "[container]")
   CHECK(inside.run() == 3);
 }
 
-TEST_CASE("a program that the image does not have is told", "[container]") {
+TEST_CASE("a program that is not in the image is named", "[container]") {
   Inside inside;
   ContainerRequest request;
   request.environment = {{"PATH", "/no/bin"}};
@@ -161,7 +161,7 @@ TEST_CASE("a program that the image does not have is told", "[container]") {
   CHECK(read_file(inside.meeting().status("0")) == "127\n");
 }
 
-TEST_CASE("signals go in through the pipe, a byte each", "[container]") {
+TEST_CASE("signals enter a container through the pipe, as one byte each", "[container]") {
   Inside inside;
   const ControlPipe pipe(inside.meeting());
   CHECK((fs::status(inside.meeting().control()).permissions() & fs::perms::all) ==
@@ -170,7 +170,7 @@ TEST_CASE("signals go in through the pipe, a byte each", "[container]") {
       "trap 'echo >again' USR1; trap 'exit 75' TERM; echo >up; while :; do /bin/sleep 0.01; done");
   inside.begin();
   inside.wait_for_file("up");
-  ::kill(inside.pid(), SIGTERM);  // the runtime's own copy of a signal: the pipe counts
+  ::kill(inside.pid(), SIGTERM);  // the runtime's copy is ignored: the pipe counts
   pipe.tell(SIGUSR1);
   inside.wait_for_file("again");
   pipe.tell(SIGTERM);
@@ -178,8 +178,9 @@ TEST_CASE("signals go in through the pipe, a byte each", "[container]") {
   CHECK(read_file(inside.meeting().status("0")) == "75\n");
 }
 
-TEST_CASE("a rank inside that saves on SIGTERM gets one where its launcher passes on SIGUSR1",
-          "[container]") {
+TEST_CASE(
+    "a rank in a container that saves on SIGTERM gets SIGTERM if its launcher passes on SIGUSR1",
+    "[container]") {
   Inside inside;
   ContainerRequest request;
   request.asks_by = SIGTERM;
@@ -202,12 +203,12 @@ TEST_CASE("without a pipe, signals to the process inside go to its program", "[c
   CHECK(inside.end() == 75);
 }
 
-TEST_CASE("when the process outside is gone, so is the program", "[container]") {
+TEST_CASE("a program ends when the container's outer process is gone", "[container]") {
   Inside inside;
   inside.ask("trap '' TERM; echo >up; while :; do /bin/sleep 0.01; done");
   SECTION("while it runs") {
     std::optional<ControlPipe> pipe(inside.meeting());
-    // The child must hold no end of the pipe: it opens its own.
+    // The child must not inherit an end of the pipe; it opens its own.
     inside.begin();
     inside.wait_for_file("up");
     pipe->tell(SIGKILL);
@@ -223,7 +224,7 @@ TEST_CASE("when the process outside is gone, so is the program", "[container]") 
   }
 }
 
-TEST_CASE("what a program leaves behind ends with it", "[container]") {
+TEST_CASE("processes that a program leaves behind end with it", "[container]") {
   Inside inside;
   inside.ask("/bin/sleep 600 & echo $! >left; exit 0");
   CHECK(inside.run() == 0);
@@ -238,7 +239,7 @@ TEST_CASE("what a program leaves behind ends with it", "[container]") {
   }
 }
 
-TEST_CASE("a request that cannot be read is told, with a status", "[container]") {
+TEST_CASE("an unreadable request is reported with a status", "[container]") {
   Inside inside;
   write_file_atomic(inside.meeting().request(), "{");
   CHECK(inside.run() == 127);

@@ -29,7 +29,7 @@ const Json kRequest = Json::parse(R"({
 
 }  // namespace
 
-TEST_CASE("what a supervisor hands over to a container is read as it was written", "[container]") {
+TEST_CASE("a supervisor's job for a container is read as it was written", "[container]") {
   const ContainerJob job = container_job_from_json(kJob);
   CHECK(to_json(job) == kJob);
   CHECK(job.image == "box");
@@ -48,7 +48,7 @@ TEST_CASE("a request to a container is read as it was written", "[container]") {
   CHECK(request.directory == "/run/work");
 }
 
-TEST_CASE("what lacks a key is no container's job and no request", "[container]") {
+TEST_CASE("a job or request that lacks a key is refused", "[container]") {
   for (const auto& [key, value] : kJob.items()) {
     Json damaged = kJob;
     damaged.erase(key);
@@ -64,7 +64,7 @@ TEST_CASE("what lacks a key is no container's job and no request", "[container]"
   }
 }
 
-TEST_CASE("a container gets the variables that tell a rank who it is", "[container]") {
+TEST_CASE("a container gets the variables that give a rank its place", "[container]") {
   for (const char* name : {"SLURM_PROCID", "PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK",
                            "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {
     CHECK(is_passed_on(name));
@@ -74,7 +74,7 @@ TEST_CASE("a container gets the variables that tell a rank who it is", "[contain
   }
 }
 
-TEST_CASE("the two sides of a container meet at the same names", "[container]") {
+TEST_CASE("both sides of a container use the same names", "[container]") {
   const Rendezvous place{"/run/container.x"};
   CHECK(place.request() == "/run/container.x/request.json");
   CHECK(place.control() == "/run/container.x/control");

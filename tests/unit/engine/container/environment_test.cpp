@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Environment = std::map<std::string, std::string>;
 
-/// For a step that declares `declared`, in an image that sets `image`.
+/// Returns the environment of a step that declares `declared`, in an image that sets `image`.
 Environment environment(const Environment& declared, const Environment& image,
                         const std::vector<std::string>& callers) {
   ContainerJob job;
@@ -33,7 +33,7 @@ Environment environment(const Environment& declared, const Environment& image,
 
 }  // namespace
 
-TEST_CASE("of the caller's environment a container has what tells a rank who it is",
+TEST_CASE("a container gets the caller's variables that give a rank its place, and no others",
           "[container]") {
   const Environment inside =
       environment({}, {},
@@ -55,8 +55,7 @@ TEST_CASE("of the caller's environment a container has what tells a rank who it 
                   {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + own}});
 }
 
-TEST_CASE("what runc prints does not go through udocker, which would drop the end of it",
-          "[container]") {
+TEST_CASE("runc's output does not go through udocker, which would drop its end", "[container]") {
   const test::TempDir folder;
   const fs::path runc =
       folder.write_program("bin/runc", "#!/bin/sh\necho out \"$@\"; echo err >&2; echo open >&3\n");
@@ -76,7 +75,7 @@ TEST_CASE("what runc prints does not go through udocker, which would drop the en
   CHECK(read_file(printed) == "before\nout run\nerr\n");
 }
 
-TEST_CASE("udocker brings its own runc where PATH has none", "[container]") {
+TEST_CASE("udocker brings its own runc if PATH has none", "[container]") {
   const test::TempDir folder;
   const int status = test::in_child([&] {
     ::setenv("PATH", folder.path().c_str(), 1);
@@ -86,7 +85,7 @@ TEST_CASE("udocker brings its own runc where PATH has none", "[container]") {
   CHECK(status == 0);
 }
 
-TEST_CASE("who names runc for udocker has that one, and a wrapper belongs to its owner alone",
+TEST_CASE("a runc that the user names for udocker is used, and a wrapper is private to its owner",
           "[container]") {
   const test::TempDir folder;
   const fs::path runc = folder.write_program("bin/runc", "#!/bin/sh\n");
@@ -103,7 +102,7 @@ TEST_CASE("who names runc for udocker has that one, and a wrapper belongs to its
   CHECK(fs::status(folder.path() / "runc").permissions() == fs::perms(0700));
 }
 
-TEST_CASE("a step's variables win over its rank's, and those over the image's", "[container]") {
+TEST_CASE("a step's variables override its rank's, and those override the image's", "[container]") {
   const Environment inside =
       environment({{"OMPI_MCA_btl", "self"}, {"LANG", "C.UTF-8"}},
                   {{"LANG", "de_DE"}, {"PMIX_RANK", "7"}, {"HOME", "/root"}, {"PATH", "/opt/bin"}},
@@ -112,7 +111,7 @@ TEST_CASE("a step's variables win over its rank's, and those over the image's", 
   CHECK(inside.at("LANG") == "C.UTF-8");
   CHECK(inside.at("PMIX_RANK") == "1");
   CHECK(inside.at("HOME") == "/runs/w-1/work");
-  CHECK(inside.at("PATH").starts_with("/opt/bin:/"));  // and, at its end, dlflow itself
+  CHECK(inside.at("PATH").starts_with("/opt/bin:/"));  // and dlflow itself at its end
 }
 
 TEST_CASE("a changed variable is there once, with its new value", "[container]") {
@@ -124,13 +123,13 @@ TEST_CASE("a changed variable is there once, with its new value", "[container]")
   CHECK(std::count(changed.begin(), changed.end(), "DLFLOW_CHANGED_TOO=stays") == 1);
 }
 
-TEST_CASE("a container's user is the one of this process", "[container]") {
+TEST_CASE("a container's user is the user of this process", "[container]") {
   Command id;
   id.argv = {"/usr/bin/id", "-un"};
   id.environment = current_environment();
   CHECK(user_name() == trim(run(id, OutputOptions{}).text));
 
-  // Where no `id` tells, the variable does, else the number.
+  // Without `id` the variable counts, or else the number.
   const test::TempDir folder;
   folder.write_program("id", "#!/bin/sh\nexit 1\n");
   const test::Variable path("PATH", folder.path());
@@ -140,7 +139,7 @@ TEST_CASE("a container's user is the one of this process", "[container]") {
   CHECK(user_name() == std::to_string(::geteuid()));
 }
 
-TEST_CASE("the NVIDIA driver and its libraries are seen where they are, and nowhere else",
+TEST_CASE("the NVIDIA driver and its libraries are seen at their places, and nowhere else",
           "[container]") {
   const test::TempDir folder;
   CHECK(nvidia_driver(folder.path()).empty());
@@ -150,7 +149,7 @@ TEST_CASE("the NVIDIA driver and its libraries are seen where they are, and nowh
   CHECK(nvidia_driver(folder.path()).empty());
 
   CHECK_FALSE(has_cuda_library(folder.path()));
-  folder.write("usr/lib64/libcuda.so.1", "");  // a file that was bound there, and is empty
+  folder.write("usr/lib64/libcuda.so.1", "");  // an empty file that was bound there
   CHECK_FALSE(has_cuda_library(folder.path()));
   folder.write("usr/lib64/libcuda.so.535.104.05", "ELF");
   CHECK(has_cuda_library(folder.path()));
@@ -166,7 +165,7 @@ TEST_CASE("a GPU step under udocker runs in the container that has the driver", 
   CHECK(call.environment.back() == "UDOCKER_DIR=/cache/images/aa/udocker-P1-nvidia-535");
 }
 
-TEST_CASE("without proot in PATH udocker is told where `udocker install` has put it",
+TEST_CASE("without proot in PATH, udocker gets the one that `udocker install` installed",
           "[container]") {
   const test::TempDir folder;
   const test::Variable path("PATH", folder.path());

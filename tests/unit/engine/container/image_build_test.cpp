@@ -28,7 +28,7 @@ class Build {
     job.build = {{"run", "make"}, {"env", {{"VERSION", "4.1"}, {"JOBS", 2}}}};
   }
 
-  /// `changes` is what its command does in the root file system.
+  /// `changes` does the work of the build's command in the root file system.
   StoredImage made(const std::function<int(const fs::path& rootfs)>& changes) {
     return built_image(job, store, base, folder.path() / "work",
                        [&](const ContainerJob& build, const StoredImage& image) {
@@ -85,7 +85,7 @@ TEST_CASE("an image is built once, by its command alone, in a copy of its base",
   CHECK(build.made(make).rootfs != image.rootfs);
 }
 
-TEST_CASE("an image of nothing but the mount point of dlflow is an empty one", "[image_build]") {
+TEST_CASE("a built image loses the mount point that the runtime left", "[image_build]") {
   Build build;
   const StoredImage image = build.made([](const fs::path& rootfs) {
     leave_mount_point(rootfs);

@@ -9,7 +9,7 @@
 using namespace dlflow;
 using test::check_answers;
 
-TEST_CASE("what a launcher says of its version names its MPI", "[container]") {
+TEST_CASE("a launcher's version text names its MPI", "[container]") {
   check_answers(mpi_of_launcher, {{"mpirun (Open MPI) 4.1.4\n\nReport bugs to ...", "Open MPI 4"},
                                   {"mpirun (Open MPI) 5.0.3\n", "Open MPI 5"},
                                   {"HYDRA build details:\n    Version:   4.0.2\n", "MPICH"},
@@ -18,8 +18,7 @@ TEST_CASE("what a launcher says of its version names its MPI", "[container]") {
                                   {"", ""}});
 }
 
-TEST_CASE("an image's MPIs are known by their libraries, wherever they usually are",
-          "[container]") {
+TEST_CASE("an image's MPIs are found by their libraries, in all usual places", "[container]") {
   const test::TempDir image;
   const auto [file, mpi] = GENERATE(
       table<std::string, std::string>({{"usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4", "Open MPI 4"},
@@ -30,12 +29,13 @@ TEST_CASE("an image's MPIs are known by their libraries, wherever they usually a
                                        {"usr/lib/x86_64-linux-gnu/libmpich.so.12.2.1", "MPICH"}}));
   CAPTURE(file);
   image.write(file, "");
-  image.write("usr/lib/libmpi.so.40", "");  // a link's name says too little
+  image.write("usr/lib/libmpi.so.40", "");  // the name of a link is not specific enough
   image.write("usr/lib/libmpi_cxx.so.40.30.1", "");
   CHECK(mpis_of_image(image.path(), {{"PATH", "/bin:/home/me/mpi/bin"}}) == std::set{mpi});
 }
 
-TEST_CASE("a link of an image leads to its own files, not to the machine's", "[container]") {
+TEST_CASE("a link in an image leads to the image's own files, not to the machine's",
+          "[container]") {
   const test::TempDir host, image;
   host.write("libmpi.so.40.30.4", "");
   make_directories(image.path() / "usr/lib");
@@ -46,7 +46,7 @@ TEST_CASE("a link of an image leads to its own files, not to the machine's", "[c
   CHECK(mpis_of_image(image.path(), {}) == std::set<MpiName>{"MPICH"});
 }
 
-TEST_CASE("an image's MPI is only a problem beside a launcher of another", "[container]") {
+TEST_CASE("an image's MPI is a problem only beside a launcher of another MPI", "[container]") {
   CHECK(mpi_mismatch("Open MPI 4", {"Open MPI 4", "MPICH"}, "box") == "");
   CHECK(mpi_mismatch("", {"MPICH"}, "box") == "");
   CHECK(mpi_mismatch("MPICH", {}, "box") == "");

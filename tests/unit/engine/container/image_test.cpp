@@ -23,7 +23,7 @@ using Kind = ImageSource::Kind;
 
 std::string hash_of(const fs::path& file) { return sha256_file(file); }
 
-/// What `docker save` writes of an image with one file.
+/// Returns the output of `docker save` for an image with one file.
 std::string saved_image(const std::string& manifest) {
   return test::tar({{"0/layer.tar", test::tar({{"etc/name", "box"}})},
                     {"config.json", R"({"config": {"Env": ["PATH=/opt/bin", "EMPTY"]}})"},
@@ -47,7 +47,7 @@ class Store {
   ImageStore store{folder.path() / "cache"};
 };
 
-/// An image that has the same layer twice.
+/// Returns an image that has the same layer twice.
 std::string with_twice(const std::string& layer) {
   return test::tar({{"0/layer.tar", layer},
                     {"1/layer.tar", layer},
@@ -58,7 +58,7 @@ std::string with_twice(const std::string& layer) {
 
 }  // namespace
 
-TEST_CASE("a source is a kind, and a place or a name", "[container]") {
+TEST_CASE("a source is a kind with a path or a name", "[container]") {
   CHECK(image_source("oci:images/x", "/flows") ==
         ImageSource{Kind::Oci, "/flows/images/x", "", ""});
   CHECK(image_source("docker-archive:/x.tar", "/flows").path == "/x.tar");
@@ -67,7 +67,7 @@ TEST_CASE("a source is a kind, and a place or a name", "[container]") {
         ImageSource{Kind::Registry, "", "ghcr.io/a/b:1", digest});
 }
 
-TEST_CASE("what is not there, or not pinned, is said", "[container]") {
+TEST_CASE("a missing or unpinned source is reported", "[container]") {
   const auto digest = [](const std::string& from) {
     return image_digest(image_source(from, "/nowhere"), hash_of);
   };
@@ -78,7 +78,7 @@ TEST_CASE("what is not there, or not pinned, is said", "[container]") {
   CHECK_THROWS_WITH(digest("docker://python:3"), Contains("add its `digest:`"));
 }
 
-TEST_CASE("names in registries mean what docker takes them for", "[container]") {
+TEST_CASE("names in registries mean the same as for docker", "[container]") {
   CHECK(registry_name("python") ==
         RegistryName{"https://registry-1.docker.io", "library/python", "latest"});
   CHECK(registry_name("docker.io/pytorch/pytorch:2.4") ==
@@ -103,7 +103,7 @@ TEST_CASE("a saved image is unpacked with its environment", "[container]") {
   CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
 }
 
-TEST_CASE("an archive that is no image is refused, and leaves nothing", "[container]") {
+TEST_CASE("an archive that is not an image is refused without leftovers", "[container]") {
   Store store;
   const auto [archive, message] = GENERATE(table<std::string, std::string>({
       {test::tar({{"x", "y"}}), "has no manifest.json"},
@@ -119,10 +119,10 @@ TEST_CASE("an archive that is no image is refused, and leaves nothing", "[contai
   CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
 }
 
-TEST_CASE("layers that unpack to far more than their image's size are refused, and leave nothing",
+TEST_CASE("layers that unpack to far more than their image's size are refused without leftovers",
           "[container]") {
   Store store;
-  // Twice 576 MiB of zeros in 1 MB: gzip files may be put one after the other.
+  // Twice 576 MiB of zeros in 1 MB: gzip files may be concatenated.
   constexpr size_t kPiece = size_t{64} << 20;
   std::string header = test::tar_entry({"bomb"});
   header.replace(124, 11, "04400000000");  // 576 MiB, octal
@@ -142,7 +142,7 @@ TEST_CASE("layers that unpack to far more than their image's size are refused, a
   CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
 }
 
-TEST_CASE("all layers of an image together have no more entries than one may have", "[container]") {
+TEST_CASE("the layers of an image share the entry limit of one layer", "[container]") {
   Store store;
   const std::string null = test::tar_entry({.name = "null", .type = '3'});
   const uint64_t entries = max_unpacked_entries(0) - 10'000;
@@ -164,7 +164,7 @@ TEST_CASE("a source that changed since it was pinned is refused", "[container]")
   CHECK_THROWS_WITH(store.store.provide(source, digest), Contains("and should be " + digest));
 }
 
-TEST_CASE("an image that is exchanged while it is unpacked never has another one's digest",
+TEST_CASE("an image that is exchanged during unpacking never has another one's digest",
           "[container]") {
   const std::string other = test::tar({{"0/layer.tar", test::tar({{"etc/name", "fox"}})},
                                        {"config.json", "{}"},
@@ -191,7 +191,7 @@ TEST_CASE("an image that is exchanged while it is unpacked never has another one
   }
 }
 
-TEST_CASE("an image that is used stays", "[container]") {
+TEST_CASE("an image in use stays", "[container]") {
   Store store;
   const StoredImage image = store.provide(saved_image(kManifest));
   {
@@ -202,7 +202,8 @@ TEST_CASE("an image that is used stays", "[container]") {
   CHECK_FALSE(store.store.find(image.digest));
 }
 
-TEST_CASE("a cached image that others made, or may write to, is never run", "[container][attack]") {
+TEST_CASE("a cached image that other users made or can write to is never run",
+          "[container][attack]") {
   Store store;
   const StoredImage image = store.provide(saved_image(kManifest));
   const fs::path settings = image.folder / "image.json";
@@ -211,7 +212,7 @@ TEST_CASE("a cached image that others made, or may write to, is never run", "[co
     CHECK_THROWS_WITH(store.store.find(image.digest), Contains("is open to other users"));
     fs::permissions(image.folder, fs::perms(0700));
   }
-  SECTION("its folder belongs to somebody else") {
+  SECTION("its folder belongs to another user") {
     if (::geteuid() != 0) return test::skip("only root can give a folder away");
     REQUIRE(::chown(image.folder.c_str(), 12345, 12345) == 0);
     CHECK_THROWS_WITH(store.store.find(image.digest), Contains("belongs to another user (12345)"));
@@ -225,7 +226,7 @@ TEST_CASE("a cached image that others made, or may write to, is never run", "[co
     CHECK_THROWS_WITH(store.store.find(image.digest), Contains("holds another image"));
     write_file_atomic(settings, text);
   }
-  SECTION("what it says of itself is nested a million levels deep") {
+  SECTION("its record is nested a million levels deep") {
     const std::string text = read_file(settings);
     write_file_atomic(settings, std::string(1'000'000, '['));
     CHECK_THROWS_WITH(store.store.find(image.digest), Contains("is damaged"));
@@ -234,7 +235,7 @@ TEST_CASE("a cached image that others made, or may write to, is never run", "[co
   CHECK(store.store.find(image.digest).has_value());
 }
 
-TEST_CASE("what a runtime needs of an image is made once", "[container]") {
+TEST_CASE("the form of an image that a runtime needs is made once", "[container]") {
   Store store;
   const StoredImage image = store.provide(saved_image(kManifest));
   int made = 0;
@@ -249,7 +250,7 @@ TEST_CASE("what a runtime needs of an image is made once", "[container]") {
   CHECK(made == 2);
 }
 
-TEST_CASE("an OCI layout is what its digests say", "[container]") {
+TEST_CASE("an OCI layout has the content of its digests", "[container]") {
   const test::TempDir folder;
   const auto blob = [&](const std::string& content) {
     const std::string digest = sha256_hex(content);
@@ -268,8 +269,7 @@ TEST_CASE("an OCI layout is what its digests say", "[container]") {
   CHECK_THROWS_WITH(oci_contents(layout, digest), Contains("the image is damaged"));
 }
 
-TEST_CASE("an OCI image in one file may have a layer twice, and no digest that is none",
-          "[container]") {
+TEST_CASE("an OCI image in one file may have a layer twice, but no invalid digest", "[container]") {
   const std::string config = "{}", layer = test::tar({{"etc/name", "box"}});
   const std::string twice = R"({"digest": "sha256:)" + sha256_hex(layer) + R"("})";
   const std::string manifest = R"({"config": {"digest": "sha256:)" + sha256_hex(config) +
@@ -290,7 +290,8 @@ TEST_CASE("an OCI image in one file may have a layer twice, and no digest that i
   CHECK_THROWS_WITH(contents("x"), Contains("names 'x' where the digest of an image belongs"));
 }
 
-TEST_CASE("a digest that climbs out of the cache is refused from anywhere", "[container][attack]") {
+TEST_CASE("a digest that climbs out of the cache is refused at every place",
+          "[container][attack]") {
   const test::TempDir folder;
   const fs::path canary = folder.write("canary", "precious");
   const std::string evil = "sha256:../../../canary";
@@ -323,7 +324,8 @@ TEST_CASE("a digest that climbs out of the cache is refused from anywhere", "[co
   CHECK(read_file(canary) == "precious");
 }
 
-TEST_CASE("what a kill left of unpacking is swept, and what others make stays", "[container]") {
+TEST_CASE("leftovers of a killed unpacking are removed, and those of other processes stay",
+          "[container]") {
   Store store;
   const fs::path work = store.folder.path() / "cache/images/work";
   make_directories(work / "dead");
@@ -338,7 +340,7 @@ TEST_CASE("what a kill left of unpacking is swept, and what others make stays", 
   CHECK(fs::exists(work / "alive"));
 }
 
-TEST_CASE("images are listed by when they were used, the longest ago first", "[container]") {
+TEST_CASE("images are listed by their last use, oldest first", "[container]") {
   Store store;
   std::vector<std::string> digests;
   for (const char* name : {"a", "b", "c"}) {
@@ -364,7 +366,7 @@ TEST_CASE("images are listed by when they were used, the longest ago first", "[c
   CHECK(listed() == std::vector<std::string>{digests[2], digests[1], digests[0]});
 }
 
-TEST_CASE("an image without its record in order is told, not run", "[container]") {
+TEST_CASE("an image with a damaged record is reported, not run", "[container]") {
   Store store;
   const StoredImage image = store.provide(saved_image(kManifest));
   const fs::path settings = image.folder / "image.json";
@@ -376,7 +378,8 @@ TEST_CASE("an image without its record in order is told, not run", "[container]"
   write_file_atomic(settings, good);
 }
 
-TEST_CASE("an unpacked image is known by its files, and its folders are read-only", "[container]") {
+TEST_CASE("an unpacked image is identified by its files, and its folders are read-only",
+          "[container]") {
   Store store;
   const StoredImage image = store.provide(saved_image(kManifest));
   CHECK(image.tree_sha256 == hash_tree(image.rootfs, hash_of).sha256);
@@ -385,7 +388,7 @@ TEST_CASE("an unpacked image is known by its files, and its folders are read-onl
   CHECK(fs::read_symlink(image.rootfs / "etc/mtab") == "/proc/mounts");
 }
 
-TEST_CASE("what is unpacked is told, with its size", "[container]") {
+TEST_CASE("an unpacked image is announced with its size", "[container]") {
   const test::TempDir folder;
   char* text = nullptr;
   size_t size = 0;
@@ -404,7 +407,7 @@ TEST_CASE("what is unpacked is told, with its size", "[container]") {
   std::free(text);
 }
 
-TEST_CASE("a layer packed by zstd is refused with what repacks it", "[container]") {
+TEST_CASE("a layer packed by zstd is refused with the command that repacks it", "[container]") {
   Store store;
   CHECK_THROWS_WITH(store.provide(test::tar({{"0/layer.tar", "\x28\xb5\x2f\xfd and more"},
                                              {"config.json", "{}"},
@@ -453,7 +456,7 @@ TEST_CASE("an image of a registry is unpacked from the parts in its manifest", "
   CHECK(image.environment == std::map<std::string, std::string>{{"A", "1"}});
 }
 
-TEST_CASE("a tree's hash is that of its files, links and names, in order", "[container]") {
+TEST_CASE("a tree's hash covers its files, links and names, in order", "[container]") {
   const test::TempDir folder;
   for (const char* name : {"b", "a", "folder/c"}) folder.write(name, name);
   fs::create_symlink("a", folder.path() / "link");
@@ -466,7 +469,7 @@ TEST_CASE("a tree's hash is that of its files, links and names, in order", "[con
   CHECK_THROWS_WITH(hash_tree(folder.path() / "none", hash_of), Contains("cannot read"));
 }
 
-TEST_CASE("an image in a folder keeps its digest when it gets what is mounted on", "[container]") {
+TEST_CASE("an image in a folder keeps its digest when it gets mount points", "[container]") {
   const test::TempDir folder;
   folder.write("etc/version", "1");
   const std::string before = folder_digest(folder.path(), hash_of);
@@ -491,7 +494,7 @@ TEST_CASE("an image in a folder keeps its digest when it gets what is mounted on
   CHECK(folder_digest(folder.path(), hash_of) != before);
 }
 
-TEST_CASE("an image in a folder has its empty folders, but not those to mount on", "[container]") {
+TEST_CASE("an image in a folder has its empty folders, but no mount points", "[container]") {
   const test::TempDir folder;
   folder.write("etc/version", "1");
   const auto digest = [&] { return folder_digest(folder.path(), hash_of); };
@@ -510,7 +513,7 @@ TEST_CASE("an image in a folder has its empty folders, but not those to mount on
   CHECK(digest() != empty);
 }
 
-TEST_CASE("a name in an image means what it means inside", "[container]") {
+TEST_CASE("a path in an image has the meaning that it has inside", "[container]") {
   const test::TempDir folder;
   const fs::path& root = folder.path();
   make_directories(root / "real/deep");
@@ -531,7 +534,7 @@ TEST_CASE("a name in an image means what it means inside", "[container]") {
   CHECK_THROWS_WITH(resolve_in(root, "/link-40/x"), Contains("too many links"));
 }
 
-TEST_CASE("a mount point is made in a folder that is read-only, and leaves it so", "[container]") {
+TEST_CASE("a mount point is made in a read-only folder, which stays read-only", "[container]") {
   const test::TempDir folder;
   make_directories(folder.path() / "etc");
   fs::permissions(folder.path() / "etc", fs::perms(0555));

@@ -45,7 +45,7 @@ class Root {
 
 }  // namespace
 
-TEST_CASE("a layer replaces, adds and takes away what lower ones have", "[container]") {
+TEST_CASE("a layer replaces, adds and removes files of lower ones", "[container]") {
   Root root;
   root.add({{"etc/name", "old"}, {"etc/gone", "x"}, {"data/a", "1"}, {"data/b", "2"}});
   root.add({{"etc/name", "new"}, {"etc/.wh.gone", ""}, {"data/c", "3"}, {"data/.wh..wh..opq", ""}});
@@ -57,7 +57,7 @@ TEST_CASE("a layer replaces, adds and takes away what lower ones have", "[contai
   CHECK_FALSE(root.has("etc/.wh.gone"));
 }
 
-TEST_CASE("files become read-only, and lose what would give other rights", "[container]") {
+TEST_CASE("files become read-only, and lose bits that grant rights", "[container]") {
   Root root;
   root.add({{.name = "bin/tool", .content = "x", .mode = 04755}});
   struct stat info {};
@@ -65,7 +65,7 @@ TEST_CASE("files become read-only, and lose what would give other rights", "[con
   CHECK((info.st_mode & 07777) == 0555);
 }
 
-TEST_CASE("links lead where they do in the container", "[container]") {
+TEST_CASE("links lead to the same files as in the container", "[container]") {
   Root root;
   root.add({{"usr/lib/a", "A"}, {.name = "lib", .type = '2', .link_target = "/usr/lib"}});
   root.add({{"lib/b", "B"}, {.name = "hard", .type = '1', .link_target = "lib/a"}});
@@ -85,7 +85,7 @@ TEST_CASE("no name and no link of a layer leads out of the image", "[container]"
   CHECK(root.has("outside/d"));
 }
 
-TEST_CASE("a layer takes away names, not places", "[container]") {
+TEST_CASE("a layer removes names, not the targets of links", "[container]") {
   Root root;
   root.add({{"data/a", "x"}});
   const char* name = GENERATE(".wh.", ".wh..", ".wh...", "data/.wh.", "data/.wh..", "data/.wh...");
@@ -93,7 +93,7 @@ TEST_CASE("a layer takes away names, not places", "[container]") {
   CHECK(root.content("data/a") == "x");
 }
 
-TEST_CASE("an opaque folder hides what is below it, not what its own layer has", "[container]") {
+TEST_CASE("an opaque folder hides lower layers, but not its own", "[container]") {
   Root root;
   root.add({{"data/old", "1"}, {"data/both/old", "2"}});
   root.add({{"data/both/new", "3"}, {"data/made/deep/new", "4"}, {"data/.wh..wh..opq", ""}});
@@ -108,7 +108,7 @@ TEST_CASE("mount points stay in an image whose folders are links to the outside"
   const fs::path outside = root.root.parent_path() / "outside";
   make_directories(outside);
   root.add({{.name = "etc", .type = '2', .link_target = outside.string()},
-            {.name = outside.string() + "/", .type = '5'}});  // the container has one, too
+            {.name = outside.string() + "/", .type = '5'}});  // the container has one as well
   add_mount_points(root.root);
   CHECK(fs::is_empty(outside));
 }
@@ -120,7 +120,7 @@ TEST_CASE("devices are left to the runtime", "[container]") {
   CHECK(root.has("etc/x"));
 }
 
-TEST_CASE("the hash of a tree is of names, contents and the permission to run", "[container]") {
+TEST_CASE("the hash of a tree covers names, contents and the permission to run", "[container]") {
   Root root;
   root.add({{"a", "1"}, {.name = "b", .content = "2", .mode = 0755}});
   const std::string before = root.hash();
@@ -142,9 +142,9 @@ TEST_CASE("a tree that a program has written to has another state", "[container]
   CHECK((info.st_mode & 0777) == 0555);
   ::chmod(root.root.c_str(), 0755);
   ::chmod((root.root / "a").c_str(), 0644);
-  SECTION("a file more") { write_file_atomic(root.root / "c", "3"); }
-  SECTION("a file less") { fs::remove(root.root / "a"); }
-  SECTION("a file that was changed in its place") { std::ofstream(root.root / "a") << "2"; }
+  SECTION("an additional file") { write_file_atomic(root.root / "c", "3"); }
+  SECTION("a missing file") { fs::remove(root.root / "a"); }
+  SECTION("a file that was changed in place") { std::ofstream(root.root / "a") << "2"; }
   SECTION("a link") { fs::create_symlink("a", root.root / "c"); }
   CHECK(tree_state(root.root) != before);
 }
@@ -154,7 +154,7 @@ TEST_CASE("a folder that cannot be made read-only is an error", "[container]") {
                     Catch::StartsWith("cannot change the mode of /proc/self/ns"));
 }
 
-TEST_CASE("mount points are made in a read-only image, links followed", "[container]") {
+TEST_CASE("mount points are made in a read-only image, through its links", "[container]") {
   Root root;
   root.add({{"private/x", ""}, {.name = "var", .type = '2', .link_target = "private"}});
   make_read_only(root.root);
@@ -174,7 +174,7 @@ TEST_CASE("a file in the way of a mount point is named", "[container]") {
                     Catch::Contains("the image has no /data/set to bind that to"));
 }
 
-TEST_CASE("a layer of more entries than its size lets expect is refused", "[container][attack]") {
+TEST_CASE("a layer with too many entries for its size is refused", "[container][attack]") {
   const test::TempDir folder;
   const auto apply = [&](std::initializer_list<test::TarEntry> entries, uint64_t max_entries) {
     return apply_layer(*open_file(folder.write("layer.tar", test::tar(entries))),
@@ -183,10 +183,10 @@ TEST_CASE("a layer of more entries than its size lets expect is refused", "[cont
   make_directories(folder.path() / "root");
   CHECK(apply({{"a"}, {"b"}, {"c/d"}}, 3) == 3);
   CHECK_THROWS_WITH(apply({{"a"}, {"b"}, {"c/d"}}, 2), Catch::Contains("more than 2 entries"));
-  // One that is eighteen folders down counts as three.
+  // An entry eighteen folders down counts as three.
   CHECK(apply({{"1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/f"}}, 3) == 3);
   CHECK_THROWS_AS(apply({{"1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/f"}}, 2), Error);
-  CHECK(max_unpacked_entries(7'000'000) < 1'000'000);  // empty files, packed as small as can be
+  CHECK(max_unpacked_entries(7'000'000) < 1'000'000);  // empty files, well compressed
 }
 
 }  // namespace dlflow

@@ -19,8 +19,8 @@ std::string answer(const std::string& status, const std::string& header, const s
          "\r\n\r\n" + body;
 }
 
-/// A registry with one image, for whoever comes with a token. It has them fetched from `realm`, or
-/// from itself, where `token` is the answer.
+/// A registry with one image, for any client with a token. Clients fetch tokens from `realm`, or
+/// from this server, which answers `token`.
 class TokenRegistry {
  public:
   explicit TokenRegistry(std::string token, std::string realm = "")
@@ -40,7 +40,7 @@ class TokenRegistry {
   test::AnsweringServer server_{[this](const std::string& request) { return answer_to(request); }};
 };
 
-/// A registry with one image whose manifest says that its one layer has `size` bytes.
+/// A registry with one image whose manifest claims `size` bytes for its one layer.
 class BoastingRegistry {
  public:
   explicit BoastingRegistry(std::string size) : size_(std::move(size)) {}
@@ -75,11 +75,11 @@ class BoastingRegistry {
 
 }  // namespace
 
-TEST_CASE("a registry that asks for a token gets the one that it gave", "[container]") {
+TEST_CASE("a registry that asks for a token gets the one that it issued", "[container]") {
   CHECK(TokenRegistry(R"({"token": "aB3-._~+/=="})").digest() == "sha256:" + sha256_hex("{}"));
 }
 
-TEST_CASE("a token that would be more than a token in curl's settings is refused", "[container]") {
+TEST_CASE("a token that would add lines to curl's settings is refused", "[container]") {
   const char* token =
       GENERATE(R"({"token": "a\nurl = \"file:///etc/passwd\""})", R"({"access_token": "a\" "})",
                R"({"token": "a\\"})", R"({"token": "a\r"})", R"({"token": 7})");
@@ -96,7 +96,7 @@ TEST_CASE("a registry whose list of images names a path is refused", "[container
       Contains("names 'sha256:../../../../canary' where the digest of an image belongs"));
 }
 
-TEST_CASE("a manifest without an end is cut off", "[container][attack]") {
+TEST_CASE("an endless manifest is refused at its size limit", "[container][attack]") {
   const test::AnsweringServer server(
       [](const std::string&) { return std::string("HTTP/1.1 200 OK\r\n\r\n"); },
       test::AnsweringServer::Ends::Never);
@@ -104,7 +104,7 @@ TEST_CASE("a manifest without an end is cut off", "[container][attack]") {
                     Contains("sends more than the 4.0 MiB that are expected"));
 }
 
-TEST_CASE("parts that do not fit into the cache's budget are refused before the first comes",
+TEST_CASE("parts that exceed the cache's budget are refused before the first download",
           "[container][attack]") {
   const BoastingRegistry registry("5000");
   CHECK_THROWS_WITH(registry.fetch(5001),
@@ -115,7 +115,7 @@ TEST_CASE("parts that do not fit into the cache's budget are refused before the 
   CHECK(registry.blobs_asked_for() == 2);
 }
 
-TEST_CASE("without a budget, parts that no disk has room for are refused before the first comes",
+TEST_CASE("without a budget, parts that exceed the disk are refused before the first download",
           "[container][attack]") {
   const char* size = GENERATE("9223372036854775807", "18446744073709551615");
   const BoastingRegistry registry(size);
@@ -123,17 +123,17 @@ TEST_CASE("without a budget, parts that no disk has room for are refused before 
   CHECK(registry.blobs_asked_for() == 0);
 }
 
-TEST_CASE("a part has no more bytes than its manifest says", "[container][attack]") {
+TEST_CASE("a part is read no further than its manifest's size", "[container][attack]") {
   CHECK_THROWS_WITH(BoastingRegistry("4999").fetch(0),
                     Contains("sends more than the 4.9 KiB that are expected of"));
 }
 
-TEST_CASE("a part whose size is no number of bytes is refused", "[container][attack]") {
+TEST_CASE("a part with an invalid size is refused", "[container][attack]") {
   const char* size = GENERATE("-1", "1e300", "\"5000\"", "null");
   CHECK_THROWS_WITH(BoastingRegistry(size).fetch(0), Contains("says that a part has "));
 }
 
-TEST_CASE("an image of one's own is read with the login that docker keeps", "[container]") {
+TEST_CASE("a private image is read with the login that docker keeps", "[container]") {
   const test::TempDir folder;
   const test::Variable config("DOCKER_CONFIG", folder.path());
   const bool gives_tokens = GENERATE(true, false);
@@ -171,7 +171,7 @@ TEST_CASE("a token is fetched from the web, and from nowhere else", "[container]
                     Contains("does not ask for a token as registries do"));
 }
 
-TEST_CASE("an image that is not for everybody, or not there, is told", "[container]") {
+TEST_CASE("a private or missing image is reported", "[container]") {
   const std::string status = GENERATE("401 Unauthorized", "403 Forbidden", "404 Not Found");
   const test::AnsweringServer server([&](const std::string& request) {
     if (request.starts_with("GET /token?")) return answer("200 OK", "", R"({"token": "t"})");
@@ -189,7 +189,7 @@ TEST_CASE("an image that is not for everybody, or not there, is told", "[contain
                              " for manifests/c)"));
 }
 
-TEST_CASE("a registry of this machine is asked past proxies and ~/.curlrc", "[container]") {
+TEST_CASE("a registry of this machine is asked without proxies and ~/.curlrc", "[container]") {
   const test::TempDir folder;
   folder.write(".curlrc", "proxy = \"http://127.0.0.1:1\"\nuser-agent = \"mine\"\n");
   const test::Variable curl_home("CURL_HOME", folder.path());
@@ -203,12 +203,12 @@ TEST_CASE("a registry of this machine is asked past proxies and ~/.curlrc", "[co
   CHECK(agent.find("mine") == agent.npos);
 }
 
-TEST_CASE("a token is not asked for without encryption, but from this machine", "[container]") {
+TEST_CASE("a token is asked for with encryption only, except on this machine", "[container]") {
   CHECK_THROWS_WITH(TokenRegistry("{}", "http://tokens.example.org/token").digest(),
                     Contains("wants to be asked for a token without encryption"));
 }
 
-TEST_CASE("a registry that is out of order is told, with what it answered", "[container]") {
+TEST_CASE("a failing registry is reported with its answer", "[container]") {
   const test::AnsweringServer server(
       [](const std::string&) { return answer("500 Internal Server Error", "", ""); });
   CHECK_THROWS_WITH(registry_digest(server.host() + "/a/b:c"), Contains("answers with status 500"));

@@ -32,10 +32,11 @@ Container container(const std::string& program, bool gpus = false) {
 
 }  // namespace
 
-// The golden command lines, each compared with the tool's own documentation and, where it can be
-// installed here, run by tests/container.
+// The golden command lines. Each was compared with the tool's documentation and, if the tool can be
+// installed here, is run by tests/container.
 
-TEST_CASE("an image being built can be written to, by a root that is the caller", "[container]") {
+TEST_CASE("an image during its build is writable for a root user that is the caller",
+          "[container]") {
   const auto building = [](const std::string& program) {
     Container result = container(program);
     result.building = true;
@@ -58,7 +59,7 @@ TEST_CASE("an image being built can be written to, by a root that is the caller"
   CHECK_FALSE(has(udocker, {"--hostauth"}));
 }
 
-TEST_CASE("bubblewrap is given a root, what is mounted over it, and a command", "[container]") {
+TEST_CASE("bubblewrap gets a root, the mounts over it, and a command", "[container]") {
   CHECK(invoke_bubblewrap(container("bwrap")).argv == Words{"bwrap",
                                                             "--ro-bind",
                                                             "/cache/images/aa/rootfs",
@@ -137,7 +138,7 @@ TEST_CASE("podman runs on the root folder as the caller", "[container]") {
   CHECK(invoke_podman(container("podman")).environment == Words{"XDG_RUNTIME_DIR=/tmp/s"});
 }
 
-TEST_CASE("podman maps no user ids for root, for whom it knows no such way", "[container]") {
+TEST_CASE("podman maps no user ids for root, since it has no such option then", "[container]") {
   Container root = container("podman");
   root.uid = 0;
   const Words argv = invoke_podman(root).argv;
@@ -197,13 +198,13 @@ TEST_CASE("udocker's P modes run on the root folder, the others in a container",
   CHECK(invoke_udocker(runc).environment.back() == "UDOCKER_DIR=/cache/images/aa/udocker-R1");
 }
 
-TEST_CASE("udocker as root is told that this is meant", "[container]") {
+TEST_CASE("udocker gets the option that allows root", "[container]") {
   Container as_root = container("udocker");
   as_root.uid = 0;
   CHECK(invoke_udocker(as_root).argv[1] == "--allow-root");
 }
 
-TEST_CASE("a profile may have the runtimes that there are, or none", "[container]") {
+TEST_CASE("a profile may name an existing runtime, or none", "[container]") {
   std::set<std::string> known = {"none"};
   for (const ContainerRuntime& runtime : runtimes()) known.emplace(runtime.name);
   const Field* const container = find_field(profile_shape(), "container");
@@ -224,7 +225,7 @@ TEST_CASE("the row of every runtime is complete", "[container]") {
   }
 }
 
-TEST_CASE("the documents know every runtime", "[container]") {
+TEST_CASE("the documentation names every runtime", "[container]") {
   const std::string page = read_file(DLFLOW_DOCS "/user/containers.md");
   const std::string profile = read_file(DLFLOW_DOCS "/../cluster-profiles/local.yaml");
   for (const ContainerRuntime& runtime : runtimes()) {

@@ -34,7 +34,7 @@ TEST_CASE("each way of ending is retried for its own cause", "[retry]") {
   CHECK_FALSE(retried(RetryCause::Failure, ended(JobState::Cancelled)));
 }
 
-TEST_CASE("the last attempt is the last", "[retry]") {
+TEST_CASE("no attempt follows the last one", "[retry]") {
   const Retry retry{.attempts = 3, .on = {RetryCause::Failure}};
   CHECK(should_retry(retry, ended(JobState::Failed), 2));
   CHECK_FALSE(should_retry(retry, ended(JobState::Failed), 3));
@@ -47,7 +47,7 @@ TEST_CASE("pauses double up to half a minute", "[retry]") {
   CHECK(retry_delay(1000) == 30s);
 }
 
-TEST_CASE("a program is tried again after the exit statuses that are named", "[retry]") {
+TEST_CASE("a program is tried again after the named exit statuses", "[retry]") {
   const Retry retry{.attempts = 3, .on = {}, .exit_codes = {3, 139}};
   CHECK(should_retry(retry, ended(JobState::Failed, 3), 1));
   CHECK(should_retry(retry, ended(JobState::Failed, 139), 2));

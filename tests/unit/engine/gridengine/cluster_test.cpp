@@ -24,7 +24,7 @@ ClusterLimits cluster() {
 
 }  // namespace
 
-TEST_CASE("queues are partitions, and none named is any of them", "[gridengine]") {
+TEST_CASE("queues are partitions, and no named queue means any of them", "[gridengine]") {
   const ClusterLimits limits = cluster();
   CHECK(limits.max_array_size == 75'000);
   REQUIRE(limits.partitions.size() == 2);
@@ -40,7 +40,7 @@ TEST_CASE("queues are partitions, and none named is any of them", "[gridengine]"
   CHECK(queue.nodes == 1);
 }
 
-TEST_CASE("a host without a size of its memory has none that is known", "[gridengine]") {
+TEST_CASE("a host without a memory size has an unknown size", "[gridengine]") {
   const auto memory = [](const std::string& size) {
     std::string hosts = recorded("qhost.xml");
     const std::string name = "<hostvalue name='mem_total'>";
@@ -59,7 +59,7 @@ TEST_CASE("a host without a size of its memory has none that is known", "[griden
   CHECK(memory("9999999G") == 0);
 }
 
-TEST_CASE("a walltime may differ from host to host, or have no end", "[gridengine]") {
+TEST_CASE("a walltime limit may differ from host to host, or be infinite", "[gridengine]") {
   const auto walltime = [](const std::string& value) {
     ClusterLimits limits;
     add_walltimes(limits, "qname  long.q\nh_rt   " + value + "\n");

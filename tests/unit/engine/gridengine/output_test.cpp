@@ -18,7 +18,7 @@ std::string recorded(const std::string& name) {
 
 using Lines = std::vector<std::string>;
 
-/// "2_1 sweep.2.eval configuring", sorted.
+/// Returns lines such as "2_1 sweep.2.eval configuring", sorted.
 Lines shown(const std::vector<BatchJob>& jobs) {
   Lines lines;
   for (const BatchJob& job : jobs) {
@@ -55,7 +55,7 @@ JobAnswer::Kind qdel(int status, const std::string& out) {
 
 }  // namespace
 
-TEST_CASE("qstat tells of plain jobs and of tasks, which count from 0 here", "[gridengine]") {
+TEST_CASE("qstat lists plain jobs and tasks, which count from 0 in dlflow", "[gridengine]") {
   const auto jobs = parse_qstat(recorded("qstat.xml"));
   CHECK(shown(jobs) == Lines{"1_0 sweep-7f3a.1.train pending", "2_0 sweep-7f3a.2.eval pending",
                              "2_1 sweep-7f3a.2.eval configuring",
@@ -66,7 +66,7 @@ TEST_CASE("qstat tells of plain jobs and of tasks, which count from 0 here", "[g
   CHECK(find(jobs, "2_0").reason == "hqw");
 }
 
-TEST_CASE("ranges of waiting tasks are tasks one by one", "[gridengine]") {
+TEST_CASE("ranges of waiting tasks become single tasks", "[gridengine]") {
   const auto jobs_of = [](const std::string& tasks) {
     return shown(
         parse_qstat("<job_list><JB_job_number>8</JB_job_number><JB_name>a</JB_name>"
@@ -79,7 +79,7 @@ TEST_CASE("ranges of waiting tasks are tasks one by one", "[gridengine]") {
   CHECK(jobs_of("1-4000000000:1").size() == kMaxQstatTasks);
 }
 
-TEST_CASE("half an answer of qstat is no job", "[gridengine]") {
+TEST_CASE("a truncated answer of qstat is not a job", "[gridengine]") {
   const std::string whole = recorded("qstat.xml");
   const auto jobs = parse_qstat(whole);
   for (size_t size = 0; size < whole.size(); size += 7) {
@@ -88,7 +88,7 @@ TEST_CASE("half an answer of qstat is no job", "[gridengine]") {
   CHECK(parse_qstat("").empty());
 }
 
-TEST_CASE("the letters of a state are one of the states", "[gridengine]") {
+TEST_CASE("the letters of a state map to one state", "[gridengine]") {
   const auto state = [](std::string_view letters) { return words(gridengine_state(letters)); };
   for (const char* letters : {"qw", "hqw", "Rq", "hRwq", "Eqw"}) CHECK(state(letters) == "pending");
   for (const char* letters : {"r", "Rr", "hr"}) CHECK(state(letters) == "running");
@@ -115,7 +115,7 @@ TEST_CASE("the last entry of a job in accounting counts", "[gridengine]") {
   CHECK(failed.end == from_rfc3339("2026-11-23T19:00:10.000Z"));
 }
 
-TEST_CASE("more memory than there can be is none that is known", "[gridengine]") {
+TEST_CASE("an impossible memory size is unknown", "[gridengine]") {
   const auto memory = [](const std::string& text) {
     return parse_qacct("=====\njobnumber 8\ntaskid undefined\nfailed 0\nexit_status 0\nmaxvmem " +
                        text + "\n")
@@ -127,7 +127,7 @@ TEST_CASE("more memory than there can be is none that is known", "[gridengine]")
   CHECK(memory("99999999999.000T") == 0);
 }
 
-TEST_CASE("a pass that was rescheduled is no end", "[gridengine]") {
+TEST_CASE("a rescheduled pass is not an end", "[gridengine]") {
   const auto entry = [](const std::string& failed, int exit) {
     return parse_qacct("=====\njobnumber 8\ntaskid undefined\nfailed       " + failed +
                        "\nexit_status  " + std::to_string(exit) + "\n")
@@ -143,7 +143,7 @@ TEST_CASE("a pass that was rescheduled is no end", "[gridengine]") {
   CHECK(entry("8   : in prolog", 0).reason == "in prolog");
 }
 
-TEST_CASE("times of accounting are read in both forms that versions print", "[gridengine]") {
+TEST_CASE("times of accounting are read in the forms of both versions", "[gridengine]") {
   const auto time = from_rfc3339("2026-11-23T18:38:52.000Z");
   CHECK(parse_qacct_time("Mon Nov 23 18:38:52 2026") == time);
   CHECK(parse_qacct_time("11/23/2026 18:38:52.123") == time);
@@ -151,7 +151,7 @@ TEST_CASE("times of accounting are read in both forms that versions print", "[gr
   CHECK_FALSE(parse_qacct_time("11/23/2026"));  // cut off
 }
 
-TEST_CASE("what qsub says is an id, a refusal or unclear", "[gridengine]") {
+TEST_CASE("qsub's answer is an id, a refusal or unclear", "[gridengine]") {
   CHECK(qsub(0, "812\n") == "accepted 812");
   CHECK(qsub(0, "welcome\n812.1-3:1\n") == "accepted 812");
   CHECK(qsub(0, "") == "unclear: qsub printed no job id: ''");
@@ -168,7 +168,7 @@ TEST_CASE("what qsub says is an id, a refusal or unclear", "[gridengine]") {
              Catch::StartsWith("unclear: commlib error"));
 }
 
-TEST_CASE("what is gone need not be deleted", "[gridengine]") {
+TEST_CASE("a job that is gone need not be deleted", "[gridengine]") {
   using Kind = JobAnswer::Kind;
   CHECK(qdel(0, "dlflow has registered the job 812 for deletion\n") == Kind::Done);
   CHECK(qdel(0, "job 812 is already in deletion\n") == Kind::Done);

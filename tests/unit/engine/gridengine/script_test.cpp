@@ -25,7 +25,7 @@ Profile profile() {
   return profile;
 }
 
-/// From the option `first` on.
+/// Returns the options from `first` on.
 std::string options(const Batch& batch, const Profile& profile, const std::string& first) {
   const std::string line = join(qsub_call(batch, profile).argv, " ");
   return line.substr(std::min(line.size(), line.find(first)));
@@ -93,7 +93,7 @@ TEST_CASE("a job is warned before its time limit", "[gridengine]") {
   CHECK(options(batch, profile(), "-l") == "-l h_rt=60,s_rt=50");
 }
 
-TEST_CASE("the profile's place and free options come last", "[gridengine]") {
+TEST_CASE("the profile's queue and free options come last", "[gridengine]") {
   Profile ours = profile();
   ours.gridengine.project = "p1";
   ours.gridengine.queue = "short.q,long.q";
@@ -111,7 +111,7 @@ TEST_CASE("the soft limit comes as early as the program needs it to save", "[gri
   CHECK(options(batch, profile(), "-l") == "-l h_rt=1260,s_rt=960");
 }
 
-TEST_CASE("licences are consumables of Grid Engine, whole nodes are a class of the profile",
+TEST_CASE("licences are consumables of Grid Engine, and whole nodes are a class of the profile",
           "[gridengine]") {
   Batch batch = array();
   batch.resources.licences = {{"matlab", 2}, {"abaqus", 1}};

@@ -45,8 +45,7 @@ std::string print(const std::string& text) { return "cat <<'END'\n" + text + "\n
 
 }  // namespace
 
-TEST_CASE("qsub reads a script and passes an environment that holds no more than is needed",
-          "[gridengine]") {
+TEST_CASE("qsub reads a script and passes a minimal environment", "[gridengine]") {
   Scripts scripts;
   scripts.tool("qsub", "env > " + scripts.path("environment") + "; cat > " +
                            scripts.path("script") + "; echo 812");
@@ -64,14 +63,14 @@ TEST_CASE("qsub reads a script and passes an environment that holds no more than
   }
 }
 
-TEST_CASE("one qstat tells of this user's jobs", "[gridengine]") {
+TEST_CASE("one qstat lists all jobs of this user", "[gridengine]") {
   Scripts scripts;
   scripts.tool("qstat", print(queued("812", "a")));
   CHECK(scripts.tools().queue().at(0).id == "812");
   CHECK(scripts.calls() == Lines{"qstat -u ann -xml"});
 }
 
-TEST_CASE("qmaster is asked again before it counts as away", "[gridengine]") {
+TEST_CASE("qmaster is asked again before it counts as unreachable", "[gridengine]") {
   Scripts scripts;
   scripts.tool("qstat", "echo 'error: unable to send message to qmaster' >&2; exit 1");
   CHECK_THROWS_WITH(scripts.tools().queue(), "unable to send message to qmaster (tried 2 times)");
@@ -91,7 +90,7 @@ TEST_CASE("jobs are found by name in the queue and in accounting", "[gridengine]
   CHECK(scripts.calls().back() == "qacct -o ann -b 202611210700 -j");
 }
 
-TEST_CASE("accounting that is not there is no error", "[gridengine]") {
+TEST_CASE("missing accounting is not an error", "[gridengine]") {
   Scripts scripts;
   scripts.tool("qacct", "echo '/sge/accounting: No such file or directory' >&2; exit 1");
   const auto accounting = scripts.tools().accounting(Lines{"812"}, kSince);
@@ -100,11 +99,11 @@ TEST_CASE("accounting that is not there is no error", "[gridengine]") {
   CHECK(accounting.missing == "/sge/accounting: No such file or directory");
 }
 
-TEST_CASE("a job that has just left the queue is waited for in accounting", "[gridengine]") {
+TEST_CASE("a job that has just left the queue is looked for in accounting", "[gridengine]") {
   Scripts scripts;
   scripts.tool("qstat", "echo 'Following jobs do not exist: '; echo 812; exit 1");
   auto tools = scripts.tools();
-  SECTION("and found") {
+  SECTION("it is found") {
     scripts.tool("qacct", "[ $(grep -c qacct " + scripts.path("calls") + ") -ge 3 ] || exit 0\n" +
                               print(entry("812", "a")));
     const auto jobs = tools.show_job("812");
@@ -112,14 +111,14 @@ TEST_CASE("a job that has just left the queue is waited for in accounting", "[gr
     CHECK(jobs->at(0).state == BatchState::Completed);
     CHECK(scripts.pauses.size() == 2);
   }
-  SECTION("and found where no job had ended before") {
+  SECTION("it is found although no job had ended before") {
     scripts.tool("qacct",
                  "[ $(grep -c qacct " + scripts.path("calls") +
                      ") -ge 2 ] || { echo 'a: No such file or directory' >&2; exit 1; }\n" +
                      print(entry("812", "a")));
     CHECK(tools.show_job("812")->size() == 1);
   }
-  SECTION("or is gone, and the next one is not waited for again") {
+  SECTION("it is gone, and the next one is not waited for again") {
     scripts.tool("qacct", "echo 'error: job id 812 not found' >&2; exit 1");
     CHECK(tools.show_job("812")->empty());
     const size_t waited = scripts.pauses.size();
@@ -129,13 +128,13 @@ TEST_CASE("a job that has just left the queue is waited for in accounting", "[gr
   }
 }
 
-TEST_CASE("of a job that qmaster does not deny nothing is known", "[gridengine]") {
+TEST_CASE("a job that qmaster does not deny stays unknown", "[gridengine]") {
   Scripts scripts;
   scripts.tool("qstat", "exit 1");
   CHECK_FALSE(scripts.tools().show_job("812"));
 }
 
-TEST_CASE("tasks are deleted by their numbers from 1 on, and strangers' jobs not at all",
+TEST_CASE("tasks are deleted by their numbers from 1 on, and other users' jobs never",
           "[gridengine]") {
   Scripts scripts;
   scripts.tool("qstat",
@@ -147,7 +146,8 @@ TEST_CASE("tasks are deleted by their numbers from 1 on, and strangers' jobs not
   CHECK(scripts.calls().back() == "qdel 811 812.1 812.4");
 }
 
-TEST_CASE("plain jobs wait for others instead, tasks of an array cannot", "[gridengine]") {
+TEST_CASE("a plain job's dependencies can be replaced, those of an array's task cannot",
+          "[gridengine]") {
   Scripts scripts;
   scripts.tool("qstat",
                print(queued("811", "demo-1.1.a.5c1e") + queued("812", "demo-1.2.b.5c1e", "1-4:1") +
@@ -166,7 +166,7 @@ TEST_CASE("plain jobs wait for others instead, tasks of an array cannot", "[grid
   CHECK(tools.wait_for(ours({"814"}), parents).kind == JobAnswer::Kind::Gone);
 }
 
-TEST_CASE("why a job waits is said", "[gridengine]") {
+TEST_CASE("the reason why a job waits is shown", "[gridengine]") {
   Scripts scripts;
   const auto words = [&scripts](const std::string& letters) {
     BatchJob job;
@@ -181,7 +181,7 @@ TEST_CASE("why a job waits is said", "[gridengine]") {
         "in an error state: `qstat -j 812` says why, `qmod -cj 812` lets it try again");
 }
 
-TEST_CASE("a cluster is called as its cell says, or where it is", "[gridengine]") {
+TEST_CASE("a cluster has the name of its cell or its path", "[gridengine]") {
   Scripts scripts;
   CHECK(scripts.tools().cluster_name() == scripts.path("cell"));
   std::filesystem::create_directories(scripts.path("cell/common"));
@@ -189,6 +189,6 @@ TEST_CASE("a cluster is called as its cell says, or where it is", "[gridengine]"
   CHECK(scripts.tools().cluster_name() == "alpha");
 }
 
-TEST_CASE("no elements are packed where qdel ends a task as a whole", "[gridengine]") {
+TEST_CASE("packing is refused because qdel ends a task as a whole", "[gridengine]") {
   CHECK_FALSE(Scripts().tools().can_pack());
 }

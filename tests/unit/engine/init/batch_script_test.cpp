@@ -6,7 +6,7 @@
 #include "tests/support/catch.h"
 
 using namespace dlflow;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 
@@ -32,7 +32,7 @@ srun --mpi=pmix -n 8 python train.py
   CHECK_THAT(step, !Contains("exclusive"));
 }
 
-TEST_CASE("durations and sizes are those of sbatch", "[init]") {
+TEST_CASE("durations and sizes are read as in sbatch", "[init]") {
   const auto resources = [](const std::string& options) {
     return step_of("#SBATCH " + options + "\n./a.sh\n");
   };
@@ -80,7 +80,7 @@ srun torchrun --nnodes=$SLURM_NNODES --nproc_per_node 4 \
   CHECK_THAT(step, Contains("    run: |\n      torchrun train.py\n"));
 }
 
-TEST_CASE("options are read as sbatch reads them", "[init]") {
+TEST_CASE("options are read as by sbatch", "[init]") {
   const auto options = read_batch_script(
                            "#SBATCH --exclusive --mem=1G -n4 -J a -N 2 --gres=gpu\n"
                            "#SBATCH --gres=lscratch:200\n")
@@ -97,7 +97,7 @@ TEST_CASE("options are read as sbatch reads them", "[init]") {
   CHECK_THROWS_WITH(step_of(std::string(300'000, 'a')), Contains("more than 4000 bytes"));
 }
 
-TEST_CASE("launchers are taken off with their options", "[init]") {
+TEST_CASE("launchers are removed with their options", "[init]") {
   const auto body = [](const std::string& line) { return read_batch_script(line + "\n").body; };
   CHECK(body("srun -n 4 --exclusive --cpu-bind=cores ./a -n 3") == "./a -n 3");
   CHECK(body("srun ./a") == "./a");
@@ -106,7 +106,7 @@ TEST_CASE("launchers are taken off with their options", "[init]") {
   CHECK(body("./srun a\n  indented") == "./srun a\n  indented");
 }
 
-TEST_CASE("what becomes nothing is named", "[init]") {
+TEST_CASE("lines without an equivalent are named", "[init]") {
   const std::string step = step_of(R"(#SBATCH -p gpu -A lab --mail-type=END
 #SBATCH -d afterok:123
 ./a.sh

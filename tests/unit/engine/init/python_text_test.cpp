@@ -7,7 +7,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("the arguments of a call are found over lines, brackets and quotes", "[init]") {
+TEST_CASE("the arguments of a call are found across lines, brackets and quotes", "[init]") {
   const std::string text =
       "torch.save({\n  'a)': f(1, 2),\n}, 'x.pt')\nmytorch.save(1)\ntorch.saved(2)";
   const std::vector<std::string> calls = calls_of(text, "torch.save");
@@ -19,7 +19,7 @@ TEST_CASE("the arguments of a call are found over lines, brackets and quotes", "
   CHECK(calls_of("torch.save", "torch.save").empty());
 }
 
-TEST_CASE("an expression of a path becomes a pattern", "[init]") {
+TEST_CASE("a path that a program computes becomes a pattern", "[init]") {
   const std::string text = "FOLDER = 'ckpt'\nif FOLDER == 'no': pass\n";
   const auto check = [&](const std::string& expression, const std::string& pattern) {
     CAPTURE(expression);

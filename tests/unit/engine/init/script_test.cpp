@@ -38,7 +38,7 @@ torch.save(state, "ckpt/last.pt")
   CHECK(run_of(traits).ends_with("python3 train.py ${last:+--resume}"));
 }
 
-TEST_CASE("a script that loads what it saves is run as it is", "[init]") {
+TEST_CASE("a script that loads its own checkpoints is run unchanged", "[init]") {
   const ScriptTraits traits = traits_of_script(R"(
 PATH = "ckpt/last.pt"
 if os.path.exists(PATH):
@@ -49,12 +49,12 @@ torch.save(state, PATH)
   CHECK(run_of(traits) == "[python3, \"train.py\"]");
 }
 
-TEST_CASE("long lines of data are passed over", "[init]") {
+TEST_CASE("long lines of data are skipped", "[init]") {
   const std::string data = "x = '" + std::string(300'000, 'a') + "'\n";
   CHECK(traits_of_script(data + "#" + data + "import keras\n").framework == "Keras");
 }
 
-TEST_CASE("what a script saves and cannot load is no checkpoint", "[init]") {
+TEST_CASE("a file that a script saves and cannot load is not a checkpoint", "[init]") {
   const ScriptTraits traits = traits_of_script(R"(
 # torch.save(old, "old.pt"); parser.add_argument("--resume")
 torch.save(model.state_dict(), "model.pt")
@@ -65,7 +65,7 @@ model.save_pretrained("final")
   CHECK(run_of(traits) == "[python3, \"train.py\"]");
 }
 
-TEST_CASE("the Trainer of Hugging Face has its options from HfArgumentParser", "[init]") {
+TEST_CASE("the Trainer of Hugging Face gets its options from HfArgumentParser", "[init]") {
   const ScriptTraits traits = traits_of_script(R"(
 from transformers import HfArgumentParser, Trainer, TrainingArguments
 parser = HfArgumentParser((ModelArguments, TrainingArguments))
@@ -96,7 +96,7 @@ accelerator.save_state(output_dir)
   CHECK(traits.newer == "out/step_*");
 }
 
-TEST_CASE("Lightning says how many ranks it has", "[init]") {
+TEST_CASE("Lightning sets its number of ranks", "[init]") {
   const ScriptTraits traits = traits_of_script(R"(
 import lightning as L
 trainer = L.Trainer(devices=2, num_nodes=3, callbacks=[ModelCheckpoint(dirpath="ckpt", save_last=True)])

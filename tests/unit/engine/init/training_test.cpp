@@ -7,9 +7,9 @@
 #include "tests/support/catch.h"
 
 using namespace dlflow;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
-TEST_CASE("numbers to learn have their mean and deviation in a file of weights", "[init]") {
+TEST_CASE("target numbers have their mean and deviation in a weights file", "[init]") {
   const auto rows = runtime::make_dataset<float>({2, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0},
                                                  {1, 7, 3, 7, 5, 7, 7, 7}, 2);
   const TrainingData data = training_data_of(rows);
@@ -25,7 +25,7 @@ TEST_CASE("numbers to learn have their mean and deviation in a file of weights",
   CHECK(deviation[1] == 1);  // all are equal
 }
 
-TEST_CASE("pictures have convolutions as far as their size allows", "[init]") {
+TEST_CASE("networks for pictures have as many convolutions as the size allows", "[init]") {
   const auto model = [](uint32_t side) {
     return model_text("m", {.shape = {3, side, side}, .samples = 9, .classes = 5});
   };

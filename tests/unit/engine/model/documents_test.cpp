@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kMarker = "<!-- keys of ";  // the table of an object's keys follows
 
-/// Objects of the format by their place: "step", "step.checkpoint", "train.optimizer".
+/// Objects of the format by their path: "step", "step.checkpoint", "train.optimizer".
 using Objects = std::map<std::string, const Shape*>;
 
 void collect_objects(const std::string& place, const Shape& shape, Objects& objects) {
@@ -54,7 +54,7 @@ std::string type_of(const Shape& shape) {
   return of_choices ? type + " of " + type_of(shape.parts[0]) : type;
 }
 
-/// A description and the default that ends it, as in "Samples per step; 128 unless given".
+/// Splits a description from the default at its end, as in "Samples per step; 128 unless given".
 std::pair<std::string, std::string> without_default(std::string description) {
   for (const std::string_view end : {", unless given", " unless given"}) {
     const size_t begin = description.rfind("; ");
@@ -83,8 +83,8 @@ std::string row(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-/// The keys of `object` as a table in Markdown; with what expressions may refer to, where that
-/// differs from key to key.
+/// Returns the keys of `object` as a table in Markdown, with a column for allowed references in
+/// expressions if these differ between keys.
 std::string table_of(const Shape& object) {
   const bool scoped = std::ranges::any_of(
       object.fields, [](const Field& field) { return field.scope.has_value(); });
@@ -101,7 +101,7 @@ std::string table_of(const Shape& object) {
   return table;
 }
 
-/// `page` with the table of each object whose marker it has; `found` gets their places.
+/// Returns `page` with the table of each object whose marker it has; adds their paths to `found`.
 std::string with_tables(const std::string& page, const Objects& objects,
                         std::multiset<std::string>& found) {
   std::string result;
@@ -129,7 +129,7 @@ std::vector<std::filesystem::path> user_pages() {
   return pages;
 }
 
-/// The names in backquotes that begin a row of a table.
+/// Returns the names in backquotes that begin a row of a table.
 std::set<std::string> documented_names(const std::string& document) {
   std::set<std::string> names;
   for (const std::string& line : split(document, '\n')) {
@@ -142,7 +142,7 @@ std::set<std::string> documented_names(const std::string& document) {
 
 }  // namespace
 
-/// With DLFLOW_UPDATE in the environment it writes the tables instead.
+/// With DLFLOW_UPDATE in the environment this test writes the tables instead.
 TEST_CASE("the pages for users have a table of every object's keys, as the parser checks them",
           "[documents]") {
   const Objects objects = all_objects();
@@ -164,14 +164,14 @@ TEST_CASE("the pages for users have a table of every object's keys, as the parse
 
 TEST_CASE("docs/user/format/expressions.md has every function, and no other", "[documents]") {
   std::set<std::string> known = {"params", "matrix", "run",
-                                 "steps"};  // references have a table, too
+                                 "steps"};  // references have a table as well
   for (const Function& function : expression_functions()) known.insert(std::string(function.name));
   known.erase("max");  // in the row of min
 
   CHECK(documented_names(read_file(USER_PAGES "/format/expressions.md")) == known);
 }
 
-TEST_CASE("the pages of the kinds have the outputs of every kind", "[documents]") {
+TEST_CASE("the pages of the kinds list the outputs of every kind", "[documents]") {
   const std::string pages =
       read_file(USER_PAGES "/format/kinds.md") + read_file(USER_PAGES "/format/train.md");
   for (const StepKind& kind : step_kinds()) {

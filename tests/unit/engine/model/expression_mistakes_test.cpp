@@ -4,9 +4,9 @@ using namespace dlflow;
 using test::answer_to;
 using test::check_answers;
 
-// Mistakes in `${{ }}`: what a user would write, and every word of the answer.
+// Mistakes in `${{ }}`, as users make them, each with the full answer.
 
-TEST_CASE("references are checked where they stand", "[mistakes]") {
+TEST_CASE("references are checked at their places", "[mistakes]") {
   const auto argv = [](const std::string& expression, const std::string& more = "") {
     return answer_to(
         "params: {epochs: 3}\nsteps:\n  a: {run: x, outputs: {model: m}}\n  b:\n    run: [x, "
@@ -29,7 +29,7 @@ TEST_CASE("references are checked where they stand", "[mistakes]") {
        {"lenght(params.epochs)", "5:19: unknown function 'lenght'; did you mean 'length'?"}});
 }
 
-TEST_CASE("a step's axes are its own and those of what it selects", "[mistakes]") {
+TEST_CASE("a step's axes are its own and those of the parents that it selects from", "[mistakes]") {
   const auto after = [](const std::string& expression, const std::string& more = "") {
     return answer_to(
         "steps:\n"
@@ -66,14 +66,14 @@ TEST_CASE("a step's axes are its own and those of what it selects", "[mistakes]"
         "steps.NAME.outputs.KEY }}\" and nothing else");
 }
 
-TEST_CASE("an expression inside lines of text is found where it stands", "[mistakes]") {
+TEST_CASE("an expression in multi-line text is found at its place", "[mistakes]") {
   CHECK(answer_to("steps:\n  a:\n    run: [x]\n    env:\n      A: |\n        one ${{ params.a }}\n "
                   "       two $${{ x }} ${{ params.b }}\n") ==
         "6:17: unknown parameter 'a'; there are no params here\n"
         "7:27: unknown parameter 'b'; there are no params here");
 }
 
-TEST_CASE("what is not known soon enough cannot be used", "[mistakes]") {
+TEST_CASE("a value that is known too late cannot be used", "[mistakes]") {
   CHECK(answer_to("steps: {a: {run: x, resources: {ranks: \"${{ steps.b.outputs.n }}\"}, needs: "
                   "'${{ 1 }}'}, b: {run: x, outputs: {n: n}}}") ==
         "1:45: steps.b.outputs.n has no value yet in resources.ranks of step 'a'; use params. and "
@@ -81,7 +81,7 @@ TEST_CASE("what is not known soon enough cannot be used", "[mistakes]") {
         "1:76: expressions cannot be used in needs of step 'a'");
 }
 
-TEST_CASE("what an expression gives is checked as if it were written there", "[mistakes]") {
+TEST_CASE("the value of an expression is checked like written text", "[mistakes]") {
   CHECK(answer_to(R"(params: {n: two, rates: [0.1, 0]}
 steps:
   t:
@@ -96,7 +96,8 @@ steps:
        "lr = 0)");
 }
 
-TEST_CASE("a shell script holds no expressions, and the answer says what to write", "[mistakes]") {
+TEST_CASE("a shell script holds no expressions, and the error shows the alternative",
+          "[mistakes]") {
   const auto script = [](const std::string& text) {
     return answer_to("steps:\n  a:\n    run: " + text);
   };

@@ -26,7 +26,7 @@ Context context_with_everything() {
 
 Json evaluate(const Json& value) { return Template(value).evaluate(context_with_everything()); }
 
-/// Of a string that is one expression.
+/// Returns the value of a string that is one expression.
 Json value_of(const std::string& expression) { return evaluate("${{ " + expression + " }}"); }
 
 }  // namespace
@@ -69,11 +69,11 @@ TEST_CASE("operators compare and combine", "[expression]") {
                        {"params.name != 'lenet'", false},
                        {"1 < 2 && !(2 <= 1) || false", true},
                        {"'a' < 'b' && 2 >= 2 && 3 > 2", true},
-                       {"false && params.missing", false},  // the right side is not looked at
+                       {"false && params.missing", false},  // the right side is not evaluated
                        {"true || 1", true}});
 }
 
-TEST_CASE("functions compute what their names say", "[expression]") {
+TEST_CASE("functions compute the values that their names suggest", "[expression]") {
   check_answers<Json>(value_of, {{"format('{0}-{1}-{0} {{}}', params.name, 2)", "lenet-2-lenet {}"},
                                  {"join(params.lr, ' ')", "0.05 0.1"},
                                  {"join(params.lr)", "0.05,0.1"},
@@ -110,7 +110,8 @@ TEST_CASE("a minus is a sign, an operator, or a part of a name", "[expression]")
                                  {"-9223372036854775808", Json(INT64_MIN)}});
 }
 
-TEST_CASE("arithmetic refuses what is no number, and what has no result", "[expression]") {
+TEST_CASE("arithmetic refuses operands that are not numbers, and undefined results",
+          "[expression]") {
   CHECK_THROWS_WITH(value_of("params.name + 'x'"),
                     "${{ params.name + 'x' }}: '+' takes two numbers, not the string 'lenet' and "
                     "the string 'x'; format('{0}{1}', …) joins texts");
@@ -130,7 +131,7 @@ TEST_CASE("a chain of additions may be as long as the file", "[expression]") {
   CHECK(value_of(sum) == 100'001);
 }
 
-TEST_CASE("elements of lists and values of keys are found, or it is said what there is",
+TEST_CASE("elements of lists and values of keys are found, or the error lists the existing ones",
           "[expression]") {
   check_answers<Json>(value_of, {{"first(params.lr)", 0.05},
                                  {"at(params.lr, 1)", 0.1},
@@ -147,7 +148,7 @@ TEST_CASE("elements of lists and values of keys are found, or it is said what th
                             {"lookup(params.lr, 0)", "lookup() takes a mapping"}});
 }
 
-TEST_CASE("ranges hold the numbers that people mean", "[expression]") {
+TEST_CASE("ranges hold the expected numbers", "[expression]") {
   check_answers<Json>(value_of,
                       {{"range(1, 10, 3)", Json({1, 4, 7, 10})},
                        {"range(1, 9, 3)", Json({1, 4, 7})},
@@ -167,7 +168,7 @@ TEST_CASE("ranges hold the numbers that people mean", "[expression]") {
                             {"geomspace(1, 2, 1)", "not 1"}});
 }
 
-TEST_CASE("the best element is the one whose number is best", "[expression]") {
+TEST_CASE("the best element is the one with the best number", "[expression]") {
   check_answers<Json>(value_of, {{"max_by(params.lr, params.lr)", 0.1},
                                  {"min_by(params.lr, params.lr)", 0.05},
                                  {"max_by(range(7, 9, 1), range(3, 1, -1))", 7}});
@@ -195,7 +196,8 @@ TEST_CASE("expressions are found anywhere in a value", "[expression]") {
   CHECK(Template(value).source() == value);
 }
 
-TEST_CASE("what is not known yet stays as it is and can be evaluated later", "[expression]") {
+TEST_CASE("an expression without a value yet stays unchanged and can be evaluated later",
+          "[expression]") {
   const Json value = {{"a", "${{ params.epochs }}/${{ steps.x.outputs.y }}"},
                       {"b", "${{ format('{0}{1}', params.epochs, run.id) }}"},
                       {"c", "${{ params.epochs }}"}};
@@ -216,7 +218,7 @@ TEST_CASE("a parameter's text never becomes an expression", "[expression]") {
   CHECK(evaluate(known) == Json({"${{ run.id }}", "x${{ run.id }}"}));
 }
 
-TEST_CASE("what cannot be evaluated names the expression", "[expression]") {
+TEST_CASE("a failed evaluation names its expression", "[expression]") {
   CHECK_THROWS_WITH(
       value_of("params.lr < 1"),
       "${{ params.lr < 1 }}: two numbers or two strings can be compared, not a list and 1");
@@ -236,7 +238,7 @@ TEST_CASE("what cannot be evaluated names the expression", "[expression]") {
                     "${{ run.id }}: run.id has no value here");
 }
 
-TEST_CASE("a malformed expression says where and what to write", "[expression]") {
+TEST_CASE("a malformed expression is reported with its place and a correction", "[expression]") {
   const auto message = [](const std::string& text) {
     std::string found;
     const Template compiled(
@@ -293,7 +295,7 @@ TEST_CASE("a malformed expression says where and what to write", "[expression]")
        {"${{ " + std::string(100, '(') + " }}", "0:36 the expression is nested too deeply"}});
 }
 
-TEST_CASE("placeholders of a format are numbers of its values, and braces come in pairs",
+TEST_CASE("placeholders of a format are indices of its values, and braces come in pairs",
           "[expression]") {
   check_answers<Json>(value_of, {{"format('{1}{0}', 'a', 'b')", "ba"},
                                  {"format('{{{0}}}', 'a')", "{a}"},
@@ -307,7 +309,7 @@ TEST_CASE("placeholders of a format are numbers of its values, and braces come i
   }
 }
 
-TEST_CASE("bounds of ranges and series are where they are promised", "[expression]") {
+TEST_CASE("bounds of ranges and series are as documented", "[expression]") {
   CHECK(value_of("geomspace(1, 2, 2)") == Json({1.0, 2.0}));
   check_refusals(value_of, {{"geomspace(1, 0, 2)", "above 0"},
                             {"geomspace(1, -1, 2)", "above 0"},
@@ -327,7 +329,7 @@ TEST_CASE("the best of some numbers is one of them", "[expression]") {
   CHECK(value_of("min_by(range(7, 9, 1), range(1, 3, 1))") == 7);
 }
 
-TEST_CASE("the name of a path is what stands behind its last slash", "[expression]") {
+TEST_CASE("the name of a path is the part after its last slash", "[expression]") {
   check_answers<Json>(value_of, {{"basename('/a/b.txt')", "b.txt"},
                                  {"basename('a//')", "a"},
                                  {"basename('/')", "/"},

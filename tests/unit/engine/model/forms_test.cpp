@@ -9,7 +9,7 @@ using namespace dlflow;
 
 namespace {
 
-/// Of `texts`, those that have the form.
+/// Returns the texts that have the form.
 std::vector<std::string> accepted(const Form& form, const std::vector<std::string>& texts) {
   std::vector<std::string> good;
   for (const std::string& text : texts) {
@@ -18,7 +18,7 @@ std::vector<std::string> accepted(const Form& form, const std::vector<std::strin
   return good;
 }
 
-/// The number that `parse_interval` finds, with the letter of its unit.
+/// Returns the number that `parse_interval` finds, with the letter of its unit.
 std::string interval(const std::string& text) {
   const auto policy = parse_interval(text);
   if (!policy) return "none";
@@ -53,13 +53,13 @@ TEST_CASE("a name has letters, digits, - and _, begins with no digit, and ends a
         Texts{"TOKEN"});
 }
 
-TEST_CASE("durations and sizes are above nothing, memory is at least a MiB", "[forms]") {
+TEST_CASE("durations and sizes are positive, and memory is at least a MiB", "[forms]") {
   CHECK(accepted(kDurationForm, {"0s", "1s", "1-00:00:00", "soon"}) == Texts{"1s", "1-00:00:00"});
   CHECK(accepted(kSizeForm, {"0", "1", "2GiB", "big"}) == Texts{"1", "2GiB"});
   CHECK(accepted(kMemoryForm, {"1048575", "1048576", "1MiB"}) == Texts{"1048576", "1MiB"});
 }
 
-TEST_CASE("paths stay where they belong", "[forms]") {
+TEST_CASE("paths stay within their folders", "[forms]") {
   CHECK(accepted(kPathForm, {"", "a"}) == Texts{"a"});
   CHECK(accepted(kAbsolutePathForm, {"/", "/a", "a", ""}) == Texts{"/a"});
   CHECK(accepted(kInnerPathForm, {"", "a/b", "/a", "a/../b", "..", "a..b"}) ==
@@ -67,7 +67,7 @@ TEST_CASE("paths stay where they belong", "[forms]") {
   CHECK(accepted(kFileNameForm, {"", "a", ".", "..", "a/b"}) == Texts{"a"});
 }
 
-TEST_CASE("a URL is a scheme with something behind it", "[forms]") {
+TEST_CASE("a URL is a scheme followed by text", "[forms]") {
   CHECK(accepted(kUrlForm, {"https://", "https://h/x", "https://h/a b", "ftp://h/x",
                             "git+ssh://h/x", "h/x", ""}) == Texts{"https://h/x", "git+ssh://h/x"});
   CHECK(accepted(kDestinationForm, {"https://h/x", "ssh://h/x", "file:///x", "rclone://"}) ==

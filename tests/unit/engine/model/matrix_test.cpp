@@ -29,7 +29,7 @@ TEST_CASE("without a matrix there is one element without a label", "[matrix]") {
   CHECK(labels({}) == std::vector<std::string>{""});
 }
 
-TEST_CASE("exclude leaves out, include adds", "[matrix]") {
+TEST_CASE("exclude removes elements, include adds them", "[matrix]") {
   Matrix matrix = kTwoAxes;
   matrix.exclude = {{{"lr", 0.5}}, {{"lr", 0.1}, {"width", 64}}};
   matrix.include = {{{"lr", 1}, {"width", 8}}};
@@ -37,13 +37,13 @@ TEST_CASE("exclude leaves out, include adds", "[matrix]") {
   CHECK(axis_values(matrix, "lr") == std::vector<Json>{0.1, 0.5, 1});
 }
 
-TEST_CASE("include alone is a matrix", "[matrix]") {
+TEST_CASE("include alone makes a matrix", "[matrix]") {
   const Matrix matrix = {.axes = {}, .include = {{{"net", "a b/ü"}}}, .exclude = {}};
   CHECK(labels(matrix) == std::vector<std::string>{"net=a_b___"});
   CHECK(axis_names(matrix) == std::vector<std::string>{"net"});
 }
 
-TEST_CASE("an element of mappings is called by their keys, or by their name", "[matrix]") {
+TEST_CASE("an element of mappings is named by their keys, or by their name", "[matrix]") {
   const Matrix matrix = {
       .axes = {{"case", {{{"net", "a"}, {"sizes", {1, 2}}}, {{"net", "b"}}}}, {"lr", {0.1}}},
       .include = {},
@@ -53,7 +53,7 @@ TEST_CASE("an element of mappings is called by their keys, or by their name", "[
   CHECK(element_label({{"case", {{"name", "big"}, {"batch", 4096}}}}) == "case=big");
 }
 
-TEST_CASE("axes that are zipped go together, value by value", "[matrix]") {
+TEST_CASE("zipped axes advance together, value by value", "[matrix]") {
   const Matrix matrix = {.axes = {{"net", {"a", "b"}}, {"seed", {1, 2}}, {"batch", {32, 64}}},
                          .include = {},
                          .exclude = {},
@@ -67,7 +67,7 @@ TEST_CASE("axes that are zipped go together, value by value", "[matrix]") {
   CHECK_FALSE(is_in_product(matrix, {{"net", "a"}, {"seed", 3}, {"batch", 32}}));
 }
 
-TEST_CASE("a part of a mapping is enough to leave elements out", "[matrix]") {
+TEST_CASE("a part of a mapping is enough to exclude elements", "[matrix]") {
   const Matrix matrix = {.axes = {{"case", {{{"net", "a"}, {"b", 1}}, {{"net", "c"}, {"b", 1}}}}},
                          .include = {},
                          .exclude = {{{"case", {{"net", "a"}}}}}};
@@ -96,7 +96,7 @@ TEST_CASE("resources survive their JSON", "[resources]") {
   CHECK_FALSE(resources_from_json({{"ranks_per_node", 1}}).alone);
 }
 
-TEST_CASE("a wrong resource is told in its words", "[resources]") {
+TEST_CASE("an error in resources quotes the wrong text", "[resources]") {
   CHECK_THROWS_WITH(resources_from_json({{"ranks", 0}}),
                     "resources.ranks must be a positive integer or auto, not 0");
   CHECK_THROWS_WITH(

@@ -9,7 +9,7 @@
 
 namespace dlflow::test {
 
-/// Every Diagnostic that the text of a workflow file w.yaml gets, a line each; "" if it is right.
+/// Returns every Diagnostic for the text of a workflow file w.yaml, one a line; "" if it is valid.
 inline std::string mistakes_of(const std::string& text, const std::vector<std::string>& set = {},
                                ParseLimits limits = {}) {
   limits.check_files = false;
@@ -23,19 +23,19 @@ inline std::string mistakes_of(const std::string& text, const std::vector<std::s
   return lines;
 }
 
-/// LINE:COLUMN and the message of each error alone.
+/// Returns only LINE:COLUMN and the message of each error.
 inline std::string answer_to(const std::string& text, const std::vector<std::string>& set = {},
                              const ParseLimits& limits = {}) {
   static const std::regex kHead("(^|\\n)w\\.yaml:([0-9]+:[0-9]+:) error:");
   return std::regex_replace(mistakes_of(text, set, limits), kHead, "$1$2");
 }
 
-/// Checks what is answered to each text.
+/// Checks the answer to each text.
 inline void check_mistakes(std::initializer_list<Answered<std::string>> cases) {
   check_answers([](const std::string& text) { return answer_to(text); }, cases);
 }
 
-/// The Workflow of a text without mistakes.
+/// Returns the Workflow of a valid text.
 inline Workflow workflow_of(const std::string& text, const std::vector<std::string>& set = {}) {
   CHECK(mistakes_of(text, set) == "");
   ParseLimits limits;

@@ -6,7 +6,7 @@ using test::mistakes_of;
 
 namespace {
 
-/// A workflow in which `work` has this matrix, and `split` these keys besides `run`.
+/// Returns a workflow in which `work` has this matrix, and `split` these keys besides `run`.
 std::string fan(const std::string& matrix, const std::string& split = "outputs: {parts: p.json}",
                 const std::string& work = "run: ./work") {
   return "steps:\n  split: {run: ./split, " + split + "}\n  work:\n    matrix: " + matrix +
@@ -15,7 +15,7 @@ std::string fan(const std::string& matrix, const std::string& split = "outputs: 
 
 }  // namespace
 
-TEST_CASE("an axis may take its values from what a step leaves", "[matrix]") {
+TEST_CASE("an axis may take its values from an output of a step", "[matrix]") {
   const Workflow workflow =
       test::workflow_of(fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}"})"));
   const Step& work = workflow.steps[1];
@@ -37,7 +37,7 @@ TEST_CASE("expressions may use an axis before its values are known", "[matrix]")
              Catch::Contains("the matrix has no axis 'prat'"));
 }
 
-TEST_CASE("what cannot be the list of an axis is refused where it stands", "[matrix]") {
+TEST_CASE("an invalid list of an axis is refused at its place", "[matrix]") {
   using Catch::Contains;
   const std::string plain = R"({part: "${{ steps.split.outputs.parts }}"})";
   CHECK_THAT(mistakes_of(fan(R"({part: "${{ steps.split.outputs.prats }}"})")),
@@ -60,7 +60,7 @@ TEST_CASE("what cannot be the list of an axis is refused where it stands", "[mat
              Contains("refers to itself"));
 }
 
-TEST_CASE("what chooses among elements cannot stand beside an unknown axis", "[matrix]") {
+TEST_CASE("a selection of elements cannot stand beside an unknown axis", "[matrix]") {
   for (const std::string choice :
        {"zip: [part, lr]", "include: [{part: 1, lr: 1}]", "exclude: [{lr: 1}]"}) {
     CHECK_THAT(mistakes_of(fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}", )" +

@@ -5,7 +5,7 @@ using test::answer_to;
 using test::check_answers;
 using test::check_mistakes;
 
-// One kind of mistake each: what a user would write, and every word of the answer.
+// One kind of mistake each, as users make it, with the full answer.
 
 TEST_CASE("all mistakes are found in one pass, in the order of the file", "[mistakes]") {
   CHECK(
@@ -40,7 +40,7 @@ TEST_CASE("unknown keys are answered at every level", "[mistakes]") {
         "1:62: unknown key 'sha265' in with.sources[0] of step 'a'; did you mean 'sha256'?"}});
 }
 
-TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
+TEST_CASE("a wrong type is named with the expected one", "[mistakes]") {
   const auto train = [](const std::string& with) {
     return answer_to("steps: {t: {uses: train, with: {model: m, data: d, epochs: 1, lr: 1,\n" +
                      with + "}}}");
@@ -95,7 +95,7 @@ TEST_CASE("a long wrong text is cut between two characters", "[mistakes]") {
             "…'; write {every: …}");
 }
 
-TEST_CASE("missing keys are named where they belong", "[mistakes]") {
+TEST_CASE("missing keys are named at their place", "[mistakes]") {
   check_mistakes({{"steps: {a: {uses: evaluate}}",
                    "1:9: missing key 'checkpoint' in with of step 'a'; it is a path\n"
                    "1:9: missing key 'data' in with of step 'a'; it is a path"},
@@ -103,7 +103,8 @@ TEST_CASE("missing keys are named where they belong", "[mistakes]") {
                    "1:28: missing key 'attempts' in retry of step 'a'; it is a positive integer"}});
 }
 
-TEST_CASE("a name may have 128 characters, and is refused where it comes from", "[mistakes]") {
+TEST_CASE("a name may have 128 characters, and a longer one is refused at its place",
+          "[mistakes]") {
   const std::string longest(128, 'n');
   CHECK(answer_to("name: " + longest + "\nsteps: {" + longest + ": {run: x}}") == "");
   const std::string end = "; it has 129 characters, a name may have 128";
@@ -151,7 +152,7 @@ TEST_CASE("keys that mean nothing for a kind are refused", "[mistakes]") {
         "1:78: checkpoint of step 'a' has no meaning here: 'evaluate' saves no state");
 }
 
-TEST_CASE("values of a certain form are checked", "[mistakes]") {
+TEST_CASE("values with a fixed form are checked", "[mistakes]") {
   const auto run = [](const std::string& keys) {
     return answer_to("steps: {a: {run: x,\n" + keys + "}}");
   };
@@ -221,7 +222,7 @@ TEST_CASE("names begin with a letter", "[mistakes]") {
       "1:37: 'c d' in steps is not a name; use letters, digits, - and _, with a letter or _ first");
 }
 
-TEST_CASE("what is there twice is found", "[mistakes]") {
+TEST_CASE("duplicates are found", "[mistakes]") {
   check_mistakes({{"steps:\n  a: {run: x}\n  a: {run: y}\n",
                    "3:3: a second step is called 'a'; the first one is in line 2"},
                   {"steps: {a: {run: x, run: y, env: {A: 1, A: 2}}}\nsteps: {}\n",
@@ -232,7 +233,7 @@ TEST_CASE("what is there twice is found", "[mistakes]") {
                    "1:20: key 'b' is there twice in params.a; the first one is in line 1"}});
 }
 
-TEST_CASE("parameters know only those above them", "[mistakes]") {
+TEST_CASE("parameters can refer only to earlier ones", "[mistakes]") {
   const std::string steps = "\nsteps: {s: {run: x}}";
   check_mistakes(
       {{"params: {a: '${{ params.b }}', b: 1}" + steps,
@@ -246,13 +247,13 @@ TEST_CASE("parameters know only those above them", "[mistakes]") {
         "list and 2"}});
 }
 
-TEST_CASE("two names that are one environment variable are told apart", "[mistakes]") {
+TEST_CASE("two names for one environment variable are reported", "[mistakes]") {
   CHECK(answer_to("params: {a-b: 1, a_b: 2}\nsteps: {s: {run: x, matrix: {lr: [1], LR: [1]}}}") ==
         "1:18: params 'a-b' and 'a_b' would both be $DLFLOW_PARAM_A_B; rename one\n"
         "2:39: axes 'lr' and 'LR' would both be $DLFLOW_MATRIX_LR; rename one");
 }
 
-TEST_CASE("what --set gives is checked against the parameters", "[mistakes]") {
+TEST_CASE("values of --set are checked against the parameters", "[mistakes]") {
   const std::string text =
       "params: {epochs: 3}\nsteps: {s: {run: x, resources: {ranks: '${{ params.epochs }}'}}}";
   CHECK(answer_to(text, {"epoch=3"}) ==
@@ -283,7 +284,7 @@ TEST_CASE("a cycle prints its path, once", "[mistakes]") {
 )") == "4:22: steps form a cycle: a → c → b → a");
 }
 
-TEST_CASE("a matrix is checked as a whole", "[mistakes]") {
+TEST_CASE("all of a matrix is checked", "[mistakes]") {
   const auto matrix = [](const std::string& text) {
     return answer_to("params: {n: [1, 1], m: 3}\nsteps: {a: {run: x,\nmatrix: " + text + "}}");
   };
@@ -355,7 +356,7 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
         "remove this entry"}});
 }
 
-TEST_CASE("axes that go together are axes of equal length", "[mistakes]") {
+TEST_CASE("zipped axes have equal length", "[mistakes]") {
   const auto matrix = [](const std::string& text) {
     return answer_to("steps: {a: {run: x,\nmatrix: " + text + "}}");
   };
@@ -369,14 +370,14 @@ TEST_CASE("axes that go together are axes of equal length", "[mistakes]") {
        {"{net: [a, b], zip: [net, net]}", "2:34: 'net' is there twice; remove one"},
        {"{net: [a, b], zip: [net]}",
         "2:28: matrix.zip of step 'a' must be a list of at least 2, not a list of 1"}});
-  // Not of the pairs, so it may be added; the same pair may not.
+  // A pair that zip does not make may be added; one that it makes may not.
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 2}]}") ==
         "");
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 1}]}") ==
         "2:67: this element is there already; remove one");
 }
 
-TEST_CASE("elements are packed in a matrix that has some", "[mistakes]") {
+TEST_CASE("packing needs a matrix with elements", "[mistakes]") {
   const auto matrix = [](const std::string& text) {
     return answer_to("steps: {a: {run: x,\nmatrix: " + text + "}}");
   };
@@ -389,13 +390,14 @@ TEST_CASE("elements are packed in a matrix that has some", "[mistakes]") {
                   "2:27: matrix.pack of step 'a' must be an integer from 1 to 1000, not 1001"}});
 }
 
-TEST_CASE("a parameter whose name was to be a difference is told to have spaces", "[mistakes]") {
+TEST_CASE("a parameter name that looks like a difference is answered with the advice to add spaces",
+          "[mistakes]") {
   CHECK(answer_to("params: {n: 3}\nsteps: {a: {run: [x, \"${{ params.n-1 }}\"]}}") ==
         "2:27: unknown parameter 'n-1'; a name may hold '-', so write spaces to subtract: params.n "
         "- …");
 }
 
-TEST_CASE("matrices that explode are refused, also together", "[mistakes]") {
+TEST_CASE("matrices with too many elements are refused, also together", "[mistakes]") {
   const std::string axes = "{a: [1, 2, 3], b: [1, 2, 3], c: [1, 2, 3]}";
   ParseLimits limits;
   limits.max_elements = 30;
@@ -421,7 +423,7 @@ TEST_CASE("the build of an image is a command without expressions", "[mistakes]"
         "1:81: unknown key 'cmd' in images.i.build; known: run, env");
 }
 
-TEST_CASE("who sets variables in `environment` is told of `env`", "[mistakes]") {
+TEST_CASE("`environment` with variables is answered with the name `env`", "[mistakes]") {
   CHECK(answer_to("steps: {a: {run: x, environment: {PYTHONPATH: lib}}}") ==
         "1:35: unknown key 'PYTHONPATH' in environment of step 'a'; known: modules, venv, conda, "
         "uv, pixi, spack, lock; variables of the program are set by 'env'");
@@ -473,7 +475,7 @@ TEST_CASE("secrets are names of variables, each once, and not also in env", "[mi
         "1:44: secrets of step 'a': T is in env, too; remove it there");
 }
 
-TEST_CASE("how ranks are started is said of commands alone, in one of two words", "[mistakes]") {
+TEST_CASE("only commands choose how their ranks start, by one of two words", "[mistakes]") {
   CHECK_THAT(answer_to("steps: {a: {run: x, launch: nodes}}"),
              Catch::Contains("launch of step 'a'") && Catch::Contains("did you mean 'node'?"));
   CHECK_THAT(answer_to("steps: {a: {uses: stage, launch: node, "
@@ -481,7 +483,7 @@ TEST_CASE("how ranks are started is said of commands alone, in one of two words"
              Catch::Contains("launch of step 'a' belongs to run; how 'stage' is started is fixed"));
 }
 
-TEST_CASE("repetitions and conditions of reuse that cannot be are told", "[mistakes]") {
+TEST_CASE("invalid repetitions and conditions of reuse are reported", "[mistakes]") {
   CHECK_THAT(answer_to("steps: {a: {run: x, repeat: 2, matrix: {include: [{b: 1}]}}}"),
              Catch::Contains("repeat of step 'a' cannot stand beside matrix.include"));
   CHECK_THAT(answer_to("steps: {a: {run: x, repeat: 2, matrix: {repeat: [1]}}}"),
@@ -497,7 +499,7 @@ TEST_CASE("repetitions and conditions of reuse that cannot be are told", "[mista
              Catch::Contains("reuse of step 'a' belongs to run"));
 }
 
-TEST_CASE("what asks a program to save is refused where it cannot hold", "[mistakes]") {
+TEST_CASE("a setting of how a program saves is refused where it has no effect", "[mistakes]") {
   const auto mistake = [](const std::string& checkpoint, const std::string& more = "run: x") {
     return answer_to("steps: {a: {checkpoint: {" + checkpoint + "}, " + more + "}}");
   };

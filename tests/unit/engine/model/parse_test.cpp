@@ -53,7 +53,7 @@ const Step& step_of(const Workflow& workflow, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("a workflow is what its text says", "[parse]") {
+TEST_CASE("a workflow holds the content of its text", "[parse]") {
   const Workflow workflow = workflow_of(kPipeline);
   CHECK(workflow.name == "fashion");
   CHECK(workflow.text == kPipeline);
@@ -88,14 +88,14 @@ TEST_CASE("a workflow is what its text says", "[parse]") {
   CHECK(plot.environment.evaluate(context) == Json({{"TITLE", "lr 0.05,0.1"}}));
 }
 
-TEST_CASE("a step needs what it names and what it refers to, each once", "[parse]") {
+TEST_CASE("a step depends on the steps that it names or refers to, each once", "[parse]") {
   const Workflow workflow = workflow_of(kPipeline);
   CHECK(step_of(workflow, "data").needs.empty());
   CHECK(step_of(workflow, "best").needs == std::vector<std::string>{"train"});
   CHECK(step_of(workflow, "plot").needs == std::vector<std::string>{"best", "train"});
 }
 
-TEST_CASE("what with leaves out has its default", "[parse]") {
+TEST_CASE("values left out of `with` have their defaults", "[parse]") {
   const Workflow workflow = workflow_of(kPipeline);
   const Json train = step_of(workflow, "train").with.source();
   CHECK(train.at("momentum") == 0.9);
@@ -112,7 +112,7 @@ TEST_CASE("a parameter is replaced by --set, typed as YAML", "[parse]") {
         "${{ 1 }}");  // a value from outside is data
 }
 
-TEST_CASE("what the workflow has as a text stays one, as it was typed", "[parse]") {
+TEST_CASE("text values of the workflow stay text with --set", "[parse]") {
   const auto tag = [](const std::string& value) {
     return workflow_of("params: {tag: \"1.9\"}\nsteps: {s: {run: x}}", {"tag=" + value})
         .params.at("tag");
@@ -121,7 +121,7 @@ TEST_CASE("what the workflow has as a text stays one, as it was typed", "[parse]
   CHECK(tag("007") == "007");
   CHECK(tag("true") == "true");
   CHECK(tag("null") == "null");
-  CHECK(tag("\"1.10\"") == "1.10");  // as a frozen plan says it
+  CHECK(tag("\"1.10\"") == "1.10");  // in the form of a frozen plan
   CHECK(tag("[1.10]") == Json({1.10}));
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("a parameter decides whether a step runs in an image", "[parse]") {
             .image == "none");
 }
 
-TEST_CASE("a run step may be given values, too", "[parse]") {
+TEST_CASE("a run step may have values", "[parse]") {
   const Workflow workflow = workflow_of(
       "params: {n: 3}\nsteps: {a: {run: x, outputs: {o: o}}, s: {run: y, with: {n: "
       "\"${{ params.n }}\", list: \"${{ steps.a.outputs.o }}\", deep: {x: [1]}}}}");
@@ -167,7 +167,7 @@ TEST_CASE("CRLF, a byte order mark and anchors are fine", "[parse]") {
   CHECK(workflow.steps.at(0).location == Location{3, 3});
 }
 
-TEST_CASE("a workflow without a name has its file's", "[parse]") {
+TEST_CASE("a workflow without a name is named after its file", "[parse]") {
   const auto name = [](const std::string& file) {
     return std::get<Workflow>(parse_workflow_text("steps: {s: {run: x}}", file)).name;
   };
@@ -221,7 +221,7 @@ steps:
         "with.model of step 'folder': " + base + "/models is a folder; give a file");
 }
 
-TEST_CASE("a pipe is no input", "[parse]") {
+TEST_CASE("a pipe cannot be an input", "[parse]") {
   const test::TempDir folder;
   REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
   const auto file = folder.write("w.yaml", "steps: {a: {run: x, inputs: [pipe]}}");
@@ -243,13 +243,13 @@ TEST_CASE("a file that cannot be read is a diagnostic too", "[parse]") {
         base + "/none: error: cannot open " + base + "/none: No such file or directory");
   CHECK(message(folder.path()) == base + ": error: cannot read " + base + ": it is a folder");
   const auto large = folder.write("large", "");
-  std::filesystem::resize_file(large, 100'000'000);  // a hole: takes no space, and no time to make
+  std::filesystem::resize_file(large, 100'000'000);  // a sparse file
   CHECK(message(large) == base +
                               "/large: error: the file has 95.4 MiB, a workflow may have 4.0 MiB; "
                               "is it the right file?");
 }
 
-TEST_CASE("repetitions are an axis, and give training its seed", "[parse]") {
+TEST_CASE("repetitions are an axis, and set the seed of training", "[parse]") {
   const Workflow workflow = workflow_of(R"(
 steps:
   a: {run: ./a, repeat: 3}
@@ -264,7 +264,7 @@ steps:
   CHECK(step_of(workflow, "d").with.source().at("seed") == 7);
 }
 
-TEST_CASE("an input that lies elsewhere says whether its content counts", "[parse]") {
+TEST_CASE("an external input declares whether its content counts", "[parse]") {
   const Workflow workflow =
       workflow_of("steps: {a: {run: x, inputs: [{path: /a}, {path: /b, hash: none}]}}");
   const Step& step = workflow.steps[0];
@@ -275,7 +275,8 @@ TEST_CASE("an input that lies elsewhere says whether its content counts", "[pars
   CHECK_FALSE(step.data[1].content_counts);
 }
 
-TEST_CASE("what asks a command to save, when, and what shows that it did", "[parse]") {
+TEST_CASE("a command declares its signal to save, the time and the files that show success",
+          "[parse]") {
   const auto policy = [](const std::string& text) {
     return *workflow_of("steps: {a: {run: x, checkpoint: {" + text + "}}}").steps[0].checkpoint;
   };
@@ -290,7 +291,7 @@ TEST_CASE("what asks a command to save, when, and what shows that it did", "[par
   CHECK(given.every == plain.every);
 }
 
-TEST_CASE("a program has its lead to save, but at most half of its walltime", "[parse]") {
+TEST_CASE("a program has its lead time to save, but at most half of its walltime", "[parse]") {
   const auto lead = [](std::chrono::seconds given, std::chrono::seconds walltime) {
     CheckpointPolicy policy;
     policy.lead = given;
@@ -304,7 +305,7 @@ TEST_CASE("a program has its lead to save, but at most half of its walltime", "[
   CHECK(lead_of(std::nullopt, 0s) == 60s);
 }
 
-TEST_CASE("the first folder of a pattern is the one that the program has in its working directory",
+TEST_CASE("the first folder of a pattern is the one in the program's working directory",
           "[parse]") {
   CHECK(folder_of_pattern("ckpt/*.pt") == "ckpt");
   CHECK(folder_of_pattern("out/run/checkpoint-*") == "out");

@@ -13,7 +13,8 @@ using namespace dlflow;
 
 namespace {
 
-/// A folder that is the working directory and the home of the user's configuration while it lives.
+/// A folder that serves as the working directory and as the home of the user's configuration during
+/// its lifetime.
 class Elsewhere {
  public:
   Elsewhere() : before_(std::filesystem::current_path()) {
@@ -49,7 +50,7 @@ TEST_CASE("the built-in profile is cluster-profiles/local.yaml", "[profile]") {
   CHECK(built_in.launcher.program == "mpirun");
 }
 
-TEST_CASE("a key that is left out means what local.yaml says", "[profile]") {
+TEST_CASE("a missing key has its value in local.yaml", "[profile]") {
   const Elsewhere elsewhere;
   Profile profile = load_profile(elsewhere.write("a.yaml", "name: local\n"));
   profile.file.clear();
@@ -86,7 +87,8 @@ scratch_budget: 2GiB
   CHECK(profile.scratch_budget_bytes == uint64_t{2} << 30);
 }
 
-TEST_CASE("the first folder that has a profile counts: here, the user's, the site's", "[profile]") {
+TEST_CASE("the first folder that has a profile counts: the current, the user's, the site's",
+          "[profile]") {
   const Elsewhere elsewhere;
   const auto cores_with = [&elsewhere](const std::string& folder, int cores) {
     elsewhere.write(folder + "/local.yaml", "cores: " + std::to_string(cores));
@@ -104,7 +106,7 @@ TEST_CASE("a copy of the built-in profile is the built-in one", "[profile]") {
   CHECK(load_profile("local").file.empty());
 }
 
-TEST_CASE("DLFLOW_PROFILE names the profile that is used if none is named", "[profile]") {
+TEST_CASE("DLFLOW_PROFILE names the default profile", "[profile]") {
   const Elsewhere elsewhere;
   CHECK(default_profile() == "local");
   const test::Variable variable("DLFLOW_PROFILE", "alpha");
@@ -113,7 +115,7 @@ TEST_CASE("DLFLOW_PROFILE names the profile that is used if none is named", "[pr
                                                              "$DLFLOW_PROFILE names, among local"));
 }
 
-TEST_CASE("a profile that extends another holds the keys that differ", "[profile]") {
+TEST_CASE("a profile that extends another holds only the keys that differ", "[profile]") {
   const Elsewhere elsewhere;
   elsewhere.write("site/alpha.yaml", R"(
 name: site
@@ -156,7 +158,8 @@ classes:
   CHECK(profile.classes[2].name == "big");
 }
 
-TEST_CASE("what is extended is looked for where the profile lies and after that", "[profile]") {
+TEST_CASE("the extended profile is looked for beside the profile and then in the usual folders",
+          "[profile]") {
   const Elsewhere elsewhere;
   elsewhere.write("site/alpha.yaml", "extends: base");
   elsewhere.write("site/base.yaml", "cores: 1");
@@ -174,7 +177,7 @@ TEST_CASE("what is extended is looked for where the profile lies and after that"
   CHECK(load_profile(elsewhere.write("here.yaml", "extends: local\ncores: 3")).cores == 3);
 }
 
-TEST_CASE("a profile cannot extend what is not there, nor itself", "[profile]") {
+TEST_CASE("a profile cannot extend a missing profile, or itself", "[profile]") {
   const Elsewhere elsewhere;
   elsewhere.write("cluster-profiles/base.yaml", "cores: 1");
   elsewhere.write("config/dlflow/profiles/alpha.yaml", "extends: base");
@@ -194,7 +197,7 @@ TEST_CASE("a profile cannot extend what is not there, nor itself", "[profile]") 
                                                        "extends of the profile must be"));
 }
 
-TEST_CASE("an unknown profile is answered with those there are", "[profile]") {
+TEST_CASE("an unknown profile is answered with the existing ones", "[profile]") {
   const Elsewhere elsewhere;
   elsewhere.write("config/dlflow/profiles/alpha.yaml", "cores: 1");
   CHECK_THROWS_WITH(
@@ -208,7 +211,7 @@ TEST_CASE("an unknown profile is answered with those there are", "[profile]") {
   CHECK_THROWS_WITH(load_profile("none.yaml"), "cannot open none.yaml: No such file or directory");
 }
 
-TEST_CASE("paths of a profile mean what they do in a shell, so it can be shared", "[profile]") {
+TEST_CASE("paths of a profile are expanded as in a shell, so it can be shared", "[profile]") {
   const Elsewhere elsewhere;
   const test::Variable user("DLFLOW_TEST_USER", "ann");
   const char* const home_here = std::getenv("HOME");
@@ -227,7 +230,8 @@ TEST_CASE("paths of a profile mean what they do in a shell, so it can be shared"
                     "which is not set here; set it, or write the path");
 }
 
-TEST_CASE("what dlflow decides for each job is no free option, abbreviated neither", "[profile]") {
+TEST_CASE("options that dlflow sets for each job are refused as free options, also abbreviated",
+          "[profile]") {
   const Elsewhere elsewhere;
   const auto accepts = [&elsewhere](const std::string& option) {
     elsewhere.write("cluster-profiles/a.yaml",
@@ -254,7 +258,7 @@ TEST_CASE("what dlflow decides for each job is no free option, abbreviated neith
   }
 }
 
-TEST_CASE("all mistakes of a profile are told", "[profile]") {
+TEST_CASE("all mistakes of a profile are reported", "[profile]") {
   const Elsewhere elsewhere;
   elsewhere.write("cluster-profiles/bad.yaml",
                   "core: 2\nmemory: much\nscheduler: slrm\npaths: {run: x}\n");
@@ -320,7 +324,7 @@ gridengine:
   CHECK(partition_key(profile) == "gridengine.queue");
 }
 
-TEST_CASE("a class has what it says, and else what the profile says", "[profile]") {
+TEST_CASE("a class has its own values, and otherwise those of the profile", "[profile]") {
   const Elsewhere elsewhere;
   const Profile profile = load_profile(elsewhere.write("a.yaml", R"(
 scheduler: slurm
@@ -367,7 +371,7 @@ classes:
   CHECK(placed.runs == profile.runs);
 }
 
-TEST_CASE("mistakes in a class are told with their place", "[profile]") {
+TEST_CASE("mistakes in a class are reported with their place", "[profile]") {
   const Elsewhere elsewhere;
   CHECK_THROWS_WITH(
       load_profile(elsewhere.write("a.yaml", "classes:\n  gpu: {partition: gpu}\n")),
@@ -377,7 +381,8 @@ TEST_CASE("mistakes in a class are told with their place", "[profile]") {
       Catch::Contains("unknown key 'jobs' in classes.gpu.limits of the profile"));
 }
 
-TEST_CASE("what dlflow decides for each job is no free option of qsub", "[profile]") {
+TEST_CASE("options that dlflow sets for each job are refused as free options of qsub",
+          "[profile]") {
   const Elsewhere elsewhere;
   for (const char* option : {"-t 1-3", "-pe mpi 4", "-sync y", "-hold_jid 812", "queue", "-"}) {
     INFO(option);
@@ -387,13 +392,13 @@ TEST_CASE("what dlflow decides for each job is no free option of qsub", "[profil
   }
 }
 
-TEST_CASE("a free option of sbatch is one line, so that it cannot begin another", "[profile]") {
+TEST_CASE("a free option of sbatch is one line, so that it cannot add another", "[profile]") {
   const Elsewhere elsewhere;
   CHECK_THROWS_WITH(load_profile(elsewhere.write("a.yaml", R"(slurm: {options: ["--hint=x\ny"]})")),
                     Catch::Contains("is not a free option of sbatch"));
 }
 
-TEST_CASE("mistakes in what is about SLURM are told", "[profile]") {
+TEST_CASE("mistakes in the keys about SLURM are reported", "[profile]") {
   const Elsewhere elsewhere;
   elsewhere.write("cluster-profiles/bad.yaml", R"(slurm:
   partitions: batch
@@ -490,7 +495,7 @@ TEST_CASE("a profile that is written and read again is the same", "[profile]") {
   CHECK(read == profile);
 }
 
-TEST_CASE("what YAML would take for something else is quoted", "[profile]") {
+TEST_CASE("text that YAML would read as another type is quoted", "[profile]") {
   for (const char* plain : {"a", "Z_/", "a-1.2+b", "/opt/x", "nowhere"}) {
     CHECK(yaml_text(plain) == plain);
   }

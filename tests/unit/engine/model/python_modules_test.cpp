@@ -5,7 +5,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("what a Python script reads beside it is found, and what that reads", "[unlisted]") {
+TEST_CASE("files that a Python script reads beside it are found, also indirectly", "[unlisted]") {
   const test::TempDir folder;
   const auto script = folder.write("train.py",
                                    "import os, sys, model as m, torch\n"

@@ -30,7 +30,7 @@ TEST_CASE("nodes and ranks on a node make the number of ranks", "[resources]") {
   CHECK(layout({{"nodes", 2}, {"ranks", 5}, {"ranks_per_node", 4}}) == std::pair(5, 4));
 }
 
-TEST_CASE("memory is said of the job, of a rank or of a GPU", "[resources]") {
+TEST_CASE("memory is given for the job, a rank or a GPU", "[resources]") {
   const auto memory = [](const Json& json) { return resources_of(json).memory_bytes >> 30; };
   CHECK(memory({{"ranks", 4}, {"memory", "8GiB"}}) == 8);
   CHECK(memory({{"ranks", 4}, {"memory_per_rank", "8GiB"}}) == 32);

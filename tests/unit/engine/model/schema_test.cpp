@@ -9,7 +9,7 @@ namespace {
 
 Json schema() { return Json::parse(workflow_schema()); }
 
-/// The rule of the schema for steps that use `kind`.
+/// Returns the schema's rule for steps that use `kind`.
 Json rule_of(const std::string& kind) {
   const Json all = schema();
   for (const Json& rule : all.at("$defs").at("step").at("allOf")) {
@@ -20,7 +20,7 @@ Json rule_of(const std::string& kind) {
 
 }  // namespace
 
-TEST_CASE("the schema says what it is, and that a workflow has steps", "[schema]") {
+TEST_CASE("the schema describes itself, and demands steps", "[schema]") {
   const Json all = schema();
   CHECK(all.at("$schema") == "https://json-schema.org/draft/2020-12/schema");
   CHECK(all.at("title") == "dlflow workflow");
@@ -41,7 +41,7 @@ TEST_CASE("in the schema a step uses a kind or runs a command", "[schema]") {
   CHECK(step.at("additionalProperties") == false);
 }
 
-TEST_CASE("what a kind needs, takes and refuses is in its rule", "[schema]") {
+TEST_CASE("the rule of a kind has the keys that it needs, takes and refuses", "[schema]") {
   const Json train = rule_of("train");
   CHECK(train.at("required") == Json({"with"}));
   CHECK(train.at("properties").at("checkpoint").at("properties").at("newer") == false);
@@ -67,7 +67,7 @@ TEST_CASE("what a kind needs, takes and refuses is in its rule", "[schema]") {
   CHECK(stage.at("properties").at("outputs") == false);
 }
 
-TEST_CASE("a value of several forms may be each of them, or an expression", "[schema]") {
+TEST_CASE("a value of several forms may have each of them, or be an expression", "[schema]") {
   const Json from = rule_of("checkpoint").at("properties").at("with").at("properties").at("from");
   REQUIRE(from.at("anyOf").size() == 3);
   CHECK(from.at("anyOf").at(0).at("type") == "string");
@@ -76,7 +76,7 @@ TEST_CASE("a value of several forms may be each of them, or an expression", "[sc
   CHECK(from.at("anyOf").at(2) == Json{{"$ref", "#/$defs/expression"}});
 }
 
-TEST_CASE("keys of a map have the form of their names", "[schema]") {
+TEST_CASE("keys of a map have the form of names", "[schema]") {
   const Json environment =
       schema().at("$defs").at("step").at("properties").at("env").at("anyOf").at(0);
   CHECK(environment.at("type") == "object");

@@ -15,7 +15,7 @@ TEST_CASE("a script reads the variables that it names and does not set", "[scrip
   CHECK(variables_read("echo $$ $1 $? $# $@ $(pwd) $PWD $RANDOM $BASH_SOURCE 5$ $") == Names{});
 }
 
-TEST_CASE("what a script sets in whatever way is not read from outside", "[script]") {
+TEST_CASE("a variable that a script sets in any way is not read from outside", "[script]") {
   CHECK(variables_read("A+=1; echo $A") == Names{});
   CHECK(variables_read("mapfile  LINES; declare B; local C; echo $LINES $B $C") == Names{});
   CHECK(variables_read("echo A $A; cat B=$B") == Names{"A"});

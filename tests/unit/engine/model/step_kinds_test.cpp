@@ -11,7 +11,7 @@
 using namespace dlflow;
 using test::mistakes_of;
 
-TEST_CASE("what computes on GPUs asks for them", "[mistakes]") {
+TEST_CASE("a kind that computes on GPUs asks for them", "[mistakes]") {
   const auto train = [](const std::string& device, const std::string& resources) {
     return mistakes_of("params: {on: cuda, gpus: 0}\nsteps:\n  t:\n    uses: train\n" + resources +
                        "    with: {model: m, data: d, epochs: 1, lr: 1, device: " + device + "}\n");
@@ -31,8 +31,8 @@ TEST_CASE("what computes on GPUs asks for them", "[mistakes]") {
 
 namespace {
 
-/// Every key of `shape` and below has a description, a sentence without its full stop, which names
-/// the thing ("Number of tries") instead of asking for it ("How often the job is tried").
+/// Checks that every key in `shape` has a description: a sentence without its full stop, which
+/// names the thing ("Number of tries") instead of asking for it ("How often the job is tried").
 void check_descriptions(const Shape& shape) {
   static const std::regex riddle("(What|Who|Whatever|Whoever|How (often|many|much)) .*");
   for (const Field& field : shape.fields) {
@@ -69,7 +69,7 @@ TEST_CASE("every key of workflows and profiles has its description", "[kinds]") 
   check_descriptions(profile_shape());
 }
 
-TEST_CASE("the entry of a step kind names keys of its own", "[kinds]") {
+TEST_CASE("the entry of a step kind names only its own keys", "[kinds]") {
   for (const StepKind& kind : step_kinds()) {
     std::vector<std::string> keys = kind.neutral;
     for (const auto& [key, other] : kind.alternatives) keys.insert(keys.end(), {key, other});
@@ -84,7 +84,7 @@ TEST_CASE("the entry of a step kind names keys of its own", "[kinds]") {
   }
 }
 
-TEST_CASE("what a step kind demands can be asked for", "[kinds]") {
+TEST_CASE("a resource that a step kind demands can be asked for", "[kinds]") {
   const Json resources = to_json(Resources());
   for (const StepKind& kind : step_kinds()) {
     for (const std::string& name : kind.decisive_resources(Json::object())) {
@@ -99,7 +99,7 @@ TEST_CASE("what a step kind demands can be asked for", "[kinds]") {
   }
 }
 
-TEST_CASE("a step saves if its kind does or if it has checkpoint:", "[kinds]") {
+TEST_CASE("a step saves if its kind saves or if it has checkpoint:", "[kinds]") {
   const CheckpointPolicy policy;
   CHECK(can_save("train", std::nullopt));
   CHECK(can_save("", policy));
@@ -122,7 +122,7 @@ bool train_takes(const std::string& key, const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("numbers of training have the bounds that they are documented with", "[kinds]") {
+TEST_CASE("numbers of training have their documented bounds", "[kinds]") {
   const auto [key, good, bad] = GENERATE(table<std::string, std::string, std::string>({
       {"epochs", "1", "0"},
       {"batch", "1", "0"},
@@ -169,7 +169,7 @@ TEST_CASE("numbers of training have the bounds that they are documented with", "
   CHECK_FALSE(train_takes(key, bad));
 }
 
-TEST_CASE("what is left out of training is what the documentation says", "[kinds]") {
+TEST_CASE("values left out of training have their documented defaults", "[kinds]") {
   const auto left_out = [](const char* key) {
     for (const Field& field : find_step_kind("train")->with.fields) {
       if (field.name == key) return field.fallback;
@@ -183,7 +183,7 @@ TEST_CASE("what is left out of training is what the documentation says", "[kinds
   CHECK(find_step_kind("stage")->with.fields.at(1).fallback == 4);
 }
 
-TEST_CASE("exact training depends on the ranks only where they make its result", "[kinds]") {
+TEST_CASE("exact training depends on the ranks only where they change its result", "[kinds]") {
   using Keys = std::vector<std::string>;
   const auto decisive = [](const Json& with) {
     return find_step_kind("train")->decisive_resources(with);

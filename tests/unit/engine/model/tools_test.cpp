@@ -17,10 +17,10 @@ std::string tool_mistake(const std::string& step) {
 
 }  // namespace
 
-TEST_CASE("the file of a module system that was removed is passed over", "[tools]") {
+TEST_CASE("the missing file of a removed module system is skipped", "[tools]") {
   const test::TempDir folder;
   const std::string place = folder.path().string();
-  std::ofstream(folder.path() / "modules.sh") << ". /nowhere/init/sh\n";  // as Debian leaves it
+  std::ofstream(folder.path() / "modules.sh") << ". /nowhere/init/sh\n";  // as left by Debian
   std::ofstream(folder.path() / "lmod.sh") << "module() { echo \"$*\" > " << place << "/said; }\n";
   std::string line = tool_lines({{"modules", {"gcc/12"}}}, "/home/me").at(0);
   for (size_t at = 0; (at = line.find("/etc/profile.d", at)) != std::string::npos;) {
@@ -52,7 +52,7 @@ TEST_CASE("modules are loaded first, then one environment of packages", "[tools]
   CHECK(tool_lines(Json::object(), "/home/me").empty());
 }
 
-TEST_CASE("what is installed is known from the file that a tool keeps", "[tools]") {
+TEST_CASE("the installed packages are known from the file that a tool keeps", "[tools]") {
   const auto lock = [](const Json& tools) { return lock_of_tools(tools, "/w").string(); };
   CHECK(lock({{"uv", "p"}}) == "/w/p/uv.lock");
   CHECK(lock({{"pixi", "."}}) == "/w/pixi.lock");
@@ -71,7 +71,7 @@ TEST_CASE("what is installed is known from the file that a tool keeps", "[tools]
   CHECK(beside({{"modules", {"x"}}}).empty());
 }
 
-TEST_CASE("an environment that cannot be meant is refused", "[tools]") {
+TEST_CASE("an ambiguous environment is refused", "[tools]") {
   CHECK(tool_mistake("run: x, environment: {venv: a, conda: b}") ==
         "w.yaml:3:28: error: environment of step 'a' has both venv and conda; choose one");
   CHECK_THAT(tool_mistake("run: x, environment: {lock: a}"), Catch::Contains("loads nothing"));

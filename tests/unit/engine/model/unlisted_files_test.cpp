@@ -5,7 +5,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("files that a command names and that are not among its inputs are found", "[unlisted]") {
+TEST_CASE("files that a command names without declaring them as inputs are found", "[unlisted]") {
   const test::TempDir folder;
   folder.write("train.py", "");
   folder.write("lib/prepare.sh", "");
@@ -28,7 +28,7 @@ TEST_CASE("files that a command names and that are not among its inputs are foun
   CHECK(unlisted("cat " + data + " > other.csv; /bin/sh -c 'cat /etc/hostname'") == Files{});
 }
 
-TEST_CASE("so are those that a Python script reads beside it", "[unlisted]") {
+TEST_CASE("files that a Python script reads without declaring them are found", "[unlisted]") {
   const test::TempDir folder;
   folder.write("code/train.py", "from model import Model\nimport nets\n");
   folder.write("code/model.py", "");
@@ -43,7 +43,7 @@ TEST_CASE("so are those that a Python script reads beside it", "[unlisted]") {
   CHECK(unlisted_files(step, folder.path()) == Files{});
 }
 
-TEST_CASE("a program elsewhere, as in a virtual environment, is no input", "[unlisted]") {
+TEST_CASE("a program elsewhere, as in a virtual environment, is not an input", "[unlisted]") {
   const test::TempDir folder;
   const test::TempDir elsewhere;
   const auto program = elsewhere.write_program("venv/bin/python", "");

@@ -8,7 +8,7 @@ using namespace dlflow;
 
 namespace {
 
-/// What is wasted by a training of `ranks` ranks with `with` besides what it must have.
+/// Returns the wasted ranks of a training of `ranks` ranks with `with` besides the required keys.
 std::set<std::string> wasted_by(const std::string& ranks, const std::string& with,
                                 const std::string& matrix = "") {
   const test::TempDir folder;

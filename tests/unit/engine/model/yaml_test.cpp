@@ -6,13 +6,13 @@ using namespace dlflow;
 using test::answer_to;
 using test::check_mistakes;
 
-TEST_CASE("an empty file says so", "[yaml]") {
+TEST_CASE("an empty file is reported as empty", "[yaml]") {
   check_mistakes({{"", "1:1: the file is empty, or has nothing but comments"},
                   {"# nothing yet\n", "1:1: the file is empty, or has nothing but comments"},
                   {"---\n", "1:1: the file is empty, or has nothing but comments"}});
 }
 
-TEST_CASE("a file that is not a mapping says what it should be", "[yaml]") {
+TEST_CASE("a file that is not a mapping is reported with the expected form", "[yaml]") {
   check_mistakes(
       {{"- a\n",
         "1:1: a workflow is a mapping with the keys name, params, images, steps, track, notify"},
@@ -38,7 +38,7 @@ TEST_CASE("tabs cannot indent, and are fine elsewhere", "[yaml]") {
   CHECK(answer_to("steps:\n  a:\n    run: |\n      if x; then\n      \ty\n      fi\n") == "");
 }
 
-TEST_CASE("text that is no YAML says what is expected", "[yaml]") {
+TEST_CASE("text that is not YAML is reported with the expected syntax", "[yaml]") {
   check_mistakes(
       {{"a: b: c",
         "1:5: not valid YAML: unexpected ':'; check the indentation, and quote text that contains "
@@ -72,7 +72,7 @@ TEST_CASE("a file holds one document", "[yaml]") {
         "2:1: a second YAML document begins here; a file holds one");
 }
 
-TEST_CASE("bytes that are no text are found", "[yaml]") {
+TEST_CASE("bytes that are not text are found", "[yaml]") {
   check_mistakes({{"a: 1\nb: \xff\n", "2:4: byte 0xff is not UTF-8; save the file as UTF-8"},
                   {"a: \x04\n", "1:4: a control character (0x04) cannot stand in YAML; remove it"},
                   {"a: \x7f\n", "1:4: a control character (0x7f) cannot stand in YAML; remove it"},
@@ -82,7 +82,7 @@ TEST_CASE("bytes that are no text are found", "[yaml]") {
                    "1:1: byte 0xff is not UTF-8; save the file as UTF-8"}});
 }
 
-TEST_CASE("files that are too much are refused cheaply", "[yaml]") {
+TEST_CASE("oversized files are refused cheaply", "[yaml]") {
   std::string bomb = "a: &a0 [x]\n";
   for (int i = 1; i < 20; ++i) {
     bomb += "b" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
@@ -101,7 +101,7 @@ TEST_CASE("files that are too much are refused cheaply", "[yaml]") {
         "w.yaml: error: the file has 14 B, a workflow may have 10 B; is it the right file?");
 }
 
-TEST_CASE("aliases of deep values count as deep as they are", "[yaml]") {
+TEST_CASE("aliases of deep values count with their depth", "[yaml]") {
   std::string text = "a0: &a0 [1]\n";
   for (int i = 1; i < 70; ++i) {
     text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) +
@@ -137,7 +137,7 @@ steps:
   CHECK(resources.walltime == std::chrono::hours(2));
 }
 
-TEST_CASE("a merge key takes mappings alone, and once", "[yaml]") {
+TEST_CASE("a merge key takes only mappings, and only once", "[yaml]") {
   CHECK(answer_to("name: w\nsteps:\n  a: {<<: [1], run: x}\n") ==
         "3:12: << takes a mapping, as an alias *NAME, or a list of them: its keys are added");
   CHECK_THAT(answer_to("{name: w, steps: {a: {<<: {env: {A: 1}}, <<: {}, run: x}}}\n"),

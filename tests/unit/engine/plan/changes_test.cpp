@@ -28,7 +28,7 @@ steps:
                 folder.path());
 }
 
-/// Of `train`, `eval` and `exact`, each a job.
+/// Returns a plan of `train`, `eval` and `exact`, one job each.
 Plan plan() {
   Plan plan;
   plan.workflow = workflow();
@@ -50,7 +50,7 @@ TEST_CASE("settings of a resubmit are keys of resources", "[changes]") {
         Json({{"walltime", "40m"}, {"memory", "2GiB"}, {"ranks", 4}}));
 }
 
-TEST_CASE("a setting that is none says what to do", "[changes]") {
+TEST_CASE("an invalid setting is answered with advice", "[changes]") {
   CHECK(refusal("waltime=40m").find("did you mean 'walltime'?") != std::string::npos);
   CHECK(refusal("colour=red").find("known: walltime, memory") != std::string::npos);
   CHECK(refusal("walltime=soon").find("soon") != std::string::npos);
@@ -62,7 +62,7 @@ TEST_CASE("a setting that is none says what to do", "[changes]") {
   CHECK(parameter.find("`dlflow run w.yaml --profile alpha --set epochs=…`") != std::string::npos);
 }
 
-TEST_CASE("a change is told in the words of the workflow", "[changes]") {
+TEST_CASE("a change is shown in the words of the workflow", "[changes]") {
   const Resources before{.memory_bytes = 1 << 30, .walltime = 20min};
   Resources now = before;
   CHECK(words_of_change(before, now).empty());
@@ -76,7 +76,7 @@ TEST_CASE("a change is told in the words of the workflow", "[changes]") {
       "→ 3");
 }
 
-TEST_CASE("a line of changes that is none is passed over", "[changes]") {
+TEST_CASE("an invalid line of changes is skipped", "[changes]") {
   const TempDir folder;
   Plan changed = plan();
   changed.directory = folder.path();
@@ -90,7 +90,7 @@ TEST_CASE("a line of changes that is none is passed over", "[changes]") {
   CHECK(changed.jobs[1].resources->ranks == 8);
 }
 
-TEST_CASE("a change whose line was not written whole is none", "[changes]") {
+TEST_CASE("a change whose line was written in part is ignored", "[changes]") {
   const TempDir folder;
   Plan changed = plan();
   changed.directory = folder.path();
@@ -99,7 +99,7 @@ TEST_CASE("a change whose line was not written whole is none", "[changes]") {
   CHECK(*changed.jobs[1].resources == Resources());
 }
 
-TEST_CASE("changed jobs are known by what they asked for first", "[changes]") {
+TEST_CASE("changed jobs are identified by their first resources", "[changes]") {
   Plan changed = plan();
   const std::vector<uint32_t> jobs = {1};
   change_resources(changed, jobs, {{"ranks", 4}});

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Of a step that reads what is at `place`.
+/// Returns the base of a step that reads data at `place`.
 std::string base_of_reader(const std::string& place) {
   const std::string text = "name: w\nsteps: {a: {run: [ls], inputs: [{path: " + place + "}]}}\n";
   return fingerprint_base(test::fresh_plan(test::parsed(text)), 0);
@@ -26,7 +26,7 @@ std::string base_of_reader(const std::string& place) {
 
 }  // namespace
 
-TEST_CASE("a file is its content and whether it may be run", "[data_identity]") {
+TEST_CASE("a file is identified by its content and its permission to run", "[data_identity]") {
   const test::TempDir folder;
   const fs::path file = folder.write("tool", "content");
   FreshFileHashes hashes;
@@ -39,7 +39,8 @@ TEST_CASE("a file is its content and whether it may be run", "[data_identity]") 
   CHECK_FALSE(is_executable(folder.path() / "none"));
 }
 
-TEST_CASE("another change shows once the clock of the file system has ticked", "[data_identity]") {
+TEST_CASE("a second change is seen once the clock of the file system has ticked",
+          "[data_identity]") {
   using namespace std::chrono;
   const auto now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch());
   const auto second = duration_cast<seconds>(now);
@@ -48,7 +49,7 @@ TEST_CASE("another change shows once the clock of the file system has ticked", "
   };
   CHECK(left(second) > 0s);  // a clock of whole seconds
   CHECK(left(second) <= 2s);
-  CHECK(left(second + 3600s) == 2s);  // of another host
+  CHECK(left(second + 3600s) == 2s);  // the clock of another host
   CHECK(left(second - 3s) == 0s);
   const nanoseconds exact = now + (now.count() % 1'000'000'000 == 0 ? 1ns : 0ns);
   CHECK(left(exact) <= 10ms);
@@ -79,7 +80,8 @@ TEST_CASE("data has its empty folders, as classes without a picture", "[data_ide
   CHECK(data_at(place).others.empty());
 }
 
-TEST_CASE("an existing place has an identity, however its address is written", "[data_identity]") {
+TEST_CASE("an existing place has one identity under every spelling of its address",
+          "[data_identity]") {
   const test::TempDir folder;
   const fs::path data = folder.path() / "my data";
   folder.write("my data/x", "1");
@@ -98,7 +100,7 @@ TEST_CASE("an existing place has an identity, however its address is written", "
   CHECK(data_identity(place).empty());
 }
 
-TEST_CASE("an address of a pattern is the files that it matches", "[data_identity]") {
+TEST_CASE("an address with a pattern stands for the matching files", "[data_identity]") {
   const test::TempDir folder;
   folder.write("x.csv", "1");
   const std::string place = "file://" + folder.path().string() + "/*.csv";
@@ -109,7 +111,7 @@ TEST_CASE("an address of a pattern is the files that it matches", "[data_identit
   CHECK(data_identity(place) != identity);
 }
 
-TEST_CASE("what cannot be listed has another identity each time", "[data_identity]") {
+TEST_CASE("a source that cannot be listed has another identity each time", "[data_identity]") {
   const test::TempDir folder;
   fs::create_directory_symlink(".", folder.path() / "loop");  // root may read everything else
   const std::string place = folder.path().string();
@@ -117,7 +119,7 @@ TEST_CASE("what cannot be listed has another identity each time", "[data_identit
   CHECK_FALSE(data_identity("file://" + place).empty());
 }
 
-TEST_CASE("another link on the way to data counts, whatever it leads to", "[data_identity]") {
+TEST_CASE("a changed link on the way to data counts, whatever its target", "[data_identity]") {
   const test::TempDir folder;
   folder.write("one/x", "1");
   fs::create_hard_link(folder.path() / "one/x", folder.path() / "same");
@@ -131,7 +133,7 @@ TEST_CASE("another link on the way to data counts, whatever it leads to", "[data
   CHECK(way() != before);
 }
 
-TEST_CASE("what is written into a file leaves the way to it as it was", "[data_identity]") {
+TEST_CASE("a write into a file leaves the identity of its path unchanged", "[data_identity]") {
   const test::TempDir folder;
   const fs::path file = folder.write("data/x", "1");
   const std::string place = (folder.path() / "data").string();
@@ -142,7 +144,7 @@ TEST_CASE("what is written into a file leaves the way to it as it was", "[data_i
   CHECK(way_identity(place) != before);
 }
 
-TEST_CASE("one name with a line end is not two names", "[data_identity]") {
+TEST_CASE("one name with a line end differs from two names", "[data_identity]") {
   const test::TempDir folder;
   const std::string place = folder.path() / "data";
   const auto base = [&] { return base_of_reader(place); };
@@ -154,7 +156,7 @@ TEST_CASE("one name with a line end is not two names", "[data_identity]") {
   CHECK(base() != two);
 }
 
-TEST_CASE("an input that may be run now is other work", "[data_identity]") {
+TEST_CASE("an input that becomes executable is other work", "[data_identity]") {
   const test::TempDir folder;
   const fs::path tool = folder.write("tool", "content");
   const std::string inputs =
@@ -170,7 +172,7 @@ TEST_CASE("an input that may be run now is other work", "[data_identity]") {
   CHECK(base() != before);
 }
 
-TEST_CASE("data has the links in it that lead nowhere, whether its content counts or its state",
+TEST_CASE("data has its dangling links, whether its content counts or its state",
           "[data_identity]") {
   test::TempDir folder;
   const std::string place = (folder.path() / "data").string();

@@ -28,7 +28,7 @@ JobEvent end_of(const std::string& job, int attempt, JobState state) {
 
 bool has_job(const std::string& job) { return job != "unknown"; }
 
-/// A run's folder after a power cut: what was kept is on disk, and nothing else.
+/// A run's folder after a power cut: only synced files are on disk.
 struct AfterPowerCut {
   test::TempDir folder;
   fs::path run = folder.path() / "run";
@@ -40,14 +40,14 @@ struct AfterPowerCut {
     ends.sync();
   }
 
-  /// What the power cut did not take of the job's first attempt.
+  /// Leaves the part of the job's first attempt that survived the power cut.
   void leave(const std::string& job, JobState state) const {
     const fs::path attempt = attempt_directory(job_directory(run, job), 1);
     make_directories(attempt);
     AppendFile(attempt / "events.jsonl").append(to_line(end_of("", 0, state)));
   }
 
-  /// The next boot, which has another name, so that the log has one that is not ours.
+  /// Boots again under another boot id, so that the log is of an earlier boot.
   void boot() {
     const fs::path of_earlier = run / "ends" / "an-earlier-boot-7.jsonl";
     fs::rename(log, of_earlier);
@@ -69,7 +69,7 @@ using States = std::vector<JobState>;
 
 }  // namespace
 
-TEST_CASE("an end that a power cut took is put back", "[ends]") {
+TEST_CASE("an end that a power cut removed is restored", "[ends]") {
   AfterPowerCut place;
   place.keep(end_of("good", 1, Succeeded));
   place.keep(end_of("bad[n=1]", 1, Failed));
@@ -86,7 +86,7 @@ TEST_CASE("an end that a power cut took is put back", "[ends]") {
   CHECK_FALSE(published_result(job_directory(place.run, "bad[n=1]")));
 }
 
-TEST_CASE("of a job whose earlier attempt left a result the later one counts", "[ends]") {
+TEST_CASE("the later attempt of a job counts, although an earlier one left a result", "[ends]") {
   AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
   place.keep(end_of("a", 2, Succeeded));
@@ -94,7 +94,7 @@ TEST_CASE("of a job whose earlier attempt left a result the later one counts", "
   CHECK(published_result(job_directory(place.run, "a"))->attempt == 2);
 }
 
-TEST_CASE("an attempt that still has its end stays as it is", "[ends]") {
+TEST_CASE("an attempt that still has its end is left unchanged", "[ends]") {
   AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
   place.leave("a", Succeeded);
@@ -102,7 +102,7 @@ TEST_CASE("an attempt that still has its end stays as it is", "[ends]") {
   CHECK(place.states("a") == States{Succeeded});
 }
 
-TEST_CASE("the beginning that an attempt still has is not written again", "[ends]") {
+TEST_CASE("a beginning that is still on disk is not written again", "[ends]") {
   AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
   place.leave("a", Running);
@@ -110,25 +110,25 @@ TEST_CASE("the beginning that an attempt still has is not written again", "[ends
   CHECK(place.states("a") == States{Running, Succeeded});
 }
 
-TEST_CASE("a log of this boot restores nothing: what it has was not lost", "[ends]") {
+TEST_CASE("a log of this boot restores nothing, since nothing was lost", "[ends]") {
   const AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
   restore_ends(place.run, has_job);
   CHECK(place.states("a").empty());
 }
 
-TEST_CASE("what was restored once is not looked at again, what was added since is", "[ends]") {
+TEST_CASE("restored entries are not examined again, and later entries are", "[ends]") {
   AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
   place.boot();
-  fs::remove_all(job_directory(place.run, "a"));  // by its user
+  fs::remove_all(job_directory(place.run, "a"));  // as by its user
   AppendFile(place.log).append(to_line(end_of("b", 1, Succeeded)));
   restore_ends(place.run, has_job);
   CHECK(place.states("a").empty());
   CHECK(place.states("b") == States{Running, Succeeded});
 }
 
-TEST_CASE("a line that was torn by the power cut, and a mark that was, harm none", "[ends]") {
+TEST_CASE("a torn line and a torn mark do no harm", "[ends]") {
   AfterPowerCut place;
   place.keep(end_of("a", 1, Succeeded));
   AppendFile(place.log).append(R"({"at":"2026-11-)");
@@ -139,7 +139,7 @@ TEST_CASE("a line that was torn by the power cut, and a mark that was, harm none
   CHECK(place.states("b") == States{Running, Succeeded});
 }
 
-TEST_CASE("the log of a stranger's run leads to no place outside of it", "[ends][attack]") {
+TEST_CASE("the log of another user's run cannot lead outside of it", "[ends][attack]") {
   AfterPowerCut place;
   const fs::path elsewhere = place.folder.path() / "elsewhere";
   make_directories(elsewhere);
@@ -153,7 +153,7 @@ TEST_CASE("the log of a stranger's run leads to no place outside of it", "[ends]
   CHECK_FALSE(fs::exists(place.run / "steps" / "unknown"));
 }
 
-TEST_CASE("what is no end of an attempt is passed over", "[ends]") {
+TEST_CASE("an entry that is not the end of an attempt is skipped", "[ends]") {
   AfterPowerCut place;
   JobEvent note = end_of("note", 1, Succeeded);
   note.state.reset();

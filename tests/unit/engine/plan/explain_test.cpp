@@ -65,7 +65,7 @@ class OneRun : public History {
 
   test::KnownByFingerprint known;
   std::string refused;
-  std::string made_by;  ///< its results; empty: itself
+  std::string made_by;  ///< the run that made its results; empty: this one
 
  private:
   Plan plan_;
@@ -85,7 +85,7 @@ Json base(const char* command) { return {{"kind", "run"}, {"command", command}};
 
 }  // namespace
 
-TEST_CASE("a changed value with line breaks is told on one line", "[explain]") {
+TEST_CASE("a changed value with line breaks is shown on one line", "[explain]") {
   const auto text = [](const char* value) {
     return std::string("name: w\nparams: {x: ") + value +
            "}\nsteps: {a: {run: 'echo $DLFLOW_PARAM_X'}}\n";
@@ -95,7 +95,7 @@ TEST_CASE("a changed value with line breaks is told on one line", "[explain]") {
   CHECK(reasons(plan, earlier) == Reasons{{"a", "parameter x: 1 → a\\nb"}});
 }
 
-TEST_CASE("a changed parameter is the reason, and what depends on it follows", "[explain]") {
+TEST_CASE("a changed parameter is the reason, and its dependents follow", "[explain]") {
   OneRun earlier(parsed(kText));
   const Plan plan = plan_of(parsed(kText, "/tmp", {"epochs=30"}), earlier.known);
   CHECK(reasons(plan, earlier) == Reasons{{"data", "nothing that matters changed"},
@@ -107,12 +107,13 @@ TEST_CASE("a changed parameter is the reason, and what depends on it follows", "
   CHECK(explanations[0].verdict == Action::Reuse);
   CHECK(explanations[0].from == "mnist-0000");
   CHECK(explanations[1].verdict == Action::Run);
-  CHECK(explanations[1].from == "mnist-0000");  // the run that it is compared with
+  CHECK(explanations[1].from == "mnist-0000");  // the run compared with
   CHECK(explanations[1].differences == std::vector<Difference>{{"parameter epochs", "3", "30"}});
   CHECK(explanations[2].verdict == Action::DecideLater);
 }
 
-TEST_CASE("a result is said to come from the run that made it, not one that took it", "[explain]") {
+TEST_CASE("a result is attributed to the run that made it, not to one that reused it",
+          "[explain]") {
   OneRun earlier(parsed(kText));
   earlier.made_by = "mnist-aaaa";
   const auto explanations = explain(plan_of(parsed(kText), earlier.known), earlier);
@@ -120,7 +121,7 @@ TEST_CASE("a result is said to come from the run that made it, not one that took
   CHECK(explanations[0].from == "mnist-aaaa");
 }
 
-TEST_CASE("jobs that a step will list are said to be as many as it lists", "[explain]") {
+TEST_CASE("the number of jobs that a step will list is explained as unknown", "[explain]") {
   const Workflow fan = parsed(R"(
 name: w
 steps:
@@ -141,7 +142,7 @@ TEST_CASE("without an earlier run every job runs for the first time", "[explain]
   }
 }
 
-TEST_CASE("packages that nobody knows are the reason to run again", "[explain]") {
+TEST_CASE("unknown packages are the reason to run again", "[explain]") {
   const char* text = "name: w\nsteps: {a: {run: x, environment: {uv: /nowhere}}}\n";
   OneRun earlier(parsed(text));
   CHECK(reasons(plan_of(parsed(text), earlier.known), earlier) ==
@@ -150,7 +151,7 @@ TEST_CASE("packages that nobody knows are the reason to run again", "[explain]")
                  "there when the run was planned"}});
 }
 
-TEST_CASE("the same work that runs again has one reason", "[explain]") {
+TEST_CASE("work that runs again without a change has one reason", "[explain]") {
   OneRun earlier(parsed(kText));
   NothingKnown nothing;
   const Plan plan = plan_of(parsed(kText), nothing);
@@ -160,7 +161,7 @@ TEST_CASE("the same work that runs again has one reason", "[explain]") {
   CHECK(reasons(plan, earlier).at("data") == "its parents left something else than in mnist-0000");
 }
 
-TEST_CASE("differences are called as people call the parts of a step", "[explain]") {
+TEST_CASE("differences are named after the parts of a step", "[explain]") {
   Step step;
   step.environment = Template(Json{{"A", "${{ params.a }}"}, {"B", "fixed"}});
   step.with = Template(Json{{"lr", "${{ matrix.lr }}"}, {"data", Json{{"name", "x"}}}});
@@ -196,7 +197,7 @@ TEST_CASE("a changed script is shown by its first changed line", "[explain]") {
   CHECK(differences(base("make"), base("make"), step).empty());
 }
 
-TEST_CASE("long values are shortened between letters", "[explain]") {
+TEST_CASE("long values are shortened between characters", "[explain]") {
   const Step step;
   std::string text(58, 'x');
   for (int i = 0; i < 10; ++i) text += "→";

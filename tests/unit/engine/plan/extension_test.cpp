@@ -76,7 +76,7 @@ TEST_CASE("until its list is known, one job stands for all elements of a step", 
   CHECK(job_spec(plan, 2).lists.empty());
 }
 
-TEST_CASE("what stands for elements is no job when jobs are counted", "[extension]") {
+TEST_CASE("the placeholder of unlisted elements is not counted as a job", "[extension]") {
   const Plan plan = plan_of(parsed(kFan));
   CHECK(count_of_jobs(plan) == "4 jobs and as many as `other` and `split` list");
   const Plan listed = extended(plan, list_of(1, "split", "parts", {2, 3, 4}));
@@ -84,7 +84,7 @@ TEST_CASE("what stands for elements is no job when jobs are counted", "[extensio
   CHECK(count_of_jobs(extended(listed, list_of(2, "other", "l", {5}))) == "8 jobs");
 }
 
-TEST_CASE("an extension changes the number of no job that was known", "[extension]") {
+TEST_CASE("an extension changes no number of an earlier job", "[extension]") {
   const Plan plan = plan_of(parsed(kFan));
   const Plan one = extended(plan, list_of(1, "split", "parts", {2, 3}));
   CHECK(job_names(one) ==
@@ -96,13 +96,13 @@ TEST_CASE("an extension changes the number of no job that was known", "[extensio
   CHECK(job_names(two) ==
         Names{"split", "other", "beside", "work[part=2]", "work[part=3]", "merge", "late[n=x]"});
   CHECK(job_spec(two, 6).parents.size() == 3);
-  // The other way round, what needs both comes with the later one.
+  // In the other order, a step that needs both comes with the later list.
   const Plan other = extended(plan, list_of(1, "other", "l", {"x"}));
   CHECK(job_names(extended(other, list_of(2, "split", "parts", {2}))) ==
         Names{"split", "other", "beside", "work[part=2]", "merge", "late[n=x]"});
 }
 
-TEST_CASE("values of a list are as good as values in the file", "[extension]") {
+TEST_CASE("values of a list count like values in the file", "[extension]") {
   const std::string text = kFan;
   const std::string open = "\"${{ steps.split.outputs.parts }}\"";
   std::string fixed = text;
@@ -126,8 +126,7 @@ TEST_CASE("a later list of a step replaces the earlier one", "[extension]") {
   CHECK(two.extensions[0].number == 2);
 }
 
-TEST_CASE("a result asks for an extension unless the plan is laid out with its list",
-          "[extension]") {
+TEST_CASE("a result asks for an extension unless the plan already has its list", "[extension]") {
   const Plan plan = plan_of(parsed(kFan));
   const auto first = extension_for(plan, result_of("split", "parts", {2, 3}));
   REQUIRE(first);
@@ -135,14 +134,14 @@ TEST_CASE("a result asks for an extension unless the plan is laid out with its l
   CHECK(first->lists.at("parts") == AxisValues{2, 3});
   const Plan one = extended(plan, *first);
   CHECK_FALSE(extension_for(one, result_of("split", "parts", {2, 3})));
-  CHECK(extension_for(one, result_of("split", "parts", {3, 2})));  // the order counts, in lists
+  CHECK(extension_for(one, result_of("split", "parts", {3, 2})));  // the order of lists counts
   CHECK_THROWS_WITH(extension_for(plan, result_of("split", "parts", 3)),
                     Contains("output 'parts' is a number"));
   CHECK_THROWS_WITH(extension_for(plan, result_of("split", "other", {1})),
                     Contains("output 'parts' is missing"));
 }
 
-TEST_CASE("the file of a list is read while it is as it was when its step ended", "[extension]") {
+TEST_CASE("the file of a list is read only if unchanged since its step ended", "[extension]") {
   const test::TempDir folder;
   const std::string file = folder.write("p.json", "[1, 2]\n").string();
   const Plan plan = plan_of(parsed(kFan));
@@ -157,7 +156,7 @@ TEST_CASE("the file of a list is read while it is as it was when its step ended"
   CHECK_FALSE(extension_for(extended(plan, *extension), result));  // it was read before
 }
 
-TEST_CASE("an element that cannot be is named", "[extension]") {
+TEST_CASE("an impossible element is named", "[extension]") {
   CHECK_THROWS_WITH(extended(plan_of(parsed(kFan)), list_of(1, "split", "parts", {1, 0})),
                     Contains("work[part=0]"));
   const std::string text = kSplit + R"(  get:
@@ -182,7 +181,7 @@ TEST_CASE("a file that a list would name is refused before the run", "[extension
                              "before the run"));
 }
 
-TEST_CASE("what is no list of different values is refused with the reason", "[extension]") {
+TEST_CASE("an invalid list of values is refused with the reason", "[extension]") {
   CHECK(refused_list(R"(["a", 1, true, 2.5])") == "");
   CHECK(refused_list(R"([{"a": 1, "name": "x"}, {"a": 1, "name": "y"}])") == "");
   CHECK_THAT(refused_list("a\nb\n"), Contains("output 'p' is no JSON"));
@@ -207,7 +206,7 @@ TEST_CASE("what is no list of different values is refused with the reason", "[ex
   CHECK_THAT(refused_list(most.dump()), Contains("lists 10,001 values"));
 }
 
-TEST_CASE("an extension is written once, and read back with those that count", "[extension]") {
+TEST_CASE("an extension is written once, and read back with the current ones", "[extension]") {
   const test::TempDir run;
   CHECK(newest_extension(run.path()) == 0);
   CHECK(read_extensions(run.path()).empty());
@@ -217,7 +216,7 @@ TEST_CASE("an extension is written once, and read back with those that count", "
   for (const Extension& extension : {first, second, third}) write_extension(run.path(), extension);
   CHECK(newest_extension(run.path()) == 3);
   CHECK(read_extensions(run.path()) == std::vector<Extension>{second, third});
-  write_extension(run.path(), third);  // as a killed engine's successor does
+  write_extension(run.path(), third);  // as by the successor of a killed engine
   CHECK_THROWS_AS(write_extension(run.path(), list_of(3, "a", "o", {4})), Error);
   CHECK(read_extensions(run.path()) == std::vector<Extension>{second, third});
   write_file_atomic(run.path() / "extensions" / "2.json", "{\"step\": 1}");

@@ -15,7 +15,7 @@ namespace {
 
 Plan plan_of(const std::string& text) { return test::fresh_plan(parsed(text)); }
 
-/// The base of one element of the first step of `text`.
+/// Returns the base of one element of the first step of `text`.
 Json base_of(const std::string& text, uint32_t element = 0) {
   const Plan plan = plan_of(text);
   const auto job = std::ranges::find_if(
@@ -32,7 +32,7 @@ steps:
     env: {SEED: 7}
 )";
 
-/// kReference with one piece of text replaced.
+/// Returns kReference with one piece of text replaced.
 std::string changed(const std::string& from, const std::string& to) {
   std::string text = kReference;
   const size_t at = text.find(from);
@@ -55,7 +55,7 @@ ParentResult parent(const std::string& step, Json outputs, const std::string& fo
   return parent;
 }
 
-/// An output of a parent in `folder`: a file that is called `name` there.
+/// Returns an output of a parent in `folder`: a file called `name`.
 Json output(const std::string& folder, const std::string& name, const std::string& hash) {
   return {{"o", {{"value", folder + "/outputs/" + name}, {"sha256", hash}}}};
 }
@@ -67,7 +67,7 @@ std::string with_parents(const std::vector<ParentResult>& parents,
 
 }  // namespace
 
-TEST_CASE("what does not change the result does not change the fingerprint", "[fingerprint]") {
+TEST_CASE("irrelevant changes keep the fingerprint", "[fingerprint]") {
   const auto& [from, to] = GENERATE(table<std::string, std::string>(
       {{"name: w", "name: other  # a comment"},
        {"unused: 1", "unused: 2"},
@@ -79,7 +79,8 @@ TEST_CASE("what does not change the result does not change the fingerprint", "[f
   CHECK(base_of(changed(from, to)) == base_of(kReference));
 }
 
-TEST_CASE("where a step reads its data does not change the fingerprint", "[fingerprint]") {
+TEST_CASE("the place where a step reads its data does not change the fingerprint",
+          "[fingerprint]") {
   const std::string evaluate =
       "name: w\nsteps:\n  a:\n    uses: evaluate\n    with: {checkpoint: c, data: d";
   CHECK(base_of(evaluate + ", scratch: true}\n") == base_of(evaluate + "}\n"));
@@ -87,7 +88,7 @@ TEST_CASE("where a step reads its data does not change the fingerprint", "[finge
         Json{{"batch", 256}, {"checkpoint", "c"}, {"data", "d"}});
 }
 
-TEST_CASE("what an expression that waits for a parent mentions besides is in the fingerprint",
+TEST_CASE("other names in an expression that waits for a parent are in the fingerprint",
           "[fingerprint]") {
   const std::string text = R"(
 name: w
@@ -114,7 +115,7 @@ steps:
   CHECK_FALSE(sees_run(workflow.steps.front(), {}));
 }
 
-TEST_CASE("who can see what differs in every run has a result of its own", "[fingerprint]") {
+TEST_CASE("a step that sees the run's identity has its own result in each run", "[fingerprint]") {
   const auto sees = [](const std::string& step, const std::vector<std::string>& texts = {}) {
     return sees_run(parsed("name: w\nsteps:\n  a: {" + step + "}\n").steps[0], texts);
   };
@@ -130,7 +131,7 @@ TEST_CASE("who can see what differs in every run has a result of its own", "[fin
   CHECK_FALSE(sees("run: 'echo $RANK $DLFLOW_RANK $MASTER_ADDR:$MASTER_PORT'"));
 }
 
-TEST_CASE("what may change the result changes the fingerprint", "[fingerprint]") {
+TEST_CASE("relevant changes change the fingerprint", "[fingerprint]") {
   const auto& [from, to] = GENERATE(table<std::string, std::string>(
       {{"epochs: 3", "epochs: 4"},
        {"./train", "./train2"},
@@ -156,7 +157,7 @@ TEST_CASE("the same text gives the same fingerprint on every day", "[fingerprint
         "78eec4426114b612c414c0602dfefe269663c92230da2bbdb6cb7e1473edb0e0");
 }
 
-TEST_CASE("each job has the base that it has alone", "[fingerprint]") {
+TEST_CASE("each job has the same base in a plan as alone", "[fingerprint]") {
   Plan plan = plan_of(R"(
 name: w
 params: {p: 1}
@@ -177,12 +178,12 @@ steps:
     CHECK(base == fingerprint_base(plan, job));
     CHECK(base == Json::parse(base).dump());  // keys in order
   }
-  plan.jobs[1].resources =  // as `resubmit --set` does
+  plan.jobs[1].resources =  // as by `resubmit --set`
       std::make_shared<const Resources>(Resources{.gpus_per_rank = 1});
   CHECK(FingerprintBases(plan).of(1) != bases.of(0));
 }
 
-TEST_CASE("content of files counts under the name the workflow gives them", "[fingerprint]") {
+TEST_CASE("content of files counts under the name that the workflow gives them", "[fingerprint]") {
   Plan plan = plan_of(kReference);
   plan.steps[0].inputs = {"models/lenet.yaml"};
   const auto with_file = [&](const std::string& hash) {
@@ -193,7 +194,7 @@ TEST_CASE("content of files counts under the name the workflow gives them", "[fi
   CHECK(with_file("aa") != with_file("bb"));
 }
 
-TEST_CASE("the image of a step is in its fingerprint, and what it pins", "[fingerprint]") {
+TEST_CASE("the image of a step and its digest are in the fingerprint", "[fingerprint]") {
   const auto base = [](const std::string& image) {
     return base_of("name: w\nimages: {i: {" + image + "}}\nsteps: {a: {image: i, run: [x]}}\n");
   };
@@ -204,7 +205,7 @@ TEST_CASE("the image of a step is in its fingerprint, and what it pins", "[finge
         base("from: 'docker://a:1', digest: '" + two + "'"));
 }
 
-TEST_CASE("what an image's build does is in the fingerprint of its steps", "[fingerprint]") {
+TEST_CASE("the build of an image is in the fingerprint of its steps", "[fingerprint]") {
   const auto base = [](const std::string& build) {
     return base_of("name: w\nparams: {v: 1}\nimages: {i: {from: \"dir:x\"" +
                    (build.empty() ? "" : ", " + build) + "}}\nsteps: {a: {image: i, run: [x]}}\n");
@@ -219,8 +220,7 @@ TEST_CASE("what an image's build does is in the fingerprint of its steps", "[fin
   CHECK(base("build: {run: make, env: {V: 1}}") != base("build: {run: make, env: {V: 2}}"));
 }
 
-TEST_CASE("parents count by what a child sees of them, not by the run they lie in",
-          "[fingerprint]") {
+TEST_CASE("parents count by the outputs that a child sees, not by their run", "[fingerprint]") {
   const ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
   const ParentResult b = parent("b", output("/r/steps/b", "y", "22"));
   const std::string here = with_parents({a, b});
@@ -230,7 +230,7 @@ TEST_CASE("parents count by what a child sees of them, not by the run they lie i
   SECTION("content") {
     CHECK(with_parents({parent("a", output("/r/steps/a", "x", "33")), b}) != here);
   }
-  SECTION("the right to run it") {
+  SECTION("the permission to run it") {
     Json runs = output("/r/steps/a", "x", "11");
     runs.begin()->emplace("executable", true);
     CHECK(with_parents({parent("a", runs), b}) != here);
@@ -239,11 +239,11 @@ TEST_CASE("parents count by what a child sees of them, not by the run they lie i
     CHECK(with_parents({parent("a", output("/r/steps/a", "z", "11")), b}) != here);
   }
   SECTION("order") { CHECK(with_parents({b, a}) != here); }
-  SECTION("contents that change places") {
+  SECTION("swapped contents") {
     CHECK(with_parents({parent("a", output("/r/steps/a", "x", "22")),
                         parent("b", output("/r/steps/b", "y", "11"))}) != here);
   }
-  SECTION("a value that is no path") {
+  SECTION("a value that is not a path") {
     const auto value = [](const char* text) {
       return parent("a", {{"o", {{"value", text}, {"sha256", "given"}}}});
     };
@@ -258,7 +258,7 @@ TEST_CASE("parents count by what a child sees of them, not by the run they lie i
   }
 }
 
-TEST_CASE("what parents left gives the same fingerprint on every day", "[fingerprint]") {
+TEST_CASE("outputs of parents give the same fingerprint on every day", "[fingerprint]") {
   // Pins the canonical form, as above.
   ParentResult list = parent("a", output("/r/steps/a", "x", "11"));
   list.element = {{"fold", 1}};
@@ -282,7 +282,7 @@ TEST_CASE("what parents left gives the same fingerprint on every day", "[fingerp
                    R"({"fingerprint":"f1","step":"d"})"));
 }
 
-TEST_CASE("an element of one list is not the same in another", "[fingerprint]") {
+TEST_CASE("an element of one list differs from that of another list", "[fingerprint]") {
   const auto shard = [](const std::string& step, int number) {
     ParentResult of = parent(step, output("/r/steps/" + step, "shard", std::to_string(number)));
     of.element = {{"shard", number}};
@@ -295,7 +295,7 @@ TEST_CASE("an element of one list is not the same in another", "[fingerprint]") 
   CHECK(with_parents({other_element}) != with_parents({shard("train", 1)}));
 }
 
-TEST_CASE("a list of one is not the one value", "[fingerprint]") {
+TEST_CASE("a list of one value differs from the value", "[fingerprint]") {
   ParentResult only = parent("a", output("/r/steps/a", "x", "11"));
   only.element = {{"fold", 1}};
   CHECK_FALSE(is_list(1, only.element, {{"fold", 1}}));
@@ -305,13 +305,13 @@ TEST_CASE("a list of one is not the one value", "[fingerprint]") {
   CHECK(with_parents({only}, {{"fold", 1}}) != with_parents({only}));
 }
 
-TEST_CASE("the parent whose values are a part of the job's own is one value, and counts as itself",
+TEST_CASE("a parent on a subset of the job's axes is a single value, and counts by its content",
           "[fingerprint]") {
   ParentResult prep = parent("prep", output("/r/steps/prep", "x", "11"));
   prep.element = {{"data", "a"}};
   const Json element = {{"data", "a"}, {"lr", 0.1}};
   CHECK_FALSE(is_list(1, prep.element, element));
-  CHECK(is_list(1, element, prep.element));  // a list of one: the parent has an axis more
+  CHECK(is_list(1, element, prep.element));  // a list of one, since the parent has an axis more
   const std::string before = with_parents({prep}, element);
   ParentResult other = prep;
   other.element = {{"data", "b"}};
@@ -321,7 +321,7 @@ TEST_CASE("the parent whose values are a part of the job's own is one value, and
   CHECK(with_parents({other}, element) != before);
 }
 
-TEST_CASE("a result of fewer parents is not one of all, nor one of those that are left alone",
+TEST_CASE("a result of fewer parents differs from a result of all, and of those alone",
           "[fingerprint]") {
   const auto train = [](int n) {
     ParentResult of = parent("train", output("/r/steps/train", "x", std::to_string(n)));
@@ -340,21 +340,21 @@ TEST_CASE("a result of fewer parents is not one of all, nor one of those that ar
   CHECK(fewer != with_parents({train(1), skipped, train(3)}));
 }
 
-TEST_CASE("the fingerprint of a parent without outputs stands for what it did", "[fingerprint]") {
+TEST_CASE("the fingerprint of a parent without outputs stands for its work", "[fingerprint]") {
   const auto prepared = [](const std::string& fingerprint) {
     ParentResult prep = parent("prep", Json::object());
     prep.fingerprint = fingerprint;
     return std::vector{prep};
   };
   CHECK(with_parents(prepared("one")) != with_parents(prepared("two")));
-  CHECK(with_parents(prepared("")).empty());  // nobody knows what it did
+  CHECK(with_parents(prepared("")).empty());  // its work is unknown
   ParentResult declares = parent("prep", output("/r/steps/prep", "x", "11"));
   const std::string with_outputs = with_parents({declares});
   declares.fingerprint = "another";
   CHECK(with_parents({declares}) == with_outputs);
 }
 
-TEST_CASE("where an output names what nobody has looked at, the parent's fingerprint counts",
+TEST_CASE("the parent's fingerprint counts for outputs that name unchecked places",
           "[fingerprint]") {
   const auto counts = [](const Json& value, const std::string& sha256) {
     ParentResult up = parent("up", {{"o", {{"value", value}, {"sha256", sha256}}}});
@@ -371,8 +371,8 @@ TEST_CASE("where an output names what nobody has looked at, the parent's fingerp
                             Json("host:/data/x"), Json{"a", "s3://bucket/y"}}) {
     CHECK(counts(place, of_name(place)));
   }
-  CHECK_FALSE(counts("s3://bucket/x", "11"));  // the program has said what it is
-  CHECK_FALSE(counts("/data/x", "22"));        // and of files here dlflow knows
+  CHECK_FALSE(counts("s3://bucket/x", "11"));  // the program has reported the hash
+  CHECK_FALSE(counts("/data/x", "22"));        // dlflow hashes local files itself
   for (const Json& value : {Json("adam"), Json(0.1), Json("a/b"), Json(""), Json("://")}) {
     CHECK_FALSE(counts(value, of_name(value)));
   }
@@ -391,7 +391,7 @@ TEST_CASE("a parent's metric counts only for a step that refers to it", "[finger
   CHECK(with_loss(other, 1) == with_loss(other, 2));
 }
 
-TEST_CASE("a result that hangs on a parent's metric is not reused for another value of it",
+TEST_CASE("a result that depends on a parent's metric is not reused for another value of it",
           "[fingerprint]") {
   const auto with_loss = [](const std::string& key, double loss) {
     const std::string metric = "${{ steps.a.metrics.loss }}";
@@ -440,7 +440,7 @@ TEST_CASE("the element that a parent selected counts for a step that refers to i
   CHECK(with_selected("nothing", {{"lr", 1}}) == with_selected("nothing", {{"lr", 2}}));
 }
 
-TEST_CASE("whether a parent was skipped is in the fingerprint", "[fingerprint]") {
+TEST_CASE("a skipped parent changes the fingerprint", "[fingerprint]") {
   ParentResult skipped = parent("a", output("/r/steps/a", "x", "11"));
   skipped.skipped = true;
   ParentResult without = parent("a", Json::object());
@@ -463,14 +463,14 @@ TEST_CASE("a command that composes the names of variables sees all parameters", 
   CHECK(visible("eval echo \\$DLFLOW_PARAM_L$x").size() == 3);
 }
 
-TEST_CASE("a step kind gets its values through with alone", "[fingerprint]") {
+TEST_CASE("a step kind gets its values from `with` alone", "[fingerprint]") {
   Step step;
   step.uses = "train";
   step.with = Template(Json{{"note", "DLFLOW_PARAM_LR"}});
   CHECK(visible_params(step, {{"lr", 1}}, {}) == Json::object());
 }
 
-TEST_CASE("a script that calls dlflow.params sees all parameters, and is reused all the same",
+TEST_CASE("a script that calls dlflow.params sees all parameters, and can still be reused",
           "[fingerprint]") {
   const std::vector<std::string> texts = {"import dlflow\np = dlflow.params(lr=0.5)\n"};
   CHECK(visible("./a.py", texts).size() == 3);
@@ -485,7 +485,7 @@ TEST_CASE("a script that calls dlflow.params sees all parameters, and is reused 
   CHECK_FALSE(sees_run(Step(), texts));
 }
 
-TEST_CASE("how a pass is ended before its time does not change the fingerprint", "[fingerprint]") {
+TEST_CASE("settings for ending a pass early do not change the fingerprint", "[fingerprint]") {
   const auto base_with = [](const std::string& checkpoint) {
     return base_of(changed("env: {SEED: 7}", "checkpoint: {" + checkpoint + "}"));
   };
@@ -494,7 +494,7 @@ TEST_CASE("how a pass is ended before its time does not change the fingerprint",
   CHECK(base_with("every: 3 epochs") != plain);
 }
 
-TEST_CASE("what only waits for a step that failed has a result that nobody can know again",
+TEST_CASE("a step that waits for a failed one without using it has no reusable result",
           "[fingerprint]") {
   ParentResult failed = parent("b", Json::object());
   failed.failed = true;
@@ -506,7 +506,7 @@ TEST_CASE("what only waits for a step that failed has a result that nobody can k
     return with_parents({of}, Json::object(), base);
   };
   CHECK(result("{run: ./a, needs: [b]}", failed).empty());
-  // One that takes their outputs takes nothing of this one.
+  // A step that uses their outputs takes nothing of this one.
   CHECK_FALSE(
       result("{run: [./a, \"${{ join(steps.b.outputs.o) }}\"], needs: [b]}", failed).empty());
   CHECK_FALSE(result("{run: ./a, needs: [b]}", parent("b", output("/r", "o", "11"))).empty());

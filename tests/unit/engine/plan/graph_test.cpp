@@ -21,7 +21,7 @@ StepEdge edge(const Workflow& workflow, uint32_t child, uint32_t parent) {
                    matrix_elements(workflow.steps[parent].matrix));
 }
 
-/// The graph over all jobs of two steps, a -> b.
+/// Returns the graph over all jobs of two steps, a -> b.
 Graph graph_of_two(const Workflow& workflow) {
   const auto num_a = uint32_t(matrix_elements(workflow.steps[0].matrix).size());
   const auto num_b = uint32_t(matrix_elements(workflow.steps[1].matrix).size());
@@ -44,7 +44,7 @@ steps:
   CHECK(ordered(workflow) == std::vector<std::string>{"fetch", "train", "plot", "alone"});
 }
 
-TEST_CASE("a step comes behind the last of the steps that it needs", "[graph]") {
+TEST_CASE("a step comes right after the last step that it needs", "[graph]") {
   const Workflow workflow = parsed(R"(
 name: w
 steps:
@@ -69,7 +69,7 @@ TEST_CASE("a chain of 20,000 steps is ordered without deep recursion", "[graph]"
   CHECK(needed_for(workflow, "s0") == std::vector<bool>(20'000, true));
 }
 
-TEST_CASE("until keeps a step and what it needs", "[graph]") {
+TEST_CASE("until keeps a step and its ancestors", "[graph]") {
   const Workflow workflow = parsed(R"(
 name: w
 steps:
@@ -170,10 +170,10 @@ steps:
   CHECK(graph.parents(7) == Ranges{{2, 1}, {5, 1}});
   CHECK(graph.num_parents(7) == 2);
   CHECK(graph.children(3) == Ranges{{6, 1}});
-  CHECK(graph.children(4).empty());  // nobody has data=y
+  CHECK(graph.children(4).empty());  // no child has data=y
 }
 
-TEST_CASE("neighbours that an element waits for are one range", "[graph]") {
+TEST_CASE("neighbouring parents of an element are one range", "[graph]") {
   const Graph graph = graph_of_two(parsed(R"(
 name: w
 steps:
@@ -215,7 +215,7 @@ steps:
   CHECK_THROWS_WITH(edge(list, 1, 0), Catch::Contains("b[data=z] has no counterpart in step 'a'"));
 }
 
-TEST_CASE("a run of an earlier version waits for all where only some axes are the same",
+TEST_CASE("a run of an earlier version waits for all elements if only some axes are the same",
           "[graph]") {
   const Workflow workflow = parsed(R"(
 name: w

@@ -23,7 +23,7 @@ using test::TempDir;
 
 namespace {
 
-/// The base of the step that has `keys`, in a workflow in `folder`.
+/// Returns the base of the step that has `keys`, in a workflow in `folder`.
 std::string step_base(const std::string& keys, const std::filesystem::path& folder = "/tmp") {
   return fingerprint_base(test::plan_of(parsed("name: w\nsteps:\n  a: {" + keys + "}\n", folder)),
                           0);
@@ -55,7 +55,7 @@ steps:
   CHECK(fingerprint_base(plan_of(parsed(text, folder.path())), 0) != spec.fingerprint_base);
 }
 
-TEST_CASE("data elsewhere counts by its content, or not at all", "[plan]") {
+TEST_CASE("external data counts by its content, or not at all", "[plan]") {
   const TempDir folder;
   const std::string script = folder.write("elsewhere/a.py", "print(1)").string();
   const auto base = [&](const std::string& hash) {
@@ -76,7 +76,7 @@ TEST_CASE("data elsewhere counts by its content, or not at all", "[plan]") {
   CHECK_THROWS_WITH(base(hash), Catch::Contains("a.py is a pipe, a socket or a device"));
 }
 
-TEST_CASE("a pipe in a folder that is read where it lies is refused, by its name", "[plan]") {
+TEST_CASE("a pipe in a folder that is read in place is refused by name", "[plan]") {
   const TempDir folder;
   const auto data = folder.write("set/x", "1").parent_path();
   const auto base = [&] { return step_base("run: cat, inputs: [{path: " + data.string() + "}]"); };
@@ -85,7 +85,7 @@ TEST_CASE("a pipe in a folder that is read where it lies is refused, by its name
   CHECK_THROWS_WITH(base(), Catch::Contains("set/p is a pipe, a socket or a device"));
 }
 
-TEST_CASE("a program that lines before it may choose is of no fingerprint, unless by its path",
+TEST_CASE("a program that setup lines may choose has no fingerprint, except one with a path",
           "[plan]") {
   const TempDir folder;
   const std::string tool = folder.write_program("bin/tool", "1").string();
@@ -133,7 +133,7 @@ TEST_CASE("variables and the program that `reuse:` names are in the fingerprint"
   CHECK(base({{"PATH", "/nowhere"}}).at("program") == "not found");
 }
 
-TEST_CASE("a file that may not be run is not the program that `reuse:` means", "[plan]") {
+TEST_CASE("a file without the permission to run is not the program of `reuse:`", "[plan]") {
   const TempDir folder;
   const auto first = folder.write("one/tool", "no program");
   const auto second = folder.write_program("two/tool", "1");
@@ -143,7 +143,7 @@ TEST_CASE("a file that may not be run is not the program that `reuse:` means", "
   CHECK(program_identity(first, path, hashes) == "not found");
 }
 
-TEST_CASE("a job is told what `reuse:` has found, and looks for its program where it runs",
+TEST_CASE("a job gets the findings of `reuse:`, and looks for its program in its working directory",
           "[plan]") {
   const TempDir folder;
   const auto tool = folder.write_program("own/tool", "1");
@@ -160,7 +160,7 @@ TEST_CASE("a job is told what `reuse:` has found, and looks for its program wher
   CHECK(sources("outputs: {o: o}").programs.empty());
 }
 
-TEST_CASE("the program of `reuse:` is the one that parameters and the element name", "[plan]") {
+TEST_CASE("the program that `reuse:` names may depend on parameters and the element", "[plan]") {
   const TempDir folder;
   const std::string one = folder.write_program("one/tool", "1").string();
   const std::string two = folder.write_program("two/tool", "2").string();
@@ -191,7 +191,7 @@ TEST_CASE("the program of `reuse:` is the one that parameters and the element na
                     Catch::Contains("PATH of step 'a' is decided by another step"));
 }
 
-TEST_CASE("links in inputs are followed, to files and to folders, but not for ever", "[plan]") {
+TEST_CASE("links to files and folders in inputs are followed, but not forever", "[plan]") {
   const TempDir folder;
   folder.write("shared/c/d.py", "x = 1");
   folder.write("lib/b.py", "x = 2");
@@ -208,7 +208,7 @@ TEST_CASE("links in inputs are followed, to files and to folders, but not for ev
                                            Catch::Contains("symbolic links"));
 }
 
-TEST_CASE("an input whose name is no UTF-8 is told", "[plan]") {
+TEST_CASE("an input whose name is not UTF-8 is reported", "[plan]") {
   const TempDir folder;
   folder.write("in/\xe9.txt", "1");
   const std::string text = "name: w\nsteps:\n  a: {run: ls, inputs: [in]}\n";
@@ -216,7 +216,7 @@ TEST_CASE("an input whose name is no UTF-8 is told", "[plan]") {
                     Catch::Contains("in/\\xe9.txt is no UTF-8"));
 }
 
-TEST_CASE("runs are no input", "[plan]") {
+TEST_CASE("runs are not inputs", "[plan]") {
   const TempDir folder;
   folder.write("a.py", "");
   folder.write("dlflow-runs/w-1234/sources/a.py", "");
@@ -226,7 +226,7 @@ TEST_CASE("runs are no input", "[plan]") {
   CHECK(test::fresh_plan(workflow, profile).steps[0].inputs == std::vector<std::string>{"./a.py"});
 }
 
-TEST_CASE("data that is read where it lies counts by names, sizes and times", "[plan]") {
+TEST_CASE("data that is read in place counts by names, sizes and times", "[plan]") {
   const TempDir folder;
   folder.write("data/a.bin", "1");
   const std::string keys =
@@ -241,7 +241,7 @@ TEST_CASE("data that is read where it lies counts by names, sizes and times", "[
   CHECK(job_spec(plan, 0).with.at("data") == (folder.path() / "data").string());
 }
 
-TEST_CASE("fast training counts where its ranks are and in which order they add", "[plan]") {
+TEST_CASE("the layout of ranks and the order of sums count for fast training", "[plan]") {
   const TempDir folder;
   folder.write("m.yaml", "");
   folder.write("data/a.bin", "1");
@@ -258,7 +258,7 @@ TEST_CASE("fast training counts where its ranks are and in which order they add"
   const auto base = [&](const std::string& reduction, const std::string& resources) {
     return fingerprint_base(planned(reduction, resources), 0);
   };
-  options.automatic_ranks = {{"a", 4}};  // as if the number was written
+  options.automatic_ranks = {{"a", 4}};  // as if the number had been written
   CHECK(planned("exact", "ranks: auto").jobs[0].resources->ranks == 4);
   CHECK(base("fast", "ranks: auto") == base("fast", "ranks: 4"));
   CHECK(base("fast", "ranks: auto") != base("fast", "ranks: 2"));
@@ -278,7 +278,7 @@ TEST_CASE("fast training counts where its ranks are and in which order they add"
   CHECK(base("fast", "ranks: 4") == tuned);
 }
 
-TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]") {
+TEST_CASE("an unpinned staged file counts by its size and time", "[plan]") {
   const TempDir folder;
   const auto file = folder.write("x.bin", "1");
   const auto base = [&](const std::string& more) {
@@ -293,7 +293,7 @@ TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]
   CHECK(base(pinned) == pinned_before);
 }
 
-TEST_CASE("an address of a server that the profile names is another one on each", "[plan]") {
+TEST_CASE("an address of a server that the profile names differs between servers", "[plan]") {
   Profile profile;
   const auto base = [&](const std::string& keys) {
     const Workflow workflow = parsed(
@@ -316,7 +316,7 @@ TEST_CASE("an address of a server that the profile names is another one on each"
   CHECK(base("") != here);
 }
 
-TEST_CASE("an address of a server that the shell names is another one in each", "[plan]") {
+TEST_CASE("an address of a server that the shell names differs between servers", "[plan]") {
   const auto plan_in = [](const char* config) {
     const test::Variable rclone("RCLONE_CONFIG", config);
     const test::Variable hub("HF_ENDPOINT", config);  // not passed on
@@ -327,10 +327,10 @@ TEST_CASE("an address of a server that the shell names is another one in each", 
   CHECK(fingerprint_base(one, 0) == fingerprint_base(plan_in("/one"), 0));
   CHECK(fingerprint_base(one, 0) != fingerprint_base(plan_in("/two"), 0));
   CHECK(job_spec(one, 0).sources.variables ==
-        std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // where it runs, too
+        std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // also where it runs
 }
 
-TEST_CASE("a variable that the profile passes on counts, mentioned or not", "[plan]") {
+TEST_CASE("a variable that the profile passes on counts, even if not mentioned", "[plan]") {
   const TempDir folder;
   folder.write("mode.py", "os.environ['AUDIT_MODE']");
   const auto plan_of = [&](const char* mode, const std::string& keys) {
@@ -352,7 +352,7 @@ TEST_CASE("a variable that the profile passes on counts, mentioned or not", "[pl
         std::map<std::string, std::string>{{"AUDIT_MODE", sha256_hex("one")}});
 }
 
-TEST_CASE("a variable that is a secret by its name is one if the profile passes it on", "[plan]") {
+TEST_CASE("a variable with a secret's name is a secret if the profile passes it on", "[plan]") {
   const test::Variable token("AUDIT_TOKEN", "not told");
   const test::Variable mode("AUDIT_MODE", "one");
   Profile profile;
@@ -369,7 +369,7 @@ TEST_CASE("a variable that is a secret by its name is one if the profile passes 
   CHECK(spec_of("run: x").secrets.empty());
 }
 
-TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerprint", "[plan]") {
+TEST_CASE("the permission to run a pinned file is in the fingerprint alone", "[plan]") {
   const TempDir folder;
   const auto file = folder.write("tool", "x");
   const std::string hash(64, 'a');
@@ -384,7 +384,7 @@ TEST_CASE("whether a pinned file may be run is nowhere else but in the fingerpri
   CHECK(base(", unpack: tar") == archive);
 }
 
-TEST_CASE("what an environment has installed counts, where it lies does not", "[plan]") {
+TEST_CASE("installed packages of an environment count, its place does not", "[plan]") {
   const TempDir folder;
   const auto base = [&](const std::string& environment) {
     return step_base("run: x, environment: {" + environment + "}", folder.path());
@@ -408,8 +408,7 @@ TEST_CASE("what an environment has installed counts, where it lies does not", "[
                     Catch::Contains("environment.lock of step 'a': there is no file"));
 }
 
-TEST_CASE("an environment has the code that its packages have, also where that is no copy",
-          "[plan]") {
+TEST_CASE("an environment counts the code of its packages, also of linked ones", "[plan]") {
   const TempDir folder;
   FreshFileHashes hashes;
   const std::string site = "v/lib/python3.11/site-packages/";
@@ -425,7 +424,7 @@ TEST_CASE("an environment has the code that its packages have, also where that i
     folder.write(package + "RECORD", "net/a.py,sha256=1,10\n../../../bin/net,sha256=7,9\n");
     const std::string first = packages();
     folder.write(package + "RECORD", "net/a.py,sha256=1,10\n../../../bin/net,sha256=8,9\n");
-    CHECK(packages() == first);  // a script that names its Python's place
+    CHECK(packages() == first);  // a script that contains its Python's path
     folder.write(package + "RECORD", "net/a.py,sha256=2,10\n../../../bin/net,sha256=8,9\n");
     CHECK(packages() != first);
   }
@@ -435,7 +434,7 @@ TEST_CASE("an environment has the code that its packages have, also where that i
     origin(R"(, "vcs_info": {"vcs": "git", "commit_id": "2"})");
     CHECK(packages() != first);
   }
-  SECTION("code of a project that is edited") {
+  SECTION("code of an editable project") {
     const bool names_modules = GENERATE(false, true);
     origin(R"(, "dir_info": {"editable": true})");
     if (names_modules) folder.write(package + "top_level.txt", "net\ntool\n");
@@ -454,21 +453,22 @@ TEST_CASE("an environment has the code that its packages have, also where that i
     folder.write("project/tool.py", "2");
     CHECK(packages() != second);
   }
-  SECTION("a project that was copied counts by the copy") {
+  SECTION("a copied project counts by its copy") {
     origin(R"(, "dir_info": {})");
     folder.write("project/net/a.py", "1");
     const std::string first = packages();
     folder.write("project/net/a.py", "2");
     CHECK(packages() == first);
   }
-  SECTION("what nobody can read is no reason to fail") {
+  SECTION("unreadable code does not cause a failure") {
     folder.write(package + "direct_url.json", "[");
     CHECK_FALSE(packages().empty());
   }
 }
 
-TEST_CASE("a virtual environment is also its interpreter, its settings and what Python reads first",
-          "[plan]") {
+TEST_CASE(
+    "a virtual environment includes its interpreter, its settings and startup files of Python",
+    "[plan]") {
   const TempDir folder;
   FreshFileHashes hashes;
   const std::string site = "v/lib/python3.11/site-packages/";
@@ -491,8 +491,8 @@ TEST_CASE("a virtual environment is also its interpreter, its settings and what 
   SECTION("settings") { settings("python3 -m venv v", "true"); }
   SECTION("sitecustomize") { folder.write(site + "sitecustomize.py", "import sys"); }
   SECTION("another .pth file") { folder.write(site + "a.pth", "import a"); }
-  SECTION("code that a .pth file leads to") { folder.write("more/tool.py", "2"); }
-  SECTION("a package of the system that it sees") {
+  SECTION("code that a .pth file names") { folder.write("more/tool.py", "2"); }
+  SECTION("a visible package of the system") {
     settings("python3 -m venv v", "true");
     const std::string system = packages();
     folder.write("usr/lib/python3/dist-packages/yaml-2.0.dist-info/METADATA", "");
@@ -501,7 +501,7 @@ TEST_CASE("a virtual environment is also its interpreter, its settings and what 
   CHECK(packages() != first);
 }
 
-TEST_CASE("a job is told which packages its plan has found", "[plan]") {
+TEST_CASE("a job gets the packages that its plan has found", "[plan]") {
   const TempDir folder;
   const auto packages = [&](const std::string& environment) {
     return job_spec(plan_of(parsed(
@@ -530,7 +530,7 @@ class AllKnown : public KnownResults {
   }
 };
 
-/// Everything is known, and was made from what others have disturbed.
+/// All results are known, but other runs disturbed the external effects behind them.
 class Disturbed : public AllKnown {
  public:
   explicit Disturbed(Json outputs) : outputs_(std::move(outputs)) {}
@@ -550,7 +550,7 @@ class Disturbed : public AllKnown {
 
 }  // namespace
 
-TEST_CASE("a result is not reused whose parents did something elsewhere that others disturbed",
+TEST_CASE("a result is not reused if another run disturbed the external effects of its parents",
           "[plan]") {
   const Workflow workflow = parsed(
       "name: w\nsteps:\n"
@@ -560,14 +560,14 @@ TEST_CASE("a result is not reused whose parents did something elsewhere that oth
   FreshFileHashes hashes;
   Disturbed elsewhere(Json::object());
   const Plan plan = make_plan(workflow, Profile(), {}, elsewhere, hashes);
-  CHECK(elsewhere.asked == std::vector<std::string>{"a"});  // dlflow's own steps act nowhere else
+  CHECK(elsewhere.asked == std::vector<std::string>{"a"});  // not dlflow's own steps
   CHECK(plan.jobs[2].action == Action::Run);
   const Json left = {{"o", {{"value", "/r/a/o"}, {"sha256", "1"}}}};
   Disturbed here(left);
   CHECK(make_plan(workflow, Profile(), {}, here, hashes).jobs[2].action == Action::Reuse);
 }
 
-TEST_CASE("a step whose packages are not known is not reused, whatever an earlier run has left",
+TEST_CASE("a step with unknown packages is not reused, whatever an earlier run has left",
           "[plan]") {
   const TempDir folder;
   AllKnown known;
@@ -592,7 +592,7 @@ TEST_CASE("an environment is loaded after the profile's setup", "[plan]") {
 }
 
 TEST_CASE(
-    "a place that a step's numbers decide makes another fingerprint than earlier versions had",
+    "a place that depends on a step's numbers gets another fingerprint than in earlier versions",
     "[plan]") {
   const auto is_late = [](const std::string& data) {
     Json with = {{"model", "m.yaml"}, {"lr", "${{ steps.a.matrix.lr }}"}, {"data", data}};

@@ -19,7 +19,7 @@ std::vector<JobState> all_states() {
   return states;
 }
 
-/// The table below "## States of a job": state -> what it may become.
+/// Returns the table below "## States of a job": state -> possible next states.
 std::map<std::string, std::set<std::string>> documented_table() {
   std::istringstream document(read_file(DLFLOW_SOURCE_DIR "/docs/contributor/reference.md"));
   std::map<std::string, std::set<std::string>> table;
@@ -36,7 +36,7 @@ std::map<std::string, std::set<std::string>> documented_table() {
   return table;
 }
 
-/// Every field is set, and to a value that it does not have by itself.
+/// Every field has a value that differs from its default.
 JobSpec example_spec() {
   JobSpec spec;
   spec.run = "mnist-7f3a";
@@ -105,7 +105,7 @@ JobSpec example_spec() {
 
 }  // namespace
 
-TEST_CASE("every change of state is legal exactly if the documented table says so", "[job]") {
+TEST_CASE("a change of state is legal exactly if the documented table lists it", "[job]") {
   const auto table = documented_table();
   REQUIRE(table.size() == all_states().size());
   for (const JobState from : all_states()) {
@@ -130,7 +130,7 @@ TEST_CASE(
   for (const JobState state : all_states()) {
     INFO(name(state));
     for (const JobState next : all_states()) {
-      if (state == JobState::Lost || state == JobState::Blocked) continue;  // nobody knows for sure
+      if (state == JobState::Lost || state == JobState::Blocked) continue;  // not certain
       if (state == JobState::Cancelled && next == JobState::Succeeded) continue;
       if (is_final(state) && may_become(state, next)) CHECK(next == JobState::Planned);
     }
@@ -141,7 +141,7 @@ TEST_CASE(
   CHECK_FALSE(satisfies_dependents(JobState::Skipped));
 }
 
-TEST_CASE("a job's name is its step and its element", "[job]") {
+TEST_CASE("a job's name consists of its step and its element", "[job]") {
   CHECK(step_of("train[lr=0.1]") == "train");
   CHECK(element_of("train[lr=0.1]") == "lr=0.1");
   CHECK(step_of("data") == "data");
@@ -166,7 +166,7 @@ TEST_CASE("job.json gives back what was written", "[job]") {
   CHECK(to_json(job_spec_from_json(to_json(JobSpec()))) == to_json(JobSpec()));
 }
 
-TEST_CASE("job.json of a dlflow that did not look at packages is read", "[job]") {
+TEST_CASE("job.json of a dlflow that did not check packages is read", "[job]") {
   Json json = to_json(example_spec());
   json["sources"].erase("packages");
   json["sources"].erase("variables");
@@ -203,8 +203,8 @@ TEST_CASE("each unit of a checkpoint and each cause of a retry has its word", "[
 TEST_CASE("a job.json in which a key is missing or odd is refused", "[job]") {
   const Json whole = to_json(example_spec());
   for (const auto& [key, value] : whole.items()) {
-    if (key == "container") continue;               // of a step without an image
-    if (key == "lists" || key == "base") continue;  // of an older dlflow
+    if (key == "container") continue;               // absent without an image
+    if (key == "lists" || key == "base") continue;  // absent in an older dlflow
     INFO(key);
     Json json = whole;
     json.erase(key);
@@ -213,7 +213,7 @@ TEST_CASE("a job.json in which a key is missing or odd is refused", "[job]") {
   CHECK_THROWS_WITH(job_spec_from_json(Json("text")), Catch::Contains("not a job.json"));
 }
 
-TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
+TEST_CASE("an event is one line of JSON and is read back equal", "[job]") {
   JobEvent event;
   event.job = "train[lr=0.1]";
   event.attempt = 2;
@@ -239,7 +239,7 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   CHECK(job_event_from_line(line) == event);
 }
 
-TEST_CASE("what an event does not say is not in its line", "[job]") {
+TEST_CASE("an event's line omits empty fields", "[job]") {
   JobEvent note;
   note.at = from_rfc3339("2026-11-21T08:00:00.123Z");
   note.reason = "requeued once at walltime";
@@ -254,14 +254,14 @@ TEST_CASE("the energy in a line of an earlier version is ignored", "[job]") {
   CHECK(event.used == PassUsage{std::chrono::milliseconds(9), 5});
 }
 
-TEST_CASE("bytes that are no text do not make a line unreadable", "[job]") {
+TEST_CASE("invalid UTF-8 does not make a line unreadable", "[job]") {
   JobEvent event;
   event.state = JobState::Failed;
   event.reason = "stderr: \xff\xfe";
   CHECK(job_event_from_line(to_line(event)).reason.starts_with("stderr: "));
 }
 
-TEST_CASE("a line that is no event is refused", "[job]") {
+TEST_CASE("a line that is not an event is refused", "[job]") {
   const std::string line = GENERATE("", "{", "[]", "{}", R"({"at":"yesterday"})",
                                     R"({"at":"2026-11-21T08:00:00.123Z","state":"done"})");
   INFO(line);
@@ -281,7 +281,7 @@ TEST_CASE("a line of events nested a million levels deep is refused in a short s
   }
 }
 
-TEST_CASE("an event whose outputs or metrics are of another form is refused", "[job][attack]") {
+TEST_CASE("an event with malformed outputs or metrics is refused", "[job][attack]") {
   const std::string odd = GENERATE(R"("outputs":7)", R"("outputs":[])", R"("outputs":{"o":"x"})",
                                    R"("outputs":{"o":{"value":"x","sha256":7}})",
                                    R"("metrics":"accuracy")", R"("metrics":[1])");
@@ -291,7 +291,7 @@ TEST_CASE("an event whose outputs or metrics are of another form is refused", "[
       Error);
 }
 
-TEST_CASE("what an event says for people steers no terminal", "[job][attack]") {
+TEST_CASE("an event's message cannot control a terminal", "[job][attack]") {
   const JobEvent event = job_event_from_line(
       R"({"at":"2026-11-21T08:00:00.123Z","state":"failed","node":"n\u009b31m",)"
       R"("reason":"\u001b]0;title\u0007 one\ntwo \u202egnp.exe","reused_from":"\u001b[2J"})");

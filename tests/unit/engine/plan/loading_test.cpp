@@ -16,7 +16,7 @@ const std::string kTooOld =
 
 }  // namespace
 
-TEST_CASE("a library that is missing is told with what needs it and what to do", "[loading]") {
+TEST_CASE("a missing library is reported with the program that needs it and advice", "[loading]") {
   CHECK(loading_problem("/runs/w-1/bin/dlflow-train: error while loading shared libraries: "
                         "libmpi.so.40: cannot open shared object file: No such file or directory\n"
                         "mpirun: it ended\n") ==
@@ -27,8 +27,7 @@ TEST_CASE("a library that is missing is told with what needs it and what to do",
   CHECK(loading_problem("error: version 2 of data not found\nname => found").empty());
 }
 
-TEST_CASE("a library that is too old is told with the version found and the one wanted",
-          "[loading]") {
+TEST_CASE("an outdated library is reported with the found and the required version", "[loading]") {
   const test::TempDir folder;
   const std::string library =
       folder.write("libc.so.6", "GLIBC_2.9\0GLIBC_2.31\0GLIBC_2.4\0GLIBC_PRIVATE"s);
@@ -47,13 +46,13 @@ TEST_CASE("a library that is too old is told with the version found and the one 
         "dlflow-train needs version GLIBCXX_3.4.30 of libc.so.6" + kTooOld);
 }
 
-TEST_CASE("a program that can be loaded has no problem, and runs nothing", "[loading]") {
+TEST_CASE("a program that can be loaded is accepted without running it", "[loading]") {
   const test::TempDir folder;
   CHECK(loading_problem_of("/bin/sh", current_environment()).empty());
   CHECK(loading_problem_of(folder.write("text", "no program"), current_environment()).empty());
 }
 
-TEST_CASE("the first library that the loader finds is named", "[loading]") {
+TEST_CASE("the first missing library of the loader is named", "[loading]") {
   const char* const known[] = {"libnone.so.7", "libc.so.6"};
   const char* const unknown[] = {"libnone.so.7"};
   CHECK(first_found(known, "/bin/sh", current_environment()) == "libc.so.6");

@@ -12,7 +12,7 @@ using test::check_answers;
 
 namespace {
 
-/// A cluster with nodes for everything, nodes with GPUs, one for transfers, and a login node.
+/// A cluster with nodes for all jobs, nodes with GPUs, one node for transfers, and a login node.
 Profile classes() {
   Profile profile;
   profile.name = "alpha";
@@ -40,7 +40,7 @@ Plan plan_for(const std::string& steps, const Profile& profile = classes()) {
   return test::fresh_plan(test::parsed("name: w\nsteps:\n" + steps), profile);
 }
 
-/// The class of the one step with these resources.
+/// Returns the class of a single step with these resources.
 std::string class_for(const std::string& resources, const Profile& profile = classes()) {
   const Plan plan = plan_for("  a: {run: x, resources: {" + resources + "}}\n", profile);
   return plan.jobs[0].place ? profile.classes[*plan.jobs[0].place].name : "none";
@@ -72,22 +72,21 @@ TEST_CASE("a step takes the first class that fits its resources", "[places]") {
                  {"nodes: 2, memory: 128GiB", "cpu"}});
 }
 
-TEST_CASE("elements of a matrix go to different classes where they ask for different things",
-          "[places]") {
+TEST_CASE("elements of a matrix with different resources go to different classes", "[places]") {
   const Plan plan = plan_for(
       "  a: {run: x, matrix: {g: [0, 2]}, resources: {gpus_per_rank: \"${{ matrix.g }}\"}}\n");
   CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "cpu");
   CHECK(profile_of(plan, plan.jobs[1]).slurm.partition == "gpu");
 }
 
-TEST_CASE("a step goes to the class that it names, whatever would come first", "[places]") {
+TEST_CASE("a step goes to the class that it names, even if an earlier one fits", "[places]") {
   const Plan plan = plan_for("  a: {run: x, on: transfer}\n  b: {run: x, on: login}\n");
   CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "io");
   CHECK_FALSE(is_on_login_node(plan, plan.jobs[0]));
   CHECK(is_on_login_node(plan, plan.jobs[1]));
 }
 
-TEST_CASE("a class that the profile lacks is refused with those that it has", "[places]") {
+TEST_CASE("an unknown class is refused with the existing ones", "[places]") {
   CHECK(refusal_of("  a: {run: x, on: transfers}\n") ==
         "/tmp/workflow.yaml:3:19: error: step 'a' is to run on 'transfers', but the profile alpha "
         "has only the classes cpu, gpu, transfer, login; did you mean 'transfer'?");
@@ -97,7 +96,7 @@ TEST_CASE("a class that the profile lacks is refused with those that it has", "[
              Catch::EndsWith("the profile alpha has no classes; add `classes: {gpu: …}` to it"));
 }
 
-TEST_CASE("what fits no class is refused with the reason for each", "[places]") {
+TEST_CASE("a step that fits no class is refused with the reason for each", "[places]") {
   CHECK(refusal_of("  a:\n    run: x\n    resources: {gpus_per_rank: 8, walltime: 4h}\n") ==
         R"(/tmp/workflow.yaml:5:16: error: no class of the profile alpha fits step 'a'
        cpu has no GPUs (node: {gpus: N})
@@ -121,7 +120,7 @@ TEST_CASE("a profile without classes places nothing", "[places]") {
   CHECK(class_for("gpus_per_rank: 8", without) == "none");
 }
 
-TEST_CASE("the class is in no fingerprint, what its setup gives a command is", "[places]") {
+TEST_CASE("the class is not in the fingerprint, but the variables of its setup are", "[places]") {
   const auto base = [](const std::string& on, const std::string& what) {
     return fingerprint_base(plan_for("  a: {" + what + ", on: " + on + "}\n"), 0);
   };
@@ -132,7 +131,7 @@ TEST_CASE("the class is in no fingerprint, what its setup gives a command is", "
   CHECK(base("cpu", kind) == base("gpu", kind));
 }
 
-TEST_CASE("a job is given what its class says", "[places]") {
+TEST_CASE("a job gets the settings of its class", "[places]") {
   Plan plan = plan_for("  a: {run: x, resources: {gpus_per_rank: 1}}\n");
   plan.directory = "/runs/w-0000";
   const JobSpec spec = job_spec(plan, 0);
@@ -147,7 +146,7 @@ TEST_CASE("a job that asks for more when it is submitted again goes to another c
   CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "gpu");
 }
 
-TEST_CASE("a job that takes an earlier result needs no place", "[places]") {
+TEST_CASE("a job with a reused result needs no class", "[places]") {
   Plan plan = plan_for("  a: {run: x}\n");
   plan.jobs[0].action = Action::Reuse;
   plan.jobs[0].resources = std::make_shared<const Resources>(Resources{.walltime = 100h});

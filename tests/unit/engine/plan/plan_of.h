@@ -4,7 +4,7 @@
 
 namespace dlflow::test {
 
-/// The plan of `workflow` where no earlier result is known.
+/// Returns the plan of `workflow` without any earlier result.
 inline Plan fresh_plan(const Workflow& workflow, const Profile& profile = {},
                        const PlanOptions& options = {}) {
   NothingKnown nothing;
@@ -12,7 +12,7 @@ inline Plan fresh_plan(const Workflow& workflow, const Profile& profile = {},
   return make_plan(workflow, profile, options, nothing, hashes);
 }
 
-/// The plan of `workflow` as run w-0000, if it has `known` results.
+/// Returns the plan of `workflow` as run w-0000, with the `known` results.
 inline Plan plan_of(const Workflow& workflow, const PlanOptions& options = {},
                     KnownResults* known = nullptr) {
   NothingKnown nothing;

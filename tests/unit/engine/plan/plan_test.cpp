@@ -57,7 +57,7 @@ TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
   CHECK_FALSE(find_job(plan, "train").has_value());
 }
 
-TEST_CASE("ranks, cores and GPUs are other work where they may change the result", "[plan]") {
+TEST_CASE("ranks, cores and GPUs count as other work where they may change the result", "[plan]") {
   const auto base = [](const std::string& resources, const std::string& step) {
     const Plan plan =
         plan_of(parsed("name: w\nsteps:\n  c: {run: ./c, outputs: {m: m}}\n  t:\n    " + step +
@@ -75,7 +75,8 @@ TEST_CASE("ranks, cores and GPUs are other work where they may change the result
   for (const char* resource : {"ranks", "cpus_per_rank", "gpus_per_rank"}) {
     CHECK(depends_on(resource, "run: ./t"));
   }
-  // Without a number a command is told of no rank; with `launch: node` it is told the same.
+  // Without a number a command gets no rank's variables; with `launch: node` the number makes no
+  // difference.
   CHECK(base("", "run: ./t") != base("ranks: 1", "run: ./t"));
   CHECK(base("", "run: ./t\n    launch: node") == base("ranks: 1", "run: ./t\n    launch: node"));
   CHECK(base("", train("")) == base("ranks: 1", train("")));
@@ -96,7 +97,7 @@ TEST_CASE("ranks, cores and GPUs are other work where they may change the result
   CHECK(with_walltime("20m") == with_walltime("30m"));
 }
 
-TEST_CASE("a command's names and what the profile gives it are in its fingerprint", "[plan]") {
+TEST_CASE("a command's names and values from the profile are in its fingerprint", "[plan]") {
   const auto base = [](const std::string& name, const Profile& profile = {}) {
     const Workflow workflow = parsed("name: w\nsteps:\n  " + name + ": {run: ./t}\n");
     return fingerprint_base(test::fresh_plan(workflow, profile), 0);
@@ -110,7 +111,7 @@ TEST_CASE("a command's names and what the profile gives it are in its fingerprin
   CHECK(base("a", variables) != base("a"));
 }
 
-TEST_CASE("what the launcher is told counts for commands that it starts", "[plan]") {
+TEST_CASE("the launcher's arguments count for commands that it starts", "[plan]") {
   const auto base = [](int ranks, const std::vector<std::string>& arguments) {
     Profile profile;
     profile.launcher = {"mpirun", arguments};
@@ -123,7 +124,7 @@ TEST_CASE("what the launcher is told counts for commands that it starts", "[plan
   CHECK(base(1, {"-x", "MODE=a"}) == base(1, {"-x", "MODE=b"}));
 }
 
-TEST_CASE("what the profile says of how numbers are computed counts for training", "[plan]") {
+TEST_CASE("settings of the profile that change numbers count for training", "[plan]") {
   const Profile plain;
   const auto base = [](const std::string& uses, const Profile& profile,
                        const std::string& keys = "") {
@@ -156,7 +157,7 @@ TEST_CASE("what the profile says of how numbers are computed counts for training
   }
 }
 
-TEST_CASE("how the container's program is called counts in the container", "[plan]") {
+TEST_CASE("the path of the container's program counts in the container", "[plan]") {
   const auto base = [](const std::string& keys, const std::vector<std::string>& command,
                        const std::vector<std::string>& arguments) {
     Profile profile;
@@ -181,7 +182,7 @@ TEST_CASE("how the container's program is called counts in the container", "[pla
   CHECK(base(train, changed, {"--nv"}) == base(train, {}, {}));
 }
 
-TEST_CASE("what acts outside of the run runs each time", "[plan]") {
+TEST_CASE("a step with external effects runs each time", "[plan]") {
   const Workflow workflow = parsed(
       "name: w\nsteps:\n  a: {uses: stage-out, with: {from: /nowhere, to: 'file:///x/'}}\n"
       "  b: {run: ./b, needs: a}\n  c: {run: ./c, if: '${{ always() }}'}\n");
@@ -217,13 +218,13 @@ steps:
     matrix: {ranks: [1, 2]}
     resources: {ranks: "${{ matrix.ranks }}"}
 )");
-  workflow.steps[0].matrix.axes[0].values[1] = 0;  // the parser would not let it pass
+  workflow.steps[0].matrix.axes[0].values[1] = 0;  // the parser would refuse it
   CHECK_THROWS_WITH(plan_of(workflow), Catch::Contains("workflow.yaml:6:") &&
                                            Catch::Contains("step 'a[ranks=0]'") &&
                                            Catch::Contains("ranks"));
 }
 
-TEST_CASE("elements whose labels agree get names of their own", "[plan]") {
+TEST_CASE("elements with equal labels get distinct names", "[plan]") {
   const Plan plan = plan_of(parsed(R"(
 name: w
 steps:
@@ -232,7 +233,7 @@ steps:
   CHECK(names(plan) == Names{"a[file=x_y]", "a[file=x_y-2]", "a[file=x_y-3]"});
 }
 
-TEST_CASE("a long label still is a folder name", "[plan]") {
+TEST_CASE("a long label still fits a folder name", "[plan]") {
   const std::string value(300, 'x');
   const Plan plan = plan_of(parsed("name: w\nsteps:\n  a: {run: \"true\", matrix: {v: [" + value +
                                    "1, " + value + "2]}}\n"));
@@ -240,7 +241,7 @@ TEST_CASE("a long label still is a folder name", "[plan]") {
   CHECK(plan.jobs[0].name != plan.jobs[1].name);
 }
 
-TEST_CASE("until leaves out what is not needed", "[plan]") {
+TEST_CASE("until omits unneeded steps", "[plan]") {
   PlanOptions options;
   options.until = "data";
   CHECK(names(plan_of(parsed(kPipeline), options)) == Names{"data"});
@@ -255,7 +256,7 @@ TEST_CASE("without earlier results the first jobs run and the others are decided
                                                        {"best", Action::DecideLater}});
 }
 
-TEST_CASE("what is known is reused, and its dependents are looked up with its outputs", "[plan]") {
+TEST_CASE("a known job is reused, and its dependents are looked up with its outputs", "[plan]") {
   KnownByFingerprint known;
   known.learn(plan_of(parsed(kPipeline)));
   const Plan plan = plan_of(parsed(kPipeline), {}, &known);
@@ -263,7 +264,7 @@ TEST_CASE("what is known is reused, and its dependents are looked up with its ou
   CHECK(plan.reused.at(3).job == "best");
 }
 
-TEST_CASE("a changed step runs, what it needs is reused, what needs it waits", "[plan]") {
+TEST_CASE("a changed step runs, its ancestors are reused, and its dependents wait", "[plan]") {
   KnownByFingerprint known;
   known.learn(plan_of(parsed(kPipeline)));
   const Plan plan = plan_of(parsed(kPipeline, "/tmp", {"lr=[0.1, 0.7]"}), {}, &known);
@@ -285,7 +286,7 @@ TEST_CASE("a forced step runs although its result is known", "[plan]") {
   CHECK_THROWS_WITH(plan_of(parsed(kPipeline), options), Catch::Contains("no step 'nothing'"));
 }
 
-TEST_CASE("a job's spec has its values filled in and the rest left for later", "[plan]") {
+TEST_CASE("a job's spec has its known values, and leaves the rest for later", "[plan]") {
   const Plan plan = plan_of(parsed(kPipeline));
   const JobSpec spec = job_spec(plan, 2);
   CHECK(spec.job == "train[lr=0.5]");
@@ -298,7 +299,7 @@ TEST_CASE("a job's spec has its values filled in and the rest left for later", "
   CHECK(spec.fingerprint_base == fingerprint_base(plan, 2));
 }
 
-TEST_CASE("a reused parent is where it was made", "[plan]") {
+TEST_CASE("a reused parent lies in the run that made it", "[plan]") {
   Plan plan = plan_of(parsed(kPipeline));
   plan.reused[0] = {.run = "w-1111", .job = "data", .directory = "/runs/w-1111/steps/data"};
   CHECK(job_spec(plan, 1).parents[0].directory == "/runs/w-1111/steps/data");
@@ -315,7 +316,7 @@ TEST_CASE("more than one rank is started by the profile's launcher", "[plan]") {
         std::vector<std::string>{"/usr/bin/srun", "--mpi=pmix", "-n", "2", "-c", "1"});
 }
 
-TEST_CASE("the profile's environment is below the step's", "[plan]") {
+TEST_CASE("the step's environment overrides the profile's", "[plan]") {
   Plan plan = plan_of(parsed(R"(
 name: w
 steps:
@@ -325,7 +326,7 @@ steps:
   CHECK(job_spec(plan, 0).environment == Json{{"BOTH", "step"}, {"ONE", "profile"}});
 }
 
-TEST_CASE("matrices that leave out or add other elements have elements of their own", "[plan]") {
+TEST_CASE("matrices with exclude or include have the expected elements", "[plan]") {
   CHECK(names(plan_of(parsed(R"(
 name: w
 steps:
@@ -339,7 +340,7 @@ steps:
                "e[y=2]", "f[x=1]", "f[x=4]"});
 }
 
-TEST_CASE("everything waiting for everything is refused before it fills the memory", "[plan]") {
+TEST_CASE("a dependency of all on all is refused before it fills the memory", "[plan]") {
   Workflow workflow = parsed(R"(name: w
 steps:
   a: {run: "true", matrix: {x: [0]}}

@@ -41,7 +41,7 @@ struct Published {
   FreshFileHashes hashes;
 };
 
-/// Writes into the file itself; its time of modification is as before.
+/// Writes into the file itself and restores its time of modification.
 void write_with_old_time(const fs::path& file, const std::string& content) {
   const auto time = fs::last_write_time(file);
   std::ofstream(file) << content;
@@ -50,34 +50,34 @@ void write_with_old_time(const fs::path& file, const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("what was published and left alone is unchanged", "[published]") {
+TEST_CASE("an untouched publication is unchanged", "[published]") {
   Published published;
   CHECK(published.change() == std::nullopt);
-  SECTION("also when a hashed file was copied over itself") {
+  SECTION("a hashed file was copied over itself") {
     const fs::path file = published.outputs() / "table.csv";
     fs::rename(file, published.folder.path() / "aside");
     fs::copy_file(published.folder.path() / "aside", file);
     CHECK(published.change() == std::nullopt);
   }
-  SECTION("also when a file has got another name elsewhere") {
+  SECTION("a file has got another name elsewhere") {
     fs::create_hard_link(published.outputs() / "folder/part", published.folder.path() / "other");
     CHECK(published.change() == std::nullopt);
   }
 }
 
-TEST_CASE("every change of what was published is seen and named", "[published]") {
+TEST_CASE("every change of a publication is found and named", "[published]") {
   Published published;
   const fs::path outputs = published.outputs();
   SECTION("half of a folder is gone") {
     fs::remove(outputs / "folder/part");
     CHECK(published.change() == "outputs/folder/part is gone");
   }
-  SECTION("all of it is gone, but for the folders") {
+  SECTION("all of it is gone, except the folders") {
     fs::remove_all(outputs);
     make_directories(outputs);
     CHECK(published.change().has_value());
   }
-  SECTION("and so is the record") {
+  SECTION("the record is gone as well") {
     fs::remove_all(outputs.parent_path());
     make_directories(outputs);
     CHECK(published.change() == "the record of what was published is gone");
@@ -90,15 +90,15 @@ TEST_CASE("every change of what was published is seen and named", "[published]")
     std::ofstream(outputs / "table.csv", std::ios::app) << "3,4\n";
     CHECK(published.change() == "outputs/table.csv was changed");
   }
-  SECTION("other content of the same size and time") {
+  SECTION("a file has other content of the same size and time") {
     write_with_old_time(outputs / "table.csv", "1,3\n");
     CHECK(published.change() == "outputs/table.csv was changed");
   }
-  SECTION("a file whose hash is not known was written to") {
+  SECTION("an unhashed file was written to") {
     std::ofstream(outputs / "folder/part") << "full";
     CHECK(published.change() == "outputs/folder/part was changed");
   }
-  SECTION("a file whose hash is not known is another one of the same size and time") {
+  SECTION("an unhashed file was replaced by one of the same size and time") {
     const fs::path part = outputs / "folder/part";
     const auto other = published.folder.write("other", "full");
     fs::last_write_time(other, fs::last_write_time(part));
@@ -118,7 +118,7 @@ TEST_CASE("every change of what was published is seen and named", "[published]")
     fs::create_symlink("tool", outputs / "newest");
     CHECK(published.change() == "outputs/newest was changed");
   }
-  SECTION("a program may not be run any more") {
+  SECTION("a program lost its permission to run") {
     fs::permissions(outputs / "tool", fs::perms::owner_read);
     CHECK(published.change() == "outputs/tool was changed");
   }
@@ -135,7 +135,7 @@ TEST_CASE("every change of what was published is seen and named", "[published]")
   }
 }
 
-TEST_CASE("a link out of what is on record may lead to anything by now", "[published]") {
+TEST_CASE("a link out of a publication may have a changed target", "[published]") {
   Published published;
   const fs::path elsewhere = published.folder.write("elsewhere", "x");
   fs::create_symlink(elsewhere, published.outputs() / "out");
@@ -144,13 +144,13 @@ TEST_CASE("a link out of what is on record may lead to anything by now", "[publi
   CHECK(published.change() == "outputs/out leads to what is not on record");
 }
 
-TEST_CASE("what is no file, folder or link cannot be published", "[published]") {
+TEST_CASE("only files, folders and links can be published", "[published]") {
   const test::TempDir folder;
   REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
   CHECK_THROWS_WITH(list_published(folder.path(), "outputs"), Catch::Contains("pipe is neither"));
 }
 
-TEST_CASE("of a job that published nothing, its end is the record", "[published]") {
+TEST_CASE("a job's end is its record if it published nothing", "[published]") {
   const test::TempDir folder;
   const fs::path job = folder.path() / "job";
   const fs::path outputs = job / "attempt-1/pass-1/outputs";
@@ -160,11 +160,11 @@ TEST_CASE("of a job that published nothing, its end is the record", "[published]
   JobEvent end;
   end.state = JobState::Succeeded;
   FreshFileHashes hashes;
-  SECTION("an end that does not say so is none") {
+  SECTION("an end without that remark does not count") {
     AppendFile(job / "attempt-1/events.jsonl").append(to_line(end));
     CHECK(find_change(job, hashes) == "the record of what was published is gone");
   }
-  SECTION("it counts as long as nothing was added") {
+  SECTION("it counts while no file was added") {
     end.published_nothing = true;
     AppendFile(job / "attempt-1/events.jsonl").append(to_line(end));
     CHECK(find_change(job, hashes) == std::nullopt);
@@ -175,21 +175,21 @@ TEST_CASE("of a job that published nothing, its end is the record", "[published]
   }
 }
 
-TEST_CASE("a publication is empty only if nothing is in it", "[published]") {
+TEST_CASE("a publication is empty only if it holds nothing", "[published]") {
   const test::TempDir folder;
   make_directories(folder.path() / "outputs");
   Publication publication = {{"outputs"}, list_published(folder.path() / "outputs", "outputs"), {}};
   REQUIRE(is_empty(publication));
-  SECTION("an empty file is something") {
+  SECTION("an empty file counts") {
     folder.write("outputs/empty", "");
     publication.entries = list_published(folder.path() / "outputs", "outputs");
   }
-  SECTION("so is an empty folder") {
+  SECTION("an empty folder counts") {
     make_directories(folder.path() / "outputs/empty");
     publication.entries = list_published(folder.path() / "outputs", "outputs");
   }
-  SECTION("and what lies elsewhere") { publication.outside["/data"] = "identity"; }
-  SECTION("and a checkpoint") { publication.trees.emplace_back("checkpoints/step-1"); }
+  SECTION("an external output counts") { publication.outside["/data"] = "identity"; }
+  SECTION("a checkpoint counts") { publication.trees.emplace_back("checkpoints/step-1"); }
   CHECK_FALSE(is_empty(publication));
 }
 
@@ -215,15 +215,15 @@ TEST_CASE("a result exists while its outputs and its checkpoints do", "[publishe
   };
   end_with("step-2");
   CHECK(has_result(published.job()));
-  SECTION("others may have been pruned") {
+  SECTION("other checkpoints may be pruned") {
     fs::remove_all(checkpoints / "step-1");
     CHECK(has_result(published.job()));
   }
-  SECTION("the one that it names may not") {
+  SECTION("the named checkpoint may not be") {
     fs::remove_all(checkpoints / "step-2");
     CHECK_FALSE(has_result(published.job()));
   }
-  SECTION("a file that was edited is there") {
+  SECTION("an edited file still exists") {
     std::ofstream(outputs / "table.csv") << "3";
     CHECK(has_result(published.job()));
   }

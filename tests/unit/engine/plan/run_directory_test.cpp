@@ -118,7 +118,7 @@ TEST_CASE("runs of one version share its programs, and none breaks another", "[r
   CHECK(std::distance(begin(versions), end(versions)) == 1);
 }
 
-TEST_CASE("a run has the libraries of its programs where these look, and shares them",
+TEST_CASE("a run has the libraries of its programs in their search path, and shares them",
           "[run_directory]") {
   const Place place;
   place.folder.write("bin/dlflow-train", "the trainer");
@@ -135,7 +135,7 @@ steps: {a: {uses: train, with: {model: mlp.yaml, data: data, epochs: 1, lr: 0.1}
   CHECK(read_file(folder(one) / "libdnnl.so.2") == "the library");
   CHECK(fs::equivalent(folder(one) / "libdnnl.so.2", folder(two) / "libdnnl.so.2"));
   CHECK(!fs::exists(folder(one) / "libdlflow_runtime.so"));
-  CHECK(!fs::exists(folder(place.created())));  // it needs dlflow alone
+  CHECK(!fs::exists(folder(place.created())));  // it needs only dlflow itself
 }
 
 TEST_CASE("a torn copy of a program is not given to a run", "[run_directory]") {
@@ -149,16 +149,16 @@ TEST_CASE("a torn copy of a program is not given to a run", "[run_directory]") {
   CHECK(read_file(frozen_program(place.created().directory)) == "the program");
 }
 
-TEST_CASE("nobody runs a program that another user has put into the folder of runs",
+TEST_CASE("a program that another user put into the folder of runs is not run",
           "[run_directory][attack]") {
   const Place place;
   const Plan one = place.created();
   const fs::path programs = place.runs / ".programs";
   const fs::path copy = fs::directory_iterator(programs)->path() / "dlflow";
   fs::remove(copy);
-  std::ofstream(copy) << "xxx program";  // as long
-  SECTION("all may write there") { fs::permissions(programs, fs::perms(0777)); }
-  SECTION("it is another's") {
+  std::ofstream(copy) << "xxx program";  // of the same length
+  SECTION("the folder is writable for all") { fs::permissions(programs, fs::perms(0777)); }
+  SECTION("the file belongs to another user") {
     if (::geteuid() != 0) return test::skip("only root can be two users");
     REQUIRE(::chown(programs.c_str(), 12345, 12345) == 0);
   }
@@ -171,7 +171,7 @@ TEST_CASE("nobody runs a program that another user has put into the folder of ru
   CHECK(fs::equivalent(frozen_program(two.directory), frozen_program(place.created().directory)));
 }
 
-TEST_CASE("a name that is taken elsewhere is not given to a new run", "[run_directory]") {
+TEST_CASE("a name that is used elsewhere is not given to a new run", "[run_directory]") {
   const Place place;
   Plan plan = place.plan();
   std::vector<std::string> offered;
@@ -184,7 +184,7 @@ TEST_CASE("a name that is taken elsewhere is not given to a new run", "[run_dire
   CHECK(place.num_entries() == 1);
 }
 
-TEST_CASE("a run whose name may not survive a power cut is not left behind", "[run_directory]") {
+TEST_CASE("a run whose name may not survive a power cut is removed", "[run_directory]") {
   const Place place;
   bool renamed = false;
   const auto fate_of = [&](uint64_t call) {
@@ -212,7 +212,7 @@ TEST_CASE("a frozen plan is the plan, whatever is edited afterwards", "[run_dire
   CHECK(run_name(plan.directory) == plan.run);
 }
 
-TEST_CASE("a frozen plan has the whole profile, also one from before there was SLURM",
+TEST_CASE("a frozen plan has the whole profile, also one from before SLURM support",
           "[run_directory]") {
   const Place place;
   Plan plan = place.plan();
@@ -234,7 +234,7 @@ TEST_CASE("a frozen plan has the whole profile, also one from before there was S
   CHECK(load_run(plan.directory).profile == Profile());
 }
 
-TEST_CASE("a step that was given the release's image keeps it, and counts as other work",
+TEST_CASE("a step that got the release's image keeps it, and counts as other work",
           "[run_directory]") {
   const Place place;
   const auto planned = [&](const std::string& digest) {
@@ -269,7 +269,7 @@ TEST_CASE("a step that was given the release's image keeps it, and counts as oth
   CHECK(fingerprint_base(plan, 0) != fingerprint_base(other, 0));
 }
 
-TEST_CASE("a frozen plan keeps what it reuses", "[run_directory]") {
+TEST_CASE("a frozen plan keeps its reused results", "[run_directory]") {
   const Place place;
   test::KnownByFingerprint known;
   known.learn(place.created());
@@ -325,7 +325,7 @@ steps:
 TEST_CASE("the plug-ins for MPI are frozen with the program that opens them", "[run_directory]") {
   const Place place;
   place.folder.write("bin/dlflow-evaluate", "the program");
-  place.folder.write("lib/dlflow/libdlflow_mpi_12.so", "the plug-in");  // of one MPI alone
+  place.folder.write("lib/dlflow/libdlflow_mpi_12.so", "the plug-in");  // for one MPI only
   const Plan evaluates = place.created(
       "name: w\nsteps:\n  check: {uses: evaluate, with: {checkpoint: x, data: data}}\n");
   CHECK(read_file(evaluates.directory / "lib/dlflow/libdlflow_mpi_12.so") == "the plug-in");
@@ -369,7 +369,7 @@ steps:
   CHECK(!fs::exists(plugin(place.created(by_parameter, {"device=cpu"}))));
 }
 
-TEST_CASE("the plug-in for GPUs is frozen where only a matrix shows the need", "[run_directory]") {
+TEST_CASE("the plug-in for GPUs is frozen even if only a matrix asks for one", "[run_directory]") {
   const Place place;
   place.folder.write("bin/dlflow-train", "the trainer");
   place.folder.write("mlp.yaml", "the model");
@@ -382,7 +382,7 @@ steps:
     resources: {gpus_per_rank: 1}
     with: {model: mlp.yaml, data: data, epochs: 1, lr: 0.1, precision: {reduction: fast}, device: "${{ matrix.device }}"}
 )";
-  CHECK_NOTHROW(place.created(text));  // the step that needs it says so
+  CHECK_NOTHROW(place.created(text));  // the step that needs it reports it
   place.folder.write("bin/libdlflow_cuda.so", "the plug-in");
   CHECK(read_file(frozen_program(place.created(text).directory, "libdlflow_cuda.so")) ==
         "the plug-in");
@@ -397,7 +397,8 @@ TEST_CASE("a file that changes between planning and freezing is noticed", "[run_
   CHECK(place.num_entries() == 0);
 }
 
-TEST_CASE("a folder that is no run, or a damaged one, is refused in words", "[run_directory]") {
+TEST_CASE("a damaged folder, or one that is not a run, is refused with a message",
+          "[run_directory]") {
   const Place place;
   CHECK_THROWS_WITH(load_run(place.folder.path()), Catch::Contains("is not the folder of a run"));
   const Plan plan = place.created();
@@ -412,7 +413,7 @@ TEST_CASE("a folder that is no run, or a damaged one, is refused in words", "[ru
   CHECK_THROWS_WITH(load_run(plan.directory), Catch::Contains("not a plan.json"));
 }
 
-TEST_CASE("a run whose workflow is refused by now is gone on with by its own program",
+TEST_CASE("a run whose workflow is no longer valid goes on with its own program",
           "[run_directory]") {
   const Place place;
   const Plan plan = place.created();
@@ -428,7 +429,7 @@ TEST_CASE("a run whose workflow is refused by now is gone on with by its own pro
           Catch::EndsWith(plan.directory.string() + "/bin/dlflow run --resume " + plan.run));
 }
 
-TEST_CASE("the attempt after one that timed out has more time, no other has", "[run_directory]") {
+TEST_CASE("only the attempt after a timeout has more time", "[run_directory]") {
   const Place place;
   Plan plan = place.created(
       "name: w\nsteps: {a: {run: ['true'], resources: {walltime: 10m}, "
@@ -453,7 +454,7 @@ TEST_CASE("the attempt after one that timed out has more time, no other has", "[
   CHECK(walltime(4) == std::chrono::minutes(10));
 }
 
-TEST_CASE("an attempt is all that a supervisor reads, and making it twice is harmless",
+TEST_CASE("an attempt holds all that a supervisor reads, and may be made twice",
           "[run_directory]") {
   const Place place;
   const Plan plan = place.created();
@@ -475,7 +476,7 @@ TEST_CASE("an attempt folder that a kill left empty is completed", "[run_directo
   CHECK(fs::exists(make_attempt(plan, 0, 1) / "job.json"));
 }
 
-TEST_CASE("a torn job.json is written anew, a whole one stays", "[run_directory]") {
+TEST_CASE("a torn job.json is rewritten, and a whole one stays", "[run_directory]") {
   const Place place;
   const Plan plan = place.created();
   const fs::path file = make_attempt(plan, 0, 1) / "job.json";
@@ -488,7 +489,7 @@ TEST_CASE("a torn job.json is written anew, a whole one stays", "[run_directory]
   CHECK(read_file(file) == "{}\n");
 }
 
-TEST_CASE("what is published is what the attempt behind outputs recorded", "[run_directory]") {
+TEST_CASE("the published outputs are those that the linked attempt recorded", "[run_directory]") {
   const Place place;
   const Plan plan = place.created();
   const fs::path job = job_directory(plan, 0);
@@ -523,7 +524,7 @@ TEST_CASE("a tail gives each event once, and a torn one when it is whole", "[run
   CHECK(EventTail(file, tail.offset()).read().empty());
 }
 
-TEST_CASE("a line that a crash tore is passed over", "[run_directory]") {
+TEST_CASE("a line that a crash tore is skipped", "[run_directory]") {
   const TempDir folder;
   JobEvent event;
   event.at = kNow;
@@ -532,7 +533,7 @@ TEST_CASE("a line that a crash tore is passed over", "[run_directory]") {
   CHECK(EventTail(file).read().size() == 2);
 }
 
-TEST_CASE("a record that is no file, or of a size that none has, is refused before it is read",
+TEST_CASE("a record that is not a file or far too large is refused before it is read",
           "[run_directory][attack]") {
   const TempDir folder;
   const fs::path record = folder.path() / "events.jsonl";
@@ -545,7 +546,8 @@ TEST_CASE("a record that is no file, or of a size that none has, is refused befo
   CHECK_THROWS_WITH(EventTail(record).read(), Catch::Contains(record.string() + " is "));
 }
 
-TEST_CASE("one engine at a time works on a run, and a second is told which", "[run_directory]") {
+TEST_CASE("one engine at a time works on a run, and a second one gets the first one's name",
+          "[run_directory]") {
   const TempDir folder;
   {
     const RunLock lock(folder.path());
@@ -557,14 +559,14 @@ TEST_CASE("one engine at a time works on a run, and a second is told which", "[r
   CHECK(RunLock::try_acquire(folder.path()).has_value());
 }
 
-TEST_CASE("what lies at the place of a run's lock and is none is neither followed nor changed",
+TEST_CASE("a foreign file at the place of a run's lock is neither followed nor changed",
           "[run_directory]") {
-  const TempDir folder;  // a colleague's run, say, that one only looks at
+  const TempDir folder;  // for example another user's run, opened for reading
   const fs::path precious = folder.write("precious", "data\n");
   const fs::path run = folder.path() / "run";
   fs::create_directory(run);
   SECTION("a link") { fs::create_symlink(precious, run / "lock"); }
-  SECTION("another name of a file") { fs::create_hard_link(precious, run / "lock"); }
+  SECTION("a hard link to a file") { fs::create_hard_link(precious, run / "lock"); }
   CHECK_THROWS_WITH(RunLock::try_acquire(run), Catch::Contains("no lock file"));
   CHECK_THROWS_WITH(RunLock(run, std::chrono::milliseconds(0)), Catch::Contains("no lock file"));
   CHECK(read_file(precious) == "data\n");
@@ -579,8 +581,7 @@ TEST_CASE("a lock ends with its process", "[run_directory]") {
   CHECK(RunLock::try_acquire(folder.path()).has_value());
 }
 
-TEST_CASE("where the file system has no flock, one engine at a time works on a run all the same",
-          "[run_directory]") {
+TEST_CASE("one engine at a time works on a run even without flock", "[run_directory]") {
   const TempDir folder;
   const auto ended = test::run_without(SYS_flock, ENOSYS, [&] {
     {
@@ -605,7 +606,7 @@ TEST_CASE("a run keeps its automatic ranks and predictions", "[run_directory]") 
   CHECK(loaded.options.predictions == plan.options.predictions);
 }
 
-TEST_CASE("a run of an earlier version keeps its dependencies where only some axes are the same",
+TEST_CASE("a run of an earlier version keeps its dependencies if only some axes are the same",
           "[run_directory]") {
   const Place place;
   const Plan plan = place.created(R"(
@@ -622,7 +623,7 @@ steps:
   CHECK(load_run(plan.directory).graph.parents(2) == std::vector<JobRange>{{0, 2}});
 }
 
-TEST_CASE("an attempt gets copies of small inputs, folder by folder, as many as are allowed",
+TEST_CASE("an attempt gets copies of small inputs, folder by folder, up to a limit",
           "[run_directory]") {
   const TempDir folder;
   std::map<std::string, std::string> inputs;

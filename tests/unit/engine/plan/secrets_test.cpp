@@ -13,7 +13,7 @@ using test::TempDir;
 
 namespace {
 
-/// Of `train`, which has two secrets, `push` with one, and `plot` with none; a job each.
+/// Returns a plan of `train` with two secrets, `push` with one, and `plot` with none, one job each.
 Plan secret_plan() {
   Plan plan;
   plan.workflow = test::parsed(R"(
@@ -55,7 +55,7 @@ TEST_CASE("only the secrets of steps that may run are asked for", "[secrets]") {
   CHECK(find_secrets(secret_plan(), plot_alone, {{}}).empty());
 }
 
-TEST_CASE("a missing secret is told with its step and both ways to give it", "[secrets]") {
+TEST_CASE("a missing secret is reported with its step and both ways to give it", "[secrets]") {
   const TempDir folder;
   const auto own = folder.path() / "secrets";
   CHECK(refused_secret({{"TOKEN=value"}, own}) ==
@@ -67,8 +67,7 @@ TEST_CASE("a missing secret is told with its step and both ways to give it", "[s
         "which have no value: `export TOKEN=…` first");
 }
 
-TEST_CASE("the user's file counts only if nobody else can read it, and is not looked at in vain",
-          "[secrets]") {
+TEST_CASE("the user's file counts only if private, and is read only if needed", "[secrets]") {
   const TempDir folder;
   const auto own = folder.write("secrets", "TOKEN=value\nWANDB_API_KEY=value\n");
   REQUIRE(::chmod(own.c_str(), 0644) == 0);
@@ -76,7 +75,7 @@ TEST_CASE("the user's file counts only if nobody else can read it, and is not lo
   CHECK(refused_secret({{"TOKEN=value", "WANDB_API_KEY=value"}, own}).empty());
 }
 
-TEST_CASE("a value that cannot be kept secret is refused, and not told", "[secrets]") {
+TEST_CASE("a value that cannot be kept secret is refused without showing it", "[secrets]") {
   CHECK(refused_secret({{"TOKEN=pin"}}) ==
         "the secret TOKEN ($TOKEN) has fewer than 4 characters: logs could not be kept free of it");
   const std::string key = refused_secret({{"TOKEN=-----BEGIN\nkey"}});
@@ -84,7 +83,7 @@ TEST_CASE("a value that cannot be kept secret is refused, and not told", "[secre
   CHECK(key.find("BEGIN") == std::string::npos);
 }
 
-TEST_CASE("a webhook's address is a secret of the run, asked for if a job may run", "[secrets]") {
+TEST_CASE("a webhook's address is a secret of the run, needed if a job may run", "[secrets]") {
   Plan told = secret_plan();
   told.workflow.notify.webhook = "HOOK";
   told.workflow.notify.location = {2, 9};

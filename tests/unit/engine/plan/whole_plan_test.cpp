@@ -20,7 +20,7 @@ using test::TempDir;
 
 namespace {
 
-/// Does not compile when Profile has a field more: then whole_profile() lacks it, too.
+/// Fails to compile when Profile has a new field, which must then be added to whole_profile().
 [[maybe_unused]] void know_every_field(const Profile& profile) {
   [[maybe_unused]] const auto& [name, file, extended_files, scheduler, cores, memory, gpus, slurm,
                                 gridengine, ranks_per_node, node, limits, launcher, container,
@@ -28,7 +28,7 @@ namespace {
                                 scratch_budget, exclude_nodes, submit_from_jobs, classes] = profile;
 }
 
-/// The same of a class, which the steps below name.
+/// The same for a class, which the steps below name.
 [[maybe_unused]] void know_every_field(const NodeClass& node_class) {
   [[maybe_unused]] const auto& [name, local, slurm, gridengine, ranks_per_node, node, limits,
                                 launcher, setup] = node_class;
@@ -46,7 +46,7 @@ NodeClass whole_class() {
           .setup = {"module load other"}};
 }
 
-/// Every field has another value than by itself.
+/// Every field differs from its default.
 Profile whole_profile() {
   Profile profile;
   profile.name = "alpha";
@@ -76,7 +76,7 @@ Profile whole_profile() {
   return profile;
 }
 
-/// A step that says all that a step can say, and the one before it.
+/// A step with all possible keys, and its parent.
 constexpr const char* kWhole = R"(
 name: whole
 params: {seen: 1, late: 2, unseen: 3}
@@ -119,7 +119,7 @@ struct Whole {
 
 }  // namespace
 
-TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[plan]") {
+TEST_CASE("a job's spec has all settings of its step, the profile and the plan", "[plan]") {
   const Whole whole;
   const std::string here = whole.folder.path();
   const JobSpec spec = job_spec(whole.plan, 2);
@@ -217,7 +217,7 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
   CHECK(json.size() == expected.size());
 }
 
-TEST_CASE("what is forced, or acts outside, takes no result of others either", "[plan]") {
+TEST_CASE("a forced step, or one with external effects, takes no shared result", "[plan]") {
   Whole whole;
   const auto reuses = [&](Cause cause) {
     whole.plan.jobs[0].cause = cause;
@@ -230,7 +230,7 @@ TEST_CASE("what is forced, or acts outside, takes no result of others either", "
   CHECK(reuses(Cause::WaitsForParents));
 }
 
-TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]") {
+TEST_CASE("a model and data that a step reads are verified when it runs", "[plan]") {
   const TempDir folder;
   folder.write("m.yaml", "a model");
   folder.write("d/x", "data");
@@ -249,7 +249,7 @@ TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]"
                      {}});
 }
 
-TEST_CASE("an image of a registry is named as it is", "[plan]") {
+TEST_CASE("an image of a registry keeps its name", "[plan]") {
   const Plan plan =
       test::fresh_plan(parsed("name: w\nimages: {i: {from: 'docker://a:1'}}\nsteps: {a: "
                               "{image: i, on: big, run: [x]}}\n"),
@@ -257,7 +257,7 @@ TEST_CASE("an image of a registry is named as it is", "[plan]") {
   CHECK(job_spec(plan, 0).container->from == "docker://a:1");
 }
 
-TEST_CASE("a cache is where the profile says, or where caches are kept", "[plan]") {
+TEST_CASE("a cache is in the profile's folder or in the user's cache folder", "[plan]") {
   const test::Variable cache_home("XDG_CACHE_HOME", "/x");
   const test::Variable home("HOME", "/h");
   CHECK(cache_directory(whole_profile()) == "/cache");
@@ -271,7 +271,7 @@ TEST_CASE("a cache is where the profile says, or where caches are kept", "[plan]
   }
 }
 
-TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]") {
+TEST_CASE("a command's fingerprint covers all properties of its job", "[plan]") {
   Whole whole;
   const Json base = Json::parse(fingerprint_base(whole.plan, 2));
   std::vector<std::string> keys;
@@ -297,14 +297,14 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
                                    {"setup", {"module load other"}}});
   CHECK(base.at("files").size() == 2);
 
-  whole.plan.workflow.steps[1].image.clear();  // what its containers see counts for no other
+  whole.plan.workflow.steps[1].image.clear();  // binds count only in containers
   CHECK(Json::parse(fingerprint_base(whole.plan, 2)).at("profile").size() == 3);
 }
 
-TEST_CASE("a run counts as the work of the programs that it has, whatever goes on with it",
+TEST_CASE("a run counts as the work of its own programs, whichever version goes on with it",
           "[plan]") {
   Whole whole;
-  whole.plan.steps[1].version = 1;  // of the dlflow that froze it
+  whole.plan.steps[1].version = 1;  // the version of the dlflow that froze it
   const std::string base = fingerprint_base(whole.plan, 2);
   CHECK(Json::parse(base).at("version") == 1);
   create_run_directory(whole.plan, whole.folder.path() / "runs",
@@ -360,7 +360,7 @@ TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
   CHECK(reused.metrics == plan.reused[1].metrics);
 }
 
-TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]") {
+TEST_CASE("a plan that an older dlflow froze keeps its meaning", "[plan]") {
   const Whole whole;
   Json json = frozen_settings(whole.plan);
   json.erase("images");
@@ -377,7 +377,7 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   CHECK(settings.images.empty());
   CHECK(settings.data.empty());
   CHECK(settings.conditions.at("t") == Json::object());
-  CHECK(settings.versions.at("t") == 0);  // of no dlflow of today
+  CHECK(settings.versions.at("t") == 0);  // a version that no current dlflow has
   CHECK(settings.sees_run == std::set<std::string>{"data", "t"});
   Profile expected = whole_profile();
   expected.container = {};
@@ -419,7 +419,7 @@ TEST_CASE("a run that is loaded again is the plan that was frozen, in every part
   CHECK(run_profile(plan.directory) == plan.profile);
 }
 
-TEST_CASE("each cause of an action has words of its own", "[plan]") {
+TEST_CASE("each cause of an action has its own text", "[plan]") {
   CHECK(words(Cause::NoResult) == "there is no earlier result");
   CHECK(words(Cause::Forced) == "forced");
   CHECK(words(Cause::ActsOutside) == "what it sends is looked for where it goes");

@@ -7,7 +7,7 @@
 
 using namespace dlflow::planner;
 
-TEST_CASE("a fit finds the two costs that made the times", "[planner]") {
+TEST_CASE("a fit finds the two costs behind the measured times", "[planner]") {
   std::vector<Sample> samples;  // 50 us a message, 1 ns a byte
   for (const double bytes : {1024.0, 65536.0, 16777216.0}) {
     samples.push_back({2, bytes, 2 * 50e-6 + bytes * 1e-9});
@@ -17,7 +17,7 @@ TEST_CASE("a fit finds the two costs that made the times", "[planner]") {
   CHECK(costs.beta == Approx(1e-9));
 }
 
-TEST_CASE("no cost of a fit is below zero", "[planner]") {
+TEST_CASE("no cost of a fit is negative", "[planner]") {
   // A line through these two would start at -1.
   const AlphaBeta costs = fit(std::vector<Sample>{{1, 2, 1}, {1, 4, 3}});
   CHECK(costs.alpha == 0);

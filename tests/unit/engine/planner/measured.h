@@ -6,7 +6,7 @@ namespace dlflow::test {
 
 using planner::Measurement, planner::MeasuredPoint;
 
-/// Two layers, 8 leaves of 16 samples: of each leaf 1 and 2 ms forward, 2 and 4 ms backward.
+/// Two layers, 8 leaves of 16 samples; each leaf takes 1 and 2 ms forward, 2 and 4 ms backward.
 inline MeasuredPoint measured_point(int ranks, int nodes) {
   MeasuredPoint point;
   point.ranks = ranks;

@@ -25,7 +25,7 @@ Json minimal() {
 
 }  // namespace
 
-TEST_CASE("a measurement is read with what follows from the rest", "[planner]") {
+TEST_CASE("a measurement is read with its derived values", "[planner]") {
   const Measurement read = measurement_from_json(minimal(), "m.json");
   CHECK(read.points[0].samples_per_rank == 64);
   CHECK(read.points[0].leaf_samples == 16);
@@ -50,7 +50,7 @@ TEST_CASE("a script has buckets, one share of samples on each rank, and no layer
   CHECK(read.points[0].other_s == 0);
 }
 
-TEST_CASE("what cannot be a measurement is refused with the reason", "[planner]") {
+TEST_CASE("an invalid measurement is refused with the reason", "[planner]") {
   const auto refusal = [](const char* place, const Json& value) {
     Json json = minimal();
     json[Json::json_pointer(place)] = value;

@@ -22,7 +22,7 @@ std::vector<NetworkTime> rings(int ranks, int nodes) {
 
 }  // namespace
 
-TEST_CASE("the terms of an all-reduce are those of its algorithm", "[planner]") {
+TEST_CASE("the cost of an all-reduce follows from its algorithm", "[planner]") {
   const AlphaBeta of_ring = allreduce_terms("ring", 4, 1000);
   CHECK(of_ring.alpha == 6);
   CHECK(of_ring.beta == 1500);
@@ -38,7 +38,7 @@ TEST_CASE("the terms of an all-reduce are those of its algorithm", "[planner]") 
   CHECK(allreduce_terms("ring", 1, 1000).alpha == 0);
 }
 
-TEST_CASE("ranks that were not measured cost what the formula says", "[planner]") {
+TEST_CASE("ranks that were not measured have the cost of the formula", "[planner]") {
   const Network network(rings(2, 2));
   CHECK(network.allreduce(2, 2, 65536) == Approx(ring(2, 65536)));
   CHECK(network.allreduce(2, 2, 100000) == Approx(ring(2, 100000)));  // between two sizes
@@ -72,7 +72,7 @@ TEST_CASE("half the bandwidth doubles the time of large sums", "[planner]") {
   CHECK(half.link(2).beta == Approx(2 * kBeta));
 }
 
-TEST_CASE("of several ways the fastest counts", "[planner]") {
+TEST_CASE("the fastest of several algorithms counts", "[planner]") {
   const Network network({{2, 1, "ring", 1000, 0.5}, {2, 1, "shm", 1000, 0.1}});
   CHECK(network.allreduce(2, 1, 1000) == Approx(0.1));
   CHECK(network.allreduce(2, 1, 4000) == Approx(0.4));  // beyond the largest: by bytes

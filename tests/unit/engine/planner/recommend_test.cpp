@@ -26,7 +26,7 @@ TEST_CASE("the fastest that fits is recommended, and the next one is the runner-
   CHECK(found.predictions[2].efficiency == Approx(0.073 / (4 * 0.019)).epsilon(0.001));
 }
 
-TEST_CASE("ranks of which half would wait are not recommended", "[planner]") {
+TEST_CASE("rank counts that would leave half of the ranks idle are not recommended", "[planner]") {
   const Advice found = advice(measured(64e6));  // 64 ms for each of two sums
   CHECK(found.predictions[1].efficiency < kLeastEfficiency);
   CHECK(found.recommended == 0);
@@ -57,7 +57,7 @@ TEST_CASE("larger batches are predicted up to the noise scale", "[planner]") {
   CHECK(advice(measurement, {}, bounds).predictions.size() == 4);
 }
 
-TEST_CASE("ranks whose memory a node does not have are not recommended", "[planner]") {
+TEST_CASE("ranks that exceed a node's memory are not recommended", "[planner]") {
   Measurement measurement = measured(1000);
   measurement.points[0].memory_bytes = 1e9;
   Bounds bounds;

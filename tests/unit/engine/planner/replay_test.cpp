@@ -5,7 +5,7 @@
 using namespace dlflow::planner;
 using Times = std::vector<double>;
 
-TEST_CASE("buckets go one after the other, none before it is ready", "[planner]") {
+TEST_CASE("buckets follow one another, and none before it is ready", "[planner]") {
   // 1-3, then 3-7, then 9-10: e_i = max(r_i, e_(i-1)) + c_i
   const std::vector<Bucket> buckets = {{1, 2, 2}, {2, 4, 1}, {9, 1, 0}};
   CHECK(replay(buckets, SendOrder::Fifo) == Times{3, 7, 10});
@@ -18,7 +18,7 @@ TEST_CASE("the first layers interrupt the others", "[planner]") {
   CHECK(replay(buckets, SendOrder::Priority) == Times{6, 4});
 }
 
-TEST_CASE("a less urgent bucket waits for those before it", "[planner]") {
+TEST_CASE("a less urgent bucket waits for the more urgent ones", "[planner]") {
   const std::vector<Bucket> buckets = {{1, 2, 1}, {1, 2, 3}, {2, 1, 2}};
   CHECK(replay(buckets, SendOrder::Priority) == Times{3, 6, 4});
   CHECK(replay({}, SendOrder::Priority).empty());

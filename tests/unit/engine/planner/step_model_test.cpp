@@ -16,18 +16,18 @@ StepTime predicted(const Measurement& measurement, const Training& training, Lay
 
 }  // namespace
 
-TEST_CASE("what was measured is predicted as it was", "[planner]") {
+TEST_CASE("measured settings are predicted as measured", "[planner]") {
   Measurement measurement = measured(1000);
   CHECK(predicted(measurement, {}, {1, 1}).step_s == Approx(0.073));
   measurement.points.push_back(dlflow::test::measured_point(2, 2));
-  measurement.points.back().communication_wait_s = 0.013;  // others may have come late
+  measurement.points.back().communication_wait_s = 0.013;  // other ranks may have come late
   measurement.points.back().step_s += 0.013;
   const StepTime two = predicted(measurement, {}, {2, 2});
   CHECK(two.step_s == Approx(0.05));
   CHECK(two.exposed_s == Approx(0.013));
 }
 
-TEST_CASE("more ranks compute and wait as those that were measured", "[planner]") {
+TEST_CASE("more ranks compute and wait like the measured ones", "[planner]") {
   Measurement measurement = measured(1000);
   MeasuredPoint two = dlflow::test::measured_point(2, 2);
   for (auto* times : {&two.forward_s, &two.backward_s}) {
@@ -48,14 +48,14 @@ TEST_CASE("ranks share the leaves, and small sums are hidden", "[planner]") {
   CHECK(two.step_s == Approx(0.037 + 2e-6));
 }
 
-TEST_CASE("five of eight leaves are not shared by two thirds", "[planner]") {
+TEST_CASE("the slowest of three ranks has three of eight leaves, not 8/3", "[planner]") {
   CHECK(predicted(measured(1000), {}, {3, 3}).compute_s == Approx(0.027));  // 3 leaves, not 8/3
 }
 
 TEST_CASE("a sum hides behind the backward pass and the next forward pass", "[planner]") {
-  // 4 MB a layer: 4 ms each. The second is ready at 34 ms of 36, and gives way to the first,
-  // which is ready at 36 and done at 40; then it needs 2 ms more, until 42. The next forward pass
-  // takes 40-41 and 42-44, not 36-39.
+  // 4 MB a layer take 4 ms each. The second layer is ready at 34 ms of 36, and gives way to the
+  // first, which is ready at 36 and done at 40; the second then needs 2 ms more, until 42. The next
+  // forward pass takes 40-41 and 42-44, not 36-39.
   const StepTime two = predicted(measured(4e6), {}, {2, 2});
   CHECK(two.exposed_s == Approx(0.005));
   Training in_turn;

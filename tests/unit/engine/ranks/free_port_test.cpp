@@ -41,7 +41,7 @@ TEST_CASE("a port that is taken on IPv4 or IPv6 is not free", "[ranks]") {
   const auto ended = run_watched(fate_of, [] { free_port(); });
   if (!ended) return skip("system calls cannot be traced");
   CHECK(ended == 1);
-  CHECK(binds >= 500);  // it tried many before it gave up
+  CHECK(binds >= 500);  // it gave up after many tries
 }
 
 TEST_CASE("a machine without IPv6 or without its addresses has free ports", "[ranks]") {
@@ -54,14 +54,14 @@ TEST_CASE("a machine without IPv6 or without its addresses has free ports", "[ra
 
 namespace {
 
-/// What free_port() gives where connections take the ports of `range`: 0 if each of some is good.
-/// Nothing where no network of its own can be made.
+/// Runs free_port() while connections take ports of `range`. Returns 0 if several results are good,
+/// or nothing if a network namespace cannot be made.
 std::optional<int> with_range(const char* range, bool (*is_good)(int)) {
   constexpr int kCannot = 77;
   const auto ended = run_watched([](uint64_t) { return Fate::made(); },
                                  [&] {
                                    if (::unshare(CLONE_NEWNET) != 0)
-                                     ::_exit(kCannot);  // this machine's stays as it is
+                                     ::_exit(kCannot);  // this machine's range stays unchanged
                                    std::FILE* const file =
                                        std::fopen("/proc/sys/net/ipv4/ip_local_port_range", "w");
                                    if (file == nullptr) ::_exit(kCannot);
@@ -76,7 +76,7 @@ std::optional<int> with_range(const char* range, bool (*is_good)(int)) {
 
 }  // namespace
 
-TEST_CASE("which ports connections take is read from the kernel", "[ranks]") {
+TEST_CASE("the range of ports for connections is read from the kernel", "[ranks]") {
   const auto above = with_range("20000 60000", [](int port) { return port > 60000; });
   const auto below = with_range("40000 65535", [](int port) { return port < 40000; });
   if (!above || !below) return skip("it needs a network of its own");
@@ -84,7 +84,7 @@ TEST_CASE("which ports connections take is read from the kernel", "[ranks]") {
   CHECK(below == 0);
 }
 
-TEST_CASE("where connections may take every port, one of those is given", "[ranks]") {
+TEST_CASE("a free port is found even if connections may take every port", "[ranks]") {
   const auto ended =
       with_range("20000 65535", [](int port) { return port >= 20000 && port <= 65535; });
   if (!ended) return skip("it needs a network of its own");

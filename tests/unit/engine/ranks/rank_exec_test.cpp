@@ -20,8 +20,8 @@ using namespace dlflow;
 
 namespace {
 
-/// Runs `script` as a rank in a group of its own, that is asked to save by `asks_by` where its
-/// launcher passes on `asked_by`. Sends that to all of the group once the script has made the file
+/// Runs `script` as a rank in its own process group, which is asked to save by `asks_by` if its
+/// launcher passes on `asked_by`. Sends `asked_by` to the group once the script has made the file
 /// `ready`, and returns the rank's exit status.
 int status_after_request(const std::string& script, int asks_by, int asked_by) {
   test::TempDir folder;
@@ -48,13 +48,13 @@ int status_after_request(const std::string& script, int asks_by, int asked_by) {
 
 }  // namespace
 
-TEST_CASE("a rank is asked by its own signal, whatever its launcher passes on", "[ranks]") {
+TEST_CASE("a rank is asked to save by its own signal, whatever its launcher passes on", "[ranks]") {
   CHECK(status_after_request("trap 'exit 7' TERM", SIGTERM, SIGUSR1) == 7);
   CHECK(status_after_request("trap 'exit 8' USR1", SIGUSR1, SIGUSR2) == 8);
   CHECK(status_after_request("trap 'exit 9' USR1", SIGUSR1, SIGUSR1) == 9);
 }
 
-TEST_CASE("what a rank has beside the program that saves is not asked", "[ranks]") {
+TEST_CASE("other processes of a rank beside the one that saves get no request", "[ranks]") {
   const std::string piped =
       "sh -c 'trap \"echo saved; exit 5\" USR1; touch $READY; while :; do sleep 0.01; done' "
       "| grep -q saved && exit 6";
@@ -62,7 +62,7 @@ TEST_CASE("what a rank has beside the program that saves is not asked", "[ranks]
   CHECK(status_after_request("setsid " + piped, SIGUSR1, SIGUSR1) == 6);
 }
 
-TEST_CASE("a rank that a signal ended ends by that signal, and is recorded if it was the first",
+TEST_CASE("a rank ended by a signal ends by the same signal, and the first such rank is recorded",
           "[ranks]") {
   const test::TempDir folder;
   RankPlan plan;

@@ -42,7 +42,7 @@ TEST_CASE("numbers of tasks are read as SLURM writes them", "[ranks]") {
   CHECK(expand_task_counts("2(x3),1") == Counts{2, 2, 2, 1});
 }
 
-TEST_CASE("the nodes of a job are those of its batch system, with the ranks of each", "[ranks]") {
+TEST_CASE("the nodes of a job and their ranks are read from its batch system", "[ranks]") {
   CHECK(nodes_of(4, {}) == Nodes{{host_name(), 4}});
   const std::map<std::string, std::string> slurm = {{"SLURM_JOB_NODELIST", "n[1-3]"},
                                                     {"SLURM_TASKS_PER_NODE", "2(x2),1"}};

@@ -5,7 +5,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("a plan of ranks comes back from its file as it was", "[ranks]") {
+TEST_CASE("a plan of ranks is read from its file as it was written", "[ranks]") {
   RankPlan plan;
   plan.ranks = 3;
   plan.told = false;

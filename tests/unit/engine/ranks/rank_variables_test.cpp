@@ -45,7 +45,7 @@ Variables rank_3_of_5() {
 
 }  // namespace
 
-TEST_CASE("a rank is told the same by every launcher", "[ranks]") {
+TEST_CASE("a rank gets the same variables from every launcher", "[ranks]") {
   const Variables script = {{"SLURM_PROCID", "0"},        {"SLURM_LOCALID", "0"},
                             {"SLURM_NODEID", "0"},        {"SLURM_NTASKS", "5"},
                             {"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_TASKS_PER_NODE", "2(x2),1"}};
@@ -86,7 +86,8 @@ TEST_CASE("a rank is told the same by every launcher", "[ranks]") {
   CHECK(told(five_ranks(), srun, "somewhere") == rank_3_of_5());
 }
 
-TEST_CASE("only a rank that srun started is a task of SLURM to Lightning and others", "[ranks]") {
+TEST_CASE("only a rank that srun started looks like a task of SLURM to Lightning and others",
+          "[ranks]") {
   const auto hidden = [](const RankPlan& plan, const Variables& environment) {
     return misleading_variables(plan, [&](const char* name) {
       const auto found = environment.find(name);
@@ -114,7 +115,7 @@ TEST_CASE("only a rank that srun started is a task of SLURM to Lightning and oth
   CHECK(hidden(per_node, script) == std::vector<std::string>{"SLURM_NTASKS"});
 }
 
-TEST_CASE("what a launcher does not tell is left out, not guessed", "[ranks]") {
+TEST_CASE("variables that a launcher does not set are left out, not guessed", "[ranks]") {
   const Variables nothing = told(five_ranks(), {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "5"}});
   CHECK(nothing == Variables{{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "23456"}});
   const Variables alone = told(five_ranks(), {{"PMIX_RANK", "3"}}, "n2");
@@ -123,7 +124,7 @@ TEST_CASE("what a launcher does not tell is left out, not guessed", "[ranks]") {
   CHECK_FALSE(alone.contains("LOCAL_RANK"));
   const Variables elsewhere = told(five_ranks(), {{"PMIX_RANK", "3"}}, "x");
   CHECK_FALSE(elsewhere.contains("NODE_RANK"));
-  // An srun that does not say how many tasks each node has, or not of this node.
+  // An srun that gives no number of tasks per node, or not for this node.
   for (const char* counts : {"", "2"}) {
     const Variables srun = told(five_ranks(),
                                 {{"SLURM_PROCID", "3"},
@@ -135,7 +136,7 @@ TEST_CASE("what a launcher does not tell is left out, not guessed", "[ranks]") {
     CHECK(srun.at("LOCAL_RANK") == "1");
     CHECK_FALSE(srun.contains("LOCAL_WORLD_SIZE"));
   }
-  // Of a launcher that has started this whole job as one of its own programs.
+  // Variables of a launcher that has started this whole job as one of its own programs.
   const Variables outer = {{"OMPI_COMM_WORLD_RANK", "1"},
                            {"OMPI_COMM_WORLD_SIZE", "2"},
                            {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
@@ -143,7 +144,7 @@ TEST_CASE("what a launcher does not tell is left out, not guessed", "[ranks]") {
   CHECK(told(five_ranks(), outer).at("RANK") == "4");
 }
 
-TEST_CASE("all ranks of one node have its number, and their own as local ones", "[ranks]") {
+TEST_CASE("all ranks of one node have its number, and their own local ranks", "[ranks]") {
   RankPlan plan = five_ranks();
   plan.nodes = {{"n1", 5}};
   plan.master_address = "127.0.0.1";
@@ -176,7 +177,7 @@ TEST_CASE("a program whose step sets no ranks gets no launcher's number of ranks
                                     {"DLFLOW_NODES", "1"}});
 }
 
-TEST_CASE("a program per node is told of its node, and of no rank", "[ranks]") {
+TEST_CASE("a program per node gets its node's variables, and no rank's", "[ranks]") {
   RankPlan plan = five_ranks();
   plan.one_per_node = true;
   const Variables expected = {
@@ -189,11 +190,11 @@ TEST_CASE("a program per node is told of its node, and of no rank", "[ranks]") {
                     {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}) == expected);
   CHECK(told(plan, {{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "3"}}) == expected);
-  // A rank of which the plan has no node.
+  // A rank for which the plan has no node.
   CHECK(told(plan, {{"PMIX_RANK", "3"}}).at("DLFLOW_LOCAL_RANKS") == "1");
 }
 
-TEST_CASE("what the step says itself stays", "[ranks]") {
+TEST_CASE("variables that the step sets stay", "[ranks]") {
   RankPlan plan = five_ranks();
   plan.given = {"MASTER_PORT", "LOCAL_RANK"};
   const Variables own = {{"PMIX_RANK", "3"}, {"MASTER_PORT", "29500"}};

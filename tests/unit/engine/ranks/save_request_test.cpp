@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Asks what `script` starts, from a process whose only child it is, until the script has ended;
-/// its exit status. The script makes the file `ready` when it may be asked.
+/// Asks the processes of `script`, from a process whose only child it is, until the script has
+/// ended. Returns its exit status. The script makes the file `ready` when it may be asked.
 int status_after_looks(const fs::path& folder, const std::string& script, int signal,
                        const fs::path& proc = "/proc") {
   return test::in_child([&] {
@@ -55,12 +55,12 @@ TEST_CASE("each process that handles the request is asked once", "[ranks]") {
   CHECK(read_file(folder.path() / "count") == "\n\n");
 }
 
-TEST_CASE("what passes a signal on is not asked besides what it would pass it on to", "[ranks]") {
+TEST_CASE("a process that passes the signal on is not asked beside its target", "[ranks]") {
   const test::TempDir folder;
   folder.write("mpirun",
                "trap 'touch forwarded; kill -USR1 $rank' USR1; sh saves.sh & rank=$!; touch ready\n"
                "wait; wait; exit 4");
-  SECTION("that is on this machine") {
+  SECTION("its target is on this machine") {
     folder.write("saves.sh",
                  "trap 'echo >> count' USR1\n"
                  "i=0; while [ $i -lt 60 ]; do sleep 0.01; i=$((i + 1)); done");
@@ -68,15 +68,16 @@ TEST_CASE("what passes a signal on is not asked besides what it would pass it on
     CHECK(read_file(folder.path() / "count") == "\n");
     CHECK_FALSE(fs::exists(folder.path() / "forwarded"));
   }
-  SECTION("but if that is not here") {
+  SECTION("its target is elsewhere") {
     folder.write("saves.sh", "sleep 0.5");
     CHECK(status_after_looks(folder.path(), "sh mpirun", SIGUSR1) == 4);
     CHECK(fs::exists(folder.path() / "forwarded"));
   }
 }
 
-TEST_CASE("where processes are hidden, the program and its group are asked, and the log says so",
-          "[ranks]") {
+TEST_CASE(
+    "a request goes to the program and its group if processes are hidden, with a note in the log",
+    "[ranks]") {
   const test::TempDir folder;
   const test::TempDir no_proc;
   CHECK(status_after_looks(folder.path(),
@@ -85,7 +86,7 @@ TEST_CASE("where processes are hidden, the program and its group are asked, and 
   CHECK_THAT(read_file(folder.path() / "warning"), Catch::Contains("(hidepid?)"));
 }
 
-TEST_CASE("a signal for a process does not reach another one that has its number", "[ranks]") {
+TEST_CASE("a signal for a process does not reach another one with the same number", "[ranks]") {
   const pid_t child = test::begin_child([] { return ::pause(); });
   ProcessStat earlier = process_stat(child).value();
   --earlier.start_ticks;

@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Steps as "b: a": b needs a.
+/// Steps as "b: a", where b needs a.
 Plan plan_of(const std::vector<std::pair<std::string, std::vector<std::string>>>& steps) {
   Plan plan;
   for (const auto& [name, needs] : steps) {
@@ -24,7 +24,7 @@ const Plan kPipeline = plan_of({{"data", {}}, {"train", {"data"}}, {"best", {"tr
 
 }  // namespace
 
-TEST_CASE("a chain is told with arrows, sizes and walltimes", "[report]") {
+TEST_CASE("a chain is shown with arrows, sizes and walltimes", "[report]") {
   const std::vector<SubmittedBatch> batches = {{0, "811", 1, 1, {}},
                                                {1, "812", 3, 3, {.ranks = 2, .walltime = 20min}},
                                                {2, "813", 1, 1, {}}};
@@ -32,19 +32,19 @@ TEST_CASE("a chain is told with arrows, sizes and walltimes", "[report]") {
         "  data 811 → train 812 (array of 3, 2 ranks, 20:00) → best 813\n");
 }
 
-TEST_CASE("of elements that share tasks it is told how many there are of both", "[report]") {
+TEST_CASE("packed steps are shown with their numbers of elements and tasks", "[report]") {
   const std::vector<SubmittedBatch> batches = {{0, "811", 40, 2, {.walltime = 1min}},
                                                {1, "812", 3, 1, {}}};
   CHECK(chain_text(kPipeline, batches, Style()) ==
         "  data 811 (40 elements in 2 tasks, 1:00) → train 812 (3 elements in 1 task)\n");
 }
 
-TEST_CASE("a chain can be told in ASCII", "[report]") {
+TEST_CASE("a chain can be shown in ASCII", "[report]") {
   const std::vector<SubmittedBatch> batches = {{0, "811", 1, 1, {}}, {1, "812", 1, 1, {}}};
   CHECK(chain_text(kPipeline, batches, {.utf8 = false}) == "  data 811 -> train 812\n");
 }
 
-TEST_CASE("steps that do not wait for the one before have a comma", "[report]") {
+TEST_CASE("a step that does not wait for the previous one follows a comma", "[report]") {
   const Plan plan = plan_of({{"a", {}}, {"b", {"a"}}, {"c", {"a"}}, {"d", {"b", "c"}}});
   const std::vector<SubmittedBatch> batches = {
       {0, "1", 1, 1, {}}, {1, "2", 1, 1, {}}, {2, "3", 1, 1, {}}, {3, "4", 1, 1, {}}};
@@ -62,7 +62,7 @@ TEST_CASE("a long chain is wrapped to the width of the terminal", "[report]") {
   }
   const std::string text = chain_text(plan_of(steps), batches, Style());
   const std::vector<std::string> lines = split(text, '\n');
-  REQUIRE(lines.size() == 4);  // with the empty one behind the last newline
+  REQUIRE(lines.size() == 4);  // including the empty one after the last newline
   for (const std::string& line : lines) CHECK(display_width(line) <= 80);
   CHECK(lines[0].ends_with(" →"));
   CHECK(lines[1].starts_with("    step-"));
@@ -72,8 +72,7 @@ TEST_CASE("a long chain is wrapped to the width of the terminal", "[report]") {
 TEST_CASE("a chain breaks where the next step and its comma would pass the width", "[report]") {
   const std::vector<SubmittedBatch> batches = {
       {0, "811", 2, 2, {}}, {1, "812", 1, 1, {.ranks = 1, .walltime = 1s}}, {2, "813", 1, 1, {}}};
-  // 2 columns of indent and 27 of the first step; an arrow of 3, 16 of the second, room for a
-  // comma.
+  // 2 columns of indent and 27 of the first step; an arrow of 3, 16 of the second, one for a comma.
   CHECK(chain_text(kPipeline, batches, {.width = 80}) ==
         "  data 811 (array of 2) → train 812 (0:01) → best 813\n");
   const std::string in_two =
@@ -87,7 +86,7 @@ TEST_CASE("a chain breaks where the next step and its comma would pass the width
         "  data 811 (array of 2) →\n"
         "    train 812 (0:01) →\n"
         "    best 813\n");
-  // The first step stands where it is, however narrow.
+  // The first step keeps its place, at any width.
   CHECK(chain_text(kPipeline, std::vector{batches[0]}, {.width = 10}) ==
         "  data 811 (array of 2)\n");
 }

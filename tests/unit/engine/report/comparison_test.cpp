@@ -67,7 +67,7 @@ TEST_CASE("the interval of many values is nearly the normal one", "[comparison]"
         Approx(2.0003 * deviation / std::sqrt(61)).epsilon(1e-4));
 }
 
-TEST_CASE("a job that used little is told what would do", "[advice]") {
+TEST_CASE("a job that used little gets advice for smaller requests", "[advice]") {
   const std::vector<JobSpan> spans = {ran(20min)};
   const auto advice = advice_for(job(JobState::Succeeded, 20min, 40min, uint64_t{3} << 30), spans);
   REQUIRE(advice.size() == 3);
@@ -88,13 +88,13 @@ TEST_CASE("a job that fits, is short or was not measured gets no advice", "[advi
   CHECK(advice_for(unknown, spans).empty());
 }
 
-TEST_CASE("a job that failed with its memory full is told to ask for more", "[advice]") {
+TEST_CASE("a job that failed with its memory full is advised to ask for more", "[advice]") {
   const auto advice = advice_for(job(JobState::Failed, 2h, 15h, uint64_t{16} << 30), {});
   REQUIRE(advice.size() == 1);
   CHECK(advice[0] == "100 % of its memory was used: memory: 21GiB");
 }
 
-TEST_CASE("a job that reached its walltime is told what helps", "[advice]") {
+TEST_CASE("a job that reached its walltime gets advice", "[advice]") {
   const auto advice = advice_for(job(JobState::TimedOut, 4h, 30h, uint64_t{12} << 30),
                                  std::vector<JobSpan>{ran(4h)});
   REQUIRE(advice.size() == 1);

@@ -44,13 +44,13 @@ TEST_CASE("a curve that goes back to an earlier step has a break", "[curves]") {
   CHECK(reported.curves[0].breaks == std::vector<size_t>{2});
 }
 
-TEST_CASE("a program that counts nothing has a point per line", "[curves]") {
+TEST_CASE("a program without a counter has a point per line", "[curves]") {
   const Reported reported = read_reported("{\"loss\": 3}\n{\"loss\": 2}\n");
   CHECK(reported.curves.at(0).points.at(1).step == 2);
   CHECK(reported.curves.at(0).breaks.empty());
 }
 
-TEST_CASE("what ends an epoch is validation, and adds to the time of training", "[curves]") {
+TEST_CASE("validation ends an epoch, and counts as time of training", "[curves]") {
   const Reported reported = read_reported(
       "{\"step\": 1, \"loss\": 3, \"data_wait_s\": 0.1}\n"
       "{\"step\": 2, \"loss\": 2, \"accuracy\": 0.5, \"epoch_s\": 4, \"data_wait_s\": 0.5, "

@@ -49,7 +49,7 @@ TEST_CASE("a sparkline goes from the least to the most", "[dashboard]") {
         "_#");
 }
 
-TEST_CASE("the dashboard fits into any terminal and says what counts", "[dashboard]") {
+TEST_CASE("the dashboard fits into any terminal and shows the important values", "[dashboard]") {
   const size_t rows = GENERATE(10, 23, 59);
   const int width = GENERATE(40, 80, 120, 200);
   const size_t elements = GENERATE(1, 7, 11, 300);
@@ -78,7 +78,7 @@ TEST_CASE("a wide terminal has losses beside the jobs", "[dashboard]") {
   CHECK(lines.at(3).find("train[lr=0]") < 10);
 }
 
-TEST_CASE("losses are those of jobs that run, before those of jobs that ended", "[dashboard]") {
+TEST_CASE("losses of running jobs come before those of ended jobs", "[dashboard]") {
   const test::TempDir folder;
   RunView view = swept_view(6);
   for (JobRow& job : view.status.jobs) {

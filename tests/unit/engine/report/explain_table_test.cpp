@@ -49,7 +49,7 @@ TEST_CASE("elements with the same answer share a line, others do not", "[explain
         "best       reused from   new\n");
 }
 
-TEST_CASE("a long reason goes on below itself", "[explain]") {
+TEST_CASE("a long reason continues in its own column", "[explain]") {
   const std::vector<Explanation> jobs = {
       explained("train", Action::Run, "one two three four five six seven eight nine ten")};
   // 5 + 2 + 4 + 2 columns stand before the reason.

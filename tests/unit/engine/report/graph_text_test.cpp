@@ -73,7 +73,7 @@ TEST_CASE("columns of a graph are as wide as their longest word", "[graph]") {
         "train  run    x2  ← data\n");
 }
 
-TEST_CASE("an SVG is what dot makes of the graph", "[graph]") {
+TEST_CASE("dot turns the graph into an SVG", "[graph]") {
   const test::TempDir folder;
   folder.write_program("dot",
                        "#!/bin/sh\necho \"$1 $COLOUR\"; while read -r x; do echo \"$x\"; done\n");
@@ -82,7 +82,7 @@ TEST_CASE("an SVG is what dot makes of the graph", "[graph]") {
   CHECK(graph_as_svg(demo()).starts_with("-Tsvg red\ndigraph \"demo\" {\n"));
 }
 
-TEST_CASE("a dot that fails or is not there is told", "[graph]") {
+TEST_CASE("a failing or missing dot is reported", "[graph]") {
   const test::TempDir folder;
   const test::Variable path("PATH", folder.path());
   CHECK_THROWS_WITH(graph_as_svg(demo()), Catch::Contains("Debian's package graphviz"));

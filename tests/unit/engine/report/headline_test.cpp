@@ -7,7 +7,8 @@ using namespace dlflow;
 
 namespace {
 
-/// By what the results of `fit` are compared, where another step, or its own gate, says `text`.
+/// Returns the goal by which results of `fit` are compared if another step, or its own gate, has
+/// `text`.
 std::optional<Goal> goal(const std::string& text) {
   const Workflow workflow = test::parsed(
       "name: w\nsteps:\n  fit: {run: ./fit, matrix: {lr: [1, 2]}, outputs: {c: checkpoints}, "
@@ -19,7 +20,7 @@ std::optional<Goal> goal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the best of a sweep is what the workflow goes on with", "[headline]") {
+TEST_CASE("the best job of a sweep is the one that the workflow selects", "[headline]") {
   CHECK(goal("}\n") == Goal{"accuracy", true});
   CHECK(goal(", require: {cost-of-all: '< 9'}}\n") == Goal{"cost-of-all", false});
   CHECK(goal("}\n  best: {uses: checkpoint, with: {from: '${{ steps.fit.outputs.c }}', select: min "
@@ -29,7 +30,7 @@ TEST_CASE("the best of a sweep is what the workflow goes on with", "[headline]")
   CHECK(goal("}\n  best: {run: ./b, with: {lr: '${{ min_by(steps.fit.matrix.lr, "
              "steps.fit.metrics.cost-of-all) }}'}}\n") == Goal{"cost-of-all", false});
   CHECK(goal("}\n  best: {run: [echo, '${{ max_by(steps.fit.matrix.lr, steps.fit.metrics.none) "
-             "}}']}\n") == Goal{"accuracy", true});  // which no job has
+             "}}']}\n") == Goal{"accuracy", true});  // a metric that no job has
 }
 
 TEST_CASE("NaN is never the best of a sweep", "[headline]") {

@@ -7,7 +7,7 @@ using namespace dlflow;
 using namespace dlflow::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("status as JSON says all that is known of a job", "[json]") {
+TEST_CASE("status as JSON has all known values of a job", "[json]") {
   RunStatus status;
   status.run = "demo-7f3a";
   status.workflow = "demo";
@@ -55,7 +55,7 @@ TEST_CASE("status as JSON says all that is known of a job", "[json]") {
                "memory_efficiency": 0.25, "energy_j": null}}]})"));
 }
 
-TEST_CASE("what is not known of a job is null, and its outputs and metrics are objects", "[json]") {
+TEST_CASE("unknown values of a job are null, and its outputs and metrics are objects", "[json]") {
   RunStatus status;
   JobRow job;
   job.step = "train";

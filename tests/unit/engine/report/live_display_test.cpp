@@ -39,7 +39,7 @@ RunStatus status_of(std::vector<JobRow> jobs) {
   return status;
 }
 
-/// A plan of as many steps as `status` has jobs, each of which needs the one before.
+/// Returns a plan with a step for each job of `status`; each step needs the previous one.
 Plan chain_of(const RunStatus& status) {
   Plan plan;
   plan.steps.emplace_back();
@@ -63,7 +63,7 @@ JobEvent told(const std::string& job, std::optional<JobState> state,
   return made;
 }
 
-/// What a LineDisplay prints between `began` and `ended`.
+/// The output of a LineDisplay between `began` and `ended`.
 class Lines {
  public:
   explicit Lines(bool verbose)
@@ -73,7 +73,7 @@ class Lines {
 
   LineDisplay& display() { return display_; }
 
-  /// What was printed since the last call.
+  /// Returns the output since the last call.
   std::string text() {
     const std::string all = read_file(file_);
     const std::string since = all.substr(seen_);
@@ -116,7 +116,7 @@ TEST_CASE("events build up the state of a run", "[live_display]") {
   fails.reason = "exit 3";
   fails.metrics = {{"loss", 0.5}};
   row = model.apply(fails);
-  CHECK(row->attempt == 2);  // what an event does not say stays
+  CHECK(row->attempt == 2);  // fields that an event lacks stay
   CHECK(row->backend_id == "4411");
   CHECK(row->node == "n2");
   CHECK(row->exit == 3);
@@ -132,7 +132,7 @@ TEST_CASE("events build up the state of a run", "[live_display]") {
   CHECK_FALSE(row->ended.has_value());
 }
 
-TEST_CASE("what tells no state of a job in the run changes nothing", "[live_display]") {
+TEST_CASE("events without a state of a job in the run change nothing", "[live_display]") {
   const RunStatus status = status_of({planned("data")});
   RunModel model;
   model.begin(chain_of(status), status);
@@ -141,7 +141,7 @@ TEST_CASE("what tells no state of a job in the run changes nothing", "[live_disp
   CHECK(model.view().status.jobs[0].state == JobState::Planned);
 }
 
-TEST_CASE("a job that never ran has no end, and one that runs none yet", "[live_display]") {
+TEST_CASE("a job that never ran has no end, nor has a running one", "[live_display]") {
   const RunStatus status = status_of({planned("data"), planned("train")});
   RunModel model;
   model.begin(chain_of(status), status);
@@ -183,7 +183,7 @@ TEST_CASE("without a terminal each change is a line", "[live_display]") {
         "  go on    dlflow run --resume demo-7f3a\n");
 }
 
-TEST_CASE("a job that begins again is shown without what it left", "[live_display]") {
+TEST_CASE("a job that begins again is shown without its earlier results", "[live_display]") {
   const RunStatus status = status_of({planned("train")});
   Lines lines(true);
   lines.display().began(chain_of(status), status);
@@ -197,7 +197,7 @@ TEST_CASE("a job that begins again is shown without what it left", "[live_displa
   CHECK(lines.text() == "  train  > running\n");
 }
 
-TEST_CASE("a quiet run only says how it ended", "[live_display]") {
+TEST_CASE("a quiet run only reports its end", "[live_display]") {
   const RunStatus status = status_of({planned("train")});
   Lines lines(false);
   lines.display().began(chain_of(status), status);
@@ -207,7 +207,7 @@ TEST_CASE("a quiet run only says how it ended", "[live_display]") {
   CHECK(lines.text() == "demo-7f3a succeeded in 0:02\n");
 }
 
-TEST_CASE("a run below the current folder is named as one would type it", "[live_display]") {
+TEST_CASE("a run below the current folder is named as a user would type it", "[live_display]") {
   RunStatus status = status_of({planned("train")});
   status.directory = (std::filesystem::current_path() / "runs/demo-7f3a").string();
   Lines lines(true);
@@ -215,20 +215,20 @@ TEST_CASE("a run below the current folder is named as one would type it", "[live
   CHECK(lines.text() == "demo-7f3a  1 job, runs in runs/demo-7f3a\n");
 }
 
-TEST_CASE("a run goes on when nobody reads its lines any more", "[live_display]") {
+TEST_CASE("a run goes on when its output is no longer read", "[live_display]") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
   const FileDescriptor written(ends[0]);
   REQUIRE(::shutdown(ends[0], SHUT_WR) == 0);
   FileDescriptor(ends[1]).reset();
   const RunStatus status = status_of({planned("train")});
-  const auto before = ::signal(SIGPIPE, SIG_IGN);  // as main does
+  const auto before = ::signal(SIGPIPE, SIG_IGN);  // as in main
   LineDisplay display(written.get(), kAscii, true);
   CHECK_NOTHROW(display.began(chain_of(status), status));
   ::signal(SIGPIPE, before);
 }
 
-TEST_CASE("what to type next depends on how a run ended", "[live_display]") {
+TEST_CASE("the next command in the hint depends on the end of the run", "[live_display]") {
   RunStatus status = status_of({planned("data"), planned("lr=0.1"), planned("best")});
   status.state = RunState::Succeeded;
   CHECK(next_steps(status) == "  results  dlflow status demo-7f3a\n");
@@ -252,7 +252,7 @@ TEST_CASE("what to type next depends on how a run ended", "[live_display]") {
   CHECK(next_steps(status) ==
         "  why      dlflow logs demo-7f3a 'train[lr=0.1]'\n"
         "  again    dlflow resubmit demo-7f3a\n");
-  status.jobs[1].attempt = 0;  // it has no output: the next one has
+  status.jobs[1].attempt = 0;  // this job has no output, the next one has
   status.jobs[2].attempt = 0;
   CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
   status.jobs[0].state = JobState::Running;
@@ -272,7 +272,7 @@ TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file n
   const std::string anew =
       "  again    dlflow run w.yaml --profile alpha\n"
       "           takes what you have corrected; dlflow resubmit runs the same again\n";
-  CHECK(next_steps(status) == sources);  // nobody has read the plan
+  CHECK(next_steps(status) == sources);  // the plan was not read
   status.run_anew = "dlflow run w.yaml --profile alpha";
   job.correction = Correction::Sources;
   CHECK(next_steps(status) == sources);
@@ -292,11 +292,11 @@ TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file n
   job.correction = Correction::Outside;
   CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
   job.correction = Correction::Sources;
-  job.exit = 137;  // it was killed: the same may succeed
+  job.exit = 137;  // it was killed; the same sources may succeed
   CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
 }
 
-TEST_CASE("the plan says what a run is made of, and whether a job has sources", "[live_display]") {
+TEST_CASE("the plan shows the parts of a run, and whether a job has sources", "[live_display]") {
   const test::TempDir folder;
   std::ofstream(folder.path() / "w.yaml") << "name: w\n";
   RunStatus status = status_of({planned("a"), planned("b")});
@@ -329,7 +329,7 @@ TEST_CASE("the plan says what a run is made of, and whether a job has sources", 
   plan.options = {};
   CHECK(status.jobs[0].correction == Correction::Outside);
   plan.profile.name = "not-among-known-ones";
-  plan.profile.file = folder.path() / "mine.yaml";  // in no folder of profiles
+  plan.profile.file = folder.path() / "mine.yaml";  // outside of the folders of profiles
   add_plan(status, plan);
   CHECK(status.run_anew ==
         "dlflow run WORKFLOW --profile " + (folder.path() / "mine.yaml").string());
@@ -387,10 +387,10 @@ TEST_CASE("the table is no higher than the terminal", "[live_display]") {
     const std::string drawn = terminal.drawn();
     return std::count(drawn.begin(), drawn.end(), '\n');
   };
-  CHECK(lines_on(24) == 21);  // two lines of head, two of foot
+  CHECK(lines_on(24) == 21);  // two lines at the top, two at the bottom
   CHECK(lines_on(12) == 9);
   CHECK(lines_on(5) == 6);   // a table of two lines at least
-  CHECK(lines_on(0) == 21);  // a terminal that does not tell: 24
+  CHECK(lines_on(0) == 21);  // a terminal of unknown height has 24 lines
 }
 
 TEST_CASE("a hint is wrapped to the terminal", "[live_display]") {
@@ -419,7 +419,7 @@ TEST_CASE("text is drawn again only if it changed, and only as wide as the termi
   CHECK(terminal.drawn() == "\033[1A\r\033[J\n");
 }
 
-TEST_CASE("what is no terminal gets each text once, as it is", "[redraw]") {
+TEST_CASE("output that is not a terminal gets each text once, unchanged", "[redraw]") {
   const test::TempDir folder;
   const auto file = folder.write("printed", "");
   const FileDescriptor printed(::open(file.c_str(), O_WRONLY | O_APPEND));
@@ -432,7 +432,7 @@ TEST_CASE("what is no terminal gets each text once, as it is", "[redraw]") {
   CHECK(read_file(file) == "one\ntwo\n");
 }
 
-TEST_CASE("a run in which nothing saves is promised no checkpoint", "[live_display]") {
+TEST_CASE("a run without a saving step is promised no checkpoint", "[live_display]") {
   RunStatus status;
   status.run = "demo-7f3a";
   Plan plan;

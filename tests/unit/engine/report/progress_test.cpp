@@ -22,7 +22,7 @@ TEST_CASE("a long metrics file is read from its end", "[progress]") {
   CHECK(last_metrics(folder.write("metrics.jsonl", text))->at("step") == 4999);
 }
 
-TEST_CASE("training progress is told in two lines", "[describe]") {
+TEST_CASE("training progress is shown in two lines", "[describe]") {
   const Json progress = {{"epoch", 2}, {"epochs", 3},          {"progress", 0.64}, {"loss", 0.312},
                          {"ranks", 2}, {"images_per_s", 3980}, {"eta_s", 17.2}};
   const auto lines = describe_progress(progress, {.utf8 = false});
@@ -36,14 +36,14 @@ TEST_CASE("training progress is told in two lines", "[describe]") {
         "3,980 img/s on 2 ranks, 0:17 left, noise scale 1,250");
 }
 
-TEST_CASE("progress with values of the wrong type is shown as far as it goes", "[describe]") {
+TEST_CASE("progress with values of the wrong type is shown as far as possible", "[describe]") {
   CHECK(describe_progress({{"epoch", "two"}, {"loss", nullptr}}, {}).empty());
   CHECK(describe_metrics(Json::array()).empty());
   CHECK(describe_metrics({{"bytes", 30931288}, {"files", 4}}) == "29.5 MiB staged, 4 files");
   CHECK(describe_metrics({{"wer", 0.125}}) == "wer 0.125");
 }
 
-TEST_CASE("a message or a metric's name of a program steers no terminal", "[describe][attack]") {
+TEST_CASE("a program's message or metric name cannot control a terminal", "[describe][attack]") {
   const auto lines =
       describe_progress({{"message", "\033]0;title\a\u009b31m\u202egnp.exe"}}, {.utf8 = false});
   REQUIRE(lines.size() == 1);
@@ -51,7 +51,7 @@ TEST_CASE("a message or a metric's name of a program steers no terminal", "[desc
   CHECK(describe_metrics({{"\033[2J", 1}}) == "\\u001b[2J 1");
 }
 
-TEST_CASE("numbers of a program that are beyond all bounds are shown as far as it goes",
+TEST_CASE("a program's numbers beyond all bounds are shown as far as possible",
           "[describe][attack]") {
   const double odd = GENERATE(1e300, -1e300);
   const Json progress = {{"progress", odd},     {"bytes", odd},       {"total_bytes", odd},
@@ -61,13 +61,13 @@ TEST_CASE("numbers of a program that are beyond all bounds are shown as far as i
   }
 }
 
-TEST_CASE("metrics nested too deep are no progress", "[progress][attack]") {
+TEST_CASE("metrics nested too deep are not progress", "[progress][attack]") {
   const test::TempDir folder;
-  const std::string deep(4000, '[');  // what is read of a file
+  const std::string deep(4000, '[');  // the number of bytes read of a file
   CHECK_FALSE(last_metrics(folder.write("m", R"({"a":)" + deep + "\n")).has_value());
 }
 
-TEST_CASE("bytes done of all bytes are progress, too", "[describe]") {
+TEST_CASE("finished bytes of all bytes are progress", "[describe]") {
   const Style ascii{.utf8 = false};
   CHECK(describe_progress({{"bytes", 1024}, {"total_bytes", 4096}}, ascii) ==
         std::vector<std::string>{"====>----------- 25%  1.0 KiB of 4.0 KiB"});
@@ -79,7 +79,7 @@ TEST_CASE("bytes done of all bytes are progress, too", "[describe]") {
         std::vector<std::string>{"================ 100%  1 B of 1 B"});
 }
 
-TEST_CASE("a bar is left out where it has no room", "[describe]") {
+TEST_CASE("a bar is left out if it has no room", "[describe]") {
   const Json progress = {{"epoch", 2}, {"epochs", 3}, {"progress", 0.5}, {"loss", 0.25}};
   const auto first = [&](int width) {
     return describe_progress(progress, {.utf8 = false, .width = width}).at(0);
@@ -100,7 +100,7 @@ TEST_CASE("without a fraction the loss stands two columns beside the epoch", "[d
   CHECK(describe_progress({{"images_per_s", 0.5}}, {}) == std::vector<std::string>{"0 img/s"});
 }
 
-TEST_CASE("the numbers that people look for come first", "[describe]") {
+TEST_CASE("the most wanted numbers come first", "[describe]") {
   CHECK(describe_metrics({{"loss", 0.25}, {"accuracy", 0.5}, {"images_per_s", 16865.2}}) ==
         "accuracy 0.500, loss 0.250, 16,865 img/s");
   CHECK(describe_metrics({{"loss", 0.25}, {"tokens_per_s", 51200}}) ==
@@ -116,7 +116,7 @@ TEST_CASE("the numbers that people look for come first", "[describe]") {
   CHECK(describe_metrics("text").empty());
 }
 
-TEST_CASE("a job that runs has its limit beside its time", "[describe]") {
+TEST_CASE("a running job has its limit beside its time", "[describe]") {
   using namespace std::chrono_literals;
   const Time start{};
   JobRow job;
@@ -130,20 +130,20 @@ TEST_CASE("a job that runs has its limit beside its time", "[describe]") {
   CHECK(elapsed(job, start + 125s) == "0:00/20:00");  // the cluster's clock is ahead
 }
 
-TEST_CASE("the time of a job that has ended does not grow", "[describe]") {
+TEST_CASE("the time of an ended job does not grow", "[describe]") {
   using namespace std::chrono_literals;
   const Time start{};
   JobRow job;
   job.state = JobState::Failed;
   job.started = start;
-  CHECK(elapsed(job, start + 24h) == "-");  // nobody knows when
+  CHECK(elapsed(job, start + 24h) == "-");  // the time is unknown
   job.ended = start + 60s;
   job.limit = 20min;
   CHECK(elapsed(job, start + 130s) == "1:00");
   CHECK(elapsed(job, start + 24h) == "1:00");
 }
 
-TEST_CASE("the first job that ended badly is why a run did", "[describe]") {
+TEST_CASE("the first job that ended badly is the reason of the run's end", "[describe]") {
   RunStatus status;
   status.run = "demo-7f3a";
   status.state = RunState::Failed;
@@ -170,7 +170,7 @@ TEST_CASE("the last line may be the only one, or empty", "[progress]") {
   CHECK_FALSE(last_metrics(folder.write("empty", "\n")).has_value());
   CHECK_FALSE(last_metrics(folder.write("number", "{\"epoch\":1}\n7\n")).has_value());
   CHECK(last_metrics(folder.write("nan", "{\"loss\":NaN}\n"))->at("loss") == "NaN");
-  // Just as much as is read of a file, and one less.
+  // The size that is read of a file, and one less.
   for (const size_t size : {8190, 8191}) {
     const std::string line = "{\"a\":\"" + std::string(size - 8, 'x') + "\"}\n";
     CHECK(last_metrics(folder.write("long", line)).has_value());

@@ -6,7 +6,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("no text of a run can end the element that its data stands in", "[report]") {
+TEST_CASE("text of a run cannot end the element that holds its data", "[report]") {
   if (page_parts().chart_library.empty()) {
     CHECK_THROWS_WITH(report_page(Json::object()), Catch::Contains("libjs-chart.js"));
     return;
@@ -17,7 +17,7 @@ TEST_CASE("no text of a run can end the element that its data stands in", "[repo
   CHECK(page.find("\\u003c/script>\\u003cscript>alert(1)") != page.npos);
 }
 
-TEST_CASE("the page allows its own script and style, and no load", "[report]") {
+TEST_CASE("the page allows its own script and style, and no other sources", "[report]") {
   if (page_parts().chart_library.empty()) return;
   const std::string page = report_page(Json::object());
   CHECK(page.find("default-src 'none'; script-src 'sha256-") != page.npos);

@@ -45,7 +45,7 @@ TEST_CASE("a sweep is a table of axes and metrics", "[results]") {
         "0.1     0.9071  0.2613\n");
 }
 
-TEST_CASE("a value with line breaks or colours breaks no table", "[results]") {
+TEST_CASE("a value with line breaks or colours keeps the table intact", "[results]") {
   const std::vector<Result> results = {result_of("s-1", {{"x", "a\nb"}}, {{"loss", 0.5}}),
                                        result_of("s-1", {{"x", "\033[31m"}}, {{"loss", 1}})};
   CHECK(results_table(results, "", kPlain) ==
@@ -55,7 +55,7 @@ TEST_CASE("a value with line breaks or colours breaks no table", "[results]") {
         "\\u001b[31m     1\n");
 }
 
-TEST_CASE("the metric that they are sorted by comes first", "[results]") {
+TEST_CASE("the metric that sorts the rows comes first", "[results]") {
   std::vector<Result> results = sweep();
   sort_results(results, "loss", Order::BestFirst);
   CHECK(results_table(results, "loss", kPlain) ==
@@ -87,7 +87,7 @@ TEST_CASE("jobs without a metric come last, whatever the order", "[results]") {
   CHECK(split(table, '\n').at(5) == "9     failed            -       -");
 }
 
-TEST_CASE("an unknown metric is refused with the ones there are", "[results]") {
+TEST_CASE("an unknown metric is refused with the existing ones", "[results]") {
   std::vector<Result> results = sweep();
   const std::vector<std::string> before = jobs(results);
   CHECK_THROWS_WITH(sort_results(results, "accurracy", Order::BestFirst),
@@ -95,7 +95,7 @@ TEST_CASE("an unknown metric is refused with the ones there are", "[results]") {
   CHECK(jobs(results) == before);
 }
 
-TEST_CASE("of several runs, what differs between them is shown", "[results]") {
+TEST_CASE("differences between several runs are shown", "[results]") {
   std::vector<Result> results = {result_of("a-1", Json::object(), {{"accuracy", 0.5}}),
                                  result_of("a-2", Json::object(), {{"accuracy", 0.75}})};
   results[1].params["epochs"] = 30;
@@ -106,7 +106,7 @@ TEST_CASE("of several runs, what differs between them is shown", "[results]") {
         "a-2  30          0.75\n");
 }
 
-TEST_CASE("metrics come in the order in which people look for them", "[results]") {
+TEST_CASE("metrics come in the order of interest", "[results]") {
   const Json metrics = {{"accuracy_of_trouser", 0.8},
                         {"accuracy", 0.9},
                         {"communication_wait_s", 3},
@@ -130,7 +130,7 @@ TEST_CASE("metrics come in the order in which people look for them", "[results]"
   CHECK(heading("loss").starts_with("loss data_wait_s f1 accuracy"));
 }
 
-TEST_CASE("metrics that a gate or a selection names are known", "[results]") {
+TEST_CASE("metrics that a gate or a selection names are recognised", "[results]") {
   Workflow workflow;
   Step train, best;
   train.name = "train";
@@ -164,7 +164,7 @@ TEST_CASE("CSV has every value with all its digits", "[results]") {
         "sweep-1,train,\"train[{\"\"lr\"\":0.5}]\",succeeded,3,\"a \"\"b\"\", c\",0.1,\r\n");
 }
 
-TEST_CASE("no value of CSV is a formula or an order to a terminal, and numbers stay numbers",
+TEST_CASE("no value of CSV is a formula or a control sequence, and numbers stay numbers",
           "[results]") {
   std::vector<Result> results = sweep();
   results.resize(1);
@@ -187,7 +187,7 @@ TEST_CASE("no value of CSV is a formula or an order to a terminal, and numbers s
   CHECK(cell("plain") == "plain");
 }
 
-TEST_CASE("results are those of the step asked for, else of all with metrics", "[results]") {
+TEST_CASE("results cover the requested step, or all steps with metrics", "[results]") {
   Plan plan;
   plan.workflow.params = {{"epochs", 3}};
   RunStatus status;
@@ -222,7 +222,7 @@ TEST_CASE("results are those of the step asked for, else of all with metrics", "
   CHECK(jobs(results_of(plan, status, "pack")) == std::vector<std::string>{"pack[lr=0.1]"});
   CHECK(results_of(plan, status, "odd").at(0).metrics == Json::object());
 
-  status.jobs.pop_back();  // a record that is not whole
+  status.jobs.pop_back();  // an incomplete record
   status.jobs.pop_back();
   CHECK(results_of(plan, status, "pack").empty());
   CHECK(results_of(plan, status, "").size() == 1);
@@ -230,7 +230,7 @@ TEST_CASE("results are those of the step asked for, else of all with metrics", "
   CHECK(results_of(plan, status, "").size() == 1);
 }
 
-TEST_CASE("a prediction stands beside what was measured", "[results]") {
+TEST_CASE("a prediction stands beside its measured value", "[results]") {
   Plan plan;
   plan.workflow.steps.emplace_back().name = "train";
   plan.jobs.emplace_back().name = "train";
@@ -251,7 +251,7 @@ TEST_CASE("a prediction stands beside what was measured", "[results]") {
   CHECK(metrics_of(plan, 0, row).empty());
 }
 
-TEST_CASE("numbers have as many digits as tell them apart, whole ones all of theirs", "[results]") {
+TEST_CASE("numbers have enough digits to differ, and whole numbers all of theirs", "[results]") {
   const std::vector<Result> results = {
       result_of("a-1", {{"lr", Json::array({1, 2})}},
                 {{"a", 1000.4}, {"b", 999.96}, {"c", 7}, {"d", "NaN"}, {"e", 0.123456}})};
@@ -266,7 +266,7 @@ TEST_CASE("numbers have as many digits as tell them apart, whole ones all of the
         "12346  1000\n");
 }
 
-TEST_CASE("the first metric is shown however narrow it is, others if they fit", "[results]") {
+TEST_CASE("the first metric is shown even if narrow, others if they fit", "[results]") {
   const std::vector<Result> results = {
       result_of("a-1", {{"lr", 1}}, {{"loss", 0.5}, {"more", 0.25}, {"yet", 1}})};
   const std::string all =
@@ -286,7 +286,7 @@ TEST_CASE("the first metric is shown however narrow it is, others if they fit", 
         "2 more with --csv or --json: more, yet\n");
 }
 
-TEST_CASE("each step has its table, and a state where not all succeeded", "[results]") {
+TEST_CASE("each step has its table, with a state if not all succeeded", "[results]") {
   std::vector<Result> results = {result_of("a-1", Json::object(), {{"loss", 1}}),
                                  result_of("a-1", Json::object(), {{"accuracy", 2}}),
                                  result_of("a-1", Json::object(), {{"loss", 3}})};
@@ -303,7 +303,8 @@ TEST_CASE("each step has its table, and a state where not all succeeded", "[resu
         "       2\n");
 }
 
-TEST_CASE("the best end of a metric is that of the goal, else that of its name", "[results]") {
+TEST_CASE("the better direction of a metric follows from the goal, or else from its name",
+          "[results]") {
   std::vector<Result> results = {result_of("a-1", Json::object(), {{"score", 1}, {"epoch_s", 1}}),
                                  result_of("a-2", Json::object(), {{"score", 2}, {"epoch_s", 2}})};
   sort_results(results, "score", Order::BestFirst);
@@ -331,7 +332,7 @@ TEST_CASE("equal results stay in their order", "[results]") {
                     "no result has the metric 'loss'");
 }
 
-TEST_CASE("metrics that are no numbers are not sorted", "[results]") {
+TEST_CASE("metrics that are not numbers are not sorted", "[results]") {
   std::vector<Result> results = {result_of("a-1", Json::object(), {{"loss", "NaN"}}),
                                  result_of("a-2", Json::object(), {{"loss", "NaN"}}),
                                  result_of("a-3", Json::object(), {{"loss", 1}})};

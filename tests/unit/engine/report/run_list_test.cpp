@@ -47,7 +47,7 @@ TEST_CASE("states that look the same are counted together in the list", "[run_li
         "long-name-1  local  succeeded  1/1 ✔      1 min\n");
 }
 
-TEST_CASE("in the list only the state of a run is coloured", "[run_list]") {
+TEST_CASE("only the state of a run is coloured in the list", "[run_list]") {
   const std::vector<RunSummary> runs = {
       summary("a-1", RunState::Failed, {{JobState::Failed, 1}}),
       summary("a-2", RunState::Succeeded, {{JobState::Succeeded, 1}})};
@@ -57,7 +57,7 @@ TEST_CASE("in the list only the state of a run is coloured", "[run_list]") {
         "a-2  local  \033[32msucceeded\033[0m  1/1 +      1 s\n");
 }
 
-TEST_CASE("a run says what it is doing, or what ended it", "[run_list]") {
+TEST_CASE("a run shows its current work, or the reason of its end", "[run_list]") {
   CHECK(
       now_text(status_in(RunState::Failed,
                          {job_row("data", JobState::Succeeded), job_row("train", JobState::Blocked),
@@ -76,7 +76,7 @@ TEST_CASE("a run says what it is doing, or what ended it", "[run_list]") {
   CHECK(now_text(damaged, kPlain) == "damaged: plan.json is not there");
 }
 
-TEST_CASE("of the jobs that run, the first says how far it is", "[run_list]") {
+TEST_CASE("the first running job shows its progress", "[run_list]") {
   const test::TempDir folder;
   const std::string quiet = folder.path() / "quiet";
   const std::string loud = folder.path() / "loud";
@@ -93,7 +93,7 @@ TEST_CASE("of the jobs that run, the first says how far it is", "[run_list]") {
                  kPlain) == "train");
 }
 
-TEST_CASE("only a job that runs has progress", "[progress]") {
+TEST_CASE("only a running job has progress", "[progress]") {
   const test::TempDir folder;
   folder.write("train/attempt-1/metrics.jsonl", "{\"epoch\":2}\n");
   const std::string directory = folder.path() / "train";

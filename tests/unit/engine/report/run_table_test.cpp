@@ -27,7 +27,7 @@ RunView view_of(std::vector<JobRow> jobs) {
 
 }  // namespace
 
-TEST_CASE("the live table says what runs and what each other job waits for", "[run_table]") {
+TEST_CASE("the live table shows running jobs, and the reason why others wait", "[run_table]") {
   RunView demo = view_of({row_of("data", JobState::Succeeded), row_of("train", JobState::Running),
                           row_of("best", JobState::Planned)});
   demo.status.jobs[0].metrics = {{"bytes", 30931288}, {"files", 4}};
@@ -62,7 +62,7 @@ TEST_CASE("every line of the live table fits into 80 columns", "[run_table]") {
   for (const auto& line : live_table(demo, kStart, 20, kPlain)) CHECK(display_width(line) <= 80);
 }
 
-TEST_CASE("beside a long name the bar is short, and nothing is cut off", "[run_table]") {
+TEST_CASE("a bar is short beside a long name, and nothing is cut off", "[run_table]") {
   RunView demo = view_of({row_of("train", JobState::Running, "model=lenet")});
   demo.progress["train[model=lenet]"] = {
       {"epoch", 2}, {"epochs", 3}, {"progress", 0.5}, {"loss", 0.312}};
@@ -71,7 +71,7 @@ TEST_CASE("beside a long name the bar is short, and nothing is cut off", "[run_t
             "  train[model=lenet]  ▶ running       0:31  epoch 2/3 ━━━━━╺━━━━ 50%  loss 0.312"});
 }
 
-TEST_CASE("the status of a failed run names the cause and what to type next", "[run_table]") {
+TEST_CASE("the status of a failed run names the cause and the next command", "[run_table]") {
   RunView demo =
       view_of({row_of("data", JobState::Succeeded), row_of("train", JobState::Failed, "lr=0.5"),
                row_of("best", JobState::Blocked)});
@@ -116,7 +116,7 @@ TEST_CASE("a sweep that succeeded ends with its best job, not its last", "[descr
   const auto end = [&demo] { return describe_end(demo.status).substr(29); };
   jobs[0].metrics = {{"accuracy", 0.9}, {"loss", 0.1}};
   jobs[1].metrics = {{"accuracy", 0.8}, {"loss", 0.2}};
-  jobs[2].metrics = {{"accuracy", 1.0}};  // of a step that may fail
+  jobs[2].metrics = {{"accuracy", 1.0}};  // of a step with allow_failure
   CHECK(end() == "accuracy 0.900 (train[lr=0.1], the best of 2)");
   jobs[1].metrics = {{"accuracy", "NaN"}};
   CHECK(end() == "accuracy 0.900 (train[lr=0.1], the best of 2)");
@@ -139,7 +139,7 @@ TEST_CASE("the list of runs counts jobs by state", "[run_list]") {
       "demo-7f3a  local  running  1/4 ✔ 2 · 1 ▶  4 min  train epoch 7/30\n");
 }
 
-TEST_CASE("status as JSON has every promised field, null where nothing is known", "[json]") {
+TEST_CASE("status as JSON has every promised field, null if unknown", "[json]") {
   RunView demo = view_of({row_of("train", JobState::Planned, "lr=0.1")});
   const Json json = to_json(demo.status);
   for (const char* key :
@@ -159,7 +159,7 @@ TEST_CASE("status as JSON has every promised field, null where nothing is known"
 
 namespace {
 
-/// `count` elements of the step "sweep", in `state`.
+/// Returns `count` elements of the step "sweep", in `state`.
 std::vector<JobRow> rows_of_sweep(int count, JobState state) {
   std::vector<JobRow> jobs;
   for (int i = 0; i < count; ++i) jobs.push_back(row_of("sweep", state, "i=" + std::to_string(i)));
@@ -173,7 +173,7 @@ std::vector<std::string> live(const std::vector<JobRow>& jobs, size_t rows,
 
 }  // namespace
 
-TEST_CASE("up to twelve elements have their own lines, more have one together", "[run_table]") {
+TEST_CASE("up to twelve elements have their own lines, and more share one", "[run_table]") {
   CHECK(live(rows_of_sweep(12, JobState::Succeeded), 30).size() == 12);
   CHECK(live(rows_of_sweep(13, JobState::Succeeded), 30) ==
         std::vector<std::string>{"  sweep     + ================ 13/13 done"});
@@ -191,7 +191,7 @@ TEST_CASE("up to twelve elements have their own lines, more have one together", 
                                  "  sweep[i=3]  > running       0:05  "});
 }
 
-TEST_CASE("what has least to say is left out first", "[run_table]") {
+TEST_CASE("the least important line is left out first", "[run_table]") {
   const std::vector<JobRow> jobs = {
       row_of("wait-1", JobState::Queued), row_of("done", JobState::Succeeded),
       row_of("runs", JobState::Running), row_of("fails", JobState::Failed),
@@ -210,7 +210,7 @@ TEST_CASE("what has least to say is left out first", "[run_table]") {
   CHECK(names(1) == "and 5 more");
 }
 
-TEST_CASE("the last of those with nothing to say goes first", "[run_table]") {
+TEST_CASE("the last of several unimportant lines is left out first", "[run_table]") {
   const std::vector<JobRow> jobs = {
       row_of("one", JobState::Queued), row_of("two", JobState::Queued),
       row_of("three", JobState::Queued), row_of("four", JobState::Queued)};
@@ -221,7 +221,7 @@ TEST_CASE("the last of those with nothing to say goes first", "[run_table]") {
   CHECK(lines[2] == "  and 2 more");
 }
 
-TEST_CASE("a job says what it waits for, each step once", "[run_table]") {
+TEST_CASE("a job names each step that it waits for once", "[run_table]") {
   RunView demo =
       view_of({row_of("data", JobState::Running, "a"), row_of("data", JobState::Queued, "b"),
                row_of("more", JobState::Succeeded), row_of("other", JobState::Planned),
@@ -241,7 +241,7 @@ TEST_CASE("a job says what it waits for, each step once", "[run_table]") {
   CHECK_THAT(best_with("waits for a node"), Catch::EndsWith(". waits for a node"));
 }
 
-TEST_CASE("what a run that ended never started waits for nothing", "[run_table]") {
+TEST_CASE("jobs that an ended run never started wait for nothing", "[run_table]") {
   RunView demo = view_of({row_of("data", JobState::Failed), row_of("other", JobState::Planned)});
   demo.status.state = RunState::Failed;
   demo.status.ended = kStart + 10s;
@@ -250,7 +250,7 @@ TEST_CASE("what a run that ended never started waits for nothing", "[run_table]"
   CHECK_THAT(text, !Catch::Contains("waits for"));
 }
 
-TEST_CASE("a time that is wider than its column moves what stands behind it", "[run_table]") {
+TEST_CASE("a time wider than its column moves the text after it", "[run_table]") {
   RunView demo = view_of({row_of("train", JobState::Running)});
   const Style ascii{.color = false, .utf8 = false, .width = 80};
   CHECK(live_table(demo, kStart + 12h, 20, ascii) ==
@@ -262,7 +262,7 @@ TEST_CASE("a time that is wider than its column moves what stands behind it", "[
         std::vector<std::string>{"  train     > running   2:10/20:00  "});
 }
 
-TEST_CASE("a job that was skipped or runs is not told as failed", "[run_table]") {
+TEST_CASE("a skipped or running job is not shown as failed", "[run_table]") {
   const auto lines = live({row_of("a", JobState::Skipped), row_of("b", JobState::Succeeded)}, 20);
   CHECK_THAT(lines[0], Catch::Contains(". skipped"));
   CHECK(live(rows_of_sweep(13, JobState::Skipped), 30) ==

@@ -42,7 +42,7 @@ size_t widest(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("what a job used stands beside what it asked for", "[status_table]") {
+TEST_CASE("a job's usage stands beside its request", "[status_table]") {
   RunView view =
       failed_run({table_row("data", JobState::Failed), table_row("train", JobState::Succeeded)});
   JobRow& train = view.status.jobs[1];
@@ -59,7 +59,7 @@ TEST_CASE("what a job used stands beside what it asked for", "[status_table]") {
         "Again:  dlflow resubmit demo-7f3a\n");
 }
 
-TEST_CASE("both tables fit into 80 columns whatever the names and reasons are", "[status_table]") {
+TEST_CASE("both tables fit into 80 columns with any names and reasons", "[status_table]") {
   RunView view =
       failed_run({table_row("train", JobState::Failed, "lr=0.001,width=1024,depth=152,seed=3")});
   view.status.jobs[0].backend_id = "48151623_42";
@@ -87,7 +87,7 @@ TEST_CASE("a job that had too little is to be submitted with more", "[status_tab
   CHECK(advice(JobState::Failed, "exit 3") == "Again:  dlflow resubmit demo-7f3a\n");
 }
 
-TEST_CASE("a job's own record says what its latest attempt used", "[usage]") {
+TEST_CASE("a job's own record has the usage of its latest attempt", "[usage]") {
   const auto event = [](int attempt, JobState state, std::chrono::minutes after) {
     JobEvent made;
     made.attempt = attempt;
@@ -113,7 +113,7 @@ TEST_CASE("a job's own record says what its latest attempt used", "[usage]") {
 
 namespace {
 
-/// The lines of the table itself.
+/// Returns the lines of the table itself.
 std::vector<std::string> rows_of(const std::string& text) {
   const size_t begin = text.find("\n\n") + 2;
   return split(trim(text.substr(begin, text.find("\n\n", begin) - begin)), '\n');
@@ -130,7 +130,7 @@ RunView array_run(size_t elements) {
 
 }  // namespace
 
-TEST_CASE("up to twelve elements are listed, of more those that failed first", "[status_table]") {
+TEST_CASE("up to twelve elements are listed, and of more the failed ones first", "[status_table]") {
   CHECK(rows_of(table(array_run(12))).size() == 1 + 12);
   RunView many = array_run(20);
   CHECK(table(many) ==
@@ -155,19 +155,19 @@ TEST_CASE("up to twelve elements are listed, of more those that failed first", "
   CHECK_THAT(table(many, {.names = {"fit"}}), !Catch::Contains("Each:"));
 }
 
-TEST_CASE("a step's line names its array, and says so if there are more", "[status_table]") {
+TEST_CASE("a step's line names its array, and tells if there are more", "[status_table]") {
   RunView view = array_run(13);
   const auto array = [&] { return split(rows_of(table(view)).at(1), ' ').at(3); };
   CHECK(rows_of(table(view)).at(1).starts_with("fit x13  812  succeeded"));
   view.status.jobs[7].backend_id = "813_0";
   CHECK(array() == "812+");
-  for (JobRow& job : view.status.jobs) job.backend_id = "4711";  // no array: processes
+  for (JobRow& job : view.status.jobs) job.backend_id = "4711";  // processes instead of an array
   CHECK(array() == "-");
   view.status.jobs[7].backend_id = "813_0";
   CHECK(array() == "-");
 }
 
-TEST_CASE("what a step looks like as a whole", "[status_table]") {
+TEST_CASE("a step has one state as a whole", "[status_table]") {
   RunView view = array_run(13);
   const auto line = [&] { return rows_of(table(view)).at(1); };
   view.status.jobs[1].state = JobState::Skipped;
@@ -181,7 +181,7 @@ TEST_CASE("what a step looks like as a whole", "[status_table]") {
              Catch::Contains(" failed ") && Catch::EndsWith("11/13 done, 1 running, 1 failed"));
 }
 
-TEST_CASE("details stand below where they have no room beside", "[status_table]") {
+TEST_CASE("details stand below a job if its line has no room", "[status_table]") {
   RunView view = failed_run({table_row("train", JobState::Failed)});
   view.status.jobs[0].backend_id = "48151623_42";
   view.status.jobs[0].reason = "one two three four five six";
@@ -217,14 +217,14 @@ TEST_CASE("only the state is coloured in the table", "[status_table]") {
              Catch::Contains("train  \033[31mfailed\033[0m  20:00  -"));
 }
 
-TEST_CASE("what is not known of a job's usage is a dash", "[status_table]") {
+TEST_CASE("unknown usage of a job is a dash", "[status_table]") {
   RunView view = failed_run({table_row("train", JobState::Succeeded)});
   CHECK(rows_of(table(view, {.usage = true})) ==
         std::vector<std::string>{"STEP   STATE      TIME   CPU TIME  CPU  MEMORY  OF  MEM",
                                  "train  succeeded  20:00  -         -    -       -   -"});
 }
 
-TEST_CASE("what stands for jobs that are not listed yet is no job", "[status_table]") {
+TEST_CASE("a placeholder for unlisted jobs is not counted as a job", "[status_table]") {
   RunView view = failed_run({table_row("split", JobState::Succeeded),
                              table_row("work", JobState::Planned, "part=?"),
                              table_row("merge", JobState::Planned)});
@@ -233,12 +233,12 @@ TEST_CASE("what stands for jobs that are not listed yet is no job", "[status_tab
   view.status.ended.reset();
   CHECK_THAT(table(view), Catch::StartsWith("demo-7f3a on alpha: running for 34:00, 1 of 2 jobs "
                                             "succeeded; those of work are not listed yet\n"));
-  view.status.jobs[1].state = JobState::Skipped;  // and none will be
+  view.status.jobs[1].state = JobState::Skipped;  // and never will be
   CHECK_THAT(table(view), Catch::StartsWith("demo-7f3a on alpha: running for 34:00, 1 of 2 jobs "
                                             "succeeded\n"));
 }
 
-TEST_CASE("a job that is handed over waits for no place", "[status_table]") {
+TEST_CASE("a job that was handed over does not wait for a place", "[status_table]") {
   RunView view = failed_run({table_row("train", JobState::Submitting)});
   view.status.state = RunState::Running;
   view.status.ended.reset();
@@ -247,7 +247,7 @@ TEST_CASE("a job that is handed over waits for no place", "[status_table]") {
   CHECK_THAT(table(view), Catch::Contains("not known whether it was"));
 }
 
-TEST_CASE("a run that goes on, or was interrupted, says what to type", "[status_table]") {
+TEST_CASE("a run that goes on, or was interrupted, shows the next command", "[status_table]") {
   RunView view = failed_run({table_row("train", JobState::Running)});
   view.status.jobs[0].attempt = 0;
   view.status.state = RunState::Running;
@@ -270,7 +270,8 @@ TEST_CASE("a run that goes on, or was interrupted, says what to type", "[status_
   CHECK_THAT(table(view), Catch::EndsWith("succeeded  -    -     -\n"));  // it does not grow
 }
 
-TEST_CASE("the first job that ended badly is asked for, not one behind it", "[status_table]") {
+TEST_CASE("the hint asks for the first job that ended badly, not for a later one",
+          "[status_table]") {
   RunView view = failed_run({table_row("a", JobState::Blocked), table_row("b", JobState::Skipped),
                              table_row("c", JobState::Failed), table_row("d", JobState::Failed)});
   CHECK_THAT(table(view), Catch::Contains("Why:    dlflow logs demo-7f3a c\n"));
@@ -278,7 +279,7 @@ TEST_CASE("the first job that ended badly is asked for, not one behind it", "[st
   CHECK_THAT(table(view), !Catch::Contains("Why:") && Catch::Contains("Again:"));
 }
 
-TEST_CASE("twice as much of what a job had is advised only if that is known", "[status_table]") {
+TEST_CASE("twice a job's request is advised only if the request is known", "[status_table]") {
   const auto advice = [](JobState state, const std::string& reason, const Resources& asked) {
     RunView view = failed_run({table_row("train", state)});
     view.status.jobs[0].reason = reason;
@@ -300,12 +301,12 @@ TEST_CASE("twice as much of what a job had is advised only if that is known", "[
   CHECK(advice(JobState::Failed, "", {.walltime = 20min}) == "\n");
 }
 
-TEST_CASE("usage is a share of what a job had, if both are known", "[usage]") {
+TEST_CASE("usage is a share of a job's request, if both are known", "[usage]") {
   JobRow job;
   CHECK_FALSE(cpu_efficiency(job).has_value());
   CHECK_FALSE(memory_efficiency(job).has_value());
   job.usage = JobUsage{.elapsed = 10s, .cpu_time = 5s, .cpus = 0, .memory_bytes = 512};
-  CHECK_FALSE(cpu_efficiency(job).has_value());  // of how many processors?
+  CHECK_FALSE(cpu_efficiency(job).has_value());  // the number of processors is unknown
   CHECK_FALSE(memory_efficiency(job).has_value());
   job.asked = Resources{.ranks = 2, .cpus_per_rank = 5, .memory_bytes = 1024};
   CHECK(cpu_efficiency(job) == 0.05);
@@ -319,7 +320,7 @@ TEST_CASE("usage is a share of what a job had, if both are known", "[usage]") {
   CHECK(memory_efficiency(job) == 1.0 / 1024);
   job.usage->memory_bytes = 0;
   CHECK_FALSE(memory_efficiency(job).has_value());
-  job.usage->cpus = 1;  // what SLURM gave counts, not what was asked for
+  job.usage->cpus = 1;  // SLURM's allocation counts, not the request
   CHECK(cpu_efficiency(job) == 0.5);
   job.usage->elapsed = 0s;
   CHECK_FALSE(cpu_efficiency(job).has_value());

@@ -13,7 +13,7 @@ using namespace dlflow;
 
 namespace {
 
-/// Without the variables that decide on a style; they come back when the test ends.
+/// Unsets the variables that decide on a style, until the test ends.
 struct Environment {
   test::Variable term{"TERM", {}}, no_color{"NO_COLOR", {}}, all{"LC_ALL", {}},
       type{"LC_CTYPE", {}}, lang{"LANG", {}};
@@ -21,7 +21,7 @@ struct Environment {
 
 }  // namespace
 
-TEST_CASE("states are told apart without colour and without UTF-8", "[style]") {
+TEST_CASE("states differ without colour and without UTF-8", "[style]") {
   CHECK(badge(JobState::Running, {.color = false, .utf8 = true}) == "▶ running");
   CHECK(badge(JobState::Running, {.color = false, .utf8 = false}) == "> running");
   CHECK(badge(JobState::Failed, {.color = true, .utf8 = false}) == "\033[31mx failed\033[0m");
@@ -35,7 +35,7 @@ TEST_CASE("text is padded and clipped by columns, not bytes or colours", "[style
   CHECK(clip("✔✔✔", 2) == "✔✔");
 }
 
-TEST_CASE("long text is broken at spaces, a long word anywhere", "[style]") {
+TEST_CASE("long text is broken at spaces, and a long word anywhere", "[style]") {
   CHECK(wrap("loss is NaN at step 412", 12) ==
         std::vector<std::string>{"loss is NaN", "at step 412"});
   CHECK(wrap("accuracy 0.886, loss 0.307, 16,865 img/s", 36) ==
@@ -77,7 +77,7 @@ TEST_CASE("text that just fits is neither padded nor clipped", "[style]") {
   CHECK(clip("é✔ü", 1) == "é");
 }
 
-TEST_CASE("a name is broken behind a comma, else where the line ends", "[style]") {
+TEST_CASE("a name is broken after a comma, or else at the end of the line", "[style]") {
   using Lines = std::vector<std::string>;
   CHECK(wrap_name("train[lr=0.1,n=2]", 20) == Lines{"train[lr=0.1,n=2]"});
   CHECK(wrap_name("train[lr=0.1,n=2]", 17) == Lines{"train[lr=0.1,n=2]"});
@@ -89,7 +89,7 @@ TEST_CASE("a name is broken behind a comma, else where the line ends", "[style]"
   CHECK(wrap_name("a,bcd", 3) == Lines{"a,", "bcd"});
 }
 
-TEST_CASE("text is broken behind a comma only if that is near the end", "[style]") {
+TEST_CASE("text is broken after a comma only near the end of the line", "[style]") {
   CHECK(wrap("abcd, efghi", 6) == std::vector<std::string>{"abcd,", "efghi"});
   CHECK(wrap("abc, e fghi", 7) == std::vector<std::string>{"abc, e", "fghi"});    // 3 of 7
   CHECK(wrap("abcd, e fgh", 7) == std::vector<std::string>{"abcd, e", "fgh"});    // 4 of 7
@@ -100,7 +100,7 @@ TEST_CASE("text is broken behind a comma only if that is near the end", "[style]
   CHECK(wrap("abc def", 3) == std::vector<std::string>{"abc", "def"});
 }
 
-TEST_CASE("an open bar has no tip, and a full one neither", "[style]") {
+TEST_CASE("an empty bar has no tip, and neither has a full one", "[style]") {
   CHECK(progress_bar(0, 4, {.utf8 = false}) == "----");
   CHECK(progress_bar(0.25, 4, {.utf8 = false}) == "=>--");
   CHECK(progress_bar(NAN, 4, {.utf8 = false}) == "----");
@@ -108,7 +108,7 @@ TEST_CASE("an open bar has no tip, and a full one neither", "[style]") {
   CHECK(progress_bar(0.5, 2, {.color = true, .utf8 = false}) == "\033[36m=\033[0m\033[2m>\033[0m");
 }
 
-TEST_CASE("colour is for terminals, unless somebody says otherwise", "[style]") {
+TEST_CASE("colour is for terminals, unless a variable decides otherwise", "[style]") {
   const Environment environment;
   const test::PseudoTerminal terminal(24, 132);
   const test::TempDir folder;
@@ -135,7 +135,7 @@ TEST_CASE("colour is for terminals, unless somebody says otherwise", "[style]") 
   CHECK_FALSE(colored(terminal.descriptor()));
 }
 
-TEST_CASE("a table is as wide as its terminal, if that is not too narrow", "[style]") {
+TEST_CASE("a table is as wide as its terminal, above a minimum", "[style]") {
   CHECK(detect_style(test::PseudoTerminal(24, 132).descriptor()).width == 132);
   CHECK(detect_style(test::PseudoTerminal(24, 40).descriptor()).width == 40);
   CHECK(detect_style(test::PseudoTerminal(24, 39).descriptor()).width == 80);
@@ -144,7 +144,7 @@ TEST_CASE("a table is as wide as its terminal, if that is not too narrow", "[sty
   CHECK(detect_style(file.get()).width == 80);
 }
 
-TEST_CASE("the first locale that is set says whether symbols can be shown", "[style]") {
+TEST_CASE("the first locale variable that is set decides whether symbols are shown", "[style]") {
   const Environment environment;
   using Value = std::optional<std::string>;
   const auto utf8 = [&](const Value& all, const Value& type, const Value& lang) {

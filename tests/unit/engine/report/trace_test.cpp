@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A run of the steps `train`, with jobs that run at once, and `test`.
+/// A run of the steps `train`, with simultaneous jobs, and `test`.
 class Traced {
  public:
   Traced() {
@@ -20,8 +20,8 @@ class Traced {
     run.status.started = kStart;
   }
 
-  /// A job of one attempt that was submitted, began and ended so many seconds after the run began;
-  /// `end` 0: it goes on.
+  /// Adds a job of one attempt that was submitted, began and ended at these seconds after the run's
+  /// beginning; with `end` 0 it still runs.
   void job(const std::string& name, const std::string& step, int submitted, int begin, int end) {
     JobRow row;
     row.job = name;
@@ -41,7 +41,7 @@ class Traced {
     write_file_atomic(attempt / "timeline.json", text);
   }
 
-  /// The events of one kind, a line each; processes are their names.
+  /// Returns the events of one kind, one a line, with names of processes.
   std::string events(const std::string& kind) const {
     const Json trace = Json::parse(chrome_trace(run, kStart + 100s));
     std::map<int, std::string> names;
@@ -78,11 +78,11 @@ class Traced {
 
 }  // namespace
 
-TEST_CASE("jobs of a step that run at once stand beside each other, others in one row", "[trace]") {
+TEST_CASE("simultaneous jobs of a step stand side by side, and others in one row", "[trace]") {
   Traced traced;
   traced.job("train[lr=1]", "train", 0, 1, 5);
   traced.job("train[lr=2]", "train", 0, 2, 4);
-  traced.job("train[lr=3]", "train", 0, 4, 6);  // takes the place that is free just then
+  traced.job("train[lr=3]", "train", 0, 4, 6);  // takes the row that is free then
   traced.job("test", "test", 0, 7, 0);
   CHECK(traced.events("X") ==
         "step train|train[lr=1]|1|1000000|4000000\n"
@@ -91,7 +91,7 @@ TEST_CASE("jobs of a step that run at once stand beside each other, others in on
         "step test|test|1|7000000|93000000\n");
 }
 
-TEST_CASE("how many jobs wait and run is shown where that changes", "[trace]") {
+TEST_CASE("the numbers of waiting and running jobs are shown at each change", "[trace]") {
   Traced traced;
   traced.job("a", "a", 0, 1, 5);
   traced.job("b", "b", 0, 2, 0);
@@ -104,7 +104,7 @@ TEST_CASE("how many jobs wait and run is shown where that changes", "[trace]") {
         "run demo-1|jobs that run|5000000|{\"jobs\":1}\n");
 }
 
-TEST_CASE("what ranks did stands at its time, each rank below its job", "[trace]") {
+TEST_CASE("events of ranks stand at their time, each rank below its job", "[trace]") {
   Traced traced;
   traced.job("train", "train", 0, 1, 5);
   traced.timeline("train", R"({"otherData": {"began_at": 1795248002.5}, "traceEvents": [
@@ -142,7 +142,7 @@ TEST_CASE("a timeline without its time begins with the job's last pass", "[trace
   CHECK(traced.events("X") == "step train|train|1|3000000|2000000\n|step|0|3000010|5\n");
 }
 
-TEST_CASE("a file that is no timeline, and the one of a reused job, are passed over", "[trace]") {
+TEST_CASE("a file that is not a timeline, and the one of a reused job, are skipped", "[trace]") {
   Traced traced;
   traced.job("train", "train", 0, 3, 5);
   const std::string own = "step train|train|1|3000000|2000000\n";

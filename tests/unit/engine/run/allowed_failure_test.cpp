@@ -7,14 +7,14 @@
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
-// `allow_failure:` and `if: always()`, on this machine and in a batch system that is played.
+// `allow_failure:` and `if: always()`, on this machine and in a fake batch system.
 
 using namespace dlflow;
 using namespace dlflow::test;
 
 namespace {
 
-/// A sweep of which some may fail, what is made of each, and the selection.
+/// A sweep with allowed failures, a child of each element, and the selection.
 constexpr const char* kSweep = R"(
   train:
     run: ./train
@@ -38,7 +38,7 @@ constexpr const char* kCleanup = R"(
 
 }  // namespace
 
-TEST_CASE("a sweep whose failures are allowed goes on, and selects among those that succeeded",
+TEST_CASE("a sweep with allowed failures goes on, and selects among the successful elements",
           "[allow_failure]") {
   TestRun run(kSweep);
   run.backend.fail("train[n=1]");
@@ -53,7 +53,7 @@ TEST_CASE("a sweep whose failures are allowed goes on, and selects among those t
   CHECK(run.state() == RunState::Succeeded);
 }
 
-TEST_CASE("a job that has nothing left to select from is blocked, and its run has failed",
+TEST_CASE("a job with nothing left to select from is blocked, and its run has failed",
           "[allow_failure]") {
   TestRun run(R"(
   train: {run: ./train, matrix: {n: [0, 1]}, allow_failure: true, outputs: {model: m}}
@@ -67,13 +67,13 @@ TEST_CASE("a job that has nothing left to select from is blocked, and its run ha
                                {"train[n=1]", Failed},
                                {"best", Blocked},
                                {"note", Succeeded}});
-  run.resubmit();  // what is allowed to fail and blocks something runs again by itself
+  run.resubmit();  // an allowed failure that blocks a job runs again by itself
   CHECK(run.state() == RunState::Succeeded);
   CHECK(run.attempt("train[n=1]") == 2);
-  CHECK(run.attempt("note") == 2);  // it ran when train had failed
+  CHECK(run.attempt("note") == 2);  // it had run after train failed
 }
 
-TEST_CASE("what hands over the output of an allowed failure is skipped, by whatever key",
+TEST_CASE("a step that passes on the output of an allowed failure is skipped, under any key",
           "[allow_failure]") {
   TestRun run(R"(
   train: {run: ./train, allow_failure: true, outputs: {model: m}}
@@ -87,7 +87,7 @@ TEST_CASE("what hands over the output of an allowed failure is skipped, by whate
         States{{"train", Failed}, {"with", Skipped}, {"env", Skipped}, {"only_waits", Succeeded}});
 }
 
-TEST_CASE("a job is told which of its parents failed", "[allow_failure]") {
+TEST_CASE("a job gets the list of its failed parents", "[allow_failure]") {
   TestRun run(R"(
   good: {run: ./good}
   bad: {run: ./bad, allow_failure: true}
@@ -104,7 +104,7 @@ TEST_CASE("a job is told which of its parents failed", "[allow_failure]") {
   CHECK(failed == std::map<std::string, bool>{{"good", false}, {"bad", true}});
 }
 
-TEST_CASE("an allowed failure is tried again by name, and what did without it runs again",
+TEST_CASE("an allowed failure is tried again by name, and its dependents run again",
           "[allow_failure]") {
   TestRun run(kSweep);
   run.backend.fail("train[n=1]");
@@ -120,7 +120,7 @@ TEST_CASE("an allowed failure is tried again by name, and what did without it ru
   for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
 }
 
-TEST_CASE("what runs again because of its parents goes on from no checkpoint made with fewer",
+TEST_CASE("a job that runs again after more parents succeeded uses no earlier checkpoint",
           "[allow_failure]") {
   TestRun run(R"(
   a: {run: ./a, matrix: {i: [1, 2]}, allow_failure: true, outputs: {x: x}}
@@ -138,7 +138,7 @@ TEST_CASE("what runs again because of its parents goes on from no checkpoint mad
   CHECK(run.attempt("train") == (end == JobState::Cancelled ? 1 : 2));
 }
 
-TEST_CASE("a failure that is allowed is tried again as `retry:` says before it counts",
+TEST_CASE("an allowed failure is tried again according to `retry:` before it counts",
           "[allow_failure]") {
   TestRun run(R"(
   train: {run: ./train, allow_failure: true, retry: {attempts: 2, on: [failure]}}
@@ -150,7 +150,7 @@ TEST_CASE("a failure that is allowed is tried again as `retry:` says before it c
   CHECK(run.states() == States{{"train", Succeeded}, {"after", Succeeded}});
 }
 
-TEST_CASE("an allowed failure does not help what waits for another failure", "[allow_failure]") {
+TEST_CASE("an allowed failure does not free dependents of another failure", "[allow_failure]") {
   TestRun run(R"(
   data: {run: ./data}
   train: {run: ./train, needs: [data], allow_failure: true}
@@ -161,7 +161,7 @@ TEST_CASE("an allowed failure does not help what waits for another failure", "[a
   CHECK(run.states() == States{{"data", Failed}, {"train", Blocked}, {"after", Blocked}});
 }
 
-TEST_CASE("one element's failure stops neither others nor what needs them", "[allow_failure]") {
+TEST_CASE("a failed element stops neither others nor their dependents", "[allow_failure]") {
   TestRun run(R"(
   train: {run: ./train, matrix: {n: [0, 1, 2], max_parallel: 1}}
   eval: {run: ./eval, matrix: {n: [0, 1, 2]}, needs: [train]}
@@ -178,8 +178,7 @@ TEST_CASE("one element's failure stops neither others nor what needs them", "[al
                                {"best", Blocked}});
 }
 
-TEST_CASE("a step with always() runs after a failure, after a success, and after what was blocked",
-          "[always]") {
+TEST_CASE("a step with always() runs after failed, successful and blocked parents", "[always]") {
   const std::string failing = GENERATE("", "train", "data");
   TestRun run(kCleanup);
   if (!failing.empty()) run.backend.fail(failing);
@@ -190,10 +189,10 @@ TEST_CASE("a step with always() runs after a failure, after a success, and after
   if (failing.empty()) return;
   run.resubmit();
   CHECK(run.state() == RunState::Succeeded);
-  CHECK(run.attempt("cleanup") == 2);  // after the repair, too
+  CHECK(run.attempt("cleanup") == 2);  // also after the repair
 }
 
-TEST_CASE("a step with always() runs, too, where a failure keeps what it waits for from starting",
+TEST_CASE("a step with always() runs although a failure keeps its parents from starting",
           "[always]") {
   const bool keep_going = GENERATE(false, true);
   TestRun run(R"(
@@ -217,9 +216,8 @@ TEST_CASE("a step with always() runs, too, where a failure keeps what it waits f
   CHECK(run.attempt("clean") == 2);
 }
 
-TEST_CASE(
-    "a step with always() runs, too, where a failure keeps the next try of a job from starting",
-    "[always]") {
+TEST_CASE("a step with always() runs although a failure keeps a parent's next try from starting",
+          "[always]") {
   TestRun run(R"(
   flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}
   bad:   {run: ./bad}
@@ -231,7 +229,8 @@ TEST_CASE(
   CHECK(run.states() == States{{"flaky", Blocked}, {"bad", Failed}, {"clean", Succeeded}});
 }
 
-TEST_CASE("a step with always() is tried again as `retry:` says, even after failures", "[always]") {
+TEST_CASE("a step with always() is tried again according to `retry:`, even after failures",
+          "[always]") {
   TestRun run(R"(
   work:  {run: ./work}
   clean: {run: ./clean, needs: [work], if: "${{ always() }}", retry: {attempts: 2, on: [failure]}}
@@ -251,7 +250,7 @@ TEST_CASE("a step with always() is not reused", "[always]") {
   CHECK(run.backend.submitted == Names{"cleanup"});
 }
 
-TEST_CASE("a stopped run starts no step with always(), the resumed one does", "[always]") {
+TEST_CASE("a stopped run starts no step with always(), but the resumed one does", "[always]") {
   TestRun run(kCleanup);
   run.observer.on_event = [](const JobEvent& event) {
     if (event.job == "data" && event.state == Running) std::raise(SIGTERM);
@@ -263,7 +262,7 @@ TEST_CASE("a stopped run starts no step with always(), the resumed one does", "[
   for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
 }
 
-TEST_CASE("a stopped run gives up nothing that a step with always() waits for", "[always]") {
+TEST_CASE("a stopped run leaves the parents of a step with always() planned", "[always]") {
   TestRun run(R"(
   data:    {run: ./data}
   other:   {run: ./other}
@@ -295,7 +294,7 @@ TEST_CASE("an engine killed after a failure leaves the cleanup to the next one",
   }
 }
 
-TEST_CASE("in a batch system what waits for an allowed failure starts by itself",
+TEST_CASE("in a batch system dependents of an allowed failure start by themselves",
           "[allow_failure][chain]") {
   StartedChain world(kSweep);
   CHECK(world.batch.submitted ==
@@ -304,7 +303,7 @@ TEST_CASE("in a batch system what waits for an allowed failure starts by itself"
     const std::string id = "811_" + std::to_string(task);
     world.nodes.pass(id, task == 1 ? Failed : Succeeded);
   }
-  CHECK(world.batch.is_free("813_1"));  // it starts, looks, and is skipped
+  CHECK(world.batch.is_free("813_1"));  // it starts, finds no input, and is skipped
   CHECK_FALSE(world.nodes.begin("813_1"));
   CHECK(world.end_all().at("eval[n=1]") == Skipped);
   CHECK(world.look().at("best") == Succeeded);
@@ -315,7 +314,7 @@ TEST_CASE("in a batch system what waits for an allowed failure starts by itself"
   CHECK(world.nodes.runs["best"] == 2);
 }
 
-TEST_CASE("in a batch system the selection waits for the end of a sweep, and a node may fail",
+TEST_CASE("in a batch system the selection waits for the end of a sweep, even with a failed node",
           "[allow_failure][chain]") {
   StartedChain world(R"(
   train: {run: ./train, matrix: {n: [0, 1]}, allow_failure: true, outputs: {model: m}}
@@ -332,7 +331,7 @@ TEST_CASE("in a batch system the selection waits for the end of a sweep, and a n
   CHECK(world.state() == RunState::Succeeded);
 }
 
-TEST_CASE("in a batch system what itself ends an element holds up nothing that goes on without it",
+TEST_CASE("in a batch system an element that the system ends does not hold up its dependents",
           "[allow_failure][chain]") {
   StartedChain world(kSweep);
   world.nodes.begin("811_1");
@@ -359,7 +358,7 @@ TEST_CASE("in a batch system a job runs without an allowed parent that left no r
   CHECK(world.state() == RunState::Succeeded);
 }
 
-TEST_CASE("in a batch system what waits in the queue waits for an allowed failure that runs again",
+TEST_CASE("in a batch system queued dependents wait for an allowed failure that runs again",
           "[allow_failure][chain]") {
   StartedChain world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
   world.nodes.pass("811", Failed);
@@ -378,7 +377,7 @@ TEST_CASE("in a batch system what waits in the queue waits for an allowed failur
   CHECK(world.nodes.runs["b"] == 1);
 }
 
-TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][chain]") {
+TEST_CASE("in a batch system a cleanup runs after any end of the chain", "[always][chain]") {
   const std::string failing = GENERATE("", "train", "data");
   StartedChain world(kCleanup);
   for (const char* step : {"data", "train"}) {
@@ -397,7 +396,7 @@ TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][c
   CHECK(world.nodes.overlaps.empty());
 }
 
-TEST_CASE("in a batch system nothing runs on a result that was to be made anew and was not",
+TEST_CASE("in a batch system no job runs on an old result whose remaking failed",
           "[allow_failure][chain]") {
   StartedChain world(R"(
   a: {run: ./a, allow_failure: true, outputs: {x: x}}
@@ -415,7 +414,7 @@ TEST_CASE("in a batch system nothing runs on a result that was to be made anew a
   CHECK(world.nodes.runs["c"] == 1);
 }
 
-TEST_CASE("a step with always() passes those that a failure keeps from starting", "[always]") {
+TEST_CASE("a step with always() overtakes jobs that a failure keeps from starting", "[always]") {
   TestRun run(R"(
   train: {run: ./train}
   other: {run: ./other}
@@ -428,7 +427,7 @@ TEST_CASE("a step with always() passes those that a failure keeps from starting"
   CHECK(run.states().at("other") == Planned);
 }
 
-TEST_CASE("a job that is submitted again is told of its parent's failure if no record says it",
+TEST_CASE("a resubmitted job is told of its parent's failure if no record shows it",
           "[allow_failure][chain]") {
   const bool by_cluster = GENERATE(true, false);
   StartedChain world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
@@ -450,7 +449,7 @@ TEST_CASE("a job that is submitted again is told of its parent's failure if no r
   CHECK_FALSE(world.parent_of("b").skipped);
 }
 
-TEST_CASE("what was reused beside an allowed failure is made anew without it", "[allow_failure]") {
+TEST_CASE("a result reused beside an allowed failure is made anew without it", "[allow_failure]") {
   TestRun run(R"(
   a: {run: ./a, matrix: {i: [1, 2]}, allow_failure: true, outputs: {x: x}}
   b: {run: [./b, "${{ join(steps.a.outputs.x) }}"]}
@@ -466,7 +465,7 @@ TEST_CASE("what was reused beside an allowed failure is made anew without it", "
   CHECK(run.backend.submitted.back() == "b");
 }
 
-TEST_CASE("what waits with a checkpoint begins anew behind a parent that runs again",
+TEST_CASE("a waiting job with a checkpoint begins anew after its parent runs again",
           "[allow_failure][chain]") {
   StartedChain world(
       "  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a], checkpoint: {}}\n");

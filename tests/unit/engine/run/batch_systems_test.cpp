@@ -13,7 +13,7 @@ using namespace dlflow;
 
 namespace {
 
-/// $PATH is one folder with tools that a test makes.
+/// Sets $PATH to one folder with fake tools.
 class Tools {
  public:
   void add(const std::vector<std::string>& names, const std::string& line) const {
@@ -34,14 +34,14 @@ constexpr const char* kSilent = "echo 'cannot find a configuration' >&2; exit 1"
 
 }  // namespace
 
-TEST_CASE("the batch system of a profile is the one that its scheduler names", "[batch-systems]") {
+TEST_CASE("a profile's scheduler names its batch system", "[batch-systems]") {
   CHECK(make_batch_system("slurm")->name() == "SLURM");
   CHECK(make_batch_system("gridengine")->name() == "Grid Engine");
   CHECK_FALSE(is_batch_system("local"));
   CHECK_THROWS_AS(make_batch_system("local"), Error);
 }
 
-TEST_CASE("a profile may have the batch systems that there are, or none", "[batch-systems]") {
+TEST_CASE("a profile may have an existing batch system, or none", "[batch-systems]") {
   std::set<std::string> known = {"local"};
   for (const std::string& name : batch_system_names()) known.insert(name);
   const std::vector<std::string> choices = find_field(profile_shape(), "scheduler")->shape.choices;
@@ -63,7 +63,7 @@ TEST_CASE("the partition of every batch system can be set", "[batch-systems]") {
   CHECK(partition_of(Profile()).empty());
 }
 
-TEST_CASE("of two batch systems whose tools are there, the one that answers is detected",
+TEST_CASE("the batch system that answers is detected if the tools of two exist",
           "[batch-systems]") {
   const Tools tools;
   CHECK_THROWS_WITH(detect_batch_system(), Catch::Contains("no batch system is in $PATH"));
@@ -75,5 +75,5 @@ TEST_CASE("of two batch systems whose tools are there, the one that answers is d
   CHECK(detect_batch_system()->name() == "SLURM");
   tools.add(kSlurm, kSilent);
   tools.add(kGridEngine, kSilent);
-  CHECK(detect_batch_system()->name() == "SLURM");  // to say why it does not answer
+  CHECK(detect_batch_system()->name() == "SLURM");  // which can then report why it does not answer
 }

@@ -5,8 +5,8 @@
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 
-// Chains in a batch system that is played: every kill and lost answer is an input. The same
-// scenarios on real batch systems are in tests/slurm and tests/gridengine.
+// Chains in a fake batch system: every kill and lost answer is an input. The same scenarios on real
+// batch systems are in tests/slurm and tests/gridengine.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -25,7 +25,7 @@ const Names kChainJobs = {"best",      "data",       "plot[n=1]",  "plot[n=2]",
 
 }  // namespace
 
-TEST_CASE("a chain is submitted as a whole and runs without us", "[chain]") {
+TEST_CASE("a chain is submitted as a whole and runs without dlflow's process", "[chain]") {
   ChainWorld world(kChainSteps);
   const ChainResult result = world.start();
   CHECK(world.batch.submitted == Names{"data 811", "train 812", "plot 813", "best 814"});
@@ -34,7 +34,7 @@ TEST_CASE("a chain is submitted as a whole and runs without us", "[chain]") {
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("a run is known before anything of it is submitted", "[chain]") {
+TEST_CASE("a run is recorded before any of its jobs is submitted", "[chain]") {
   ChainWorld world(kChainSteps);
   Plan created = world.plan(world.profile);
   create_chain(created, world.services(), world.program());
@@ -43,7 +43,7 @@ TEST_CASE("a run is known before anything of it is submitted", "[chain]") {
   CHECK(world.batch.submitted.empty());
 }
 
-TEST_CASE("what was submitted stays beside its log, for people", "[chain]") {
+TEST_CASE("the submitted script stays beside its log, for people", "[chain]") {
   StartedChain world(kChainSteps);
   const Batch& batch = world.batch.jobs().at("811").batch;
   std::filesystem::path script = batch.log;
@@ -64,7 +64,7 @@ TEST_CASE("a job may be requeued if it can save or may be tried again", "[chain]
   CHECK(may_requeue("tries"));
 }
 
-TEST_CASE("element-wise needs are element-wise in the batch system", "[chain]") {
+TEST_CASE("element-wise dependencies are element-wise in the batch system", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.pass("811", Succeeded);
   world.nodes.pass("812_1", Succeeded);
@@ -73,7 +73,7 @@ TEST_CASE("element-wise needs are element-wise in the batch system", "[chain]") 
   CHECK_FALSE(world.batch.is_free("814"));
 }
 
-TEST_CASE("killed between any two effects of a submission, it is completed with each job once",
+TEST_CASE("each job is submitted once although the submission is killed between any two effects",
           "[chain]") {
   const std::string point =
       GENERATE("batches", "intents", "submit", "accepted", "recorded", "record");
@@ -83,15 +83,15 @@ TEST_CASE("killed between any two effects of a submission, it is completed with 
   const bool killed = killed_at(point, n, [&] { world.start(); });
   const bool once = point == "batches" || point == "intents" || point == "record";
   CHECK(killed == (!once || n == 1));
-  if (world.directory.empty()) return;  // nobody knows it: nothing was submitted
-  world.nodes.run_all();                // what was submitted does not wait for us
+  if (world.directory.empty()) return;  // the run is unknown, and nothing was submitted
+  world.nodes.run_all();                // submitted jobs do not wait for dlflow
   world.resume();
   world.nodes.run_all();
   world.resume();
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("what is to be submitted, or to wait for a job, is on disk before that", "[chain]") {
+TEST_CASE("an intended submission or dependency is on disk before it is made", "[chain]") {
   const auto submission = is_synced_at("intents", [] { ChainWorld(kChainSteps).start(); });
   if (!submission) return skip("system calls cannot be traced");
   CHECK(*submission);
@@ -106,7 +106,7 @@ TEST_CASE("what is to be submitted, or to wait for a job, is on disk before that
   CHECK(*change);
 }
 
-TEST_CASE("several chains are asked about since the first of them was submitted", "[chain]") {
+TEST_CASE("several chains are queried from the time of the first submission", "[chain]") {
   const auto asked = [](int second) {
     ChainQuestion question;
     question.ended = {std::to_string(second)};
@@ -120,14 +120,14 @@ TEST_CASE("several chains are asked about since the first of them was submitted"
   CHECK(all.ended == Names{"20", "10", "30"});
 }
 
-TEST_CASE("a lost answer is looked up, and the job adopted", "[chain]") {
+TEST_CASE("a lost answer is looked up, and the job is adopted", "[chain]") {
   ChainWorld world(kChainSteps);
   world.batch.lost_answers = GENERATE(1, 2, 4);
   world.start();
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("a refusal of the batch system is told in its words, and nothing is submitted",
+TEST_CASE("a refusal of the batch system is reported in its words, and nothing is submitted",
           "[chain]") {
   ChainWorld world("  a: {run: ./a}\n");
   world.batch.refuses_submit = true;
@@ -150,7 +150,7 @@ TEST_CASE("a submission that never arrived is made again by the next call", "[ch
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("a failed job blocks what waits for it, and resubmit repairs the chain", "[chain]") {
+TEST_CASE("a failed job blocks its dependents, and resubmit repairs the chain", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.pass("811", Succeeded);
   world.nodes.pass("812_1", Failed);
@@ -180,7 +180,7 @@ TEST_CASE("a job whose parent is submitted again waits for its success", "[chain
         std::vector<Dependency>{{Dependency::Kind::Success, "813"}});
 }
 
-TEST_CASE("killed between any two effects of a repair, the next call completes it", "[chain]") {
+TEST_CASE("the next call completes a repair that was killed between any two effects", "[chain]") {
   const std::string point =
       GENERATE("batches", "intents", "submit", "accepted", "recorded", "repoint", "record");
   CAPTURE(point);
@@ -196,7 +196,7 @@ TEST_CASE("killed between any two effects of a repair, the next call completes i
   CHECK(world.nodes.runs["best"] == 1);
 }
 
-TEST_CASE("what the batch system has dropped is submitted anew", "[chain]") {
+TEST_CASE("jobs that the batch system dropped are submitted anew", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.pass("811", Failed);
   world.look();
@@ -205,7 +205,7 @@ TEST_CASE("what the batch system has dropped is submitted anew", "[chain]") {
   CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
 }
 
-TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
+TEST_CASE("cancel removes waiting jobs, and asks running jobs to end", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   const CancelResult first = world.cancel();
@@ -219,7 +219,7 @@ TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
   CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
 }
 
-TEST_CASE("a job that has begun is asked to end, also before it has written anything", "[chain]") {
+TEST_CASE("a begun job is asked to end, even before it has written anything", "[chain]") {
   StartedChain world(kChainSteps);
   world.batch.begin("811");
   CHECK(world.cancel({"data"}).saving == 1);
@@ -227,7 +227,7 @@ TEST_CASE("a job that has begun is asked to end, also before it has written anyt
   CHECK(std::filesystem::exists(world.directory / "steps/data/attempt-1/cancel"));
 }
 
-TEST_CASE("a job without a running program is not asked to save, whatever is recorded", "[chain]") {
+TEST_CASE("a job without a running program is not asked to save, whatever its record", "[chain]") {
   const BatchState state = GENERATE(BatchState::Held, BatchState::Requeued, BatchState::Pending,
                                     BatchState::Configuring, BatchState::Suspended);
   StartedChain world(kChainSteps);
@@ -239,7 +239,7 @@ TEST_CASE("a job without a running program is not asked to save, whatever is rec
   CHECK(world.look()["data"] == Cancelled);
 }
 
-TEST_CASE("a job at work whose end is refused was not asked, and is asked next time", "[chain]") {
+TEST_CASE("a running job whose cancel is refused is asked the next time", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.refuses_cancel = true;
@@ -249,7 +249,7 @@ TEST_CASE("a job at work whose end is refused was not asked, and is asked next t
   CHECK(world.batch.asked_to_end == Names{"811"});
 }
 
-TEST_CASE("a submission that nobody can tell from a lost one is cancelled, too", "[chain]") {
+TEST_CASE("a submission that may have been lost is cancelled as well", "[chain]") {
   ChainWorld world(kChainSteps);
   world.batch.lost_submissions = 1;
   CHECK_THROWS_AS(world.start(), Error);
@@ -270,7 +270,7 @@ TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here
   CHECK_FALSE(world.nodes.open_ids().empty());
 }
 
-TEST_CASE("a run that says of no cluster is taken to be here", "[chain]") {
+TEST_CASE("a run without a recorded cluster is assumed to be on this one", "[chain]") {
   StartedChain world(kChainSteps);
   std::filesystem::remove(world.directory / "cluster");
   CHECK(jobs_in_queue(world.directory, world.batch) == 8);
@@ -278,7 +278,7 @@ TEST_CASE("a run that says of no cluster is taken to be here", "[chain]") {
   CHECK(world.cancel().cancelled == 8);
 }
 
-TEST_CASE("what a run without a folder has in the queue is cancelled, and no more", "[chain]") {
+TEST_CASE("queued jobs of a run without a folder are cancelled, and no others", "[chain]") {
   StartedChain world("  a: {run: ./a}\n  b: {run: ./b}\n");
   const std::string run = run_name(world.directory);
   world.start();
@@ -290,7 +290,7 @@ TEST_CASE("what a run without a folder has in the queue is cancelled, and no mor
   CHECK_THROWS_WITH(cancel_lost_chain(run_name(world.directory), world.batch), "access denied");
 }
 
-TEST_CASE("a cancel that is refused is told, and keeps jobs from beginning", "[chain]") {
+TEST_CASE("a refused cancel is reported, and keeps jobs from beginning", "[chain]") {
   StartedChain world(kChainSteps);
   world.batch.refuses_cancel = true;
   CHECK_THROWS_WITH(world.cancel(), Catch::Contains("refuses to cancel 8 of 8 jobs"));
@@ -303,7 +303,8 @@ TEST_CASE("a cancel that is refused is told, and keeps jobs from beginning", "[c
   CHECK(world.end_all() == all_in(kChainJobs, Succeeded));
 }
 
-TEST_CASE("killed between any two effects of a cancel, no cancelled job runs", "[chain]") {
+TEST_CASE("a cancelled job never runs although the cancel is killed between any two effects",
+          "[chain]") {
   const std::string point = GENERATE("withdrawn", "cancel", "record");
   CAPTURE(point);
   StartedChain world(kChainSteps);
@@ -314,7 +315,7 @@ TEST_CASE("killed between any two effects of a cancel, no cancelled job runs", "
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("a queue that shows nothing makes no job lost", "[chain]") {
+TEST_CASE("an empty queue makes no job lost", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.empty_queues = 3;
@@ -325,7 +326,7 @@ TEST_CASE("a queue that shows nothing makes no job lost", "[chain]") {
   CHECK(world.look()["best"] == Queued);
 }
 
-TEST_CASE("a job that nobody knows is lost, and runs again when the run goes on", "[chain]") {
+TEST_CASE("a job that is not found is lost, and runs again when the run goes on", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.forget("811");
@@ -333,7 +334,7 @@ TEST_CASE("a job that nobody knows is lost, and runs again when the run goes on"
   CHECK(world.look()["best"] == Blocked);
 }
 
-TEST_CASE("a job given up as lost that turns up is at work, as its record says", "[chain]") {
+TEST_CASE("a job presumed lost that reappears is at work, as in its record", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.unseen = {"811"};
@@ -342,11 +343,12 @@ TEST_CASE("a job given up as lost that turns up is at work, as its record says",
   world.batch.unseen.clear();
   States states = world.look();
   CHECK(states["data"] == Running);
-  CHECK(states["best"] == Queued);  // what waits, at once
+  CHECK(states["best"] == Queued);  // waiting jobs, at once
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("strangers with our numbers are never cancelled, stopped or repointed", "[chain]") {
+TEST_CASE("other users' jobs with the same numbers are never cancelled, stopped or repointed",
+          "[chain]") {
   StartedChain world(kChainSteps);
   world.batch.renumber("precious");
   const BatchState state = GENERATE(BatchState::Pending, BatchState::Running);
@@ -370,7 +372,7 @@ TEST_CASE("strangers with our numbers are never cancelled, stopped or repointed"
 TEST_CASE("an attempt with a successor never begins again, whoever ended it", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
-  world.batch.end("811", BatchState::Cancelled);  // scancel by hand: the supervisor is killed, too
+  world.batch.end("811", BatchState::Cancelled);  // scancel also kills the supervisor
   world.clock.advance(std::chrono::minutes(2));
   CHECK(world.look()["data"] == Cancelled);
   const std::string point = GENERATE("", "withdrawn", "submit");
@@ -402,7 +404,7 @@ TEST_CASE("a job whose end the queue reports wrongly gives way to its successor"
   CHECK(world.nodes.open_ids().empty());
 }
 
-TEST_CASE("what waits for a withdrawn attempt leaves the queue once the run has ended", "[chain]") {
+TEST_CASE("dependents of a withdrawn attempt leave the queue once the run has ended", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.lies = BatchState::NodeFail;
@@ -418,7 +420,8 @@ TEST_CASE("what waits for a withdrawn attempt leaves the queue once the run has 
   CHECK(world.nodes.open_ids().empty());
 }
 
-TEST_CASE("what the site cancels because it can never start is blocked, not cancelled", "[chain]") {
+TEST_CASE("a job that the site cancels because it can never start is blocked, not cancelled",
+          "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.pass("811", Failed);
   for (const std::string& id : world.batch.ids_of("train")) {
@@ -436,7 +439,7 @@ TEST_CASE("what the site cancels because it can never start is blocked, not canc
   CHECK(world.states()["train[n=1]"] == Blocked);
 }
 
-TEST_CASE("a node that fails makes its job lost, and what waits is repaired", "[chain]") {
+TEST_CASE("a failed node makes its job lost, and the waiting jobs are repaired", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.nodes.fail_node("811");
@@ -462,15 +465,15 @@ TEST_CASE("as many jobs as a limit allows are submitted, and the rest later", "[
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("where one of two submissions under way is refused, the other is known, and made once",
+TEST_CASE("the other of two simultaneous submissions is recorded and made once if one is refused",
           "[chain]") {
   ChainWorld world("  many: {run: ./many, matrix: {n: [1, 2, 3]}}\n  one: {run: ./one}\n");
   world.batch.at_once = 2;
-  SECTION("as too many jobs, of which as many as may be are submitted") {
+  SECTION("a refusal as too many jobs, after which the allowed number is submitted") {
     world.batch.most_jobs = 2;
     CHECK_THROWS_WITH(world.start(), Catch::Contains("too many jobs"));
   }
-  SECTION("for good") {
+  SECTION("a permanent refusal") {
     world.batch.refused_step = "many";
     CHECK_THROWS_WITH(world.start(), Catch::Contains("invalid account"));
   }
@@ -487,7 +490,7 @@ TEST_CASE("a batch system that does not answer changes nothing", "[chain]") {
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("an array is split where the batch system takes no gaps", "[chain]") {
+TEST_CASE("an array is split if the batch system allows no gaps", "[chain]") {
   ChainWorld world(kChainSteps);
   world.batch.rules.gaps = false;
   world.start();
@@ -513,7 +516,7 @@ TEST_CASE("a cached job of a chain has its fingerprint on record", "[chain]") {
   }
 }
 
-TEST_CASE("a node that jobs were lost with twice is left out of later runs", "[chain]") {
+TEST_CASE("a node that lost jobs twice is left out of later runs", "[chain]") {
   StartedChain world("  a: {run: ./a}\n  b: {run: ./b}\n");
   for (const std::string& id : world.batch.ids_of("a")) world.nodes.begin(id);
   const auto fail = [&](const std::string& step) {

@@ -5,7 +5,7 @@
 #include "tests/support/chain_world.h"
 #include "tests/support/error_of.h"
 
-// What `dlflow status` and the other verbs say of a chain, in a batch system that is played.
+// Output of `dlflow status` and other verbs about a chain in a fake batch system.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A batch system as it is at one moment, which says more of its jobs.
+/// A batch system at one moment, with further details of its jobs.
 class Snapshot : public FakeBatchSystem {
  public:
   Snapshot(const FakeBatchSystem& now, std::map<std::string, BatchJob> measured,
@@ -68,7 +68,7 @@ class VerbsWorld : public ChainWorld {
 
   std::string run() const { return run_name(directory); }
 
-  std::map<std::string, BatchJob> measured;  ///< what accounting has, by id
+  std::map<std::string, BatchJob> measured;  ///< accounting's records, by id
   std::string never_starts;                  ///< an id
 };
 
@@ -89,14 +89,14 @@ constexpr const char* kChain = "  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
 
 }  // namespace
 
-TEST_CASE("what a job used is what accounting has measured, once it has ended", "[verbs]") {
+TEST_CASE("a job's usage is accounting's measurement after its end", "[verbs]") {
   VerbsWorld world(kChain);
   world.start();
   world.nodes.begin("811");
   world.nodes.end("811", Succeeded);
-  CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // not on its books yet
+  CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // not in accounting yet
   world.measured["811"] = completed("811", 0);
-  CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // a stranger's with that number
+  CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());  // another user's job
   world.measured["811"].name = world.batch.jobs().at("811").shown.name;
   const JobUsage used = world.row("a", Detail::Usage).usage.value();
   CHECK(used.elapsed == 90s);
@@ -110,7 +110,7 @@ TEST_CASE("what a job used is what accounting has measured, once it has ended", 
   CHECK_FALSE(world.row("a", Detail::Usage).usage.has_value());
 }
 
-TEST_CASE("a job in the queue says why it waits, and what helps one that never starts", "[verbs]") {
+TEST_CASE("a queued job shows the reason why it waits, and advice if it never starts", "[verbs]") {
   VerbsWorld world(kChain);
   world.start();
   CHECK(world.row("a").reason == "waits for free nodes");
@@ -123,17 +123,17 @@ TEST_CASE("a job in the queue says why it waits, and what helps one that never s
   CHECK_FALSE(world.row("a").limit.has_value());
 }
 
-TEST_CASE("a job that its batch system never starts is submitted again by a command that it names",
+TEST_CASE("a job that its batch system never starts is submitted again by the named command",
           "[verbs]") {
   VerbsWorld world(kChain);
   world.start();
   world.nodes.begin("811");
   world.nodes.end("811", Succeeded);
-  world.never_starts = "812";  // as after an epilog that failed: the record of `a` is good
+  world.never_starts = "812";  // as after a failed epilog: the record of `a` is good
   CHECK(world.row("b").reason == "never starts; dlflow resubmit " + world.run());
 }
 
-TEST_CASE("what shares a job with others says for whose turn it waits", "[verbs]") {
+TEST_CASE("an element of a shared task shows whose turn it waits for", "[verbs]") {
   VerbsWorld world(
       "  train: {run: ./train, matrix: {n: [1, 2], pack: 2}, resources: {walltime: 1m}}\n");
   world.start();
@@ -143,7 +143,7 @@ TEST_CASE("what shares a job with others says for whose turn it waits", "[verbs]
   CHECK(world.row("train[n=2]").reason == "waits for its turn in FAKE job 811_0");
 }
 
-TEST_CASE("what is not submitted says how it is", "[verbs]") {
+TEST_CASE("a job that is not submitted shows its state", "[verbs]") {
   VerbsWorld world("  a: {run: ./a}\n  b: {run: ./b}\n");
   world.profile.limits.jobs = 1;
   world.start();
@@ -151,7 +151,7 @@ TEST_CASE("what is not submitted says how it is", "[verbs]") {
   CHECK(world.row("b").reason == "not submitted yet: dlflow run --resume " + world.run());
 }
 
-TEST_CASE("what waits for the login node, or for a job there, says how it goes on", "[verbs]") {
+TEST_CASE("a job that waits for the login node shows how the run goes on", "[verbs]") {
   VerbsWorld world(
       "  a: {run: ./a}\n"
       "  pack: {run: ./pack, on: login, needs: [a]}\n"
@@ -169,7 +169,7 @@ TEST_CASE("what waits for the login node, or for a job there, says how it goes o
         world.run() + "  3 jobs on alpha, partition cpu");
 }
 
-TEST_CASE("unlisted elements say what lists them, and who submits them then", "[verbs]") {
+TEST_CASE("unlisted elements name the step that lists them, and who submits them then", "[verbs]") {
   const bool from_jobs = GENERATE(true, false);
   VerbsWorld world(
       "  split: {run: ./split, outputs: {parts: p.json}}\n"
@@ -202,9 +202,8 @@ TEST_CASE("the partitions of a run are named once each", "[verbs]") {
         two.run() + "  3 jobs on alpha, partitions short, long");
 }
 
-TEST_CASE(
-    "a batch system that does not answer is a problem of the run, which is shown all the same",
-    "[verbs]") {
+TEST_CASE("a batch system that does not answer is a problem of the run, which is still shown",
+          "[verbs]") {
   VerbsWorld world(kChain);
   world.start();
   CHECK(world.status().problem == "");
@@ -214,7 +213,7 @@ TEST_CASE(
   CHECK(status.jobs.size() == 2);
 }
 
-TEST_CASE("a job that is held is shown as held, whatever its record says", "[verbs]") {
+TEST_CASE("a held job is shown as held, whatever its record", "[verbs]") {
   VerbsWorld world(kChain);
   world.start();
   world.nodes.begin("811");
@@ -222,7 +221,7 @@ TEST_CASE("a job that is held is shown as held, whatever its record says", "[ver
   world.batch.hold("811");
   const JobRow row = world.status().jobs[0];
   CHECK(row.state == JobState::Queued);
-  CHECK(row.reason == "waits for free nodes");  // what this batch system says of any job
+  CHECK(row.reason == "waits for free nodes");  // this batch system's reason for every job
 }
 
 TEST_CASE("a run with jobs in the queue is not removed", "[verbs]") {
@@ -244,7 +243,8 @@ TEST_CASE("a local run whose folder is gone is cancelled without a batch system"
   CHECK(run.store.status(name).state == RunState::Cancelled);
 }
 
-TEST_CASE("the end of a run that leaves nothing to a node is told by whoever finds it", "[verbs]") {
+TEST_CASE("a run's end that no node can report is reported by the first verb that finds it",
+          "[verbs]") {
   VerbsWorld world("  a: {run: ./a}\nnotify: {command: [\"true\"], on: [end]}\n");
   world.start();
   const auto told = [&world] {

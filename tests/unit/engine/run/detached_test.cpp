@@ -16,7 +16,7 @@ using namespace dlflow;
 
 namespace fs = std::filesystem;
 
-TEST_CASE("what is started aside has its own session: no terminal's end reaches it", "[detached]") {
+TEST_CASE("a detached process has its own session: no terminal's end reaches it", "[detached]") {
   const test::TempDir folder;
   Command command;
   command.argv = {"/bin/sh", "-c", "cat /proc/$$/stat >stat.new; mv stat.new stat"};
@@ -29,7 +29,8 @@ TEST_CASE("what is started aside has its own session: no terminal's end reaches 
   CHECK(fields[5] != std::to_string(::getsid(0)));
 }
 
-TEST_CASE("a run goes on aside with its own program, as it was asked to", "[detached]") {
+TEST_CASE("a run goes on in the background with its own program and the given options",
+          "[detached]") {
   test::TestRun run("  a: {run: ./a}\n");
   run.created_plan(run.services());
   const fs::path program = frozen_program(run.directory);
@@ -52,7 +53,7 @@ TEST_CASE("a run goes on aside with its own program, as it was asked to", "[deta
                                     "` runs it in this terminal"));
 }
 
-TEST_CASE("a program that cannot be started aside is an error", "[detached]") {
+TEST_CASE("a program that cannot be started in the background is an error", "[detached]") {
   Command command;
   command.argv = {"/no/such/program"};
   CHECK_THROWS_WITH(start_detached(command), "cannot start /no/such/program");

@@ -17,7 +17,7 @@ void lose(StoreFixture& fixture, const Plan& plan, const std::string& node, int 
 
 }  // namespace
 
-TEST_CASE("a node is left out on its own cluster, once it has failed so often", "[nodes]") {
+TEST_CASE("a node is left out on its own cluster, after a number of failures", "[nodes]") {
   StoreFixture fixture;
   const Plan alpha = fixture.stored_run(kMnist, at(0));
   const Plan beta = fixture.stored_run(kMnist, at(1));

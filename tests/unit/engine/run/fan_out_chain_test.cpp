@@ -2,8 +2,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
-// Fan-out known at run time, in a batch system that is played. What is submitted by whom is the
-// same whether a person or the job that left the list calls dlflow.
+// Fan-out at run time, in a fake batch system. The same jobs are submitted whether a user or the
+// job that left the list calls dlflow.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -24,7 +24,7 @@ struct FanChain : ChainWorld {
     lists(*this, "split", "parts", {"a", "b"});
   }
 
-  /// Runs what does not need the list.
+  /// Runs the jobs that do not need the list.
   void start_and_split() {
     start();
     nodes.run_all();
@@ -35,7 +35,7 @@ const Names kFanJobs = {"split", "work[part=a]", "work[part=b]", "merge", "besid
 
 }  // namespace
 
-TEST_CASE("what waits for a list is submitted once the list is there", "[fan_out]") {
+TEST_CASE("dependents of a list are submitted once the list exists", "[fan_out]") {
   FanChain world;
   world.start();
   CHECK(world.batch.submitted == Names{"split 811", "beside 812"});
@@ -52,7 +52,8 @@ TEST_CASE("what waits for a list is submitted once the list is there", "[fan_out
   check_ran_once(world, kFanJobs);
 }
 
-TEST_CASE("killed between any two effects, the list is laid out and submitted once", "[fan_out]") {
+TEST_CASE("a list is laid out and submitted once despite a kill between any two effects",
+          "[fan_out]") {
   const std::string point = GENERATE("list", "extension", "batches", "intents", "submit",
                                      "accepted", "recorded", "record");
   const int n = GENERATE(1, 2);
@@ -66,7 +67,7 @@ TEST_CASE("killed between any two effects, the list is laid out and submitted on
   CHECK(newest_extension(world.directory) == 1);
 }
 
-TEST_CASE("a job that has listed submits what waits for it, and nothing that people stopped",
+TEST_CASE("a job that has listed submits its dependents, except those that users stopped",
           "[fan_out]") {
   FanChain world("  failed: {run: ./failed}\n");
   world.start();
@@ -79,7 +80,7 @@ TEST_CASE("a job that has listed submits what waits for it, and nothing that peo
   world.batch.submitted.clear();
   submit_listed(world.directory, world.services());
   CHECK(world.batch.submitted.size() == 2);          // work, merge
-  submit_listed(world.directory, world.services());  // as a job that was requeued does
+  submit_listed(world.directory, world.services());  // as by a requeued job
   CHECK(world.batch.submitted.size() == 2);
   const States states = world.end_all();
   CHECK(states.at("work[part=b]") == Succeeded);
@@ -88,7 +89,7 @@ TEST_CASE("a job that has listed submits what waits for it, and nothing that peo
   CHECK(states.at("beside") == JobState::Cancelled);
 }
 
-TEST_CASE("elements cancelled before they were known are not submitted by a job", "[fan_out]") {
+TEST_CASE("elements cancelled before they were listed are not submitted by a job", "[fan_out]") {
   FanChain world;
   world.start();
   world.cancel({"work"});
@@ -100,7 +101,8 @@ TEST_CASE("elements cancelled before they were known are not submitted by a job"
   run_all_once(world, kFanJobs);
 }
 
-TEST_CASE("killed as a job submits, what it has listed is submitted once", "[fan_out]") {
+TEST_CASE("a listed element is submitted once although its job is killed during submission",
+          "[fan_out]") {
   const std::string point = GENERATE("list", "extension", "batches", "intents", "submit",
                                      "accepted", "recorded", "record");
   const int n = GENERATE(1, 2);
@@ -118,7 +120,7 @@ TEST_CASE("killed as a job submits, what it has listed is submitted once", "[fan
   run_all_once(world, kFanJobs);
 }
 
-TEST_CASE("a result that is reused lists at once, and its elements and what needs them are reused",
+TEST_CASE("a reused result lists at once, and its elements and dependents are reused",
           "[fan_out]") {
   FanChain world;
   world.start_and_split();
@@ -144,10 +146,10 @@ TEST_CASE("elements of an earlier list wait until the step has listed again", "[
   world.batch.submitted.clear();
   lists(world, "split", "parts", {"a", "c"});
   world.resubmit();
-  CHECK(world.batch.submitted.size() == 1);  // split alone
+  CHECK(world.batch.submitted.size() == 1);  // only split
   world.nodes.run_all();
   world.resume();
-  CHECK(world.states()["merge"] == Queued);  // in the place that it has kept
+  CHECK(world.states()["merge"] == Queued);  // in its old place
   world.nodes.run_all();
   world.resume();
   CHECK(world.end_all() == States{{"split", Succeeded},
@@ -155,11 +157,12 @@ TEST_CASE("elements of an earlier list wait until the step has listed again", "[
                                   {"work[part=c]", Succeeded},
                                   {"merge", Succeeded},
                                   {"beside", Succeeded}});
-  CHECK(world.nodes.runs["work[part=a]"] == 2);  // of the list that it was made with
+  CHECK(world.nodes.runs["work[part=a]"] == 2);  // from the list of its first run
   CHECK(world.nodes.runs["merge"] == 1);
 }
 
-TEST_CASE("what another run took of an earlier list stays in a batch system, too", "[fan_out]") {
+TEST_CASE("results of an earlier list that another run uses stay, also in a batch system",
+          "[fan_out]") {
   FanChain world;
   const auto run_all = [&world](const std::string& failing) {
     world.start_and_split();
@@ -186,7 +189,7 @@ TEST_CASE("what another run took of an earlier list stays in a batch system, too
              Catch::Contains("the result of work[part=a] is used by " + second));
 }
 
-TEST_CASE("a list that makes no jobs blocks what waits for it", "[fan_out]") {
+TEST_CASE("a list that makes no jobs blocks its dependents", "[fan_out]") {
   ChainWorld world(R"(
   split: {run: ./split, outputs: {parts: p.json}}
   work: {matrix: {n: "${{ steps.split.outputs.parts }}"}, run: ./work, resources: {ranks: "${{ matrix.n }}"}}

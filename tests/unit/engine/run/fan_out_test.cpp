@@ -38,14 +38,14 @@ void start_until(TestRun& run, const std::string& point) {
 
 }  // namespace
 
-TEST_CASE("a listed step runs each element once, and then what needs them", "[fan_out]") {
+TEST_CASE("a listed step runs each element once, and then its dependents", "[fan_out]") {
   FanRun run;
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"split", "work[part=a]", "work[part=b]", "merge"});
   CHECK(run.states() == run.observer.states);
 }
 
-TEST_CASE("behind a job is all that needs it, however far", "[fan_out]") {
+TEST_CASE("all descendants of a job follow it, at any distance", "[fan_out]") {
   TestRun run(R"(
   a: {run: ./a}
   other: {run: ./other}
@@ -62,7 +62,7 @@ TEST_CASE("behind a job is all that needs it, however far", "[fan_out]") {
   CHECK(descendants_of(plan, number("c")).empty());
 }
 
-TEST_CASE("a run whose engine is killed as it lays out a list goes on", "[fan_out]") {
+TEST_CASE("a run whose engine is killed while it lays out a list goes on", "[fan_out]") {
   const std::string point = GENERATE("list", "extension", "extended");
   FanRun run;
   start_until(run, point);
@@ -74,8 +74,7 @@ TEST_CASE("a run whose engine is killed as it lays out a list goes on", "[fan_ou
   CHECK(newest_extension(run.directory) == 1);
 }
 
-TEST_CASE("what waits for its next try waits as long although a list is laid out meanwhile",
-          "[fan_out]") {
+TEST_CASE("a pending retry keeps its pause although a list is laid out meanwhile", "[fan_out]") {
   FanRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
   run.backend.fail("flaky");
   std::map<std::string, std::vector<Time>> submitted;
@@ -88,7 +87,7 @@ TEST_CASE("what waits for its next try waits as long although a list is laid out
   CHECK(submitted["flaky"].at(1) - submitted["flaky"].at(0) >= std::chrono::milliseconds(500));
 }
 
-TEST_CASE("a pass that waits for room while a list is laid out does not read old records again",
+TEST_CASE("a pass that waits for room during a list's layout does not read old records again",
           "[fan_out]") {
   FanRun run("  train: {run: ./train}\n");
   run.backend.ends["train"] = {Queued, Succeeded};
@@ -97,7 +96,7 @@ TEST_CASE("a pass that waits for room while a list is laid out does not read old
   };
   CHECK_THROWS_AS(run.start(), Killed);
   run.backend.on_submit = {};
-  run.backend.cores = 1;  // which split has
+  run.backend.cores = 1;  // which split occupies
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(newest_extension(run.directory) == 1);
   CHECK(run.backend.events_read["train#1.2"] > 0);
@@ -114,7 +113,7 @@ TEST_CASE("a run whose list is not laid out has not succeeded", "[fan_out]") {
   CHECK(run.state() == RunState::Interrupted);
 }
 
-TEST_CASE("a list that changes waits for the elements that run, and replaces them", "[fan_out]") {
+TEST_CASE("a changed list waits for running elements, and replaces them", "[fan_out]") {
   FanRun run;
   run.backend.cores = 1;
   run.backend.held = {"work[part=a]"};
@@ -138,7 +137,7 @@ TEST_CASE("a list that changes waits for the elements that run, and replaces the
                                        "work[part=c]", "work[part=d]", "merge"});
 }
 
-TEST_CASE("what was made with an earlier list is made again, and what was blocked by it is free",
+TEST_CASE("results of an earlier list are made again, and jobs that it blocked are free",
           "[fan_out]") {
   FanRun run;
   run.backend.fail("work[part=b]");
@@ -160,11 +159,10 @@ TEST_CASE("what was made with an earlier list is made again, and what was blocke
   }
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"split#2", "work[part=a]#2", "work[part=c]", "merge"});
-  CHECK_FALSE(
-      std::filesystem::exists(saved));  // it is set aside: it may hold what the old list gave
+  CHECK_FALSE(std::filesystem::exists(saved));  // set aside: it may be of the old list
 }
 
-TEST_CASE("that jobs run again is on disk before the new list is laid out", "[fan_out]") {
+TEST_CASE("the rerun of jobs is on disk before the new list is laid out", "[fan_out]") {
   const auto synced = is_synced_at("listed again", [] {
     FanRun run;
     run.backend.fail("work[part=b]");
@@ -177,7 +175,7 @@ TEST_CASE("that jobs run again is on disk before the new list is laid out", "[fa
   CHECK(*synced);
 }
 
-TEST_CASE("a list that cannot be laid out any more blocks what waits, and leaves what is done",
+TEST_CASE("a list that can no longer be laid out blocks waiting jobs, and leaves finished ones",
           "[fan_out]") {
   FanRun run;
   run.backend.fail("work[part=b]");
@@ -195,7 +193,7 @@ TEST_CASE("a list that cannot be laid out any more blocks what waits, and leaves
   CHECK(run.backend.submitted == Names{"split#2"});
 }
 
-TEST_CASE("what another run has taken of an earlier list stays, and what waits is blocked",
+TEST_CASE("results of an earlier list that another run uses stay, and waiting jobs are blocked",
           "[fan_out]") {
   FanRun run;
   run.backend.fail("work[part=b]");
@@ -219,7 +217,7 @@ TEST_CASE("what another run has taken of an earlier list stays, and what waits i
              Catch::Contains("the result of work[part=a] is used by " + second));
 }
 
-TEST_CASE("elements of one list run beside those of another, and what needs both comes last",
+TEST_CASE("elements of one list run beside those of another, and a child of both comes last",
           "[fan_out]") {
   TestRun run(R"(
   one: {run: ./one, outputs: {l: l}}
@@ -237,7 +235,7 @@ TEST_CASE("elements of one list run beside those of another, and what needs both
   CHECK(run.backend.submitted.size() == 7);
 }
 
-TEST_CASE("a result that is reused lists as it did", "[fan_out]") {
+TEST_CASE("a reused result lists the same values", "[fan_out]") {
   FanRun run;
   CHECK(run.start().state == RunState::Succeeded);
   run.backend.submitted.clear();
@@ -246,7 +244,7 @@ TEST_CASE("a result that is reused lists as it did", "[fan_out]") {
   CHECK(run.states()["work[part=b]"] == Cached);
 }
 
-TEST_CASE("after a failed element, resubmit runs it alone", "[fan_out]") {
+TEST_CASE("resubmit after a failed element runs that element alone", "[fan_out]") {
   FanRun run;
   run.backend.fail("work[part=b]");
   CHECK(run.start().state == RunState::Failed);
@@ -256,7 +254,7 @@ TEST_CASE("after a failed element, resubmit runs it alone", "[fan_out]") {
   CHECK(run.backend.submitted == Names{"work[part=b]#2", "merge"});
 }
 
-TEST_CASE("a step that may fail and did lists nothing", "[fan_out]") {
+TEST_CASE("a step with an allowed failure lists nothing", "[fan_out]") {
   TestRun run(R"(
   split: {run: ./split, outputs: {parts: p.json}, allow_failure: true}
   work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work}

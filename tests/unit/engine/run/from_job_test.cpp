@@ -10,7 +10,7 @@
 #include "tests/support/chain_world.h"
 #include "tests/support/variable.h"
 
-// What a job of a chain does on its node once it has ended, in a batch system that is played.
+// Work of a chain's job on its node after its end, in a fake batch system.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What `work` writes to standard error.
+/// Returns what `work` writes to standard error.
 std::string errors_of(const std::function<void()>& work) {
   const TempDir folder;
   const fs::path file = folder.write("stderr", "");
@@ -43,7 +43,7 @@ class JobsWorld : public ChainWorld {
 
   fs::path batch_file(const std::string& id) const { return batch.jobs().at(id).batch.command[2]; }
 
-  /// What `job-exec` does after the pass of job `id`. What it prints.
+  /// Does the work of `job-exec` after the pass of job `id`, and returns its output.
   std::string after(const std::string& id, void (*what)(const fs::path&, uint32_t, uint32_t)) {
     const FakeBatchSystem::Job& job = batch.jobs().at(id);
     return errors_of([&] {
@@ -53,7 +53,7 @@ class JobsWorld : public ChainWorld {
   std::string tell(const std::string& id) { return after(id, tell_what_ended); }
   std::string submit(const std::string& id) { return after(id, submit_what_was_listed); }
 
-  /// The news that was told.
+  /// Returns the news that was sent.
   Names told() const {
     Names names;
     std::error_code none;
@@ -75,7 +75,7 @@ std::string variable(const char* name) {
 
 }  // namespace
 
-TEST_CASE("the node of the last job tells the end of its run, once", "[from_job]") {
+TEST_CASE("the node of the last job reports the end of its run, once", "[from_job]") {
   JobsWorld world(kTwoSteps + kNotify);
   world.start();
   world.run("811");
@@ -87,12 +87,11 @@ TEST_CASE("the node of the last job tells the end of its run, once", "[from_job]
   const fs::path log = world.directory / "notified/end-2.log";
   CHECK(read_file(log) == "told: true\n");
   fs::remove(log);
-  CHECK(world.tell("812") == "");  // as a node that runs it once more
+  CHECK(world.tell("812") == "");  // as on a node that runs it once more
   CHECK(world.told().empty());
 }
 
-TEST_CASE("the node of a job that fails tells the failure, and the end if that is one",
-          "[from_job]") {
+TEST_CASE("the node of a failed job reports the failure, and the end if it is one", "[from_job]") {
   JobsWorld world(kTwoSteps + kNotify);
   world.start();
   world.run("811", Failed);
@@ -105,8 +104,7 @@ TEST_CASE("the node of a job that fails tells the failure, and the end if that i
   CHECK(told("end-2").at("state") == "failed");
 }
 
-TEST_CASE("a node tells nothing of a failure that is allowed, and no end that nobody asked for",
-          "[from_job]") {
+TEST_CASE("a node reports no allowed failure, and no end that was not asked for", "[from_job]") {
   JobsWorld world(
       "  a: {run: ./a, allow_failure: true}\n  b: {run: ./b}\n"
       "notify: {command: [\"true\"], on: [failure]}\n");
@@ -118,7 +116,8 @@ TEST_CASE("a node tells nothing of a failure that is allowed, and no end that no
   CHECK(world.told().empty());
 }
 
-TEST_CASE("a node tells nothing of an attempt that goes on, or has no record yet", "[from_job]") {
+TEST_CASE("a node reports nothing about an attempt that goes on, or has no record yet",
+          "[from_job]") {
   JobsWorld world("  a: {run: ./a}\n" + kNotify);
   world.start();
   CHECK(world.tell("811") == "");
@@ -132,7 +131,7 @@ TEST_CASE("a node tells nothing of an attempt that goes on, or has no record yet
   CHECK(world.told() == Names{"end-1"});
 }
 
-TEST_CASE("the end of an array is told by the node of the task that ends last", "[from_job]") {
+TEST_CASE("the end of an array is reported by the node of the last task", "[from_job]") {
   JobsWorld world("  a: {run: ./a, matrix: {n: [1, 2, 3]}}\n" + kNotify);
   world.start();
   const Names order = GENERATE(Names{"811_0", "811_1", "811_2"}, Names{"811_2", "811_1", "811_0"});
@@ -145,7 +144,7 @@ TEST_CASE("the end of an array is told by the node of the task that ends last", 
   CHECK(world.told() == Names{"end-3"});
 }
 
-TEST_CASE("a task that several elements share tells the failure of each", "[from_job]") {
+TEST_CASE("a shared task reports the failure of each element", "[from_job]") {
   JobsWorld world(
       "  a: {run: ./a, matrix: {n: [1, 2], pack: 2}, resources: {walltime: 1m}}\n"
       "notify: {command: [\"true\"], on: [failure]}\n");
@@ -157,7 +156,7 @@ TEST_CASE("a task that several elements share tells the failure of each", "[from
   CHECK(world.told() == Names{"failure-1"});
 }
 
-TEST_CASE("a run without `notify` tells nothing, and an unreadable one says so", "[from_job]") {
+TEST_CASE("a run without `notify` reports nothing, and an unreadable one is named", "[from_job]") {
   JobsWorld world(kTwoSteps);
   world.start();
   world.run("811", Failed);
@@ -182,7 +181,7 @@ TEST_CASE("a job that has listed submits from outside of its allocation", "[from
   world.start();
   world.nodes.run_all();
   const TempDir empty;
-  const Variable path("PATH", empty.path());  // no sbatch is there
+  const Variable path("PATH", empty.path());  // a folder without sbatch
   const Variable id("SLURM_JOB_ID", "811"), configuration("SLURM_CONF", "/etc/other.conf"),
       partition("SBATCH_PARTITION", "long"), own("MY_SLURM", "mine");
   CHECK(world.submit("812") == "");  // it lists nothing

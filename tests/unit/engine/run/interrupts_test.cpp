@@ -6,8 +6,7 @@
 
 using namespace dlflow;
 
-TEST_CASE("a stop that comes as a run ends was meant for the run, and ends no program after it",
-          "[interrupts]") {
+TEST_CASE("a stop at the end of a run is for the run, and ends no later program", "[interrupts]") {
   {
     Interrupts interrupts;
     ::raise(SIGINT);

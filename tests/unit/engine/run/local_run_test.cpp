@@ -27,14 +27,14 @@ namespace {
 /// Runs on processes of this machine.
 class LocalRun : public RunFolder {
  public:
-  /// \param steps  in which TRACE stands for a file, see trace().
+  /// \param steps  TRACE in them stands for a file, see trace().
   explicit LocalRun(const std::string& steps, const Machine& machine = {.cores = 2})
       : RunFolder(steps), machine_(machine) {
     machine_.memory_bytes = uint64_t{1} << 30;
     rewrite(std::regex_replace(steps, std::regex("TRACE"), (path() / "trace").string()));
   }
 
-  /// What `work` returns, given a back end of its own.
+  /// Returns the result of `work` on a separate back end.
   template <typename Work>
   auto with_services(Work work) {
     LocalBackend backend(machine_, LAUNCHER_DRIVER);
@@ -57,8 +57,8 @@ class LocalRun : public RunFolder {
         [this](const Services& services) { return cancel_run(directory, services); });
   }
 
-  /// Starts the run in another process, which has a store of its own, and waits for so many words
-  /// in TRACE; its pid.
+  /// Starts the run in another process with its own store, and waits for so many words in TRACE.
+  /// Returns its pid.
   pid_t start_elsewhere(size_t words = 1) {
     Plan plan = with_services([this](const Services& services) { return created_plan(services); });
     const pid_t child = begin_child([&] {
@@ -73,7 +73,7 @@ class LocalRun : public RunFolder {
     return child;
   }
 
-  /// The words that steps wrote to TRACE.
+  /// Returns the words that steps wrote to TRACE.
   std::vector<std::string> trace() const {
     std::ifstream file(path() / "trace");
     std::vector<std::string> words;
@@ -131,7 +131,7 @@ TEST_CASE("a step with more ranks than cores takes all of them", "[local]") {
   CHECK(backend.has_room(four_ranks));
 }
 
-TEST_CASE("what could never run is refused before anything of the run exists", "[local]") {
+TEST_CASE("an impossible step is refused before anything of the run exists", "[local]") {
   LocalRun run("  big: {run: 'true', resources: {memory: 64GiB}}\n");
   CHECK_THROWS_WITH(run.start(), Catch::Contains("test.yaml:3:") &&
                                      Catch::Contains("'big' asks for 64.0 GiB of memory") &&
@@ -139,7 +139,7 @@ TEST_CASE("what could never run is refused before anything of the run exists", "
   CHECK_FALSE(std::filesystem::exists(run.path() / "runs"));
 }
 
-TEST_CASE("each job is told which GPUs are its own", "[local]") {
+TEST_CASE("each job gets its own GPUs", "[local]") {
   LocalRun run(R"(
   none: {run: 'echo none:$CUDA_VISIBLE_DEVICES >> TRACE'}
   two:  {run: 'echo two:$CUDA_VISIBLE_DEVICES >> TRACE', needs: [none], resources: {gpus_per_rank: 2}}
@@ -149,7 +149,7 @@ TEST_CASE("each job is told which GPUs are its own", "[local]") {
   CHECK(run.trace() == std::vector<std::string>{"none:", "two:4,6"});
 }
 
-TEST_CASE("runs side by side have different GPUs, also after an engine was killed", "[local]") {
+TEST_CASE("simultaneous runs have different GPUs, also after an engine was killed", "[local]") {
   const std::string gpu = "local-run-test-" + std::to_string(::getpid());
   const Machine machine = {.cores = 2, .gpus = {gpu + "-0", gpu + "-1"}};
   const std::string one = "resources: {gpus_per_rank: 1}";
@@ -179,7 +179,7 @@ TEST_CASE("a GPU is free once its step has ended, whatever else runs", "[local]"
   CHECK(wait_for(engine).code == 0);
 }
 
-TEST_CASE("a job waits for the GPU that another run has", "[local]") {
+TEST_CASE("a job waits for a GPU of another run", "[local]") {
   const std::string gpu = "local-run-test-" + std::to_string(::getpid());
   const Machine machine = {.cores = 2, .gpus = {gpu}};
   LocalRun run("  a: {run: 'cat TRACE.other >> TRACE', resources: {gpus_per_rank: 1}}\n", machine);
@@ -207,7 +207,7 @@ TEST_CASE("steps outlive a killed engine and are adopted by the next", "[local]"
   CHECK(run.attempt("slow") == 1);
 }
 
-TEST_CASE("what ended while no engine watched is known to the next", "[local]") {
+TEST_CASE("a job that ended without an engine is recognised by the next engine", "[local]") {
   LocalRun run(R"(
   slow:  {run: 'echo begin >> TRACE; sleep 0.1; echo end >> TRACE'}
   after: {run: 'echo after >> TRACE', needs: [slow]}
@@ -218,7 +218,7 @@ TEST_CASE("what ended while no engine watched is known to the next", "[local]") 
   CHECK(run.trace() == std::vector<std::string>{"begin", "end", "after"});
 }
 
-TEST_CASE("a job whose supervisor was killed is lost, and what it left is ended", "[local]") {
+TEST_CASE("a job whose supervisor was killed is lost, and its processes are ended", "[local]") {
   LocalRun run(R"(
   slow: {run: 'echo $$ >> TRACE; test $DLFLOW_ATTEMPT = 2 || sleep 100', retry: {attempts: 2, on: [node-failure]}}
 )");
@@ -247,7 +247,7 @@ TEST_CASE("a run whose engine was killed is cancelled through its supervisors", 
   CHECK(run.state() == RunState::Cancelled);
 }
 
-TEST_CASE("a run is cancelled through the engine that is at work on it", "[local]") {
+TEST_CASE("a run is cancelled through the engine that works on it", "[local]") {
   LocalRun run("  slow: {run: 'echo begin >> TRACE; sleep 100'}\n");
   const pid_t engine = run.start_elsewhere();
   CHECK(run.cancel());
@@ -265,7 +265,7 @@ TEST_CASE("steps go on without their launcher, and others are started by a new o
 }
 
 TEST_CASE("a supervisor that has recorded its step takes another", "[local]") {
-  std::string steps;  // each another command: an equal one would be reused, not run
+  std::string steps;  // different commands, since equal ones would be reused
   for (int i = 0; i < 20; ++i) {
     const std::string number = std::to_string(i);
     steps += "  s" + number + ": {run: 'echo $PPID >> TRACE; : " + number + "'";
@@ -275,11 +275,12 @@ TEST_CASE("a supervisor that has recorded its step takes another", "[local]") {
   CHECK(run.start() == RunState::Succeeded);
   const std::vector<std::string> supervisors = run.trace();
   REQUIRE(supervisors.size() == 20);
-  // Not one for all: what follows may be handed over before the last one has said that it is free.
+  // Fewer than 20, but perhaps more than one: a step may be handed over before the last supervisor
+  // has reported that it is free.
   CHECK(std::set<std::string>(supervisors.begin(), supervisors.end()).size() < 20);
 }
 
-TEST_CASE("what ended without output survives a power cut that took its folders", "[local]") {
+TEST_CASE("a result without outputs survives a power cut that removed its folders", "[local]") {
   LocalRun run(R"(
   quiet: {run: [/bin/true]}
   child: {run: 'echo child >> TRACE', needs: [quiet]}
@@ -307,8 +308,8 @@ TEST_CASE("what ended without output survives a power cut that took its folders"
   CHECK(run.trace() == std::vector<std::string>{"child"});
 }
 
-TEST_CASE("a supervisor that is killed between two steps harms none", "[local]") {
-  // Both run at once, and so under a supervisor each.
+TEST_CASE("a supervisor killed between two steps harms neither", "[local]") {
+  // Both run at once, and so under two supervisors.
   LocalRun run(R"(
   quick: {run: 'echo $PPID >> TRACE; until [ -e TRACE.slow ]; do sleep 0.01; done'}
   slow:
@@ -330,7 +331,7 @@ TEST_CASE("a supervisor that is killed between two steps harms none", "[local]")
   for (size_t i = 3; i < trace.size(); ++i) CHECK(trace[i] == trace[2]);  // one launcher for all
 }
 
-TEST_CASE("what a step used is its own, whoever supervised others before it", "[local]") {
+TEST_CASE("a step's usage is its own, although its supervisor ran others before", "[local]") {
   LocalRun run(R"(
   large: {run: 'head -c 100000000 /dev/zero | tail -c 100000000 > /dev/null'}
   small: {matrix: {n: [1, 2, 3, 4]}, needs: [large], run: 'true'}
@@ -347,7 +348,7 @@ TEST_CASE("what a step used is its own, whoever supervised others before it", "[
   }
 }
 
-TEST_CASE("what a step leaves behind ends with it, in whatever session it is", "[local]") {
+TEST_CASE("processes that a step leaves behind end with it, in any session", "[local]") {
   LocalRun run(R"(
   a:
     run: |

@@ -7,10 +7,10 @@
 #include "tests/support/simulated_shell.h"
 #include "tests/support/test_run.h"
 
-// As simulation_test, of runs on this machine: people call dlflow from several shells, an engine is
-// killed between effects and within writes, its disk is full, Ctrl-C is typed, supervisors succeed,
-// fail, save at their walltime, are slow to save, and are killed with or without the engine, and
-// what was handed over is lost. Whatever the order, the same three things hold.
+// The simulation of simulation_test.cpp for runs on this machine. Users call dlflow from several
+// shells; an engine is killed between effects and within writes; its disk is full; Ctrl-C is typed;
+// supervisors succeed, fail, save at their walltime, are slow to save, and are killed with or
+// without the engine; and handed-over jobs are lost. The same three invariants hold in any order.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -56,7 +56,7 @@ class Simulation {
   const SimulatedShell& shell() const { return shell_; }
   int num_jobs() const { return machine_.num_begun; }
 
-  /// What is wrong, or nothing.
+  /// Returns the broken invariant, or nothing.
   std::string run() {
     start();
     const int calls = 2 + dice_.below(6);
@@ -112,7 +112,7 @@ class Simulation {
     return run_.states();
   }
 
-  /// While an engine waits.
+  /// Called while an engine waits.
   void let_time_pass() {
     if (++waits_ > kMostWaits) throw Killed();
     if (is_calm_) return move_a_job();
@@ -175,7 +175,7 @@ class Simulation {
     } else if (how < 18) {
       shell_.note(pass + " is killed");
       machine_.kill(pass);
-    }  // else it goes on
+    }  // otherwise it runs on
   }
 
   std::string problem() const {
@@ -217,10 +217,7 @@ class Simulation {
 
 }  // namespace
 
-TEST_CASE(
-    "whatever happens in whatever order, a run on this machine runs each job once to its "
-    "success",
-    "[simulation]") {
-  ::signal(SIGINT, SIG_IGN);  // one that comes as an engine is killed ends nothing else
+TEST_CASE("a local run finishes each job once under random events in any order", "[simulation]") {
+  ::signal(SIGINT, SIG_IGN);  // a signal while an engine is killed must not end this process
   simulate<Simulation>(5000);
 }

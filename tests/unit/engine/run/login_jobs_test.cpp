@@ -14,7 +14,7 @@ using namespace dlflow::test;
 
 namespace {
 
-/// A chain in a cluster whose class `login` is the login node, here a FakeBackend.
+/// A chain on a cluster whose class `login` is the login node, here a FakeBackend.
 class LoginWorld : public ChainWorld {
  public:
   explicit LoginWorld(const std::string& steps) : ChainWorld(steps) {
@@ -78,7 +78,7 @@ TEST_CASE("steps of the login node run in their order before the chain is submit
   CHECK(world.state() == RunState::Succeeded);
 }
 
-TEST_CASE("what is planned waits for the first step on the login node before it", "[login]") {
+TEST_CASE("planned jobs wait for the first earlier step on the login node", "[login]") {
   LoginWorld world(kSteps);
   const Plan plan = world.plan(world.profile);
   using Before = std::vector<std::optional<uint32_t>>;
@@ -91,7 +91,7 @@ TEST_CASE("what is planned waits for the first step on the login node before it"
         Before{0, 0, std::nullopt, std::nullopt});
 }
 
-TEST_CASE("what a list of the login node adds is held back by the limit of jobs, too", "[login]") {
+TEST_CASE("jobs that a list of the login node adds also count for the limit of jobs", "[login]") {
   LoginWorld world(R"(
   split: {run: ./split, on: login, outputs: {parts: p.json}}
   work: {matrix: {part: "${{ steps.split.outputs.parts }}"}, run: ./work}
@@ -103,7 +103,7 @@ TEST_CASE("what a list of the login node adds is held back by the limit of jobs,
   CHECK(world.batch.jobs().size() == 2);
 }
 
-TEST_CASE("what fails on the login node blocks what needs it, and nothing else", "[login]") {
+TEST_CASE("a failure on the login node blocks its dependents, and nothing else", "[login]") {
   LoginWorld world(kSteps);
   world.login.fail("fetch");
   CHECK(world.start().failed_here == Names{"fetch"});
@@ -116,7 +116,7 @@ TEST_CASE("what fails on the login node blocks what needs it, and nothing else",
   CHECK(world.batch.submitted == Names{"other 811", "train 812"});
 }
 
-TEST_CASE("what was skipped on the login node holds up nothing, and is made again with its parent",
+TEST_CASE("a skipped step of the login node holds up nothing, and is made again with its parent",
           "[login]") {
   LoginWorld world(R"(
   fetch: {run: ./fetch, on: login, allow_failure: true, outputs: {data: d}}
@@ -138,7 +138,7 @@ TEST_CASE("what was skipped on the login node holds up nothing, and is made agai
   CHECK(world.nodes.runs["train"] == 0);
 }
 
-TEST_CASE("a step of the login node is tried again as its text says", "[login]") {
+TEST_CASE("a step of the login node is tried again according to the workflow", "[login]") {
   LoginWorld world("  fetch: {run: ./fetch, on: login, retry: {attempts: 2, on: [failure]}}\n");
   world.login.fail("fetch");
   std::vector<Time> times;
@@ -160,7 +160,7 @@ TEST_CASE("a step of the login node that needs a job's result waits for the next
   CHECK(world.batch.submitted == Names{"train 811"});
   CHECK(world.login.submitted.empty());
   CHECK(world.look() == States{{"train", Queued}, {"upload", Planned}, {"report", Planned}});
-  CHECK(world.resume().later_here == Names{"upload"});  // nothing has ended yet
+  CHECK(world.resume().later_here == Names{"upload"});  // no job has ended yet
   world.nodes.run_all();
   CHECK(world.resume().later_here.empty());
   CHECK(world.login.submitted == Names{"upload"});
@@ -169,7 +169,7 @@ TEST_CASE("a step of the login node that needs a job's result waits for the next
   CHECK(world.state() == RunState::Succeeded);
 }
 
-TEST_CASE("killed while a step runs on the login node, it runs once all the same", "[login]") {
+TEST_CASE("a step of the login node runs once although dlflow is killed meanwhile", "[login]") {
   const std::string point = GENERATE("intent", "attempt", "spawn");
   const int n = GENERATE(1, 2);
   CAPTURE(point, n);
@@ -183,7 +183,8 @@ TEST_CASE("killed while a step runs on the login node, it runs once all the same
   CHECK(world.batch.submitted == Names{"train 811", "other 812"});
 }
 
-TEST_CASE("that a step is to run on the login node is on disk before it does", "[login]") {
+TEST_CASE("the intention to run a step on the login node is on disk before the step runs",
+          "[login]") {
   const auto synced = is_synced_at("intent", [] { LoginWorld(kSteps).start(); });
   if (!synced) return skip("system calls cannot be traced");
   CHECK(*synced);
@@ -198,7 +199,7 @@ TEST_CASE("a step of the login node whose supervisor vanished is lost, and runs 
   CHECK(world.login.submitted == Names{"fetch", "fetch#2", "unpack"});
 }
 
-TEST_CASE("a cancel ends what a killed dlflow left on the login node", "[login]") {
+TEST_CASE("a cancel ends processes that a killed dlflow left on the login node", "[login]") {
   LoginWorld world(kSteps);
   start_and_kill(world);
   CHECK(world.cancel().cancelled == 1);
@@ -207,8 +208,7 @@ TEST_CASE("a cancel ends what a killed dlflow left on the login node", "[login]"
   CHECK(world.batch.submitted.empty());
 }
 
-TEST_CASE("a request to cancel while a step runs on the login node ends it and submits nothing",
-          "[login]") {
+TEST_CASE("a cancel during a step on the login node ends it and submits nothing", "[login]") {
   LoginWorld world(kSteps);
   world.login.held.insert("fetch");
   world.login.on_submit = [&](const std::string&) {

@@ -12,14 +12,15 @@ std::string repeated(const std::string& text, size_t times) {
   return all;
 }
 
-/// The lines of a mail's head.
+/// Returns the header lines of a mail.
 std::vector<std::string> head(const std::string& mail) {
   return split(mail.substr(0, mail.find("\n\n")), '\n');
 }
 
 }  // namespace
 
-TEST_CASE("a header of ASCII is written as it is, any other in the words of RFC 2047", "[mail]") {
+TEST_CASE("a header of ASCII is written unchanged, and any other in the encoding of RFC 2047",
+          "[mail]") {
   CHECK(in_header("dlflow: demo-1 failed, exit 3") == "dlflow: demo-1 failed, exit 3");
   CHECK(in_header("") == "");
   CHECK(in_header("für β = 1_2?") == "=?UTF-8?Q?f=C3=BCr=20=CE=B2=20=3D=201=5F2=3F?=");
@@ -48,7 +49,7 @@ TEST_CASE("no word of a header ends within a character", "[mail]") {
   CHECK(decoded == "abc" + repeated("=C3=BC", 30) + repeated("=E2=82=AC", 30));
 }
 
-TEST_CASE("a mail says to whom it is, and that it is UTF-8", "[mail]") {
+TEST_CASE("a mail names its recipient and its encoding UTF-8", "[mail]") {
   CHECK(mail_text("ann@example.org", "dlflow: demo-1 succeeded", "für alle\n") ==
         "To: ann@example.org\nSubject: dlflow: demo-1 succeeded\nMIME-Version: 1.0\n"
         "Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\nfür alle\n");

@@ -38,7 +38,7 @@ class SourcesRun : public TestRun {
   Names changed() { return changed_sources(load_run(directory), store); }
   RunResult with_new_sources() { return submit_again({.new_sources = true}); }
 
-  /// The jobs submitted since `count` of them were.
+  /// Returns the jobs submitted after the first `count`.
   Names submitted_after(size_t count) {
     return {backend.submitted.begin() + ptrdiff_t(count), backend.submitted.end()};
   }
@@ -54,8 +54,7 @@ class SourcesRun : public TestRun {
 
 }  // namespace
 
-TEST_CASE("what has changed since a run was made: other content, new files, and what is gone",
-          "[sources]") {
+TEST_CASE("changes since a run was made are changed, new and missing files", "[sources]") {
   SourcesRun run;
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(run.changed().empty());
@@ -73,7 +72,7 @@ TEST_CASE("what has changed since a run was made: other content, new files, and 
   CHECK(run.changed() == Names{"b.txt"});
 }
 
-TEST_CASE("nothing has changed where the folder of the workflow is not", "[sources]") {
+TEST_CASE("nothing has changed if the folder of the workflow does not exist", "[sources]") {
   SourcesRun run;
   CHECK(run.start().state == RunState::Succeeded);
   Plan plan = load_run(run.directory);
@@ -81,30 +80,30 @@ TEST_CASE("nothing has changed where the folder of the workflow is not", "[sourc
   CHECK(changed_sources(plan, run.store).empty());
 }
 
-TEST_CASE("with new sources runs again what reads them, and what needs that", "[sources]") {
+TEST_CASE("new sources rerun the steps that read them, and their dependents", "[sources]") {
   SourcesRun run;
   CHECK(run.start().state == RunState::Succeeded);
   const size_t before = run.backend.submitted.size();
-  SECTION("and nothing if none has changed") {
+  SECTION("no step runs if nothing has changed") {
     CHECK(run.with_new_sources().state == RunState::Succeeded);
     CHECK(run.submitted_after(before).empty());
     CHECK(load_run(run.directory).sources == "sources");
   }
-  SECTION("of a step in the middle") {
+  SECTION("a step in the middle runs again") {
     run.write("b.txt", "2");
     CHECK(run.with_new_sources().state == RunState::Succeeded);
     CHECK(run.submitted_after(before) == Names{"b#2", "c#2"});
     const Plan plan = load_run(run.directory);
     CHECK(read_file(frozen_file(plan, "b.txt")) == "2");
     CHECK(read_file(frozen_file(plan, "conf/one.txt")) == "1");
-    CHECK(read_file(run.directory / "sources/b.txt") == "1");  // what the first attempt read
+    CHECK(read_file(run.directory / "sources/b.txt") == "1");  // read by the first attempt
     CHECK(run.reason("b", 1) == "what it reads changed: b.txt");
     CHECK(run.reason("c", 1) == "a result that it needs is made anew");
     CHECK(run.changed().empty());
     CHECK(run.with_new_sources().state == RunState::Succeeded);
     CHECK(run.submitted_after(before).size() == 2);
   }
-  SECTION("which reads a file that is new, too") {
+  SECTION("a step that reads a new file runs again") {
     run.write("conf/two.txt", "2");
     CHECK(run.with_new_sources().state == RunState::Succeeded);
     CHECK(run.submitted_after(before) == Names{"a#2", "b#2", "c#2"});
@@ -115,7 +114,7 @@ TEST_CASE("with new sources runs again what reads them, and what needs that", "[
   }
 }
 
-TEST_CASE("a step that failed begins anew with its new sources", "[sources]") {
+TEST_CASE("a failed step begins anew with its new sources", "[sources]") {
   SourcesRun run;
   run.backend.fail("b");
   CHECK(run.start().state == RunState::Failed);
@@ -130,19 +129,19 @@ TEST_CASE("a step that failed begins anew with its new sources", "[sources]") {
   CHECK(fs::exists(attempt_directory(checkpoints.parent_path(), 1) / "checkpoints/n"));
 }
 
-TEST_CASE("what runs keeps its sources and what it was given: new ones are refused", "[sources]") {
+TEST_CASE("a running job keeps its sources and inputs: new ones are refused", "[sources]") {
   SourcesRun run;
   run.backend.held = {"b"};
   run.start_and_kill(8);
   REQUIRE(run.states()["b"] == Running);
   const size_t before = run.backend.submitted.size();
   const auto refusal = [&run] { return error_of([&run] { run.with_new_sources(); }); };
-  SECTION("its own") {
+  SECTION("new sources of the job") {
     run.write("b.txt", "2");
     CHECK_THAT(refusal(), Catch::StartsWith("b runs or waits with the sources that it was "
                                             "submitted with; `dlflow cancel "));
   }
-  SECTION("those of what it needs") {
+  SECTION("new sources of its parents") {
     run.write("conf/one.txt", "2");
     CHECK_THAT(refusal(), Catch::StartsWith("b runs or waits with results that are to be made "
                                             "anew; `dlflow cancel "));
@@ -171,7 +170,7 @@ TEST_CASE("a result that another run uses is not made anew", "[sources]") {
              Catch::StartsWith("the result of a is used by " + second + ", so that it stays"));
 }
 
-TEST_CASE("that results are made anew is on disk before the new sources are", "[sources]") {
+TEST_CASE("the remaking of results is on disk before the new sources are", "[sources]") {
   const auto on_this_machine = is_synced_at("planned-anew", [] {
     SourcesRun run;
     run.start();

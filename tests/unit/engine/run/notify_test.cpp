@@ -31,7 +31,7 @@ Notifications everything() {
   return {.on = {Event::End, Event::Failure, Event::NoProgress}, .command = {"true"}};
 }
 
-/// The news of a run's end, for a run in `run`, that `notify` is about.
+/// The news of a run's end that `notify` sends, for a run in `run`.
 struct Told {
   explicit Told(const Notifications& notify, const std::string& address = "",
                 std::chrono::milliseconds limit = std::chrono::seconds(20)) {
@@ -75,7 +75,7 @@ TEST_CASE("news is a sentence that names the run, the job and the reason", "[not
   CHECK_FALSE(news_of(everything(), "demo-1", failed(JobState::Failed, 1, ""), true).has_value());
 }
 
-TEST_CASE("only what somebody wants to know is news", "[notify]") {
+TEST_CASE("only requested news is sent", "[notify]") {
   Notifications notify = everything();
   const JobEvent stuck = failed(JobState::Failed, 75, "no progress");
   notify.on = {Event::Failure};
@@ -87,7 +87,7 @@ TEST_CASE("only what somebody wants to know is news", "[notify]") {
   CHECK_FALSE(claim_news(run.path(), notify, {.run = "demo-1"}).has_value());
 }
 
-TEST_CASE("of all who find the same news one may tell it", "[notify]") {
+TEST_CASE("only one of several finders of the same news may send it", "[notify]") {
   const TempDir run;
   const News news{.run = "demo-1", .number = 3};
   CHECK(claim_news(run.path(), everything(), news) == run.path() / "notified/end-3.json");
@@ -111,7 +111,7 @@ TEST_CASE("the address of a webhook is a program's input, and in no command line
   for (const std::string& word : channel.command.argv) CHECK(word.find("host") == word.npos);
 }
 
-TEST_CASE("a mail goes to sendmail where there is one", "[notify]") {
+TEST_CASE("a mail goes to sendmail if it exists", "[notify]") {
   const TempDir folder;
   folder.write_program("sendmail", "#!/bin/sh\n");
   const Variable path("PATH", folder.path());
@@ -126,7 +126,7 @@ TEST_CASE("a mail goes to sendmail where there is one", "[notify]") {
                   "more.\n"));
 }
 
-TEST_CASE("news that was claimed is on disk for good before it is told", "[notify]") {
+TEST_CASE("claimed news is durably on disk before it is sent", "[notify]") {
   const TempDir run;
   const auto order =
       order_of_syncs([&] { claim_news(run.path(), everything(), {.run = "demo-1", .number = 3}); });
@@ -134,15 +134,16 @@ TEST_CASE("news that was claimed is on disk for good before it is told", "[notif
   CHECK_THAT(*order, Catch::EndsWith("link sync"));
 }
 
-TEST_CASE("news that another one claims at the same moment is that one's", "[notify]") {
+TEST_CASE("news that another process claims at the same moment belongs to that process",
+          "[notify]") {
   const TempDir run;
   make_directories(run.path() / "notified");
-  // Its record is seen to be there when ours is to take its name.
+  // The other process's record becomes visible only when this one takes its name.
   fs::create_symlink("not yet to be seen", run.path() / "notified/end-3.json");
   CHECK_FALSE(claim_news(run.path(), everything(), {.run = "demo-1", .number = 3}).has_value());
 }
 
-TEST_CASE("a program is told by its variables and its input", "[notify]") {
+TEST_CASE("a program gets news by its variables and its input", "[notify]") {
   Notifications notify = everything();
   notify.command = {"sh", "-c", "cat > input; env | grep ^DLFLOW_ | sort > seen"};
   const Told told(notify);
@@ -158,7 +159,7 @@ TEST_CASE("a program is told by its variables and its input", "[notify]") {
   }
 }
 
-TEST_CASE("a program that runs in a step of another run hears of its own run alone", "[notify]") {
+TEST_CASE("a program in a step of another run gets news of its own run alone", "[notify]") {
   const Variable run("DLFLOW_RUN", "other-1");
   const Channel channel =
       own_program(everything(), to_json({.run = "demo-1", .number = 3}), "/runs/demo-1");
@@ -167,7 +168,7 @@ TEST_CASE("a program that runs in a step of another run hears of its own run alo
   CHECK(runs == Lines{"DLFLOW_RUN=demo-1"});
 }
 
-TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[notify]") {
+TEST_CASE("a failing channel causes a warning, and the others still send", "[notify]") {
   Notifications notify = everything();
   SECTION("a program that fails") {
     notify.command = {"sh", "-c", "echo no network >&2; exit 3"};
@@ -175,12 +176,12 @@ TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[n
     CHECK(told.warnings == Lines{"warning: sh: exit 3: no network"});
     CHECK(told.log == "warning: sh: exit 3: no network\n");
   }
-  SECTION("one that hangs is killed") {
+  SECTION("a program that hangs is killed") {
     notify.command = {"sh", "-c", "sleep 600"};
     const Told told(notify, "", std::chrono::milliseconds(1000));
     CHECK(told.warnings == Lines{"warning: sh: no end within 1 s; it was killed"});
   }
-  SECTION("one that is not there, beside one that is") {
+  SECTION("a missing program beside an existing one") {
     notify.command = {"/nowhere/tell"};
     notify.webhook = "HOOK";
     const Told told(notify);
@@ -189,7 +190,7 @@ TEST_CASE("what cannot tell is a warning, and the others tell all the same", "[n
           "warning: webhook HOOK: the secret HOOK is not in the run's folder any more");
     CHECK(told.warnings[1].starts_with("warning: /nowhere/tell: "));
   }
-  SECTION("a webhook where nobody listens, whose address is in no log") {
+  SECTION("an unreachable webhook, whose address is in no log") {
     notify.command.clear();
     notify.webhook = "HOOK";
     const Told told(notify, "http://127.0.0.1:9/secret-part");
@@ -210,7 +211,7 @@ TEST_CASE("a log that cannot be written is a warning", "[notify]") {
   CHECK_THAT(warnings[0], Catch::StartsWith("warning: ") && Catch::Contains("end-3.log"));
 }
 
-TEST_CASE("news that cannot be read is a warning, in the log too", "[notify]") {
+TEST_CASE("unreadable news causes a warning, in the log as well", "[notify]") {
   const TempDir run;
   write_notifications(run.path(), everything());
   const auto record = run.write("notified/end-3.json", "{");
@@ -220,7 +221,7 @@ TEST_CASE("news that cannot be read is a warning, in the log too", "[notify]") {
   CHECK(read_file(run.path() / "notified/end-3.log") == warnings[0] + "\n");
 }
 
-TEST_CASE("the address of a webhook is in no log, whoever prints it", "[notify]") {
+TEST_CASE("the address of a webhook is in no log, whichever program prints it", "[notify]") {
   Notifications notify = everything();
   notify.command = {"sh", "-c", "echo cannot reach http://host/secret-part >&2; exit 3"};
   notify.webhook = "HOOK";
@@ -230,7 +231,7 @@ TEST_CASE("the address of a webhook is in no log, whoever prints it", "[notify]"
   CHECK(told.log.find("secret-part") == std::string::npos);
 }
 
-TEST_CASE("the address of a webhook is the run's secret, as long as it is there", "[notify]") {
+TEST_CASE("the address of a webhook is the run's secret, as long as it exists", "[notify]") {
   const TempDir run;
   Notifications notify = everything();
   write_secrets(secrets_file(run.path()), {{"HOOK", "http://host/hook"}, {"OTHER", "others"}});
@@ -241,9 +242,9 @@ TEST_CASE("the address of a webhook is the run's secret, as long as it is there"
   CHECK(webhook_address(run.path(), notify) == "");
 }
 
-TEST_CASE("the secret of a webhook is kept until the end of the run is told", "[notify]") {
+TEST_CASE("the secret of a webhook is kept until the end of the run is sent", "[notify]") {
   const TempDir run;
-  CHECK_FALSE(waits_to_be_told(run.path()));  // nobody wants to know
+  CHECK_FALSE(waits_to_be_told(run.path()));  // no news is requested
   Notifications notify = everything();
   write_notifications(run.path(), notify);
   CHECK_FALSE(waits_to_be_told(run.path()));  // no address is needed
@@ -261,7 +262,7 @@ TEST_CASE("the secret of a webhook is kept until the end of the run is told", "[
   CHECK_FALSE(waits_to_be_told(run.path()));
 }
 
-TEST_CASE("who tells aside is the run's own program, which hears the address of the webhook",
+TEST_CASE("the run's own program sends in the background, and gets the address of the webhook",
           "[notify]") {
   const TempDir run;
   Notifications notify = everything();
@@ -287,8 +288,7 @@ TEST_CASE("who tells aside is the run's own program, which hears the address of 
   CHECK(said({.run = "demo-1", .number = 2}) == records + "/end-2.json http://host/hook\n");
 }
 
-TEST_CASE("notify-exec tells at the address that it has in its environment, and forgets it there",
-          "[notify]") {
+TEST_CASE("notify-exec uses the address in its environment, and erases it there", "[notify]") {
   const TempDir run;
   Notifications notify = everything();
   notify.command = {"sh", "-c", "echo ${DLFLOW_NOTIFY_ADDRESS-none} > seen"};
@@ -304,7 +304,7 @@ TEST_CASE("notify-exec tells at the address that it has in its environment, and 
   CHECK_THAT(log, Catch::StartsWith("told: sh\nwarning: webhook HOOK: exit "));
 }
 
-TEST_CASE("the end of a run names the failure that counts, not an allowed one", "[notify]") {
+TEST_CASE("the end of a run names the decisive failure, not an allowed one", "[notify]") {
   TestRun run(R"(
   a: {run: ./a, allow_failure: true}
   b: {run: ./b, needs: [a]}
@@ -332,7 +332,7 @@ notify: {command: ["true"], on: [end, failure]}
   CHECK(told("failure-1").at("job") == "b");
 }
 
-TEST_CASE("a job that was cancelled blocks what needs it, and the failure beside it is told",
+TEST_CASE("a cancelled job blocks its dependents, and the failure beside it is reported",
           "[notify]") {
   TestRun run(R"(
   a: {run: ./a}
@@ -340,16 +340,16 @@ TEST_CASE("a job that was cancelled blocks what needs it, and the failure beside
   c: {run: ./c, needs: [a]}
 notify: {command: ["true"], on: [end]}
 )");
-  run.backend.ends["a"] = {JobState::Cancelled};  // by itself: nobody stops the run
+  run.backend.ends["a"] = {JobState::Cancelled};  // by itself, without a stop of the run
   run.backend.fail("b");
   CHECK(run.start({.keep_going = true}).state == RunState::Failed);
   CHECK(run.states().at("c") == JobState::Blocked);
   CHECK(parse_json(read_file(run.directory / "notified/end-2.json")).at("job") == "b");
 }
 
-TEST_CASE("of a run that somebody stopped the end is told by who goes on with it", "[notify]") {
+TEST_CASE("the end of a stopped run is reported by the command that goes on with it", "[notify]") {
   TestRun run("  a: {run: ./a}\nnotify: {command: [\"true\"], on: [end]}\n");
-  run.backend.stubborn = {"a"};  // it ends well in the time that it has
+  run.backend.stubborn = {"a"};  // it ends well within its grace time
   run.backend.on_submit = [](const std::string&) { ::kill(::getpid(), SIGINT); };
   CHECK(run.start().state == RunState::Succeeded);
   const fs::path news = run.directory / "notified/end-1.json";
@@ -358,7 +358,7 @@ TEST_CASE("of a run that somebody stopped the end is told by who goes on with it
   CHECK(fs::exists(news));
 }
 
-TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify]") {
+TEST_CASE("the end of a run with its last job is recognised from its folder alone", "[notify]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
   const auto end = [&run] { return end_on_record(load_run(run.directory)); };
   SECTION("well") {
@@ -372,15 +372,15 @@ TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify
     run.start_and_kill(6);
     CHECK_FALSE(end().has_value());
   }
-  SECTION("a failure ends what is behind it, too, and after another try it is another end") {
+  SECTION("a failure ends its dependents, and is another end after another try") {
     run.backend.fail("b");
     CHECK(run.start().state == RunState::Failed);
-    fs::remove(engine_events_file(run.directory));  // as on a node: nobody has looked yet
+    fs::remove(engine_events_file(run.directory));  // as on a node, without an engine's record
     REQUIRE(end().has_value());
     CHECK(message(*end()).starts_with(run_name(run.directory) + " failed: b failed"));
     CHECK(end()->number == 2);
   }
-  SECTION("a failure ends what is far behind it, too, and the first of several is named") {
+  SECTION("a failure ends distant descendants, and the first of several failures is named") {
     run.rewrite(
         "  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n"
         "  d: {run: ./d}\n");
@@ -398,7 +398,7 @@ TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify
     CHECK(killed_at("intent", 1, [&] { run.resubmit(); }));
     CHECK_FALSE(end().has_value());
   }
-  SECTION("after another try it is another end") {
+  SECTION("it is another end after another try") {
     run.backend.fail("b");
     CHECK(run.start().state == RunState::Failed);
     run.resubmit();
@@ -408,20 +408,20 @@ TEST_CASE("a run has ended when its last job has, by its folder alone", "[notify
   }
 }
 
-TEST_CASE("an allowed failure ends neither the run nor what needs it, by the run's folder alone",
+TEST_CASE("an allowed failure ends neither the run nor its dependents, by the run's folder alone",
           "[notify]") {
   TestRun run("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
   run.backend.fail("a");
   const auto end = [&run] {
-    fs::remove(engine_events_file(run.directory));  // as on a node: nobody has looked yet
+    fs::remove(engine_events_file(run.directory));  // as on a node, without an engine's record
     return end_on_record(load_run(run.directory));
   };
-  SECTION("not while a job behind it is left") {
+  SECTION("not while a dependent is left") {
     run.backend.held = {"b"};
     run.start_and_kill(6);
     CHECK_FALSE(end().has_value());
   }
-  SECTION("not before a job behind it has begun") {
+  SECTION("not before a dependent has begun") {
     run.observer.on_event = [](const JobEvent& event) {
       if (event.state == JobState::Failed) throw Killed();
     };
@@ -436,7 +436,8 @@ TEST_CASE("an allowed failure ends neither the run nor what needs it, by the run
   }
 }
 
-TEST_CASE("a program is told the state of the failed job, at the end that of the run", "[notify]") {
+TEST_CASE("a program gets the state of the failed job, and at the end that of the run",
+          "[notify]") {
   News news{.event = Event::Failure, .run = "demo-1", .state = JobState::TimedOut, .job = "train"};
   CHECK(to_json(news).at("state") == "timed-out");
   news.event = Event::End;
@@ -445,7 +446,7 @@ TEST_CASE("a program is told the state of the failed job, at the end that of the
   CHECK(to_json(news).at("state") == "succeeded");
 }
 
-TEST_CASE("what the engine alone decided is an end, too", "[notify]") {
+TEST_CASE("a decision of the engine alone is an end as well", "[notify]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a], if: \"${{ 1 > 2 }}\"}\n");
   CHECK(run.start().state == RunState::Succeeded);
   const auto end = end_on_record(load_run(run.directory));
@@ -453,7 +454,7 @@ TEST_CASE("what the engine alone decided is an end, too", "[notify]") {
   CHECK(end->state == JobState::Succeeded);
 }
 
-TEST_CASE("a wide step with one behind it has ended when all of its elements have", "[notify]") {
+TEST_CASE("a wide step with a dependent has ended when all of its elements have", "[notify]") {
   TestRun run(
       "  sweep: {run: ./sweep, matrix: {n: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}}\n"
       "  best: {run: ./best, needs: [sweep]}\n");
@@ -491,7 +492,7 @@ TEST_CASE("a job is at work from its beginning to its end", "[notify]") {
     return at_work("b");
   };
   CHECK(recorded(JobState::Running, 1));
-  CHECK(recorded(JobState::Lost, 0));  // of an earlier attempt
+  CHECK(recorded(JobState::Lost, 0));  // belongs to an earlier attempt
   CHECK_FALSE(recorded(JobState::Lost, 1));
   CHECK_FALSE(recorded(JobState::Planned, 1));
 }

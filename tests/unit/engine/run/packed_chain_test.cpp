@@ -1,8 +1,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
-// Chains with `pack`, in a batch system that is played: several elements share a task, and each has
-// a record, a state, a cancel and a retry of its own.
+// Chains with `pack`, in a fake batch system: several elements share a task, and each has its own
+// record, state, cancel and retry.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -20,7 +20,7 @@ const Names kPackedJobs = {"data",       "train[n=1]", "train[n=2]", "train[n=3]
                            "train[n=4]", "train[n=5]", "plot[n=1]",  "plot[n=2]",
                            "plot[n=3]",  "plot[n=4]",  "plot[n=5]",  "best"};
 
-/// With `data` done, and the first task of `train` at its first element.
+/// Finishes `data`, and begins the first task of `train` with its first element.
 void begin_first_task(ChainWorld& world) {
   world.start();
   world.nodes.pass("811", Succeeded);
@@ -43,7 +43,7 @@ TEST_CASE("packed elements share tasks, and each has its own record", "[chain][p
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("an element that has its task alone shares none", "[chain][pack]") {
+TEST_CASE("an element that is alone in its task shares none", "[chain][pack]") {
   StartedChain world(kPackedSteps);
   const ChainServices services = world.services();
   const ChainView view = refresh_chains({&world.directory, 1}, services).front();
@@ -52,7 +52,7 @@ TEST_CASE("an element that has its task alone shares none", "[chain][pack]") {
   CHECK(view.at_work.contains("train[n=5]"));
 }
 
-TEST_CASE("the elements of a task run one after the other, and say so", "[chain][pack]") {
+TEST_CASE("the elements of a task run one after the other, and are shown so", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   States states = world.look();
@@ -69,7 +69,7 @@ TEST_CASE("the elements of a task run one after the other, and say so", "[chain]
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("killed between any two effects of a packed submission, each element runs once",
+TEST_CASE("each element runs once although a packed submission is killed between any two effects",
           "[chain][pack]") {
   const std::string point =
       GENERATE("batches", "intents", "submit", "accepted", "recorded", "record");
@@ -77,7 +77,7 @@ TEST_CASE("killed between any two effects of a packed submission, each element r
   CAPTURE(point, n);
   ChainWorld world(kPackedSteps);
   killed_at(point, n, [&] { world.start(); });
-  if (world.directory.empty()) return;  // nobody knows it: nothing was submitted
+  if (world.directory.empty()) return;  // the run is unknown, and nothing was submitted
   world.nodes.run_all();
   world.resume();
   world.nodes.run_all();
@@ -92,7 +92,7 @@ TEST_CASE("a lost answer about packed elements is looked up, and they are kept",
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("an element that fails blocks its own child alone, and is submitted again alone",
+TEST_CASE("a failed element blocks its own child alone, and is submitted again alone",
           "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
@@ -104,7 +104,7 @@ TEST_CASE("an element that fails blocks its own child alone, and is submitted ag
   CHECK(states["plot[n=2]"] == Succeeded);
   CHECK(states["best"] == Blocked);
   CHECK(world.resubmit().kept == 9);
-  CHECK(world.batch.submitted.size() == 7);  // train, plot and best anew
+  CHECK(world.batch.submitted.size() == 7);  // train, plot and best again
   CHECK(world.batch.jobs().at("815_0").batch.resources.walltime == std::chrono::minutes(1));
   CHECK(world.end_all() == all_in(kPackedJobs, Succeeded));
   CHECK(world.nodes.runs["train[n=1]"] == 2);
@@ -125,7 +125,7 @@ TEST_CASE("an element is submitted again while others of its task wait or run", 
   if (point != "none") world.resubmit();
   CHECK(world.id("train", 0) == "815_0");
   CHECK(world.look()["train[n=2]"] == Running);
-  CHECK(world.look()["plot[n=1]"] == Queued);  // in the task that it had, which waits for both
+  CHECK(world.look()["plot[n=1]"] == Queued);  // in its old task, which waits for both
   world.nodes.end("812_0", Succeeded);
   CHECK_FALSE(world.batch.is_free("813_0"));
   world.nodes.run_all();
@@ -137,7 +137,7 @@ TEST_CASE("an element is submitted again while others of its task wait or run", 
   CHECK(world.nodes.runs["plot[n=1]"] == 1);
 }
 
-TEST_CASE("a requeue goes on with the element that saved and those behind it", "[chain][pack]") {
+TEST_CASE("a requeue goes on with the element that saved and the following ones", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   world.nodes.end("812_0", Succeeded);
@@ -162,11 +162,11 @@ TEST_CASE("an element that is tried again has its next try after the others", "[
   CHECK(world.nodes.runs["train[n=2]"] == 1);
 }
 
-TEST_CASE("a node that fails loses the one at work and those that had no turn", "[chain][pack]") {
+TEST_CASE("a failed node loses the running element and those without a turn", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   world.nodes.fail_node("812_0");
-  CHECK(world.look()["train[n=1]"] == Running);  // a record of its end may yet show
+  CHECK(world.look()["train[n=1]"] == Running);  // a record of its end may still appear
   world.clock.advance(std::chrono::minutes(1));
   States states = world.look();
   CHECK(states["train[n=1]"] == Lost);
@@ -195,7 +195,7 @@ TEST_CASE("an element whose success is seen late is not lost with the node of it
   CHECK(world.nodes.runs["train[n=1]"] == 1);
 }
 
-TEST_CASE("an element in the queue is cancelled alone", "[chain][pack]") {
+TEST_CASE("a queued element is cancelled alone", "[chain][pack]") {
   StartedChain world(kPackedSteps);
   const std::string point = GENERATE("none", "withdrawn", "cancel", "record");
   CAPTURE(point);
@@ -215,8 +215,9 @@ TEST_CASE("an element in the queue is cancelled alone", "[chain][pack]") {
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("an element that begins while it is cancelled is asked to end, not taken for cancelled",
-          "[chain][pack]") {
+TEST_CASE(
+    "an element that begins during its cancellation is asked to end, not recorded as cancelled",
+    "[chain][pack]") {
   StartedChain world(kPackedSteps);
   world.nodes.pass("811", Succeeded);
   world.batch.on_queue = [&] { world.nodes.begin("812_0"); };
@@ -240,11 +241,11 @@ TEST_CASE("an element whose end is refused is asked the next time", "[chain][pac
   refuse();
   CHECK_FALSE(std::filesystem::exists(attempt / "cancel"));
   CHECK(world.cancel({"train[n=1]"}).saving == 1);
-  refuse();  // to kill it, as a second cancel does
+  refuse();  // to kill it, as on a second cancel
   CHECK(std::filesystem::exists(attempt / "cancel"));
 }
 
-TEST_CASE("when all elements of a task are cancelled, the task leaves the queue", "[chain][pack]") {
+TEST_CASE("a task leaves the queue when all its elements are cancelled", "[chain][pack]") {
   StartedChain world(kPackedSteps);
   world.cancel({"train[n=1]"});
   CHECK(world.batch.jobs().at("812_0").shown.state == BatchState::Pending);
@@ -257,7 +258,7 @@ TEST_CASE("when all elements of a task are cancelled, the task leaves the queue"
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("the element at work is asked to end, and the others go on", "[chain][pack]") {
+TEST_CASE("the running element is asked to end, and the others go on", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   REQUIRE(claim_pass(world.directory / "steps/train/n=1/attempt-1", 1, "812_0"));
@@ -274,7 +275,7 @@ TEST_CASE("the element at work is asked to end, and the others go on", "[chain][
   CHECK(states.at("train[n=2]") == Succeeded);
 }
 
-TEST_CASE("a waiting element of a task at work is cancelled by that task", "[chain][pack]") {
+TEST_CASE("a waiting element of a running task is cancelled by that task", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   const CancelResult result = world.cancel({"train[n=2]"});
@@ -289,7 +290,7 @@ TEST_CASE("a waiting element of a task at work is cancelled by that task", "[cha
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("only the element at work hears of the end of its task, and once", "[chain][pack]") {
+TEST_CASE("only the running element hears of the end of its task, and once", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   REQUIRE(claim_pass(world.directory / "steps/train/n=1/attempt-1", 1, "812_0"));
@@ -309,7 +310,7 @@ TEST_CASE("an element that ended well in a later cancelled task has succeeded", 
   begin_first_task(world);
   world.nodes.late_records = 1;
   world.nodes.end("812_0", Succeeded);
-  world.nodes.requeue("812_0");  // of its second element
+  world.nodes.requeue("812_0");  // for its second element
   world.cancel();
   CHECK(world.look()["train[n=1]"] == JobState::Cancelled);
   world.nodes.show_records();
@@ -331,7 +332,7 @@ TEST_CASE("a refused cancel of packed elements keeps them from beginning", "[cha
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("a packed step on one that is not waits for ends, and runs what can run",
+TEST_CASE("a packed child of an unpacked step waits for ends, and runs its possible elements",
           "[chain][pack]") {
   StartedChain world(R"(
   train: {run: ./train, matrix: {n: [1, 2, 3]}}
@@ -341,7 +342,7 @@ TEST_CASE("a packed step on one that is not waits for ends, and runs what can ru
   CHECK_FALSE(world.batch.is_free("812_0"));
   CHECK(world.look()["plot[n=2]"] == Blocked);
   const bool early = GENERATE(true, false);
-  if (early) {  // the task is in the queue still: it waits for the new job, too
+  if (early) {  // the task is still in the queue, and also waits for the new job
     CHECK(world.resubmit().repointed ==
           Names{"plot[n=1] 812_0", "plot[n=2] 812_0", "plot[n=3] 812_0"});
     world.nodes.begin("813_1");
@@ -381,7 +382,7 @@ TEST_CASE("an element that was blocked in its task gets another, though that one
   }
 }
 
-TEST_CASE("a kill frees nothing that waits for a packed element to run again", "[chain][pack]") {
+TEST_CASE("a kill frees no job that waits for a packed element to run again", "[chain][pack]") {
   StartedChain world(R"(
   train: {run: ./train, matrix: {n: [1, 2], pack: 2}, resources: {walltime: 1m}}
   best:  {run: ./best, needs: [train]}
@@ -400,7 +401,7 @@ TEST_CASE("a kill frees nothing that waits for a packed element to run again", "
   }
 }
 
-TEST_CASE("packed elements count as the task they share where jobs are limited", "[chain][pack]") {
+TEST_CASE("packed elements count as their task in the limit of jobs", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   world.profile.limits.jobs = 3;
   CHECK(world.start().held_back == 7);  // one task of train, plot, best
@@ -418,7 +419,7 @@ TEST_CASE("a packed array that is refused as too many is halved by its tasks", "
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("what a step lists is packed, too", "[chain][pack][fan_out]") {
+TEST_CASE("listed elements are packed", "[chain][pack][fan_out]") {
   ChainWorld world(R"(
   split: {run: ./split, outputs: {parts: p.json}}
   work: {matrix: {part: "${{ steps.split.outputs.parts }}", pack: 2}, run: ./work, resources: {walltime: 1m}}
@@ -436,8 +437,7 @@ TEST_CASE("what a step lists is packed, too", "[chain][pack][fan_out]") {
                                   {"work[part=c]", Succeeded}});
 }
 
-TEST_CASE("what ran packed is reused by a run that packs otherwise, and the other way round",
-          "[chain][pack]") {
+TEST_CASE("results are reused whether or not their elements were packed", "[chain][pack]") {
   const int first = GENERATE(1, 3);
   const auto text = [](int pack) {
     return "  a: {run: ./a, matrix: {n: [1, 2, 3], pack: " + std::to_string(pack) +
@@ -451,7 +451,7 @@ TEST_CASE("what ran packed is reused by a run that packs otherwise, and the othe
   CHECK(world.look() == States{{"a[n=1]", Cached}, {"a[n=2]", Cached}, {"a[n=3]", Cached}});
 }
 
-TEST_CASE("pack is in no fingerprint: the results are those of any other pack", "[chain][pack]") {
+TEST_CASE("the fingerprint ignores pack, since results are the same", "[chain][pack]") {
   const auto text = [](int pack) {
     return "  a: {run: ./a, matrix: {n: [1, 2, 3], pack: " + std::to_string(pack) +
            "}, resources: {walltime: 1m}}\n";

@@ -10,46 +10,46 @@
 #include "engine/model/workflow.h"
 #include "tests/support/dice.h"
 
-/// Small workflows at random, whose programs print all that they can see, and what people change in
-/// them between two runs.
+/// Small random workflows whose programs print all that they can see, and edits of users between
+/// two runs.
 namespace dlflow::test {
 
 struct RandomStep {
   std::string name;
-  bool has_own_shell = false;  ///< which may start faster than the one of a script
-  bool stages = false;         ///< brings the data through the cache; all below is of commands
+  bool has_own_shell = false;  ///< its shell may start faster than a script's
+  bool stages = false;  ///< brings the data through the cache; the fields below are for commands
   int constant = 0;
-  std::string axis;         ///< of its matrix; empty: none. "a" and "b" are those of several steps
-  std::string second_axis;  ///< beside it
+  std::string axis;  ///< the axis of its matrix; empty: none. "a" and "b" belong to several steps
+  std::string second_axis;  ///< a further axis
   bool repeats = false;
   bool has_condition = false;
   bool may_fail = false;           ///< `allow_failure`
-  int failing = 0;                 ///< the value of its axis with which it fails; 0: none
+  int failing = 0;                 ///< its axis value with which it fails; 0: none
   std::vector<std::string> reads;  ///< steps whose output it reads, in this order
   std::vector<std::string> needs;  ///< steps that it only waits for
-  std::string folder_of;           ///< of these, one whose folder it reads
+  std::string folder_of;           ///< one of these whose folder it reads
   std::string input;               ///< a file beside the workflow
   std::string output = "o.txt";    ///< empty: it declares none
   bool is_folder = false;
-  bool is_executable = false;  ///< its output may be run
+  bool is_executable = false;  ///< its output is executable
   bool says_names = false;
   bool reads_shared = false, writes_shared = false, reads_data = false, sees_param = false;
-  bool sees_shell = false;   ///< a variable of `inherit:`, whose name it composes
-  std::string names_folder;  ///< how its outputs.json writes a folder elsewhere; empty: it does not
+  bool sees_shell = false;   ///< reads a variable of `inherit:` by a composed name
+  std::string names_folder;  ///< how its outputs.json names an external folder; empty: it does not
   int ranks = 1;
 
   bool is_one_job() const { return axis.empty() && !repeats; }
 };
 
-/// All that a user may change.
+/// Everything that a user may change.
 struct RandomWorkflow {
   std::map<std::string, int> params = {{"p", 1}, {"q", 1}};
   std::map<std::string, std::vector<int>> axes;
   std::map<std::string, std::string> files = {{"f0.txt", "zero"}, {"f1.txt", "one"}};
-  std::string runs;           ///< the one of `files` that may be run
-  std::string data = "data";  ///< content of a file elsewhere
-  std::map<std::string, std::string> folder = {{"x", "one"}};  ///< the files of a folder elsewhere
-  std::string shell = "one";  ///< a variable of whoever calls dlflow
+  std::string runs;                                            ///< the executable one of `files`
+  std::string data = "data";                                   ///< content of an external file
+  std::map<std::string, std::string> folder = {{"x", "one"}};  ///< the files of an external folder
+  std::string shell = "one";                                   ///< a variable of dlflow's caller
   std::vector<RandomStep> steps;
 };
 
@@ -59,7 +59,7 @@ inline std::vector<std::string> axes_of(const RandomStep& step) {
   return axes;
 }
 
-/// What a step of this workflow gets from those before it.
+/// Chooses the inputs of a step among the earlier steps.
 inline void choose_parents(RandomStep& step, const RandomWorkflow& workflow, Dice& dice) {
   for (const RandomStep& earlier : workflow.steps) {
     if (!earlier.output.empty() && dice.once_in(2)) {
@@ -92,14 +92,14 @@ inline RandomStep random_step(const RandomWorkflow& workflow, Dice& dice) {
   step.reads_data = dice.once_in(4);
   step.sees_param = dice.once_in(2);
   step.sees_shell = dice.once_in(4);
-  // Only what is never skipped: who waits for it reads the folder, which nothing else names.
+  // Only steps that are never skipped: their dependents read the folder, which nothing else names.
   const bool always_runs = step.is_one_job() && !step.has_condition && step.reads.empty();
   if (always_runs && dice.once_in(3)) {
     const std::vector<std::string> forms = {"", "file://", "file://localhost"};
     step.names_folder = dice.one_of(forms) + "FOLDER" + (dice.once_in(2) ? "/" : "");
   }
   step.is_folder = dice.once_in(4);
-  // One step writes to a place outside of its outputs, and has none: who has some is known by them.
+  // One step writes to an external place, and has no outputs; a step with outputs is known by them.
   const bool is_first_writer = std::none_of(workflow.steps.begin(), workflow.steps.end(),
                                             [](const RandomStep& s) { return s.writes_shared; });
   if (is_first_writer && step.is_one_job() && !step.has_condition && dice.once_in(3)) {
@@ -120,7 +120,7 @@ inline RandomWorkflow random_workflow(Dice& dice) {
   return workflow;
 }
 
-/// One change that people make between two runs.
+/// Makes one change as users do between two runs.
 inline void edit(RandomWorkflow& workflow, Dice& dice) {
   RandomStep& step = dice.one_of(workflow.steps);
   switch (dice.below(17)) {
@@ -181,15 +181,15 @@ inline void edit(RandomWorkflow& workflow, Dice& dice) {
   }
 }
 
-/// Where the workflow's programs find what is in no run.
+/// External places that the workflow's programs use.
 struct Surroundings {
-  std::string data;    ///< a file that they read where it lies
+  std::string data;    ///< a file that they read in place
   std::string shared;  ///< a file that one of them writes
   std::string folder;  ///< a folder that outputs name
 };
 
-/// A shell script that prints all that it sees. Without `cat` and `cp`: a process less for each
-/// file.
+/// Returns a shell script that prints all that it sees. It does without `cat` and `cp`, which saves
+/// a process for each file.
 inline std::string script(const RandomStep& step, const Surroundings& around) {
   std::ostringstream sh;
   sh << "show() { while IFS= read -r l || [ -n \"$l\" ]; do printf '%s\\n' \"$l\"; done < $1\n"
@@ -212,7 +212,7 @@ inline std::string script(const RandomStep& step, const Surroundings& around) {
   if (!step.folder_of.empty()) {
     sh << "for g in " << around.folder << "/*; do echo ${g##*/}; show $g; done\n";
   }
-  if (step.reads_shared) {  // who writes it may have been skipped
+  if (step.reads_shared) {  // its writer may have been skipped
     sh << "if [ -e " << around.shared << " ]; then show " << around.shared << "; fi\n";
   }
   for (size_t i = 0; i < step.reads.size(); ++i) {
@@ -272,7 +272,7 @@ inline void write_command(std::ostream& yaml, const RandomStep& step,
   if (step.ranks > 1) yaml << "    resources: {ranks: " << step.ranks << "}\n";
 }
 
-/// The workflow as its user writes it.
+/// Returns the workflow as its user would write it.
 inline std::string yaml_of(const RandomWorkflow& workflow, const Surroundings& around) {
   std::ostringstream yaml;
   yaml << "name: w\nparams: {p: " << workflow.params.at("p") << ", q: " << workflow.params.at("q")

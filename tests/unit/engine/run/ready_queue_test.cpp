@@ -8,7 +8,7 @@ using namespace dlflow;
 
 namespace {
 
-/// A queue that knows what its jobs ask for.
+/// A queue, and the resources of its jobs.
 struct Fixture {
   ReadyQueue queue;
   std::map<uint32_t, int> cores;
@@ -37,7 +37,7 @@ TEST_CASE("an empty queue has nothing to start", "[ready-queue]") {
   CHECK(ready.drain(1).empty());
 }
 
-TEST_CASE("jobs come in plan order, whatever they ask for", "[ready-queue]") {
+TEST_CASE("jobs come in plan order, whatever their resources", "[ready-queue]") {
   Fixture ready;
   for (const uint32_t job : {5, 1, 3}) ready.push(job, 1);
   for (const uint32_t job : {4, 2}) ready.push(job, 2);
@@ -45,7 +45,7 @@ TEST_CASE("jobs come in plan order, whatever they ask for", "[ready-queue]") {
   CHECK(ready.queue.empty());
 }
 
-TEST_CASE("what finds no room stays, and lets others pass", "[ready-queue]") {
+TEST_CASE("a job without room stays, and lets others pass", "[ready-queue]") {
   Fixture ready;
   ready.push(1, 4);
   ready.push(2, 1);
@@ -54,7 +54,7 @@ TEST_CASE("what finds no room stays, and lets others pass", "[ready-queue]") {
   CHECK(ready.drain(4) == std::vector<uint32_t>{1});
 }
 
-TEST_CASE("a lane that is full lets the others pass", "[ready-queue]") {
+TEST_CASE("a full lane lets jobs of other lanes pass", "[ready-queue]") {
   Fixture ready;
   for (const uint32_t job : {1, 2}) ready.push(job, 1, 7);
   ready.push(3, 1);

@@ -35,9 +35,7 @@ TEST_CASE("a killed engine's run is finished with every job submitted once", "[r
   CHECK(run.backend.submitted == Names{"a", "b", "c"});
 }
 
-TEST_CASE(
-    "what is submitted again asks for the resources that it is given, and the rest for its own",
-    "[resume]") {
+TEST_CASE("a resubmitted job has the given resources, and otherwise its own", "[resume]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
   run.backend.fail("a");
   CHECK(run.start().state == RunState::Failed);
@@ -51,7 +49,7 @@ TEST_CASE(
   CHECK(cpus("b", 1) == 1);
 }
 
-TEST_CASE("a run has done well once a job that was taken for lost has", "[resume]") {
+TEST_CASE("a run has succeeded once a job presumed lost has", "[resume]") {
   RunFolder run("  a: {run: ./a}\n");
   const Plan plan = run.plan();
   Jobs jobs(plan, {{.state = Lost, .attempt = 1}});
@@ -67,7 +65,7 @@ TEST_CASE("a run has done well once a job that was taken for lost has", "[resume
   CHECK(state_of_run(jobs) == RunState::Succeeded);
 }
 
-TEST_CASE("that a lost job was preempted is kept, as retries may be for that alone", "[resume]") {
+TEST_CASE("the preemption of a lost job is kept, since retries may depend on it", "[resume]") {
   RunFolder run("  a: {run: ./a}\n");
   const Plan plan = run.plan();
   Jobs jobs(plan, {{.state = Running, .attempt = 1}});
@@ -79,7 +77,7 @@ TEST_CASE("that a lost job was preempted is kept, as retries may be for that alo
   CHECK(ending_of(jobs[0]).preempted == lost.preempted);
 }
 
-TEST_CASE("a try that an engine was killed in counts as one", "[resume]") {
+TEST_CASE("a try during which the engine was killed counts as one", "[resume]") {
   TestRun run("  a: {run: ./a, retry: {attempts: 2, on: [failure]}}\n");
   for (int i = 0; i < 4; ++i) run.backend.fail("a");
   run.start_and_kill(0);
@@ -87,7 +85,8 @@ TEST_CASE("a try that an engine was killed in counts as one", "[resume]") {
   CHECK(run.backend.submitted == Names{"a", "a#2"});
 }
 
-TEST_CASE("a run that is read again knows what each job reuses, the first one too", "[resume]") {
+TEST_CASE("a run that is read again has the reused result of each job, the first included",
+          "[resume]") {
   Plan plan;
   plan.run = "r";
   RunStatus status;
@@ -97,13 +96,13 @@ TEST_CASE("a run that is read again knows what each job reuses, the first one to
     row.job = name;
     status.jobs.push_back(row);
   }
-  SECTION("which was decided as the run went on") {
+  SECTION("it was decided during the run") {
     for (JobRow& row : status.jobs) row.state = Cached;
     take_reused(plan, status);
     CHECK(plan.reused.at(0).job == "first");
     CHECK(plan.reused.at(1).job == "second");
   }
-  SECTION("unless it runs after all, because what it was to reuse was gone") {
+  SECTION("the job runs because its reused result was gone") {
     for (const uint32_t job : {0U, 1U}) {
       plan.jobs[job].action = Action::Reuse;
       plan.reused[job] = {};
@@ -118,7 +117,7 @@ TEST_CASE("a run that is read again knows what each job reuses, the first one to
   }
 }
 
-TEST_CASE("engines killed one after the other finish a run in the end", "[resume]") {
+TEST_CASE("engines that are killed one after the other finish a run in the end", "[resume]") {
   TestRun run(kThreeSteps);
   run.start_and_kill(1);
   for (int kills = 0; kills < 3; ++kills) {
@@ -133,7 +132,7 @@ TEST_CASE("engines killed one after the other finish a run in the end", "[resume
   CHECK(run.backend.submitted == Names{"a", "b", "c"});
 }
 
-TEST_CASE("what was recorded but not handed over is submitted as the same attempt", "[resume]") {
+TEST_CASE("a recorded job that was not handed over is submitted as the same attempt", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.on_submit = [](const std::string& job) {
     if (job == "b") throw Killed();
@@ -145,7 +144,7 @@ TEST_CASE("what was recorded but not handed over is submitted as the same attemp
   CHECK(run.states() == kAllDone);
 }
 
-TEST_CASE("a job that vanished is lost, and tried again by the resume", "[resume]") {
+TEST_CASE("a vanished job is lost, and tried again by the resume", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.held = {"b"};
   run.start_and_kill(6);
@@ -157,11 +156,11 @@ TEST_CASE("a job that vanished is lost, and tried again by the resume", "[resume
   const auto events = run.store.events(run_name(run.directory), "b");
   CHECK(std::any_of(events.begin(), events.end(),
                     [](const JobEvent& event) { return event.state == Lost; }));
-  // Its record is another file than that of the attempt that vanished.
+  // Its record differs from that of the vanished attempt.
   CHECK(run.backend.events_read["b#2"] == 0);
 }
 
-TEST_CASE("the next pass is submitted by the engine that comes after", "[resume]") {
+TEST_CASE("the next pass is submitted by the next engine", "[resume]") {
   TestRun run("  train: {run: ./train}\n");
   run.backend.ends["train"] = {Queued, Succeeded};
   run.backend.on_submit = [submissions = 0](const std::string&) mutable {
@@ -174,7 +173,7 @@ TEST_CASE("the next pass is submitted by the engine that comes after", "[resume]
   CHECK(run.attempt("train") == 1);
 }
 
-TEST_CASE("reused results are known to an engine that comes after", "[resume]") {
+TEST_CASE("the next engine has the reused results", "[resume]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
   run.start();
   run.rewrite("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
@@ -184,7 +183,7 @@ TEST_CASE("reused results are known to an engine that comes after", "[resume]") 
   CHECK(published_result(run.directory / "steps/c").has_value());
 }
 
-TEST_CASE("what was reused from a run that is gone runs again where it is needed", "[resume]") {
+TEST_CASE("a job whose reused result was removed runs again if it is needed", "[resume]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
   run.start();
   const fs::path first = run.directory;
@@ -199,13 +198,13 @@ TEST_CASE("what was reused from a run that is gone runs again where it is needed
     CHECK(run.backend.submitted == Names{"a", "b", "c#2"});
     CHECK(run.states() == kAllDone);
   }
-  SECTION("what nobody needs may be gone") {
+  SECTION("an unneeded result may be gone") {
     fs::remove_all(first / "steps/a");
     CHECK(run.resubmit().state == RunState::Succeeded);
     CHECK(run.backend.submitted == Names{"c#2"});
     CHECK(run.states() == States{{"a", Cached}, {"b", Cached}, {"c", Succeeded}});
   }
-  SECTION("an engine that comes after a kill knows that it is to run") {
+  SECTION("the engine after a kill finds that it must run") {
     fs::remove_all(first);
     run.backend.waits_until_killed = 0;
     CHECK_THROWS_AS(run.resubmit(), Killed);
@@ -215,21 +214,21 @@ TEST_CASE("what was reused from a run that is gone runs again where it is needed
   }
 }
 
-TEST_CASE("what a run lost of itself runs again where it is needed", "[resume]") {
+TEST_CASE("a lost result of the run itself is made again if it is needed", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.fail("c");
   run.start();
   SECTION("its folder") { fs::remove_all(run.directory / "steps/b"); }
-  SECTION("what it published, as a purge of old files does") {
+  SECTION("its outputs, as in a purge of old files") {
     fs::remove_all(run.directory / "steps/b/attempt-1/pass-1/outputs");
   }
-  SECTION("the link to that") { fs::remove(run.directory / "steps/b/outputs"); }
+  SECTION("the link to its outputs") { fs::remove(run.directory / "steps/b/outputs"); }
   CHECK(run.resubmit().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"a", "b", "c", "b#2", "c#2"});
   CHECK(run.states() == kAllDone);
 }
 
-TEST_CASE("what a run lost of itself and nobody needs any more stays lost", "[resume]") {
+TEST_CASE("a lost result that is no longer needed stays lost", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.fail("c");
   run.start();
@@ -238,19 +237,20 @@ TEST_CASE("what a run lost of itself and nobody needs any more stays lost", "[re
   CHECK(run.backend.submitted == Names{"a", "b", "c", "c#2"});
 }
 
-TEST_CASE("what runs again because a result was lost or made anew has all its tries", "[resume]") {
+TEST_CASE("a job that runs again because of a lost or remade result has all its tries",
+          "[resume]") {
   TestRun run(R"(
   a: {run: ./a, allow_failure: true}
   b: {run: ./b, needs: [a], retry: {attempts: 2, on: [failure]}}
   c: {run: ./c, needs: [b]}
 )");
   PlanAgain again{.failed = true};
-  SECTION("its own was lost") {
+  SECTION("its own result was lost") {
     run.backend.fail("c");
     run.start();
     fs::remove_all(run.directory / "steps/b");
   }
-  SECTION("what it needs runs again") {
+  SECTION("its parent runs again") {
     run.backend.fail("a");
     run.start();
     again.names = {"a"};
@@ -261,7 +261,7 @@ TEST_CASE("what runs again because a result was lost or made anew has all its tr
   CHECK(run.attempt("b") == 3);
 }
 
-TEST_CASE("resuming leaves what failed, resubmitting runs it and what waits for it", "[resume]") {
+TEST_CASE("resume leaves failed jobs, and resubmit runs them and their dependents", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.fail("b");
   run.start();
@@ -275,7 +275,7 @@ TEST_CASE("resuming leaves what failed, resubmitting runs it and what waits for 
   CHECK(run.states() == kAllDone);
 }
 
-TEST_CASE("a retry that an engine owed is made by the one that comes after", "[resume]") {
+TEST_CASE("a retry that an engine owed is made by the next one", "[resume]") {
   TestRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
   run.backend.fail("flaky");
   run.backend.on_submit = [&](const std::string&) { run.backend.waits_until_killed = 1; };
@@ -286,7 +286,7 @@ TEST_CASE("a retry that an engine owed is made by the one that comes after", "[r
   CHECK(run.attempt("flaky") == 2);
 }
 
-TEST_CASE("a retry for a want of memory is owed as others are", "[resume]") {
+TEST_CASE("a retry for lack of memory is owed like others", "[resume]") {
   TestRun run("  big: {run: ./big, retry: {attempts: 2, on: [out-of-memory]}}\n");
   run.backend.fail("big");
   run.backend.exits["big"] = 137;
@@ -294,7 +294,7 @@ TEST_CASE("a retry for a want of memory is owed as others are", "[resume]") {
   CHECK_THROWS_AS(run.start(), Killed);
   run.backend.on_submit = {};
   run.backend.waits_until_killed = -1;
-  run.backend.wait(std::chrono::milliseconds(0), -1);  // it ends while there is no engine
+  run.backend.wait(std::chrono::milliseconds(0), -1);  // it ends without an engine
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.attempt("big") == 2);
 }
@@ -311,7 +311,7 @@ TEST_CASE("tries before a resubmit are not counted, also by a later engine", "[r
   CHECK(run.attempt("flaky") == 4);
 }
 
-TEST_CASE("tries are attempts, and passes that failed", "[resume]") {
+TEST_CASE("tries are attempts, and failed passes", "[resume]") {
   const auto event = [](int attempt, JobState state, int failed_tries = 0) {
     JobEvent result;
     result.attempt = attempt;
@@ -327,10 +327,10 @@ TEST_CASE("tries are attempts, and passes that failed", "[resume]") {
   events.push_back(event(1, Planned, 2));  // by a retry
   events.push_back(event(2, Submitting));
   CHECK(count_tries(events) == 3);
-  events.push_back(event(2, Planned));  // by somebody
+  events.push_back(event(2, Planned));  // by a user
   events.push_back(event(3, Submitting));
   CHECK(count_tries(events) == 1);
-  events.push_back(event(2, Failed, 3));  // a record that shows late
+  events.push_back(event(2, Failed, 3));  // a late record
   CHECK(count_tries(events) == 1);
 }
 
@@ -357,7 +357,7 @@ TEST_CASE("a job that reached its time limit is run by a resubmit, not by a resu
   CHECK(run.resubmit({"b"}).state == RunState::Succeeded);
 }
 
-TEST_CASE("resubmitting what is not there or did not fail says so", "[resume]") {
+TEST_CASE("a resubmit of a missing step or one that did not fail is reported", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.fail("b");
   run.start();
@@ -365,7 +365,7 @@ TEST_CASE("resubmitting what is not there or did not fail says so", "[resume]") 
   CHECK_THROWS_WITH(run.resubmit({"a"}), Catch::Contains("nothing of 'a' failed"));
 }
 
-TEST_CASE("what is resubmitted may ask for other resources, and nothing else changes", "[resume]") {
+TEST_CASE("a resubmitted job may ask for other resources, and nothing else changes", "[resume]") {
   TestRun run(R"(
   a: {run: ./a, resources: {walltime: 20m}}
   b: {run: ./b, needs: [a], resources: {walltime: 20m}}
@@ -386,7 +386,7 @@ TEST_CASE("what is resubmitted may ask for other resources, and nothing else cha
   CHECK(spec.at("resources").at("walltime_s") == 2400);
 }
 
-TEST_CASE("other resources for what cannot have them change nothing", "[resume]") {
+TEST_CASE("new resources for a job that cannot have them change nothing", "[resume]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b}\n");
   run.backend.fail("b");
   run.start();
@@ -399,7 +399,7 @@ TEST_CASE("other resources for what cannot have them change nothing", "[resume]"
                     Catch::Contains("nothing of ") && Catch::Contains(" failed"));
 }
 
-TEST_CASE("a step goes on from its checkpoints unless it is to begin from scratch", "[resume]") {
+TEST_CASE("a step goes on from its checkpoints unless it begins from scratch", "[resume]") {
   TestRun run("  train: {run: ./train, checkpoint: {}}\n  eval: {run: ./eval, needs: [train]}\n");
   const auto checkpoint = [&run] { return run.directory / "steps/train/checkpoints/step-1"; };
   run.backend.ends["train"] = {TimedOut, Failed};
@@ -412,7 +412,7 @@ TEST_CASE("a step goes on from its checkpoints unless it is to begin from scratc
   CHECK(fs::exists(run.directory / "steps/train/attempt-2/checkpoints/step-1"));
 }
 
-TEST_CASE("a run whose engine was killed can be cancelled, and gone on with", "[resume]") {
+TEST_CASE("a run whose engine was killed can be cancelled and continued", "[resume]") {
   TestRun run(kThreeSteps);
   run.backend.held = {"b"};
   run.start_and_kill(6);
@@ -424,7 +424,7 @@ TEST_CASE("a run whose engine was killed can be cancelled, and gone on with", "[
   CHECK(run.backend.submitted == Names{"a", "b", "b#2", "c"});
 }
 
-TEST_CASE("what a killed engine had no room for yet is cancelled with the rest", "[resume]") {
+TEST_CASE("jobs that a killed engine had no room for are cancelled with the rest", "[resume]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b}\n  c: {run: ./c, needs: [b]}\n");
   run.backend.cores = 1;
   run.backend.held = {"a"};
@@ -434,7 +434,7 @@ TEST_CASE("what a killed engine had no room for yet is cancelled with the rest",
         States{{"a", JobState::Cancelled}, {"b", JobState::Cancelled}, {"c", Planned}});
 }
 
-TEST_CASE("a parent that was reused after the run began is where it was made", "[resume]") {
+TEST_CASE("a parent that was reused after the run began lies in the run that made it", "[resume]") {
   const std::string rest = "  b: {run: ./b, needs: [a]}\n";
   TestRun run("  a: {run: ./a}\n" + rest);
   run.backend.outputs["a"] = {{"data", {{"value", "a.txt"}, {"sha256", "1234"}}}};
@@ -456,15 +456,14 @@ TEST_CASE("a parent that was reused after the run began is where it was made", "
 TEST_CASE("cancelling a run that has ended changes nothing", "[resume]") {
   TestRun run(kThreeSteps);
   run.start();
-  write_file_atomic(run.directory / "cancel", "");  // for an engine that ended before it saw it
+  write_file_atomic(run.directory / "cancel", "");  // for an engine that ended before it noticed
   CHECK(run.cancel());
   CHECK_FALSE(fs::exists(run.directory / "cancel"));
   CHECK(run.state() == RunState::Succeeded);
 }
 
-TEST_CASE(
-    "what was to be reused and has gone is looked for anew, and what was to be reused after it",
-    "[resume]") {
+TEST_CASE("a reused result that is gone is looked up anew, and so are its dependents' results",
+          "[resume]") {
   const TempDir results;
   struct Known : KnownResults {
     explicit Known(fs::path results) : folder(std::move(results)) {}

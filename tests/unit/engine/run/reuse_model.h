@@ -20,8 +20,8 @@ struct ModelJob {
   const RandomStep* step = nullptr;
   std::map<std::string, int> element = {};  ///< axis -> value
   JobState state = JobState::Succeeded;
-  std::string reason = {};                   ///< of a job that did not succeed
-  std::map<std::string, File> outputs = {};  ///< by their paths in the folder of outputs
+  std::string reason = {};                   ///< why the job did not succeed
+  std::map<std::string, File> outputs = {};  ///< keys: paths in the folder of outputs
 
   std::string name() const {
     std::string label;
@@ -31,15 +31,15 @@ struct ModelJob {
     return label.empty() ? step->name : step->name + "[" + label + "]";
   }
 
-  /// The one output that other jobs read.
+  /// Returns the one output that other jobs read.
   std::string output() const { return step->stages ? "data" : step->output; }
 };
 
 /// One run of a workflow.
 class ModelRun {
  public:
-  /// \param workflow  its `data` is what the programs find.
-  /// \param shared    content of the file that one of them writes; empty: not there.
+  /// \param workflow  its `data` is the file that programs read.
+  /// \param shared    content of the file that one of them writes; empty: no file.
   ModelRun(const RandomWorkflow& workflow, std::string& shared)
       : workflow_(workflow), shared_(shared) {
     for (const RandomStep& step : workflow.steps) {
@@ -51,7 +51,7 @@ class ModelRun {
     }
   }
 
-  /// As World::run() returns it.
+  /// Returns the same as World::run().
   std::map<std::string, std::string> published() const {
     std::map<std::string, std::string> all;
     for (const auto& [step, jobs] : jobs_) {
@@ -86,7 +86,7 @@ class ModelRun {
     return jobs;
   }
 
-  /// Those that have the values of `job` on the axes that both have.
+  /// Returns the parents that have the values of `job` on their common axes.
   Jobs parents_of(const ModelJob& job, const std::string& step) const {
     Jobs parents;
     for (const ModelJob& parent : jobs_.at(step)) {
@@ -104,7 +104,7 @@ class ModelRun {
     return parents.size() != 1 || !std::ranges::includes(job.element, parents.front()->element);
   }
 
-  /// Whether it is blocked, skipped, or fails.
+  /// Decides whether it is blocked, skipped, or fails.
   void settle(ModelJob& job) const {
     const RandomStep& step = *job.step;
     for (const auto* names : {&step.needs, &step.reads}) {
@@ -156,7 +156,7 @@ class ModelRun {
     }
   }
 
-  /// The lines that its script prints, see script().
+  /// Returns the lines that its script prints, see script().
   std::string text_of(const ModelJob& job) const {
     const RandomStep& step = *job.step;
     std::string text = "constant " + std::to_string(step.constant) + "\n";
@@ -202,7 +202,7 @@ class ModelRun {
 
   const RandomWorkflow& workflow_;
   std::string& shared_;
-  std::map<std::string, std::vector<ModelJob>> jobs_;  // by step
+  std::map<std::string, std::vector<ModelJob>> jobs_;  // keys: steps
 };
 
 }  // namespace dlflow::test

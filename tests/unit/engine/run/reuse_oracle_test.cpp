@@ -11,10 +11,10 @@
 #include "tests/unit/engine/run/reuse_model.h"
 #include "tests/unit/engine/run/reuse_world.h"
 
-/// Is a reused result what a fresh run would give? Random small workflows are edited at random and
-/// run in a world that reuses what it can. What it publishes must be, byte for byte, what a model
-/// computes. For some seeds, a second world that starts anew each time shows that the model is
-/// right.
+/// Compares reused results with those of a fresh run. Small random workflows are edited at random
+/// and run in a world that reuses as much as possible. Its publications must equal those of a
+/// model, byte for byte. For some seeds, a second world that starts anew each time shows that the
+/// model is right.
 ///
 ///   DLFLOW_ORACLE_SEEDS=2000:10000 build/tests/reuse_oracle_test     10,000 others than the usual
 ///   2,000
@@ -30,7 +30,7 @@ struct Count {
 /// One of 20 in each quarter.
 bool has_fresh_world(uint64_t seed) { return seed % 80 < 4; }
 
-/// Runs the workflow of one seed some times, with edits between the runs.
+/// Runs the workflow of one seed several times, with edits between the runs.
 void try_seed(uint64_t seed, Count& count) {
   Dice dice(seed);
   RandomWorkflow workflow = random_workflow(dice);
@@ -62,10 +62,10 @@ void try_seed(uint64_t seed, Count& count) {
       }
     }
     const auto found = reusing.run(workflow, user, late(reusing));
-    // What changes after the plan may be seen or not; the rounds that follow must not know of it.
+    // A change after the plan may or may not be noticed; later rounds must not depend on it.
     for (const auto& [job, content] : expected) {
       INFO("seed " << seed << ", round " << round << ", " << user << ", job " << job);
-      const bool is_stopped = !found.contains(job);  // before it came to that job
+      const bool is_stopped = !found.contains(job);  // before it reached that job
       if (!changes_late && !is_stopped) REQUIRE(found.at(job) == content);
     }
     const auto writer = std::ranges::find(workflow.steps, true, &RandomStep::writes_shared);
@@ -75,7 +75,7 @@ void try_seed(uint64_t seed, Count& count) {
       in_worlds([&](World& world) { world.run_killed(seen, user, writer->name); });
     }
     for (int edits = dice.below(3); edits >= 0; --edits) {
-      // The model does not notice what becomes of results.
+      // The model ignores damage to results.
       if (dice.once_in(4)) {
         reusing.damage(dice);
       } else {
@@ -88,27 +88,27 @@ void try_seed(uint64_t seed, Count& count) {
   count.reused += reusing.num_reused();
 }
 
-/// Every fourth seed, from the `quarter`-th on.
+/// Tries every fourth seed, from the `quarter`-th on.
 void try_seeds(uint64_t quarter) {
-  if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 1);  // no disk is waited for
+  if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 1);  // no waits for a disk
   Count count;
   const auto [first, number] = seeds_from("DLFLOW_ORACLE_SEEDS", {.first = 0, .count = 2000});
   for (uint64_t seed = first + quarter; seed < first + number; seed += 4) try_seed(seed, count);
   std::printf("%zu seeds, %zu jobs, %zu of them reused\n", count.seeds, count.jobs, count.reused);
-  CHECK(count.reused * 10 > count.jobs);  // who never reuses anything proves nothing
+  CHECK(count.reused * 10 > count.jobs);  // a world without reuse would prove nothing
 }
 
 }  // namespace
 
-TEST_CASE("what is reused is what a fresh run gives: first quarter of the seeds", "[oracle]") {
+TEST_CASE("reused results equal those of a fresh run: first quarter of the seeds", "[oracle]") {
   try_seeds(0);
 }
-TEST_CASE("what is reused is what a fresh run gives: second quarter of the seeds", "[oracle]") {
+TEST_CASE("reused results equal those of a fresh run: second quarter of the seeds", "[oracle]") {
   try_seeds(1);
 }
-TEST_CASE("what is reused is what a fresh run gives: third quarter of the seeds", "[oracle]") {
+TEST_CASE("reused results equal those of a fresh run: third quarter of the seeds", "[oracle]") {
   try_seeds(2);
 }
-TEST_CASE("what is reused is what a fresh run gives: fourth quarter of the seeds", "[oracle]") {
+TEST_CASE("reused results equal those of a fresh run: fourth quarter of the seeds", "[oracle]") {
   try_seeds(3);
 }

@@ -29,17 +29,17 @@
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/run/random_workflow.h"
 
-/// Two users who share a cache, and run a workflow again and again.
+/// Two users who share a cache, and run a workflow repeatedly.
 namespace dlflow::test {
 
 namespace fs = std::filesystem;
 
-/// Nobody's numbers on this machine; a group that both are in.
+/// Numbers of no user on this machine, and a group for both.
 constexpr gid_t kGroup = 60000;
 constexpr std::pair<const char*, uid_t> kUsers[] = {{"ann", 60001}, {"bob", 60002}};
 
-/// Whether they are two users, and not just two homes: if this process may be them, and they may
-/// run what it has built.
+/// Whether these are two users instead of two homes: this process may change to them, and they may
+/// run its programs.
 inline bool are_users() {
   static const bool are = [] {
     if (!may_be(kUsers[0].second, kGroup)) return false;
@@ -49,14 +49,14 @@ inline bool are_users() {
   return are;
 }
 
-/// To be this user, if they are two.
+/// Changes to this user, if there are two.
 inline std::unique_ptr<AsUser> as_user(const std::string& name) {
   if (!are_users()) return nullptr;
   const uid_t number = name == kUsers[0].first ? kUsers[0].second : kUsers[1].second;
   return std::make_unique<AsUser>(number, kGroup);
 }
 
-/// Supervises one job after the other in this process, as a worker of the local back end does.
+/// Supervises one job after the other in this process, like a worker of the local back end.
 class OneByOne : public Backend {
  public:
   void check(const Plan&) const override {}
@@ -67,7 +67,7 @@ class OneByOne : public Backend {
   bool withdraw(const Submission&) override { return true; }
   void stop(uint32_t, Stop) override {}
 
-  std::string killed_after;  ///< dlflow and all of it die when this job has ended; empty: never
+  std::string killed_after;  ///< dlflow and its children die when this job has ended; empty: never
 
   std::vector<Update> wait(std::chrono::milliseconds, int) override {
     std::vector<Update> updates;
@@ -87,10 +87,10 @@ class OneByOne : public Backend {
   std::deque<Submission> waiting_;
 };
 
-/// The workflow's folder, runs, and where users keep their stores.
+/// The workflow's folder, its runs, and the users' stores.
 class World {
  public:
-  /// \param reuses  what it can; else every run does everything.
+  /// \param reuses  reuses results if possible; otherwise every run does everything.
   explicit World(bool reuses) : reuses_(reuses) {
     ::umask(022);
     ::chmod(folder_.path().c_str(), 0755);
@@ -120,8 +120,8 @@ class World {
     if (was_there && keeps_time) fs::last_write_time(file, time);
   }
 
-  /// job -> name and content of each file that it published; what was reused is counted. A job
-  /// that blocks stops the run: those that it did not come to are left out.
+  /// Returns job -> name and content of each published file, and counts reused jobs. A job that
+  /// blocks stops the run; jobs that it did not reach are left out.
   std::map<std::string, std::string> run(const RandomWorkflow& workflow, const std::string& user,
                                          const std::function<void()>& between,
                                          const std::string& killed_after = "") {
@@ -149,10 +149,11 @@ class World {
     return published(store.status(name));
   }
 
-  /// Plans and runs it in a process that is killed when `job` has ended: nobody records the rest.
+  /// Plans and runs it in a process that is killed when `job` has ended, so that the rest is not
+  /// recorded.
   void run_killed(const RandomWorkflow& workflow, const std::string& user, const std::string& job) {
     in_child([&] {
-      for (auto& [name, store] : stores_) (void)store.release();  // their files are the parent's
+      for (auto& [name, store] : stores_) (void)store.release();  // the parent's files
       {
         const auto as = as_user(user);
         stores_[user] = std::make_unique<Store>(path(user));
@@ -164,8 +165,8 @@ class World {
     clock_.advance(std::chrono::seconds(1));
   }
 
-  /// A purge, an edit in place, one that puts the old time back, a file more, another mode: of
-  /// anything that a run has published.
+  /// Damages a publication: a purge, an edit in place, an edit with the old time restored, an
+  /// additional file, or another mode.
   void damage(Dice& dice) {
     const std::vector<fs::path> files = published_files();
     if (files.empty()) return;
@@ -182,8 +183,8 @@ class World {
         std::string content = read_file(file);
         if (!content.empty()) content.front() ^= 1;
         std::ofstream(file) << content;
-        // What was staged may share its bytes with the cache, whose seal is in the time: to put
-        // that back would be to forge it.
+        // A staged file may share its bytes with the cache, which trusts the time as a seal;
+        // restoring it would forge the seal.
         if (fs::hard_link_count(file) == 1) fs::last_write_time(file, time);
         break;
       }

@@ -25,7 +25,7 @@ constexpr const char* kDiamond = R"(
 
 }  // namespace
 
-TEST_CASE("jobs run after those they need, and the run succeeds", "[scheduler]") {
+TEST_CASE("jobs run after their parents, and the run succeeds", "[scheduler]") {
   TestRun run(kDiamond);
   const RunResult result = run.start();
   CHECK(result.state == RunState::Succeeded);
@@ -38,7 +38,7 @@ TEST_CASE("jobs run after those they need, and the run succeeds", "[scheduler]")
   CHECK(run.state() == RunState::Succeeded);
 }
 
-TEST_CASE("a run that cannot be recorded leaves no folder that nobody knows", "[scheduler]") {
+TEST_CASE("a run that cannot be recorded leaves no folder behind", "[scheduler]") {
   TestRun run("  a: {run: ./a}\n");
   Database(run.path() / "state" / "dlflow.db").script("DROP TABLE counts");
   CHECK_THROWS_AS(run.start(), Error);
@@ -66,7 +66,7 @@ TEST_CASE("with keep-going, a failed step blocks its dependents and nothing else
         States{{"fetch", Succeeded}, {"train", Failed}, {"plot", Blocked}, {"report", Succeeded}});
 }
 
-TEST_CASE("after a failure what runs comes to its end and nothing new starts", "[scheduler]") {
+TEST_CASE("running jobs finish after a failure, and nothing new starts", "[scheduler]") {
   TestRun run(R"(
   bad:   {run: ./bad}
   other: {run: ./other}
@@ -92,7 +92,8 @@ TEST_CASE("elements of a matrix wait for their own counterparts only", "[schedul
                                {"c", Blocked}});
 }
 
-TEST_CASE("of a matrix with max_parallel no more run at a time, and others pass", "[scheduler]") {
+TEST_CASE("no more than max_parallel elements of a matrix run at a time, and other jobs pass",
+          "[scheduler]") {
   TestRun run(R"(
   sweep: {run: ./sweep, matrix: {n: [1, 2, 3, 4], max_parallel: 2}}
   other: {run: ./other}
@@ -110,7 +111,7 @@ TEST_CASE("of a matrix with max_parallel no more run at a time, and others pass"
   CHECK(most == 2);
 }
 
-TEST_CASE("what is packed is a job each on this machine, as without it", "[scheduler][pack]") {
+TEST_CASE("packed elements are single jobs on this machine", "[scheduler][pack]") {
   TestRun run("  sweep: {run: ./sweep, matrix: {n: [1, 2, 3], pack: 3}}\n");
   run.backend.fail("sweep[n=2]");
   run.start();
@@ -143,7 +144,7 @@ TEST_CASE("retries end with the last attempt", "[scheduler]") {
   CHECK(run.backend.submitted == Names{"flaky", "flaky#2"});
 }
 
-TEST_CASE("only what retry names is tried again", "[scheduler]") {
+TEST_CASE("only causes that retry names are tried again", "[scheduler]") {
   TestRun run("  step: {run: ./step, retry: {attempts: 3, on: [timeout]}}\n");
   run.backend.ends["step"] = {TimedOut, Failed};
   run.start();
@@ -166,7 +167,7 @@ TEST_CASE("a retry after several passes begins with its first one", "[scheduler]
   CHECK(run.backend.submitted == Names{"train", "train#1.2", "train#2"});
 }
 
-TEST_CASE("a skipped step skips those that use its outputs, not those that wait", "[scheduler]") {
+TEST_CASE("a skipped step skips users of its outputs, not steps that only wait", "[scheduler]") {
   TestRun run(R"(
   plot:  {run: ./plot, outputs: {picture: plot.png}}
   show:  {run: [show, "${{ steps.plot.outputs.picture }}"]}
@@ -178,10 +179,10 @@ TEST_CASE("a skipped step skips those that use its outputs, not those that wait"
   const fs::path attempt = attempt_directory(run.directory / "steps/frame", 1);
   const JobSpec frame = job_spec_from_json(read_json_file(attempt / "job.json"));
   REQUIRE(frame.parents.size() == 1);
-  CHECK(frame.parents[0].skipped);  // which its supervisor cannot see: show has no record
+  CHECK(frame.parents[0].skipped);  // its supervisor cannot see that, since there is no record
 }
 
-TEST_CASE("a step written before the one that it uses is skipped with that, too", "[scheduler]") {
+TEST_CASE("a step written before its skipped parent is skipped as well", "[scheduler]") {
   TestRun run(R"(
   show: {run: [show, "${{ steps.plot.outputs.picture }}"]}
   plot: {run: ./plot, outputs: {picture: plot.png}}
@@ -191,7 +192,7 @@ TEST_CASE("a step written before the one that it uses is skipped with that, too"
   CHECK(run.states() == States{{"plot", Skipped}, {"show", Skipped}});
 }
 
-TEST_CASE("a step that uses one step's outputs runs although another one that it needs was skipped",
+TEST_CASE("a step that uses one step's outputs runs although another parent was skipped",
           "[scheduler]") {
   TestRun run(R"(
   a:    {run: ./a, outputs: {o: o}}
@@ -203,7 +204,7 @@ TEST_CASE("a step that uses one step's outputs runs although another one that it
   CHECK(run.states() == States{{"a", Succeeded}, {"b", Skipped}, {"both", Succeeded}});
 }
 
-TEST_CASE("only as many jobs run at once as there is room for, small ones pass wide ones",
+TEST_CASE("jobs run at once as far as there is room, and small ones overtake wide ones",
           "[scheduler]") {
   TestRun run(R"(
   a:     {run: ./a, resources: {cpus_per_rank: 2}}
@@ -215,7 +216,7 @@ TEST_CASE("only as many jobs run at once as there is room for, small ones pass w
   CHECK(run.backend.submitted == Names{"a", "small", "wide"});
 }
 
-TEST_CASE("the same work is reused, also below a step that had to run again", "[scheduler]") {
+TEST_CASE("the same work is reused, even after a step that had to run again", "[scheduler]") {
   const std::string rest = "  b: {run: ./b, needs: [a]}\n";
   TestRun run("  a: {run: ./a}\n" + rest);
   run.backend.outputs["a"] = {{"data", {{"value", "a.txt"}, {"sha256", "1234"}}}};
@@ -266,7 +267,7 @@ TEST_CASE("a second interruption kills", "[scheduler]") {
   CHECK(std::ranges::count(run.observer.heard, "stopping") == 1);
 }
 
-TEST_CASE("what there was no room for is cancelled with what runs", "[scheduler]") {
+TEST_CASE("jobs without room are cancelled with the running ones", "[scheduler]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b}\n  c: {run: ./c, needs: [b]}\n");
   run.backend.cores = 1;
   run.backend.on_submit = [](const std::string&) { ::kill(::getpid(), SIGINT); };
@@ -307,7 +308,7 @@ TEST_CASE("a run can be cancelled through its folder", "[scheduler]") {
   CHECK_FALSE(std::filesystem::exists(run.directory / "cancel"));
 }
 
-TEST_CASE("the display is moved on at most five times a second", "[scheduler]") {
+TEST_CASE("the display advances at most five times a second", "[scheduler]") {
   std::string steps;
   for (int i = 0; i < 20; ++i) {
     steps += "  a" + std::to_string(i) + ": {run: ./a" + std::to_string(i) + "}\n";
@@ -325,7 +326,7 @@ TEST_CASE("the display is moved on at most five times a second", "[scheduler]") 
   CHECK(run.observer.ticks <= time / std::chrono::milliseconds(200));
 }
 
-TEST_CASE("what is submitted is on record before", "[scheduler]") {
+TEST_CASE("a job is on record before it is submitted", "[scheduler]") {
   TestRun run("  train: {run: ./train}\n");
   std::vector<JobState> recorded;
   run.backend.on_submit = [&](const std::string&) {
@@ -337,7 +338,7 @@ TEST_CASE("what is submitted is on record before", "[scheduler]") {
   CHECK(recorded == std::vector{Submitting});
 }
 
-TEST_CASE("what a supervisor has on record the engine does not write down again", "[scheduler]") {
+TEST_CASE("the engine does not record again what a supervisor has recorded", "[scheduler]") {
   TestRun run("  a: {run: ./a}\n");
   run.start();
   std::vector<JobState> written;

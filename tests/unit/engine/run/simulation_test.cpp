@@ -2,14 +2,15 @@
 #include "tests/support/chain_world.h"
 #include "tests/support/simulated_shell.h"
 
-// Deterministic simulation of a chain: from a seed, people call dlflow from several shells, dlflow
+// Deterministic simulation of a chain. From a seed, users call dlflow from several shells, dlflow
 // is killed between effects and within writes, disks are full, answers get lost, the batch system
-// is silent or shows nothing, records are seen late, jobs end well or badly, nodes fail, old jobs
-// are forgotten. Whatever the order:
+// is silent or shows nothing, records appear late, jobs end well or badly, nodes fail, and old jobs
+// are forgotten. In any order:
 //
 // - no two passes of a job run at once;
-// - nothing that succeeded runs again;
-// - once the faults are over, `dlflow resubmit` brings the run to its end, and all has succeeded.
+// - no successful job runs again;
+// - once the faults are over, `dlflow resubmit` brings the run to its end, and all jobs have
+//   succeeded.
 //
 // DLFLOW_SIMULATION_SEEDS=FIRST:COUNT runs other seeds. A seed that fails prints its history.
 
@@ -74,7 +75,7 @@ class Simulation {
   const SimulatedShell& shell() const { return shell_; }
   int num_jobs() const { return int(world_.batch.submitted.size()); }
 
-  /// What is wrong, or nothing.
+  /// Returns the broken invariant, or nothing.
   std::string run() {
     dlflow("run", [this] { world_.start(); });
     const int steps = 8 + choose(24);
@@ -90,7 +91,7 @@ class Simulation {
 
   void note(const std::string& line) { shell_.note(line); }
 
-  /// One call of dlflow, and what it submitted.
+  /// Makes one call of dlflow and notes its submissions.
   void dlflow(const std::string& verb, const std::function<void()>& work) {
     const size_t before = world_.batch.submitted.size();
     shell_.call(verb, work);
@@ -110,8 +111,8 @@ class Simulation {
     make_a_fault();
   }
 
-  /// All, or one job. An element that ended in the minute before runs again if it is submitted
-  /// before its record shows.
+  /// Cancels all jobs or one. An element that ended within the last minute runs again if it is
+  /// submitted before its record appears.
   void cancel() {
     cancel_some();
     if (world_.nodes.has_unseen_records()) pass_two_minutes();
@@ -154,7 +155,7 @@ class Simulation {
         return;
       case 6:
       case 7:
-        // A network file system keeps what it knows for a minute at most.
+        // A network file system caches for a minute at most.
         return pass_two_minutes();
       default:
         return forget_a_job();
@@ -167,7 +168,7 @@ class Simulation {
     world_.clock.advance(std::chrono::minutes(2));
   }
 
-  /// As after MinJobAge, without accounting.
+  /// Forgets a job as after MinJobAge, without accounting.
   void forget_a_job() {
     std::vector<std::string> over;
     for (const auto& [id, job] : world_.batch.jobs()) {
@@ -176,7 +177,7 @@ class Simulation {
     if (over.empty()) return;
     const std::string id = over[size_t(choose(int(over.size())))];
     note("the batch system forgets " + id);
-    world_.nodes.show_records();  // it waits longer than a network file system
+    world_.nodes.show_records();  // it waits longer than a network file system caches
     world_.batch.forget(id);
   }
 
@@ -228,7 +229,7 @@ class Simulation {
     world_.batch.lost_answers = world_.batch.lost_submissions = 0;
     world_.batch.silent_queries = world_.batch.empty_queues = 0;
     world_.batch.refuses_cancel = false;
-    if (world_.directory.empty()) return "";  // nothing was ever submitted
+    if (world_.directory.empty()) return "";  // no job was ever submitted
     std::string unfinished;
     for (int round = 0; round < 4; ++round) {
       world_.nodes.run_all();
@@ -245,7 +246,7 @@ class Simulation {
     return check().empty() ? unfinished : check();
   }
 
-  /// The first job that has not succeeded, and what it is instead; or nothing.
+  /// Returns the first job that has not succeeded, with its state, or nothing.
   std::string first_unfinished() {
     for (const auto& [job, state] : world_.look()) {
       if (state != JobState::Succeeded) return job + " is " + std::string(name(state));
@@ -260,7 +261,6 @@ class Simulation {
 
 }  // namespace
 
-TEST_CASE("whatever happens in whatever order, a chain runs each job once to its success",
-          "[simulation]") {
+TEST_CASE("a chain finishes each job once under random events in any order", "[simulation]") {
   simulate<Simulation>(5000);
 }

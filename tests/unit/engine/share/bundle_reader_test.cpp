@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What BundleReader says of these bytes; empty: it unpacked them. Either nothing is left beside
-/// the bundle, or the folder with all of it.
+/// Returns BundleReader's refusal of these bytes, or "" if it unpacked them. Either nothing is left
+/// beside the bundle, or the complete folder.
 std::string refusal_of(const std::string& bytes) {
   const TempDir folder;
   const fs::path bundle = folder.write("inner/b.dlflow", bytes);
@@ -54,7 +54,7 @@ std::string good_bundle() {
   return zip_of(folder.path(), with_manifest(manifest_of(good_files()), good_files()));
 }
 
-/// A good bundle with one more file, which the manifest lists, too.
+/// Reads a good bundle with one more file, which the manifest lists as well.
 std::string refusal_with(const Packed& file) {
   std::vector<Packed> files = good_files();
   files.push_back(file);
@@ -63,7 +63,7 @@ std::string refusal_with(const Packed& file) {
   return refusal_of(with_manifest(manifest, files));
 }
 
-/// Every occurrence of `from` as `to`.
+/// Returns `text` with every occurrence of `from` replaced by `to`.
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   for (size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
@@ -73,7 +73,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 }  // namespace
 
-TEST_CASE("a good bundle is unpacked with its modes, completely", "[bundle]") {
+TEST_CASE("a valid bundle is unpacked completely, with its modes", "[bundle]") {
   const TempDir folder;
   const fs::path bundle = folder.write("b.dlflow", good_bundle());
   BundleReader(bundle).unpack(folder.path() / "out");
@@ -87,7 +87,7 @@ TEST_CASE("a good bundle is unpacked with its modes, completely", "[bundle]") {
   CHECK_FALSE(is_bundle(folder.path() / "out/workflow/w.yaml"));
 }
 
-TEST_CASE("a folder that has something in it is not unpacked to", "[bundle]") {
+TEST_CASE("a bundle is not unpacked into a folder with files", "[bundle]") {
   const TempDir folder;
   const fs::path bundle = folder.write("b.dlflow", good_bundle());
   folder.write("out/mine", "kept");
@@ -120,7 +120,7 @@ TEST_CASE("links, devices, pipes, folders and set-user-id files are refused", "[
   }
 }
 
-TEST_CASE("what is encrypted, packed otherwise or there twice is refused", "[bundle]") {
+TEST_CASE("encrypted, duplicate or differently compressed entries are refused", "[bundle]") {
   CHECK_THAT(refusal_with({"workflow/x", "x", S_IFREG | 0644, Z_DEFLATED, 1}),
              Catch::Contains("encrypted"));
   CHECK_THAT(refusal_with({"workflow/x", "x", S_IFREG | 0644, 0}),
@@ -128,7 +128,7 @@ TEST_CASE("what is encrypted, packed otherwise or there twice is refused", "[bun
   CHECK_THAT(refusal_with({"workflow/w.yaml", "name: other"}), Catch::Contains("is there twice"));
 }
 
-TEST_CASE("a text is read from a bundle only if it is what was packed", "[bundle]") {
+TEST_CASE("a text is read from a bundle only if it is unchanged", "[bundle]") {
   const TempDir folder;
   const auto text_of = [&](Manifest manifest) {
     const fs::path bundle =
@@ -176,7 +176,7 @@ TEST_CASE("a bundle of an earlier version, which is an RO-Crate, is unpacked", "
   CHECK(refusal_of(with_manifest(manifest_of(files), files)).empty());
 }
 
-TEST_CASE("other files are no bundles", "[bundle]") {
+TEST_CASE("other files are not bundles", "[bundle]") {
   CHECK_THAT(refusal_of(std::string()), Catch::Contains("its end is missing"));
   CHECK_THAT(refusal_of(std::string(test::kSharedWorkflow)), Catch::Contains("its end is missing"));
   CHECK_THAT(refusal_of(good_files()), Catch::Contains("no bundle"));
@@ -186,7 +186,7 @@ TEST_CASE("other files are no bundles", "[bundle]") {
   CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "[]"}}), Catch::Contains("damaged"));
 }
 
-TEST_CASE("nothing stands before, between or behind the entries", "[bundle]") {
+TEST_CASE("nothing stands before, between or after the entries", "[bundle]") {
   const std::string good = good_bundle();
   REQUIRE(refusal_of(good).empty());
   CHECK_FALSE(refusal_of("junk" + good).empty());
@@ -211,7 +211,7 @@ TEST_CASE("a directory that disagrees with the entries is refused", "[bundle]") 
   const std::string list = good.substr(directory);
   CHECK_FALSE(refusal_of(entries + replaced(list, "workflow/a.sh", "workflow/b.sh")).empty());
   CHECK_FALSE(refusal_of(replaced(entries, "workflow/a.sh", "workflow/b.sh") + list).empty());
-  // The last entry is said to lie where the one before lies.
+  // The last entry has the offset of the previous one.
   std::string overlapping = good;
   const size_t last_line = good.rfind("PK\1\2");
   const size_t line_before = good.rfind("PK\1\2", last_line - 1);
@@ -231,7 +231,7 @@ TEST_CASE("a bundle that would fill the disk is refused before anything is writt
   manifest.files["workflow/a.sh"].bytes = 0xe0000000;
   const TempDir folder;
   std::string bytes = zip_of(folder.path(), with_manifest(manifest, good_files()));
-  const std::string size("\x15\0\0\0", 4);  // of a.sh, in both headers
+  const std::string size("\x15\0\0\0", 4);  // the size of a.sh, in both headers
   REQUIRE(good_files().front().content.size() == 0x15);
   const std::string name = "workflow/a.sh";
   for (size_t at = bytes.find(name); at != bytes.npos; at = bytes.find(name, at + 1)) {
@@ -263,8 +263,7 @@ TEST_CASE("a bundle's image digest that is a path is refused", "[bundle][attack]
              Catch::Contains("where the digest of an image belongs"));
 }
 
-TEST_CASE("a manifest that somebody else put above a workflow is none of its business",
-          "[bundle][attack]") {
+TEST_CASE("a manifest that another user put above a workflow is ignored", "[bundle][attack]") {
   if (::geteuid() != 0) return test::skip("only root can give a file away");
   const TempDir shared;
   const fs::path workflow = shared.write("mine/flows/w.yaml", kSharedWorkflow);
@@ -289,7 +288,7 @@ TEST_CASE("a manifest that somebody else put above a workflow is none of its bus
   CHECK_FALSE(unpacked_bundle(workflow).has_value());
 }
 
-TEST_CASE("a damaged manifest of one's own is named", "[bundle]") {
+TEST_CASE("a damaged manifest of the user's own is named", "[bundle]") {
   const TempDir folder;
   const fs::path workflow = folder.write("flows/w.yaml", kSharedWorkflow);
   const fs::path manifest = folder.write("dlflow-bundle.json", std::string(1'000'000, '['));
@@ -297,7 +296,7 @@ TEST_CASE("a damaged manifest of one's own is named", "[bundle]") {
                     Catch::StartsWith(manifest.string()) && Catch::Contains("nested deeper"));
 }
 
-TEST_CASE("what a bundle says of itself steers no terminal", "[bundle][attack]") {
+TEST_CASE("text from a bundle cannot control a terminal", "[bundle][attack]") {
   const TempDir folder;
   Manifest manifest = manifest_of(good_files());
   manifest.dlflow = "0.1\033]0;title\a\u009b31m\u202e";

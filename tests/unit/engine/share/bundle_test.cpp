@@ -44,7 +44,7 @@ steps:
 
 }  // namespace
 
-TEST_CASE("the same content is the same bundle, wherever and whenever", "[bundle]") {
+TEST_CASE("the same content makes the same bundle, at any place and time", "[bundle]") {
   std::vector<std::string> bytes;
   for (const char* place : {"here", "there/and/deeper"}) {
     const TempDir folder;
@@ -60,7 +60,7 @@ TEST_CASE("the same content is the same bundle, wherever and whenever", "[bundle
   CHECK(bytes[0] == bytes[1]);
 }
 
-TEST_CASE("a bundle has what a run would freeze, under the same names", "[bundle]") {
+TEST_CASE("a bundle has the files that a run would freeze, under the same names", "[bundle]") {
   const TempDir folder;
   folder.write("lib/b.py", "b");
   folder.write("lib/c.py", "c");
@@ -81,20 +81,20 @@ TEST_CASE("a bundle has what a run would freeze, under the same names", "[bundle
   }
 }
 
-TEST_CASE("a file named twice is packed once, one that changes meanwhile never", "[bundle]") {
+TEST_CASE("a file named twice is packed once, and one that changes meanwhile never", "[bundle]") {
   const TempDir folder;
   Bundle bundle;
   bundle.manifest.name = "x";
   bundle.files = {{"b", {}, "1"}, {"a", {}, "2"}, {"b", {}, "1"}};
   CHECK(names(write_bundle(bundle, folder.path() / "out")) == std::vector<std::string>{"a", "b"});
   CHECK(ZipReader(folder.path() / "out").entries().size() == 3);
-  bundle.files = {{"now", "/proc/sys/kernel/random/uuid"}};  // another at each look
+  bundle.files = {{"now", "/proc/sys/kernel/random/uuid"}};  // differs at each read
   CHECK_THROWS_WITH(write_bundle(bundle, folder.path() / "new"),
                     Catch::EndsWith(" changed while it was packed"));
   CHECK_FALSE(fs::exists(folder.path() / "new"));
 }
 
-TEST_CASE("files above the workflow keep their distance", "[bundle]") {
+TEST_CASE("files above the workflow keep their relative place", "[bundle]") {
   const TempDir folder;
   folder.write("models/m.yaml", "name: m\n");
   folder.write("flows/x", "");
@@ -153,7 +153,7 @@ TEST_CASE("data with a space in its name is packed, a folder is not", "[bundle]"
   CHECK_THROWS_WITH(packed("*.bin"), Catch::Contains("is not one file, and cannot be packed"));
 }
 
-TEST_CASE("as many files as a directory can list, and not one more", "[bundle]") {
+TEST_CASE("a directory may list its maximum of files, and not one more", "[bundle]") {
   const TempDir folder;
   folder.write("a.sh", "a");
   folder.write("lib/b", "b");
@@ -169,7 +169,7 @@ TEST_CASE("as many files as a directory can list, and not one more", "[bundle]")
   CHECK_FALSE(fs::exists(folder.path() / "out2"));
 }
 
-TEST_CASE("a file at an absolute path cannot travel", "[bundle]") {
+TEST_CASE("a file at an absolute path cannot be packed", "[bundle]") {
   const TempDir folder;
   const fs::path model = folder.write("m.yaml", "name: m\n");
   const std::string text = "name: abs\nsteps:\n  t: {uses: train, with: {model: " + model.string() +
@@ -178,7 +178,7 @@ TEST_CASE("a file at an absolute path cannot travel", "[bundle]") {
                     Catch::Contains("workflow.yaml:3:") && Catch::Contains("absolute path"));
 }
 
-TEST_CASE("paths of this machine are found where they stand", "[machine_paths]") {
+TEST_CASE("paths of this machine are found at their place", "[machine_paths]") {
   const TempDir folder;
   const std::string here = folder.path().string();
   folder.write("file", "");

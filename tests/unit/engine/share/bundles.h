@@ -11,7 +11,7 @@
 /// Bundles as an attacker, a damaged disk or an ordinary ZIP program would make them.
 namespace dlflow::test {
 
-/// A ZIP archive of `entries` as it is on disk.
+/// Returns the bytes of a ZIP archive of `entries`.
 inline std::string zip_of(const std::filesystem::path& folder, const std::vector<Packed>& entries) {
   const std::filesystem::path path = folder / "zip";
   write_zip(path, entries);
@@ -29,7 +29,7 @@ inline std::vector<Packed> good_files() {
           {"workflow/w.yaml", kSharedWorkflow}};
 }
 
-/// A manifest that lists `files` as they are.
+/// Returns a manifest that lists `files` correctly.
 inline Manifest manifest_of(const std::vector<Packed>& files) {
   Manifest manifest;
   manifest.dlflow = "0.1.0";
@@ -42,7 +42,7 @@ inline Manifest manifest_of(const std::vector<Packed>& files) {
   return manifest;
 }
 
-/// `files` behind a manifest.
+/// Returns a manifest followed by `files`.
 inline std::vector<Packed> with_manifest(const Manifest& manifest, std::vector<Packed> files) {
   files.insert(files.begin(), {kManifestName, to_json(manifest).dump()});
   return files;

@@ -18,7 +18,7 @@ namespace {
 
 const std::string kDigest = "sha256:" + std::string(64, 'd');
 
-/// What would be packed of a workflow with `images`, each of which a step uses.
+/// Returns the content of a bundle of a workflow with `images`, each of which a step uses.
 Bundle collected(const TempDir& folder, const std::string& images, bool with_images,
                  const std::string& further = "") {
   std::string text = "name: boxed\nimages: {" + images + "}\nsteps:\n" + further;
@@ -43,7 +43,7 @@ std::string refusal(const TempDir& folder, const std::string& images) {
   return test::error_of([&] { collected(folder, images, true); });
 }
 
-/// The smallest image that is one: an OCI layout with an index.
+/// The smallest valid image: an OCI layout with an index.
 void write_layout(const TempDir& folder, const std::string& name) {
   const std::string manifest = "{}";
   folder.write(name + "/blobs/sha256/" + sha256_hex(manifest), manifest);
@@ -55,7 +55,7 @@ void write_layout(const TempDir& folder, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("an image is packed beside the workflow, with the hash that it has", "[bundle]") {
+TEST_CASE("an image is packed beside the workflow, with its own hash", "[bundle]") {
   const TempDir folder;
   write_layout(folder, "images/box");
   const Bundle bundle = collected(folder, R"(one: {from: "oci:images/box"})", true);
@@ -70,7 +70,7 @@ TEST_CASE("an image is packed beside the workflow, with the hash that it has", "
                                          "workflow/workflow.yaml"});
 }
 
-TEST_CASE("an image above the workflow keeps its distance", "[bundle]") {
+TEST_CASE("an image above the workflow keeps its relative place", "[bundle]") {
   const TempDir folder;
   write_layout(folder, "box");
   const std::string text =
@@ -86,8 +86,7 @@ TEST_CASE("an image above the workflow keeps its distance", "[bundle]") {
   CHECK(std::count(list.begin(), list.end(), "workflow/box/index.json") == 1);
 }
 
-TEST_CASE("an image that is not packed has the digest of the workflow, or that of today",
-          "[bundle]") {
+TEST_CASE("an unpacked image has the digest of the workflow, or the current one", "[bundle]") {
   const TempDir folder;
   write_layout(folder, "box");
   const std::string images = R"(one: {from: "docker://far/box:1", digest: ")" + kDigest +
@@ -105,7 +104,7 @@ TEST_CASE("an image that is not packed has the digest of the workflow, or that o
              Catch::Contains("add its `digest:`"));
 }
 
-TEST_CASE("an image that cannot travel is pointed at", "[bundle]") {
+TEST_CASE("an image that cannot be packed is named", "[bundle]") {
   const TempDir folder;
   write_layout(folder, "box");
   fs::create_directories(folder.path() / "root/bin");

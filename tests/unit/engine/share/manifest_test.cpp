@@ -22,7 +22,7 @@ const std::string kC(64, 'c');
 const std::string kD(64, 'd');
 const std::string kE(64, 'e');
 
-/// A manifest in which no field is like another.
+/// Returns a manifest in which all fields differ.
 Manifest full_manifest() {
   Manifest manifest;
   manifest.dlflow = "0.9.1";
@@ -47,7 +47,7 @@ std::string refused_manifest(const std::function<void(Json&)>& change) {
 
 }  // namespace
 
-TEST_CASE("a manifest is read as it was written, each field", "[manifest]") {
+TEST_CASE("each field of a manifest is read as it was written", "[manifest]") {
   const Manifest manifest = full_manifest();
   const Json json = to_json(manifest);
   CHECK(json == Json::parse(R"({"format": 1, "dlflow": "0.9.1", "name": "full",
@@ -77,7 +77,7 @@ TEST_CASE("a number in a manifest is set as it was written", "[manifest]") {
   CHECK(settings(manifest).front() == "n=5.0");
 }
 
-TEST_CASE("a manifest that says what cannot be is damaged", "[manifest]") {
+TEST_CASE("a manifest with impossible values is damaged", "[manifest]") {
   const std::string damaged = "dlflow-bundle.json is damaged: ";
   CHECK(refused_manifest([](Json&) {}).empty());
   CHECK(refused_manifest([](Json& m) { m["name"] = "no/name"; }) ==
@@ -134,7 +134,7 @@ std::filesystem::path full_bundle(const TempDir& folder, const std::string& run 
 
 }  // namespace
 
-TEST_CASE("a summary says what a bundle holds and what its run did", "[bundle]") {
+TEST_CASE("a summary shows the content of a bundle and the end of its run", "[bundle]") {
   const TempDir folder;
   BundleSummary summary = summarize(full_bundle(folder));
   CHECK(summary.bytes == std::filesystem::file_size(folder.path() / "b.dlflow"));
@@ -170,7 +170,7 @@ TEST_CASE("a summary says what a bundle holds and what its run did", "[bundle]")
   CHECK(to_json(summary).at("run") == kRun);
 }
 
-TEST_CASE("a bundle of no run says nothing of one", "[bundle]") {
+TEST_CASE("the summary of a bundle without a run mentions none", "[bundle]") {
   const TempDir folder;
   std::filesystem::create_directory(folder.path() / "z");
   const std::string zip = test::zip_of(
@@ -188,14 +188,14 @@ TEST_CASE("a bundle of no run says nothing of one", "[bundle]") {
         "70 B      workflow/w.yaml\n");
 }
 
-TEST_CASE("a run's record that is none is refused", "[bundle]") {
+TEST_CASE("an invalid record of a run is refused", "[bundle]") {
   const TempDir folder;
   CHECK_THROWS_WITH(summarize(full_bundle(folder, "[]")), "run/run.json is no object");
   const BundleSummary odd = summarize(full_bundle(folder, R"({"state": 5})"));
   CHECK_THROWS_WITH(to_text(odd), Catch::StartsWith("run/run.json is damaged: "));
 }
 
-TEST_CASE("a bundle whose workflow is none is refused by its summary", "[bundle]") {
+TEST_CASE("a bundle with an invalid workflow is refused by its summary", "[bundle]") {
   const TempDir folder;
   const std::vector<test::Packed> files = {{"workflow/w.yaml", "steps: 5"}};
   const std::string zip =

@@ -11,7 +11,7 @@ using namespace dlflow;
 
 namespace {
 
-/// Variables as they are here, until the end of a test.
+/// Sets variables until the end of a test.
 struct Variables {
   test::Variable home{"HOME", {}}, state{"DLFLOW_HOME", {}}, cache_home{"XDG_CACHE_HOME", {}},
       state_home{"XDG_STATE_HOME", {}}, user{"USER", {}}, logname{"LOGNAME", {}};
@@ -51,7 +51,7 @@ TEST_CASE("the folders of the run, the workflow, the profile and the user are pr
   CHECK_FALSE(words.find_in("/the/others, /homes and /xdg"));
 }
 
-TEST_CASE("folders that every machine has are not private", "[private_words]") {
+TEST_CASE("folders that exist on every machine are not private", "[private_words]") {
   const Variables variables;
   for (const char* folder : {"/", "/tmp", "/var/tmp", "/dev/shm", "relative/folder", "/tmp/"}) {
     ::setenv("HOME", folder, 1);
@@ -94,7 +94,7 @@ TEST_CASE("a node is private with all nodes of its cluster", "[private_words]") 
   CHECK(words.find_in("abc1") == "abc1");
 }
 
-TEST_CASE("in what is not text a name of six letters counts, a shorter one may be chance",
+TEST_CASE("names of six letters count in binary files, and shorter ones may be chance",
           "[private_words]") {
   const Variables variables;
   const PrivateWords words = only({"sixsix", "fives"});
@@ -104,7 +104,7 @@ TEST_CASE("in what is not text a name of six letters counts, a shorter one may b
   CHECK(words.find_in("fives") == "fives");
 }
 
-TEST_CASE("a private word is found wherever it lies in a file", "[private_words]") {
+TEST_CASE("a private word is found at any place in a file", "[private_words]") {
   const Variables variables;
   const test::TempDir folder;
   const PrivateWords words = only({"somebody"});

@@ -23,7 +23,7 @@ JobEvent event(JobState state, int seconds, const std::string& node = "") {
   return event;
 }
 
-/// A run of a `stage` step, of one with outputs and of one that failed, on two nodes.
+/// A run of three steps on two nodes: a `stage` step, one with outputs and one that failed.
 class PackedRunOf {
  public:
   PackedRunOf() {
@@ -102,7 +102,7 @@ class PackedRunOf {
   FreshFileHashes hashes;
   void record() { left_out = add_run(bundle, {plan, status, events, hashes}); }
 
-  /// Names of all files but run.json.
+  /// Returns the names of all files except run.json.
   std::vector<std::string> names() const {
     std::vector<std::string> list;
     for (const BundleFile& file : bundle.files) {
@@ -190,14 +190,14 @@ TEST_CASE("the outputs of a run's jobs are packed, except private or torn ones",
                               "run/steps/work/outputs/where is left out: it names beta"});
 }
 
-TEST_CASE("a run that is not over has no end in its bundle", "[run_record]") {
+TEST_CASE("an unfinished run has no end in its bundle", "[run_record]") {
   PackedRunOf run;
   run.status.ended.reset();
   run.record();
   CHECK(Json::parse(run.text("run/run.json")).at("ended").is_null());
 }
 
-TEST_CASE("a job that left no numbers and no outputs adds no file", "[run_record]") {
+TEST_CASE("a job without numbers and outputs adds no file", "[run_record]") {
   PackedRunOf run;
   fs::remove(run.directory / "steps/work/outputs");
   fs::remove_all(run.directory / "steps/work/checkpoints");

@@ -24,7 +24,7 @@ using test::with_zip64;
 
 namespace {
 
-/// What ZipReader says of an archive; empty: it took it, and read every entry.
+/// Returns ZipReader's refusal of an archive, or "" if it read every entry.
 std::string refused_zip(const std::string& archive) {
   const TempDir folder;
   return test::error_of([&] {
@@ -43,7 +43,8 @@ const std::vector<Packed>& two() {
   return entries;
 }
 
-/// `archive` with other bytes `distance` behind the `occurrence`-th place (from 0) of `mark`.
+/// Returns `archive` with other bytes `distance` after the `occurrence`-th place (from 0) of
+/// `mark`.
 std::string changed(std::string archive, const std::string& mark, int occurrence, size_t distance,
                     const std::string& bytes) {
   size_t at = archive.find(mark);
@@ -69,11 +70,11 @@ TEST_CASE("entries are read in any order, with their sizes and modes", "[zip]") 
   CHECK_THROWS_WITH(zip.read_text(first, 2), "the bundle's entry 'first' is too large");
 }
 
-TEST_CASE("an archive with the end of a large one is read", "[zip]") {
+TEST_CASE("an archive with the end record of a large one is read", "[zip]") {
   CHECK(refused_zip(with_zip64(zip_of(two()))).empty());
 }
 
-TEST_CASE("the end of a large archive must be right in each number", "[zip]") {
+TEST_CASE("each number in the end of a large archive is checked", "[zip]") {
   for (const Changes64& changes :
        {Changes64{.mark = "PK\6\5"}, Changes64{.directory_bytes = 1},
         Changes64{.directory_place = 1}, Changes64{.record_place = 1},
@@ -81,7 +82,7 @@ TEST_CASE("the end of a large archive must be right in each number", "[zip]") {
         Changes64{.directory_bytes = 1'000'000, .directory_place = -1'000'000}}) {
     CHECK_THAT(refused_zip(with_zip64(zip_of(two()), changes)), !Catch::Equals(""));
   }
-  // The record's own length, which does not matter to find the directory.
+  // The record's own length, which is not needed to find the directory.
   CHECK_THAT(refused_zip(changed(with_zip64(zip_of(two())), "PK\6\6", 0, 4, "\x2d")),
              Catch::Contains("there is something before or behind its directory"));
 }
@@ -103,9 +104,9 @@ TEST_CASE("sizes of large entries are read", "[zip]") {
   CHECK(refused_zip(with_zip64(archive, {.entries = 1})).empty());
 }
 
-TEST_CASE("an entry whose end wraps around to an earlier one is refused", "[zip][attack]") {
-  // The second entry lies in the first one's extra field. The first is 2^64 less some bytes long,
-  // and so seems to end where the second begins.
+TEST_CASE("an entry whose end wraps around into an earlier entry is refused", "[zip][attack]") {
+  // The second entry lies in the first one's extra field. The first has a length of 2^64 minus some
+  // bytes, so that it seems to end at the beginning of the second.
   const std::string inner = kLocal + header(3, 1, 0) + "b" + kPackedA;
   const uint64_t inner_place = 30 + 1 + 20 + 4;
   const std::string sizes = sizes64(1, inner_place - (inner_place + inner.size()));
@@ -117,7 +118,7 @@ TEST_CASE("an entry whose end wraps around to an earlier one is refused", "[zip]
   CHECK_THAT(refused_zip(archive), Catch::Contains("entry 'a' does not lie where it should"));
 }
 
-TEST_CASE("no size is so large that it wraps around", "[zip][attack]") {
+TEST_CASE("sizes up to the maximum do not wrap around", "[zip][attack]") {
   for (const uint64_t packed : {uint64_t{4}, uint64_t{1} << 40, UINT64_MAX - 53, UINT64_MAX - 54}) {
     const std::string sizes = sizes64(1, packed);
     const std::string entry =
@@ -141,7 +142,7 @@ TEST_CASE("entries are made by Unix, or by minizip when they are large", "[zip]"
   }
 }
 
-TEST_CASE("packed content ends where its entry does", "[zip]") {
+TEST_CASE("compressed content ends with its entry", "[zip]") {
   const auto of = [](const std::string& packed) {
     const std::string entry = kLocal + header(packed.size(), 1, 0) + "a" + packed;
     const std::string directory = line("a", packed.size(), 1, "", 0);
@@ -154,7 +155,7 @@ TEST_CASE("packed content ends where its entry does", "[zip]") {
   CHECK_THAT(of("\x07xx"), Catch::EndsWith("entry 'a' cannot be unpacked"));
 }
 
-TEST_CASE("a ZIP64 field holds what has no room elsewhere, and nothing else", "[zip]") {
+TEST_CASE("a ZIP64 field holds only the values that need it", "[zip]") {
   const auto refused = [](const std::string& local, const std::string& listed, uint64_t packed) {
     const std::string entry = kLocal + header(packed, kElsewhere, local.size()) + "a" + local;
     const std::string directory = line("a", packed, kElsewhere, listed, 0);
@@ -176,7 +177,7 @@ TEST_CASE("a ZIP64 field holds what has no room elsewhere, and nothing else", "[
   }
 }
 
-TEST_CASE("room that was left for large sizes stays empty", "[zip]") {
+TEST_CASE("space reserved for large sizes stays empty", "[zip]") {
   const auto with = [](const std::string& extra) {
     const std::string entry = kLocal + header(3, 1, extra.size()) + "a" + extra + kPackedA;
     const std::string directory = line("a", 3, 1, "", 0);
@@ -187,13 +188,13 @@ TEST_CASE("room that was left for large sizes stays empty", "[zip]") {
   CHECK_FALSE(with(sizes64(0, 0) + std::string(1, '\0')).empty());
 }
 
-TEST_CASE("a local header that says something else than the directory is refused", "[zip]") {
+TEST_CASE("a local header that differs from the directory is refused", "[zip]") {
   const std::string good = zip_of(two());
   REQUIRE(refused_zip(good).empty());
   const std::string place = "does not lie where it should";
   CHECK_THAT(refused_zip(changed(good, kLocal, 1, 6, bytes_of(2, 2))), Catch::Contains(place));
   CHECK_THAT(refused_zip(changed(good, kLocal, 1, 30, "S")), Catch::Contains(place));
-  for (const size_t field : {3U, 8U, 10U, 12U, 14U, 18U, 22U, 26U, 28U}) {  // all that both say
+  for (const size_t field : {3U, 8U, 10U, 12U, 14U, 18U, 22U, 26U, 28U}) {  // all fields of both
     CHECK_FALSE(refused_zip(changed(good, kLocal, 1, field, "\7")).empty());
   }
   for (const size_t field : {32U, 34U, 42U}) {  // a comment, another disk, another place
@@ -203,7 +204,7 @@ TEST_CASE("a local header that says something else than the directory is refused
   CHECK_THAT(refused_zip(changed(later, kLine, 1, 8, bytes_of(8, 2))), Catch::Contains(place));
 }
 
-TEST_CASE("the directory and its end agree on how many entries there are", "[zip]") {
+TEST_CASE("the directory and its end agree on the number of entries", "[zip]") {
   const std::string good = zip_of(two());
   for (const size_t field : {4U, 6U, 8U, 10U, 12U, 16U, 20U}) {
     CHECK_FALSE(refused_zip(changed(good, "PK\5\6", 0, field, "\3")).empty());
@@ -217,7 +218,7 @@ TEST_CASE("the directory and its end agree on how many entries there are", "[zip
   CHECK_THAT(refused_zip(end_of(0, 0, 0)), Catch::EndsWith("it is empty"));
 }
 
-TEST_CASE("an archive of more files than a bundle has is refused", "[zip][attack]") {
+TEST_CASE("an archive with more files than a bundle has is refused", "[zip][attack]") {
   std::string entries;
   std::string directory;
   for (int i = 10'000; i < 10'000 + 65'535; ++i) {
@@ -233,7 +234,7 @@ TEST_CASE("an archive of more files than a bundle has is refused", "[zip][attack
              Catch::EndsWith("it has too many files"));
 }
 
-TEST_CASE("content of another length or checksum than the directory says is refused", "[zip]") {
+TEST_CASE("content that differs from the directory in length or checksum is refused", "[zip]") {
   const std::string good = zip_of(two());
   const auto both = [&](size_t distance, const std::string& bytes) {
     return changed(changed(good, kLocal, 1, distance, bytes), kLine, 1, distance + 2, bytes);
@@ -243,7 +244,7 @@ TEST_CASE("content of another length or checksum than the directory says is refu
   CHECK_THAT(refused_zip(both(14, bytes_of(5, 4))), Catch::Contains("checksum"));
 }
 
-TEST_CASE("a name that is refused steers no terminal", "[zip][attack]") {
+TEST_CASE("a refused name cannot control a terminal", "[zip][attack]") {
   CHECK(refused_zip(zip_of({{"\x1b[1m~\x7f\xff \x1f", "x"}})) ==
         "the bundle's entry '\\u001b[1m~\\u007f\\xff \\u001f' has a name that leads elsewhere");
   const std::string directory =
@@ -252,7 +253,7 @@ TEST_CASE("a name that is refused steers no terminal", "[zip][attack]") {
              Catch::EndsWith("entry '\\u001b' has no size"));
 }
 
-TEST_CASE("safe paths are relative, plain, UTF-8, and as long as file systems take", "[zip]") {
+TEST_CASE("safe paths are relative, plain UTF-8, and within the limits of file systems", "[zip]") {
   CHECK(path_is_safe("a/b c/..d/.e/\xc3\xa4~"));
   CHECK(path_is_safe(std::string(255, 'x')));
   CHECK_FALSE(path_is_safe(std::string(256, 'x')));
@@ -281,7 +282,7 @@ TEST_CASE("archives are the same bytes for the same content", "[zip]") {
   CHECK(reader.read_text(reader.entries().at(1), content.size()) == content);
 }
 
-TEST_CASE("a bundle is a file", "[zip]") {
+TEST_CASE("a bundle must be a regular file", "[zip]") {
   const TempDir folder;
   CHECK_THROWS_WITH(ZipReader(folder.path() / "none"), Catch::StartsWith("cannot open "));
   CHECK_THROWS_WITH(ZipReader(folder.path()), Catch::EndsWith(" is no file"));

@@ -15,7 +15,7 @@ namespace {
 
 class Node : public test::ToolScripts {
  public:
-  /// Exit status of a process of job `id` that does `act`; 99 if it throws.
+  /// Returns the exit status of a process of job `id` that does `act`; 99 if it throws.
   template <typename Act>
   int in_job(const Act& act, const char* id = "813") const {
     return test::in_child([&] {
@@ -35,7 +35,7 @@ int is_at_work(const std::string& id) {
 
 }  // namespace
 
-TEST_CASE("another job is at work as long as the queue shows that it is not over", "[job-exec]") {
+TEST_CASE("another job is at work as long as the queue does not show its end", "[job-exec]") {
   const Node node;
   const auto queue = [&](const std::string& state) {
     node.tool("squeue", "echo '812|" + state + "|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a.1'");
@@ -53,7 +53,7 @@ TEST_CASE("another job is at work as long as the queue shows that it is not over
   CHECK(node.in_job([] { return is_at_work("811"); }) == 1);
 }
 
-TEST_CASE("a job allows itself to be requeued before it asks for that", "[job-exec]") {
+TEST_CASE("a job allows its own requeue before it requests one", "[job-exec]") {
   const Node node;
   const auto requeue = [] {
     slurm_allocation()->requeue("813");
@@ -67,7 +67,7 @@ TEST_CASE("a job allows itself to be requeued before it asks for that", "[job-ex
   CHECK(node.in_job(requeue) == 99);
 }
 
-TEST_CASE("a job that cannot have more memory goes on with what it has", "[job-exec]") {
+TEST_CASE("a job that cannot get more memory goes on with its own", "[job-exec]") {
   const Node node;
   const auto raise = [] {
     slurm_allocation()->raise_memory("813", (uint64_t{3} << 20) + 1);
@@ -78,7 +78,7 @@ TEST_CASE("a job that cannot have more memory goes on with what it has", "[job-e
   CHECK(node.calls() == std::vector<std::string>{"scontrol update jobid=813 MinMemoryNode=4"});
 }
 
-TEST_CASE("a job knows its id, in an array that of its task, and its memory", "[job-exec]") {
+TEST_CASE("a job knows its id, its memory, and the id of its task in an array", "[job-exec]") {
   const Node node;
   CHECK(node.in_job([] { return slurm_allocation()->id == "813" ? 0 : 1; }) == 0);
   CHECK(node.in_job([] {
@@ -96,7 +96,7 @@ TEST_CASE("a job knows its id, in an array that of its task, and its memory", "[
   }) == 0);
 }
 
-TEST_CASE("outside of SLURM there is no job", "[job-exec]") {
+TEST_CASE("no job exists outside of SLURM", "[job-exec]") {
   const Node node;
   CHECK(node.in_job([] { return slurm_allocation() ? 1 : 0; }, nullptr) == 0);
 }

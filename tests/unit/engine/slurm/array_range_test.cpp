@@ -21,7 +21,7 @@ TEST_CASE("a range of tasks is read as squeue and sacct print it", "[slurm]") {
   CHECK(parse_array_range("[7]", 100) == Tasks{7});
 }
 
-TEST_CASE("what is left of a cut-off list of tasks is read", "[slurm]") {
+TEST_CASE("the rest of a cut-off list of tasks is read", "[slurm]") {
   CHECK(parse_array_range("[1-3,5,...]", 100) == Tasks{1, 2, 3, 5});
   CHECK(parse_array_range("[1-3,", 100) == Tasks{1, 2, 3});
   CHECK(parse_array_range("[1-", 100).empty());
@@ -30,7 +30,7 @@ TEST_CASE("what is left of a cut-off list of tasks is read", "[slurm]") {
   CHECK(parse_array_range("[0-9:0]", 100).empty());
 }
 
-TEST_CASE("an endless range stops where it is told to", "[slurm]") {
+TEST_CASE("an endless range stops at the given limit", "[slurm]") {
   CHECK(parse_array_range("[0-4294967295]", 3) == Tasks{0, 1, 2});
   CHECK(parse_array_range("[4294967295-4294967295]", 3) == Tasks{4294967295});
 }

@@ -4,7 +4,7 @@
 using namespace dlflow;
 using namespace std::chrono_literals;
 
-TEST_CASE("what a cluster says of itself is read", "[slurm]") {
+TEST_CASE("a cluster's description is read", "[slurm]") {
   const ClusterLimits limits = parse_config(R"(Configuration data as of 2026-11-21T08:00:00
 AccountingStorageType   = accounting_storage/slurmdbd
 ClusterName             = alpha
@@ -34,7 +34,7 @@ TEST_CASE("partitions and their nodes are read", "[slurm]") {
   add_nodes(limits.partitions,
             "batch|2|2|8000|(null)\ngpu|40|40|382000|gpu:v100:4(S:0-1),nvme:3600\n"
             "gpu|40|40+|190000|gpu:v100:2\nnobody|1|1|1|gpu:9\nodd line\n"
-            "batch|1|1|1|gpu\n"  // one GPU, as SLURM says it where no number was given
+            "batch|1|1|1|gpu\n"  // one GPU, as written by SLURM for a request without a number
             "plain|1|1|1|gpu:8\n");
 
   REQUIRE(limits.partitions.size() == 3);
@@ -52,6 +52,6 @@ TEST_CASE("partitions and their nodes are read", "[slurm]") {
   CHECK(gpu.node == NodeShape{40, uint64_t{382000} << 20, 4});
   CHECK(gpu.gpu_types == std::vector<std::string>{"v100"});
   CHECK(limits.partition("plain")->node.gpus == 8);
-  CHECK(limits.partition("plain")->gpu_types.empty());  // a number is no type
+  CHECK(limits.partition("plain")->gpu_types.empty());  // a number is not a type
   CHECK(limits.partition("short") == nullptr);
 }

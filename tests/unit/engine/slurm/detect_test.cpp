@@ -40,7 +40,7 @@ Profile loaded(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a detected profile is a profile", "[slurm]") {
+TEST_CASE("a detected profile is valid", "[slurm]") {
   const std::string text = detected_profile(cluster(), "");
   const Profile profile = loaded(text);
   CHECK(profile.scheduler == "slurm");
@@ -64,20 +64,20 @@ TEST_CASE("the partition can be chosen, and its GPUs are asked for by type", "[s
                     "alpha has no partition 'gpus' among batch, gpu; did you mean 'gpu'?");
 }
 
-TEST_CASE("without PMIx in srun, mpirun starts the ranks", "[slurm]") {
+TEST_CASE("mpirun starts the ranks if srun lacks PMIx", "[slurm]") {
   DetectedCluster other = cluster();
   other.mpi_types = {"pmi2"};
   other.found["mpirun"] = "/usr/bin/mpirun";
   CHECK(loaded(detected_profile(other, "")).launcher == Launcher{"mpirun", {"--bind-to", "none"}});
 }
 
-TEST_CASE("a limit on submitted jobs that accounting knows is in a detected profile", "[slurm]") {
+TEST_CASE("accounting's limit on submitted jobs is in a detected profile", "[slurm]") {
   DetectedCluster limited = cluster();
   limited.submit_limit = 200;
   CHECK(loaded(detected_profile(limited, "")).limits.jobs == 200);
 }
 
-TEST_CASE("the whole profile of a cluster without PMIx", "[slurm]") {
+TEST_CASE("a cluster without PMIx has this whole profile", "[slurm]") {
   DetectedCluster detected = cluster();
   detected.mpi_types = {"none"};
   detected.found = {{"mpirun", "/opt/mpi/bin/mpirun"}};
@@ -141,7 +141,7 @@ TEST_CASE("each partition is a class of a detected profile, the GPUs last", "[sl
   CHECK(loaded(detected_profile(several, "gpu")).classes.empty());
 }
 
-TEST_CASE("of further partitions those that offer least come first", "[slurm]") {
+TEST_CASE("the smallest of further partitions come first", "[slurm]") {
   DetectedCluster several = cluster();
   std::vector<PartitionInfo>& partitions = several.limits.partitions;
   PartitionInfo other = partitions[0];

@@ -4,9 +4,9 @@
 
 using namespace dlflow;
 
-TEST_CASE("what the kernel killed in any step of a job is counted", "[slurm]") {
+TEST_CASE("kills by the kernel in any step of a job are counted", "[slurm]") {
   const test::TempDir root;
-  SECTION("where there is one hierarchy") {
+  SECTION("with one hierarchy") {
     root.write("system.slice/slurmstepd.scope/job_812/memory.events",
                "low 0\nhigh 0\nmax 9\noom 2\noom_kill 2\noom_group_kill 0\n");
     root.write("system.slice/slurmstepd.scope/job_812/step_batch/memory.events", "oom_kill 0\n");
@@ -16,7 +16,7 @@ TEST_CASE("what the kernel killed in any step of a job is counted", "[slurm]") {
     CHECK(job_memory_kills(root.path(), "0::/system.slice/slurmstepd.scope/job_813/step_0\n") ==
           std::nullopt);
   }
-  SECTION("where memory has a hierarchy of its own") {
+  SECTION("with a separate hierarchy for memory") {
     const std::string job = "memory/slurm/uid_1000/job_812/";
     root.write(job + "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 0\n");
     root.write(job + "step_batch/memory.oom_control", "oom_kill_disable 0\noom_kill 1\n");
@@ -28,7 +28,7 @@ TEST_CASE("what the kernel killed in any step of a job is counted", "[slurm]") {
   }
 }
 
-TEST_CASE("outside of a job nothing is known of what the kernel killed", "[slurm]") {
+TEST_CASE("kills by the kernel are unknown outside of a job", "[slurm]") {
   const test::TempDir root;
   root.write("user.slice/memory.events", "oom_kill 7\n");
   CHECK(job_memory_kills(root.path(), "0::/user.slice\n") == std::nullopt);

@@ -18,7 +18,7 @@ using Ids = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("a job whose node cannot write its log is told by SLURM's signal 53", "[slurm]") {
+TEST_CASE("a job whose node cannot write its log is reported by SLURM's signal 53", "[slurm]") {
   const auto jobs = parse_sacct(
       "812|FAILED|0:53|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||Unknown|a.1\n"
       "813|FAILED|0:9|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||Unknown|a.2\n");
@@ -28,7 +28,7 @@ TEST_CASE("a job whose node cannot write its log is told by SLURM's signal 53", 
   CHECK_FALSE(jobs[1].log_refused);
 }
 
-TEST_CASE("the id is found in what sbatch prints, with banners around it, too", "[slurm]") {
+TEST_CASE("the id is found in sbatch's output, also among banners", "[slurm]") {
   check_answers(submitted_id, {{"812\n", "812"},
                                {"812;alpha\n", "812"},
                                {"812", "812"},
@@ -40,7 +40,7 @@ TEST_CASE("the id is found in what sbatch prints, with banners around it, too", 
                                {"2026-11-21 welcome\n\n812;alpha\nbye\n", "812"}});
 }
 
-TEST_CASE("what holds no id has none", "[slurm]") {
+TEST_CASE("text without an id has none", "[slurm]") {
   for (const char* text : {"", "\n", "sbatch: error: 812", "0\n", "-3\n", "812_3\n", "812;\t;x\n",
                            "99999999999999999999\n", "Submitted batch job\n"}) {
     INFO(text);
@@ -66,7 +66,7 @@ TEST_CASE("squeue's line becomes a job", "[slurm]") {
   CHECK(jobs[0] == expected);
 }
 
-TEST_CASE("a pending job says what it waits for", "[slurm]") {
+TEST_CASE("a pending job shows its reason", "[slurm]") {
   const auto jobs = parse_squeue(
       "813|PENDING|0:00|UNLIMITED|N/A|N/A||afterok:812(unfulfilled)|Dependency|N/A|a|b c\n"
       "814|PD|0:00|INVALID|N/A|N/A||(null)|Resources|N/A|x\n");
@@ -91,12 +91,12 @@ TEST_CASE("tasks that squeue did not expand are expanded", "[slurm]") {
   CHECK_FALSE(array_task("812"));
 }
 
-TEST_CASE("lines that are no jobs are passed over", "[slurm]") {
+TEST_CASE("lines that are not jobs are skipped", "[slurm]") {
   const std::string line = "812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a\n";
   CHECK(ids(parse_squeue("CLUSTER: alpha\nJOBID|STATE\n\n" + line)) == Ids{"812"});
   CHECK(ids(parse_squeue("slurm_load_jobs error: Unable to contact slurm controller\n")).empty());
   CHECK(ids(parse_squeue(line + "813|RUNNI")) == Ids{"812"});
-  // The last column is the name: a line without its end may have lost a part of it.
+  // The last column is the name. A line without an end may have lost a part of it.
   CHECK(ids(parse_squeue(line + "813|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|tr")) ==
         Ids{"812"});
 }
@@ -121,7 +121,7 @@ TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]"
   CHECK(ending_in_words(jobs[0]) == "exit 0");
 }
 
-TEST_CASE("of a cancelled job the batch step's signal shows that it had begun", "[slurm]") {
+TEST_CASE("the batch step's signal shows that a cancelled job had begun", "[slurm]") {
   const auto signal_of = [](const std::string& batch_exit) {
     const auto jobs = parse_sacct(
         "3|CANCELLED by "
@@ -133,7 +133,7 @@ TEST_CASE("of a cancelled job the batch step's signal shows that it had begun", 
   CHECK(signal_of("") == 0);
 }
 
-TEST_CASE("how a job ended is told in words", "[slurm]") {
+TEST_CASE("the end of a job is described in words", "[slurm]") {
   const auto ending = [](const std::string& state, const std::string& exit) {
     const auto jobs =
         parse_sacct("812|" + state + "|" + exit +
@@ -153,14 +153,14 @@ TEST_CASE("how a job ended is told in words", "[slurm]") {
   CHECK(ending("RUNNING", "0:0").empty());
 }
 
-TEST_CASE("a user with a name is told by name", "[slurm]") {
+TEST_CASE("a user with a name is shown by name", "[slurm]") {
   BatchJob job;
   job.state = BatchState::Cancelled;
   job.cancelled_by = "ann";
   CHECK(ending_in_words(job) == "cancelled by ann");
 }
 
-TEST_CASE("the spellings of a state, in words and letters", "[slurm]") {
+TEST_CASE("a state is read in all spellings, in words and letters", "[slurm]") {
   CHECK(slurm_state("BOOT_FAIL") == BatchState::BootFail);
   CHECK(slurm_state("DEADLINE") == BatchState::Deadline);
   CHECK(slurm_state("REQUEUED") == BatchState::Requeued);
@@ -180,7 +180,7 @@ TEST_CASE("only ended jobs are over", "[slurm]") {
   }
 }
 
-TEST_CASE("durations and times as SLURM writes them", "[slurm]") {
+TEST_CASE("durations and times are read as SLURM writes them", "[slurm]") {
   CHECK(parse_slurm_duration("1-02:03:04") == 93784s);
   CHECK(parse_slurm_duration("03:04") == 184s);
   CHECK(parse_slurm_duration("00:01.250") == 1250ms);

@@ -29,7 +29,7 @@ bool is_held(const std::string& reason, BatchState state = BatchState::Pending) 
 
 }  // namespace
 
-TEST_CASE("why a job waits is told in words", "[slurm]") {
+TEST_CASE("the reason why a job waits is given in words", "[slurm]") {
   check_answers(
       [](const std::string& reason) { return words_for(reason); },
       {{"", ""},
@@ -46,15 +46,14 @@ TEST_CASE("why a job waits is told in words", "[slurm]") {
   CHECK(words_for("SomethingNew") == "waits: SomethingNew");
 }
 
-TEST_CASE("when a job is expected to start is said while that lies ahead", "[slurm]") {
+TEST_CASE("a job's expected start is shown while it lies ahead", "[slurm]") {
   CHECK(words_for("Priority", kNow + 130min) == "waits in the queue, starts in about 2:10:00");
   CHECK(words_for("Priority", kNow - 1min) == "waits in the queue");
-  CHECK(words_for("Priority", kNow + 364 * 24h) == "waits in the queue");  // SLURM's bound
+  CHECK(words_for("Priority", kNow + 364 * 24h) == "waits in the queue");  // SLURM's upper bound
   CHECK(words_for("JobArrayTaskLimit", kNow + 1min) == "waits for other tasks of its array");
 }
 
-TEST_CASE("a job that does not move by itself has a sentence, the node and the command that helps",
-          "[slurm]") {
+TEST_CASE("a job that is stuck has a sentence, the node and the command that helps", "[slurm]") {
   CHECK(words_for("job requeued in held state", std::nullopt, BatchState::Held) ==
         "held: scontrol release 812");
   CHECK(words_for("", std::nullopt, BatchState::Held) == "held: scontrol release 812");
@@ -75,7 +74,7 @@ TEST_CASE("a job that does not move by itself has a sentence, the node and the c
         "waits: nodes that it needs are not available; out of service: n1 (Prolog error)");
 }
 
-TEST_CASE("what somebody has to release is held, and nothing else", "[slurm]") {
+TEST_CASE("only a job that needs a release counts as held", "[slurm]") {
   for (const char* const reason :
        {"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch failed requeued held",
         "user env retrieval failed requeued held", "job requeued in held state"}) {

@@ -5,7 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 
-// What SLURM prints and what dlflow writes for it, each field of it.
+// Reads output of SLURM and writes dlflow's, each with every field.
 
 using namespace dlflow;
 using namespace std::chrono_literals;
@@ -54,7 +54,7 @@ TEST_CASE("each column of sacct reaches the job", "[slurm]") {
   CHECK(jobs[0] == expected);
 }
 
-TEST_CASE("an energy that no node can have used is none", "[slurm]") {
+TEST_CASE("an impossible energy of a node is ignored", "[slurm]") {
   const auto joules = [](uint64_t raw) {
     return parse_sacct("7|COMPLETED|0:0|||||||00:01|||" + std::to_string(raw) + "||a\n")
         .at(0)
@@ -65,7 +65,7 @@ TEST_CASE("an energy that no node can have used is none", "[slurm]") {
   CHECK(joules(kNone) == 0);
 }
 
-TEST_CASE("the memory of a job is that of its largest step, all tasks of it", "[slurm]") {
+TEST_CASE("a job's memory is its largest step's, summed over tasks", "[slurm]") {
   const auto memory = [](const std::string& rows) {
     return parse_sacct("7|COMPLETED|0:0|||||||00:01|||||a\n" + rows).at(0).max_memory_bytes;
   };
@@ -109,7 +109,7 @@ TEST_CASE("each field of scontrol show job reaches the job", "[slurm]") {
   CHECK(ids(parse_show_job("slurm_load_jobs error: Invalid job id specified\n")).empty());
 }
 
-TEST_CASE("lines that are cut off or of no job are left out", "[slurm]") {
+TEST_CASE("truncated and foreign lines are left out", "[slurm]") {
   const std::string rest = "|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a.1";
   const auto listed = [&](const std::string& id) { return ids(parse_squeue(id + rest + "\n")); };
   CHECK(ids(parse_squeue("812" + rest)).empty());
@@ -123,7 +123,7 @@ TEST_CASE("lines that are cut off or of no job are left out", "[slurm]") {
   }
 }
 
-TEST_CASE("an answer about a job says whether it was done, and if not why", "[slurm]") {
+TEST_CASE("an answer about a job tells its success, or the reason of its failure", "[slurm]") {
   using Kind = JobAnswer::Kind;
   const auto kind = [](int code, const std::string& errors) {
     return job_answer(answer(code, errors)).kind;
@@ -142,14 +142,14 @@ TEST_CASE("an answer about a job says whether it was done, and if not why", "[sl
   CHECK(job_answer(answer(4, "")).message == "scontrol ended with exit status 4");
 }
 
-TEST_CASE("no more of what sbatch printed than a line is repeated", "[slurm]") {
+TEST_CASE("sbatch's output is repeated up to one line", "[slurm]") {
   Output output = answer(0, "");
   output.text = std::string(300, 'x');
   const SubmitAnswer unclear = sbatch_answer(output, 1s);
   CHECK(std::get<Unclear>(unclear).message == "sbatch printed no job id: " + std::string(200, 'x'));
 }
 
-TEST_CASE("tasks have the parents that they were given, however alike those are", "[slurm]") {
+TEST_CASE("tasks have their given parents, even if these are alike", "[slurm]") {
   const test::TempDir run;
   std::vector<std::vector<ParentRef>> parents = {
       {{"a", Json::object(), "/run/steps/a"}},
@@ -184,7 +184,7 @@ TEST_CASE("tasks have the parents that they were given, however alike those are"
   CHECK_THROWS_WITH(attempts_of_task(run.path() / "none", 3, 7), Catch::StartsWith("cannot open "));
 }
 
-TEST_CASE("two submissions of one run do not both get a call's file", "[slurm]") {
+TEST_CASE("two submissions of one run do not share a call's file", "[slurm]") {
   const test::TempDir run;
   write_batch_file(batch_file(run.path(), {1, 4}), "mine\n");
   for (const BatchRange& range : {BatchRange{1, 4}, BatchRange{4, 9}, BatchRange{2, 3}}) {
@@ -197,7 +197,7 @@ TEST_CASE("two submissions of one run do not both get a call's file", "[slurm]")
   CHECK(batch_ranges(run.path()) == std::vector<BatchRange>{{1, 4}, {5, 9}});
 }
 
-TEST_CASE("lines of a process's groups that are none are passed over", "[slurm]") {
+TEST_CASE("invalid lines of a process's groups are skipped", "[slurm]") {
   const test::TempDir root;
   root.write("slurm/job_812/memory.events", "oom_kill 2\n");
   CHECK(job_memory_kills(root.path(), "none\n0\n7:x\n0::/slurm/job_812/step_0\n") == 2U);

@@ -23,7 +23,7 @@ bool has(const std::string& script, const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("the script of a plain job", "[slurm]") {
+TEST_CASE("a plain job has this script", "[slurm]") {
   Profile profile;
   profile.slurm.partition = "batch";
   CHECK(sbatch_script(plain(), profile) == "#!" + batch_shell() + R"(
@@ -46,7 +46,7 @@ exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec data
 )");
 }
 
-TEST_CASE("of the step's and the profile's limit on an array the smaller one holds", "[slurm]") {
+TEST_CASE("the smaller of the step's and the profile's array limit holds", "[slurm]") {
   const auto [step, profile_limit, range] = GENERATE(table<int, int, std::string>(
       {{0, 0, "0-4"}, {2, 0, "0-4%2"}, {0, 50, "0-4%50"}, {2, 50, "0-4%2"}, {80, 50, "0-4%50"}}));
   Batch batch = plain();
@@ -57,14 +57,14 @@ TEST_CASE("of the step's and the profile's limit on an array the smaller one hol
   CHECK(has(sbatch_script(batch, profile), "#SBATCH --array=" + range));
 }
 
-TEST_CASE("a job that can never start leaves the queue, where others wait for its end", "[slurm]") {
+TEST_CASE("a job that can never start leaves the queue if others wait for its end", "[slurm]") {
   Batch batch = plain();
   CHECK_FALSE(has(sbatch_script(batch, Profile()), "kill-on-invalid-dep"));
   batch.leaves_if_hopeless = true;
   CHECK(has(sbatch_script(batch, Profile()), "#SBATCH --kill-on-invalid-dep=yes"));
 }
 
-TEST_CASE("the script of an array with all that a profile can say", "[slurm]") {
+TEST_CASE("an array with all settings of a profile has this script", "[slurm]") {
   Batch batch = plain();
   batch.tasks = {0, 1, 2, 3, 4, 7};
   batch.resources = {.ranks = 6,
@@ -121,7 +121,7 @@ exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec "${SLURM_ARRAY_TASK_I
 )");
 }
 
-TEST_CASE("a step says how its ranks lie on nodes, whatever the profile says", "[slurm]") {
+TEST_CASE("a step's layout of ranks on nodes overrides the profile's", "[slurm]") {
   Batch batch = plain();
   batch.resources = {.ranks = 6, .memory_bytes = uint64_t{6} << 30, .ranks_per_node = 3};
   Profile profile;
@@ -132,7 +132,7 @@ TEST_CASE("a step says how its ranks lie on nodes, whatever the profile says", "
   CHECK(has(script, "#SBATCH --mem=3072M"));
 }
 
-TEST_CASE("the memory of ranks that share one node is asked for as the node's", "[slurm]") {
+TEST_CASE("the memory of ranks on one node is requested for the node", "[slurm]") {
   Batch batch = plain();
   batch.resources = {.ranks = 2, .memory_bytes = uint64_t{6} << 30, .ranks_per_node = 2};
   const std::string script = sbatch_script(batch, Profile());
@@ -156,7 +156,7 @@ TEST_CASE("licences and whole nodes are asked for", "[slurm]") {
   CHECK(has(script, "#SBATCH --licenses=abaqus@server:1,matlab:2"));
 }
 
-TEST_CASE("where SLURM lays out the ranks, sizes are per core and per task", "[slurm]") {
+TEST_CASE("sizes are per core and per task if SLURM lays out the ranks", "[slurm]") {
   Batch batch = plain();
   batch.resources = {.ranks = 3,
                      .cpus_per_rank = 2,
@@ -189,7 +189,7 @@ TEST_CASE("a time limit is in minutes, with time to record, below the profile's"
   CHECK(limit(0s, 4h) == 0min);
 }
 
-TEST_CASE("a short job is not told to save as soon as it starts", "[slurm]") {
+TEST_CASE("a short job is not asked to save as soon as it starts", "[slurm]") {
   Batch batch = plain();
   batch.resources.walltime = 20s;
   CHECK(has(sbatch_script(batch, Profile()), "#SBATCH --signal=B:USR1@10"));
@@ -197,7 +197,7 @@ TEST_CASE("a short job is not told to save as soon as it starts", "[slurm]") {
   CHECK(has(sbatch_script(batch, Profile()), "#SBATCH --signal=B:USR1@20"));
 }
 
-TEST_CASE("ranks of a node see its GPUs whichever way they are asked for", "[slurm]") {
+TEST_CASE("ranks of a node see its GPUs under each form of request", "[slurm]") {
   const auto script = [](int ranks, const std::string& gres, std::vector<std::string> options) {
     Batch batch = plain();
     batch.resources.ranks = ranks;
@@ -211,7 +211,7 @@ TEST_CASE("ranks of a node see its GPUs whichever way they are asked for", "[slu
   const auto count = [](const std::string& text, const std::string& word) {
     return text.find(word) == text.npos ? 0 : 1;
   };
-  CHECK(count(script(4, "gpu:{gpus}", {}), "gpu-bind") == 0);  // all of the node's, to every rank
+  CHECK(count(script(4, "gpu:{gpus}", {}), "gpu-bind") == 0);  // each rank sees all GPUs
   CHECK(has(script(4, "", {}), "#SBATCH --gpus-per-task=1"));
   CHECK(has(script(4, "", {}), "#SBATCH --gpu-bind=none"));
   CHECK(count(script(1, "", {}), "gpu-bind") == 0);
@@ -219,7 +219,7 @@ TEST_CASE("ranks of a node see its GPUs whichever way they are asked for", "[slu
   CHECK_FALSE(has(script(4, "", {"--gpu-bind=closest"}), "#SBATCH --gpu-bind=none"));
 }
 
-TEST_CASE("a free option takes the place of the one that says the same", "[slurm]") {
+TEST_CASE("a free option replaces the equivalent one", "[slurm]") {
   Batch batch = plain();
   batch.resources.memory_bytes = uint64_t{1} << 30;
   batch.resources.gpus_per_rank = 1;
@@ -247,7 +247,7 @@ TEST_CASE("any character in a path reaches its place", "[slurm]") {
                          "\n"));
   batch.log = R"(/home/50%\x/slurm-{task}.log)";
   batch.tasks = {1};
-  // A backslash in it: SLURM takes no % for special, and one backslash away.
+  // A backslash in the path makes SLURM leave % alone; it removes one backslash.
   CHECK(has(sbatch_script(batch, Profile()), R"(#SBATCH --output="/home/50%\\\\x/slurm-0.log")"));
 }
 
@@ -269,13 +269,13 @@ TEST_CASE("the warning comes as early as the program needs it to save", "[slurm]
   };
   CHECK(warning(5min) == "300");
   CHECK(warning(0s) == "60");
-  CHECK(warning(1h) == "630");  // of 21 minutes
+  CHECK(warning(1h) == "630");  // half of 21 minutes
   batch.resources.walltime = 0s;
   CHECK(warning(5min) == "300");
   CHECK(warning(std::chrono::hours(48)) == "65000");
 }
 
-TEST_CASE("nodes that fail are left out, beside those that the profile leaves out", "[slurm]") {
+TEST_CASE("failing nodes are excluded beside those that the profile excludes", "[slurm]") {
   Batch batch = plain();
   Profile profile;
   CHECK(sbatch_script(batch, profile).find("--exclude") == std::string::npos);

@@ -44,7 +44,7 @@ TEST_CASE("sbatch reads the script from its standard input", "[slurm]") {
   CHECK(scripts.calls() == std::vector<std::string>{"sbatch --parsable"});
 }
 
-TEST_CASE("a job's environment holds what it needs and no more", "[slurm]") {
+TEST_CASE("a job's environment is minimal", "[slurm]") {
   Scripts scripts;
   scripts.tool("sbatch", "env > " + scripts.path("environment") + "; echo 812");
   scripts.tools().submit("#!/bin/sh\n");
@@ -55,7 +55,7 @@ TEST_CASE("a job's environment holds what it needs and no more", "[slurm]") {
   }
 }
 
-TEST_CASE("a refusal is told in sbatch's words", "[slurm]") {
+TEST_CASE("a refusal is reported in sbatch's words", "[slurm]") {
   Scripts scripts;
   const auto answer = [&scripts](const std::string& errors) {
     scripts.tool("sbatch", "cat >&2 <<'END'\n" + errors + "\nEND\nexit 1\n");
@@ -88,7 +88,7 @@ TEST_CASE("a lost answer is unclear, and nothing is submitted twice", "[slurm]")
   CHECK(scripts.pauses.empty());
 }
 
-TEST_CASE("one squeue tells of all jobs", "[slurm]") {
+TEST_CASE("one squeue lists all jobs", "[slurm]") {
   Scripts scripts;
   scripts.tool("squeue", kRunning);
   const auto jobs = scripts.tools().queue();
@@ -98,7 +98,7 @@ TEST_CASE("one squeue tells of all jobs", "[slurm]") {
                                                     "--format=%i|%T|%M|%l|%S|%e|%N|%E|%r|%V|%j"});
 }
 
-TEST_CASE("times are read in UTC whatever the user's settings are", "[slurm]") {
+TEST_CASE("times are read in UTC under any settings of the user", "[slurm]") {
   Scripts scripts;
   scripts.tool("squeue", "env > " + scripts.path("environment"));
   scripts.tools().queue();
@@ -117,20 +117,20 @@ TEST_CASE("a controller that is busy for a moment is asked again", "[slurm]") {
   CHECK(scripts.pauses == std::vector<std::chrono::milliseconds>{1s, 2s});
 }
 
-TEST_CASE("a controller that stays away is an error that may pass", "[slurm]") {
+TEST_CASE("a controller that stays away is a temporary error", "[slurm]") {
   Scripts scripts;
   scripts.tool("squeue", "sleep 60");
   CHECK(test::error_of([&] { scripts.tools(100ms).queue(); }, Errc::Unavailable) ==
         "squeue did not answer within 100 ms (tried 3 times)");
 }
 
-TEST_CASE("a squeue that fails is not an empty queue", "[slurm]") {
+TEST_CASE("a failing squeue is not an empty queue", "[slurm]") {
   Scripts scripts;
   scripts.tool("squeue", "echo 'squeue: error: Invalid user' >&2; exit 1");
   CHECK_THROWS_WITH(scripts.tools().queue(), Catch::Contains("squeue failed: Invalid user; call"));
 }
 
-TEST_CASE("a cluster that cannot be asked is not one without limits", "[slurm]") {
+TEST_CASE("a cluster that cannot be asked does not count as one without limits", "[slurm]") {
   Scripts scripts;
   scripts.tool("scontrol", "echo 'ClusterName = alpha'");
   scripts.tool("sinfo",
@@ -153,7 +153,7 @@ TEST_CASE("a cluster is asked for its partitions and their nodes", "[slurm]") {
   CHECK(limits.partitions[0].nodes == 2);
 }
 
-TEST_CASE("what srun has for MPI is read however it is printed", "[slurm]") {
+TEST_CASE("srun's list of MPI types is read in every form", "[slurm]") {
   using Types = std::vector<std::string>;
   Scripts scripts;
   scripts.tool("srun", "printf 'MPI plugin types are...\\n\\tpmix\\n\\tnone\\n'");
@@ -162,7 +162,7 @@ TEST_CASE("what srun has for MPI is read however it is printed", "[slurm]") {
   CHECK(scripts.tools().mpi_types() == Types{"cray_shasta", "pmi2"});
 }
 
-TEST_CASE("who cancelled a job has a name where this machine knows it, asked for once", "[slurm]") {
+TEST_CASE("the user who cancelled a job is named if known here, and asked for once", "[slurm]") {
   Scripts scripts;
   scripts.tool("sacct",
                "for job in '1|CANCELLED by 7' '2|CANCELLED by 7' '3|CANCELLED by 8' '4|FAILED'; do "
@@ -178,12 +178,12 @@ TEST_CASE("who cancelled a job has a name where this machine knows it, asked for
   CHECK(scripts.calls().size() == 3);
 }
 
-TEST_CASE("a program that is missing is named", "[slurm]") {
+TEST_CASE("a missing program is named", "[slurm]") {
   SlurmTools tools({.sleep = {}, .environment = {"PATH=/nowhere"}});
   CHECK_THROWS_WITH(tools.submit("#!/bin/sh\n"), "there is no program 'sbatch' in PATH");
 }
 
-TEST_CASE("one sacct tells of all ended jobs, from before the first was submitted", "[slurm]") {
+TEST_CASE("one sacct lists all ended jobs, from before the first submission", "[slurm]") {
   Scripts scripts;
   scripts.tool("sacct",
                "echo '812|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||Unknown|a.1'");
@@ -197,7 +197,7 @@ TEST_CASE("one sacct tells of all ended jobs, from before the first was submitte
                                                    "--starttime=2026-11-21T07:00:00 --format="));
 }
 
-TEST_CASE("without accounting there is an answer all the same", "[slurm]") {
+TEST_CASE("a cluster without accounting still gives an answer", "[slurm]") {
   Scripts scripts;
   scripts.tool("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1");
   const std::vector<std::string> ids = {"812"};
@@ -235,7 +235,7 @@ JobAnswer wait_for(SlurmTools& tools, const std::string& id, const std::string& 
   return tools.wait_for({&job, 1}, {&dependency, 1});
 }
 
-/// A scontrol that shows `job`, as "JobId=813", and does `otherwise` for all else.
+/// Returns a scontrol that shows `job`, as "JobId=813", and does `otherwise` for other requests.
 std::string shows(const std::string& job, const std::string& otherwise = "") {
   return "if [ \"$2\" = show ]; then echo '" + job +
          " JobName=demo-1.2.a.5c1e JobState=PENDING Reason=None'; exit; fi\n" + otherwise;
@@ -243,7 +243,7 @@ std::string shows(const std::string& job, const std::string& otherwise = "") {
 
 }  // namespace
 
-TEST_CASE("tasks of an array wait for something else by one request", "[slurm]") {
+TEST_CASE("tasks of an array get new dependencies by one request", "[slurm]") {
   Scripts scripts;
   SlurmTools tools = scripts.tools();
   scripts.tool("scontrol", shows("JobId=813 ArrayJobId=813 ArrayTaskId=1-2,5"));
@@ -257,7 +257,7 @@ TEST_CASE("tasks of an array wait for something else by one request", "[slurm]")
             "scontrol update jobid=813_[1,2,5] dependency=afterok:812,aftercorr:811"});
 }
 
-TEST_CASE("requests about jobs say what became of them", "[slurm]") {
+TEST_CASE("requests about jobs return their outcome", "[slurm]") {
   using Kind = JobAnswer::Kind;
   Scripts scripts;
   SlurmTools tools = scripts.tools();
@@ -280,7 +280,8 @@ TEST_CASE("requests about jobs say what became of them", "[slurm]") {
   CHECK(refused.message == "Job dependency problem");
 }
 
-TEST_CASE("a controller that knows no such job is told from one that does not answer", "[slurm]") {
+TEST_CASE("a controller without such a job is distinguished from one that does not answer",
+          "[slurm]") {
   Scripts scripts;
   SlurmTools tools = scripts.tools();
   scripts.tool("scontrol", "echo 'JobId=812 JobName=a.1 JobState=RUNNING Reason=None'");
@@ -292,11 +293,11 @@ TEST_CASE("a controller that knows no such job is told from one that does not an
   const auto unknown = tools.show_job("812");
   REQUIRE(unknown);
   CHECK(unknown->empty());
-  scripts.tool("scontrol", "exit 0");  // an answer that says neither
+  scripts.tool("scontrol", "exit 0");  // an answer with neither
   CHECK_FALSE(tools.show_job("812"));
 }
 
-TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
+TEST_CASE("cancelling an ended job does no harm", "[slurm]") {
   Scripts scripts;
   SlurmTools tools = scripts.tools();
   const std::vector<JobIdentity> jobs = {ours("812"), ours("813_4")};
@@ -318,7 +319,8 @@ TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
   CHECK(tools.cancel({}).kind == JobAnswer::Kind::Done);
 }
 
-TEST_CASE("a stranger's job with our number is not cancelled, asked to end or updated", "[slurm]") {
+TEST_CASE("another user's job with the same number is not cancelled, asked to end or updated",
+          "[slurm]") {
   Scripts scripts;
   SlurmTools tools = scripts.tools();
   const JobIdentity job = ours("812");
@@ -332,11 +334,11 @@ TEST_CASE("a stranger's job with our number is not cancelled, asked to end or up
     INFO(call);
     CHECK((call.starts_with("squeue ") || call.starts_with("scontrol --oneliner show ")));
   }
-  scripts.tool("scontrol", "exit 0");  // says nothing of the job
+  scripts.tool("scontrol", "exit 0");  // prints nothing about the job
   CHECK_THROWS_AS(tools.ask_to_end(job), Error);
 }
 
-TEST_CASE("the user's accounts are those of all associations, each once", "[slurm]") {
+TEST_CASE("a user's accounts are read from all associations, each once", "[slurm]") {
   Scripts scripts;
   scripts.tool("sacctmgr", "printf 'project_2\\n\\nproject_1 \\nproject_2\\n'");
   CHECK(scripts.tools().accounts() == std::vector<std::string>{"project_1", "project_2"});
@@ -355,6 +357,6 @@ TEST_CASE("the limit on submitted jobs is the smallest of the associations' and 
   CHECK(limit("|||normal\\n", "normal|500|\\nlong|3|\\n") == 500);
   CHECK(limit("100||normal|normal,long\\n", "normal|500|\\nlong|3|\\n") == 100);
   CHECK(limit("||normal|normal,long\\n", "normal||70\\nlong|3|\\n") == 70);
-  CHECK(limit("|||normal,long\\n", "normal|500|\\nlong|3|\\n") == 0);  // who knows which
+  CHECK(limit("|||normal,long\\n", "normal|500|\\nlong|3|\\n") == 0);  // the QOS in use is unknown
   CHECK(limit("|||\\n", "") == 0);
 }

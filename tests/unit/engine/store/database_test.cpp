@@ -23,7 +23,7 @@ int64_t count(Database& database) {
 
 }  // namespace
 
-TEST_CASE("values come back as they went in", "[database]") {
+TEST_CASE("values are read as they were written", "[database]") {
   const TempDir folder;
   Database database(folder.path() / "x.db");
   database.script("CREATE TABLE t(a, b, c)");
@@ -49,7 +49,7 @@ TEST_CASE("the log is on disk before the database is written, and that before th
   CHECK_THAT(*order, Catch::EndsWith("sync sync"));
 }
 
-TEST_CASE("a transaction that is not committed never was", "[database]") {
+TEST_CASE("an uncommitted transaction leaves no trace", "[database]") {
   const TempDir folder;
   Database database(folder.path() / "x.db");
   database.script("CREATE TABLE t(a)");
@@ -64,18 +64,18 @@ TEST_CASE("a transaction that is not committed never was", "[database]") {
   CHECK(count(database) == 1);
 }
 
-TEST_CASE("rows that are dropped half way hold no lock", "[database]") {
+TEST_CASE("a half-read query holds no lock", "[database]") {
   const TempDir folder;
   Database one(folder.path() / "x.db");
   one.script("CREATE TABLE t(a); INSERT INTO t VALUES(1), (2)");
-  one.script("PRAGMA journal_mode = truncate");  // here a reader would block the writer below
+  one.script("PRAGMA journal_mode = truncate");  // in this mode a reader blocks the writer below
   { CHECK(one.query("SELECT a FROM t")->next()); }
   Database two(folder.path() / "x.db", 0ms);
   two.script("INSERT INTO t VALUES(3)");
   CHECK(count(one) == 3);
 }
 
-TEST_CASE("a writer that meets another one waits, then says so", "[database]") {
+TEST_CASE("a writer that meets another one waits, then reports it", "[database]") {
   const TempDir folder;
   Database one(folder.path() / "x.db");
   one.script("CREATE TABLE t(a)");
@@ -87,7 +87,8 @@ TEST_CASE("a writer that meets another one waits, then says so", "[database]") {
   CHECK(count(two) == 0);  // reading goes on
 }
 
-TEST_CASE("a file that is no database is said to be damaged and stays as it is", "[database]") {
+TEST_CASE("a file that is not a database is reported as damaged and stays unchanged",
+          "[database]") {
   const TempDir folder;
   const auto file = folder.write("x.db", std::string(5'000, 'x'));
   CHECK_THAT(test::error_of([&] { Database database(file); }, Errc::Corrupt),
@@ -104,13 +105,13 @@ TEST_CASE("a damaged page is an error, not a wrong answer", "[database]") {
   }
   std::string bytes = read_file(file);
   REQUIRE(bytes.size() >= 2 * 4096);
-  bytes.replace(4096, 100, 100, '\xee');  // the head of the table's page
+  bytes.replace(4096, 100, 100, '\xee');  // the header of the table's page
   write_file_atomic(file, bytes);
   Database database(file);
   CHECK_THROWS_WITH(count(database), Catch::Contains("is damaged"));
 }
 
-TEST_CASE("a full disk is told, and what was committed is still there", "[database]") {
+TEST_CASE("a full disk is reported, and committed data is still there", "[database]") {
   const TempDir folder;
   const auto file = folder.path() / "x.db";
   Database database(file);

@@ -37,7 +37,7 @@ TEST_CASE("an attempt begins with its first running and ends with its last state
   CHECK(record.reason.empty());
 }
 
-TEST_CASE("what comes too late changes nothing", "[record]") {
+TEST_CASE("a late event changes nothing", "[record]") {
   CHECK(after({event(1, Submitting), event(1, Running), event(1, Succeeded, 5), event(1, Lost, 6)})
             .state == Succeeded);
   CHECK(after({event(1, Submitting), event(1, Lost), event(1, Planned), event(2, Submitting),
@@ -51,7 +51,7 @@ TEST_CASE("a new attempt forgets the old one", "[record]") {
   CHECK(record == after({event(2, Submitting, 5)}));
 }
 
-TEST_CASE("a job that waits for its retry says why", "[record]") {
+TEST_CASE("a job that waits for its retry shows the reason", "[record]") {
   const JobRecord record =
       after({event(1, Submitting), event(1, Running, 3), event(1, Lost, 4, "its node is gone"),
              event(1, Planned, 5, "again: its node is gone")});
@@ -71,7 +71,7 @@ TEST_CASE("a note changes the words and not the state", "[record]") {
   CHECK(record.metrics == Json{{"epoch", 3}});
 }
 
-TEST_CASE("the same state again updates what is known", "[record]") {
+TEST_CASE("a repeated state updates the known values", "[record]") {
   JobEvent known = event(1, Submitting, 2);
   known.backend_id = "4711";
   const JobRecord record = after({event(1, Submitting, 1), known});

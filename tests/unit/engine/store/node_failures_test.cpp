@@ -30,7 +30,7 @@ std::vector<std::string> words(StoreFixture& fixture) {
 
 }  // namespace
 
-TEST_CASE("a node that failed is remembered, also when its run is removed", "[store]") {
+TEST_CASE("a failed node is remembered, also when its run is removed", "[store]") {
   StoreFixture fixture;
   const Plan alpha = run_on(fixture, "alpha", at(0));
   const Plan beta = run_on(fixture, "beta", at(1));
@@ -38,7 +38,7 @@ TEST_CASE("a node that failed is remembered, also when its run is removed", "[st
                                         lost("train[lr=0.1]", 1, "n1", 9),
                                         event("train[lr=0.5]", 1, JobState::Failed, 11)};
   fixture.store.record(alpha.run, events);
-  fixture.store.record(alpha.run, events);  // told twice
+  fixture.store.record(alpha.run, events);  // recorded twice
   const JobEvent other = lost("data", 1, "n2", 12);
   fixture.store.record(beta.run, {&other, 1});
   const std::vector<std::string> all = {"alpha n1 train[lr=0.1]", "alpha n2 data", "beta n2 data"};
@@ -47,7 +47,7 @@ TEST_CASE("a node that failed is remembered, also when its run is removed", "[st
   CHECK(words(fixture) == all);
 }
 
-TEST_CASE("a node that was forgiven counts from then on", "[store]") {
+TEST_CASE("only later failures of a forgiven node count", "[store]") {
   StoreFixture fixture;
   const Plan plan = run_on(fixture, "alpha", at(0));
   const std::vector<JobEvent> before = {lost("data", 1, "n2", 10), lost("data", 2, "n3", 11)};
@@ -61,7 +61,7 @@ TEST_CASE("a node that was forgiven counts from then on", "[store]") {
   CHECK(words(fixture) == std::vector<std::string>{"alpha n2 data", "alpha n3 data"});
 }
 
-TEST_CASE("what failed on no known cluster counts for no node", "[store]") {
+TEST_CASE("a failure on an unknown cluster counts for no node", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);
   const JobEvent event = lost("data", 1, "n2", 10);

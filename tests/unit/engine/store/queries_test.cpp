@@ -27,11 +27,11 @@ TEST_CASE("a result is found by its fingerprint while its outputs are on disk", 
   const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
                                         succeeded("data", "f1", output.string())};
   fixture.store.record(plan.run, events);
-  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // nothing is published
+  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // no output is published
 
   finish_on_disk(plan, 0, events);
   write_file_atomic(output, "x");
-  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // not as it was published
+  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // changed since its publication
   record_publication(job_directory(plan, 0));
   const auto result = fixture.store.find("f1", {});
   REQUIRE(result.has_value());
@@ -46,7 +46,7 @@ TEST_CASE("a result is found by its fingerprint while its outputs are on disk", 
   CHECK_FALSE(fixture.store.find("f1", {}).has_value());
 }
 
-TEST_CASE("of several results with one fingerprint the newest is reused", "[store]") {
+TEST_CASE("the newest of several results with one fingerprint is reused", "[store]") {
   StoreFixture fixture;
   // The newest is neither the first nor the last in the order of the table.
   for (const int ended : {20, 30, 10}) {
@@ -62,7 +62,7 @@ TEST_CASE("of several results with one fingerprint the newest is reused", "[stor
   CHECK(result->outputs["path"]["value"].get<std::string>().ends_with("made/30"));
 }
 
-TEST_CASE("what an earlier version took from a bundle is not reused", "[store]") {
+TEST_CASE("a result that an earlier version took from a bundle is not reused", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);
   const auto output = fixture.folder.write("made/data", "x");
@@ -76,9 +76,9 @@ TEST_CASE("what an earlier version took from a bundle is not reused", "[store]")
 
 namespace {
 
-/// Runs of a command that does something elsewhere, one after the other.
+/// Runs of a command with external effects, one after the other.
 struct ActsElsewhere {
-  /// \param seconds  what the clock says
+  /// \param seconds  the time by the clock
   /// \param left     its outputs
   std::string run(const std::string& fingerprint, int seconds, const Json& left = Json::object()) {
     const Plan plan = begin(seconds);
@@ -109,7 +109,7 @@ struct ActsElsewhere {
 
 }  // namespace
 
-TEST_CASE("what a command without outputs did is known until the step did something else",
+TEST_CASE("the effects of a command without outputs hold until its step has other effects",
           "[store]") {
   ActsElsewhere command;
   command.run("one", 0);
@@ -126,7 +126,7 @@ TEST_CASE("what a command without outputs did is known until the step did someth
   CHECK(command.fixture.store.refusal("", third, "a").starts_with(two + " ran it in another form"));
 }
 
-TEST_CASE("what a command did elsewhere is done, though its run is removed", "[store]") {
+TEST_CASE("the external effects of a command last, though its run is removed", "[store]") {
   ActsElsewhere command;
   command.run("one", 0);
   const std::string two = command.run("two", 100);
@@ -136,13 +136,14 @@ TEST_CASE("what a command did elsewhere is done, though its run is removed", "[s
   CHECK(command.knows("one"));
 }
 
-TEST_CASE("what a command did elsewhere since is seen though the clock was set back", "[store]") {
+TEST_CASE("later external effects of a command are noticed though the clock was set back",
+          "[store]") {
   ActsElsewhere command;
   command.run("one", 1000);
   const std::string two = command.run("two", 0);
   CHECK_FALSE(command.knows("one"));
-  CHECK_FALSE(command.knows("two"));  // by the clock it was before, so that nobody knows
-  SECTION("also when that run is removed") {
+  CHECK_FALSE(command.knows("two"));  // earlier by the clock, so the order is unknown
+  SECTION("after its run is removed") {
     command.fixture.store.forget(two);
     CHECK_FALSE(command.knows("one"));
   }
@@ -152,14 +153,14 @@ TEST_CASE("what a command did elsewhere since is seen though the clock was set b
   }
 }
 
-TEST_CASE("what a command did elsewhere at the same time may have come last", "[store]") {
+TEST_CASE("simultaneous external effects of a command may have come last", "[store]") {
   ActsElsewhere command;
   const Plan two = command.begin(0);
   command.run("one", 100);
   CHECK_FALSE(command.knows("one"));  // the other is at work
   command.end(two, "two", 200);
   CHECK_FALSE(command.knows("one"));
-  SECTION("also when that run is removed") {
+  SECTION("after its run is removed") {
     command.fixture.store.forget(two.run);
     CHECK_FALSE(command.knows("one"));
   }
@@ -167,7 +168,7 @@ TEST_CASE("what a command did elsewhere at the same time may have come last", "[
   CHECK(command.knows("one"));
 }
 
-TEST_CASE("what a command did elsewhere counts though it failed, and was tried again in vain",
+TEST_CASE("external effects of a failed command count, even if its retry failed as well",
           "[store]") {
   ActsElsewhere command;
   command.run("one", 0);
@@ -176,13 +177,13 @@ TEST_CASE("what a command did elsewhere counts though it failed, and was tried a
       two.run, std::vector{event("a", 1, Failed, 110), event("a", 2, Submitting, 120),
                            event("a", 2, Cancelled, 121)});
   CHECK_FALSE(command.knows("one"));
-  SECTION("also when that run is removed") {
+  SECTION("after its run is removed") {
     command.fixture.store.forget(two.run);
     CHECK_FALSE(command.knows("one"));
   }
 }
 
-TEST_CASE("what a command left where nobody looks may have been undone since, too", "[store]") {
+TEST_CASE("an unverifiable place of a command may have been overwritten since", "[store]") {
   const auto named = [](const std::string& place) {
     return Json{{"data", {{"value", place}, {"sha256", sha256_hex(Json(place).dump())}}}};
   };
@@ -193,13 +194,13 @@ TEST_CASE("what a command left where nobody looks may have been undone since, to
   REQUIRE(command.knows("one"));
   const std::string two = command.run("two", 100, named(place));
   CHECK_FALSE(command.knows("one"));
-  SECTION("also when that run is removed") {
+  SECTION("after its run is removed") {
     command.fixture.store.forget(two);
     CHECK_FALSE(command.knows("one"));
   }
 }
 
-TEST_CASE("a text that names no place counts whatever the command did since", "[store]") {
+TEST_CASE("a text without a place counts, whatever the command did since", "[store]") {
   ActsElsewhere command;
   const std::string text = GENERATE("0.9", "adam", "one: two", ":", "a:");
   const Json left = {{"word", {{"value", text}, {"sha256", sha256_hex(Json(text).dump())}}}};
@@ -208,7 +209,7 @@ TEST_CASE("a text that names no place counts whatever the command did since", "[
   CHECK(command.knows("one"));
 }
 
-TEST_CASE("what a job in a queue may do elsewhere counts before anybody has looked at it again",
+TEST_CASE("possible external effects of a queued job count before its state is read again",
           "[store]") {
   ActsElsewhere command;
   command.run("one", 0);
@@ -227,7 +228,7 @@ TEST_CASE("what a job in a queue may do elsewhere counts before anybody has look
 
 namespace {
 
-/// Runs of two steps, the second of which reads what the first does elsewhere.
+/// Runs of two steps, the second of which reads external effects of the first.
 struct ReadsElsewhere {
   static constexpr const char* kText =
       "name: w\nsteps:\n  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
@@ -247,7 +248,7 @@ struct ReadsElsewhere {
     cached.fingerprint = fingerprint;
     fixture.store.record(plan.run, std::vector{cached});
   }
-  /// The run whose result of b counts, or "".
+  /// Returns the run whose result of b counts, or "".
   std::string found(const std::string& fingerprint) {
     const std::vector<std::string> acting = {"a"};
     const auto result = fixture.store.find(fingerprint, acting);
@@ -259,8 +260,9 @@ struct ReadsElsewhere {
 
 }  // namespace
 
-TEST_CASE("what a job read elsewhere is not what its parent did if another run did more meanwhile",
-          "[store]") {
+TEST_CASE(
+    "a job that read an external place has no reusable result if another run wrote there meanwhile",
+    "[store]") {
   ReadsElsewhere jobs;
   const Plan one = jobs.run(0);
   const bool was_reused = GENERATE(false, true);
@@ -268,33 +270,33 @@ TEST_CASE("what a job read elsewhere is not what its parent did if another run d
   jobs.work(one, "b", "b of one", 20, 30);
   CHECK(jobs.found("b of one") == one.run);
   const Plan other = jobs.run(0);
-  SECTION("before") {
+  SECTION("the other run wrote before") {
     jobs.work(other, "a", "two", 1, 9);
     CHECK(jobs.found("b of one") == one.run);
   }
-  SECTION("after") {
+  SECTION("the other run wrote after") {
     jobs.work(other, "a", "two", 31, 40);
     CHECK(jobs.found("b of one") == one.run);
     jobs.fixture.store.forget(other.run);
     CHECK(jobs.found("b of one") == one.run);
   }
-  SECTION("the same") {
+  SECTION("the other run did the same") {
     jobs.work(other, "a", "one", 15, 25);
     CHECK(jobs.found("b of one") == one.run);
   }
-  SECTION("meanwhile") {
+  SECTION("the other run wrote meanwhile") {
     const auto [begin, end] = GENERATE(std::pair(5, 15), std::pair(25, 28), std::pair(29, 50));
     jobs.work(other, "a", "two", begin, end);
     CHECK(jobs.found("b of one").empty());
     jobs.fixture.store.forget(other.run);
     CHECK(jobs.found("b of one").empty());
   }
-  SECTION("still at work") {
+  SECTION("the other run is still at work") {
     jobs.fixture.store.record(other.run,
                               std::vector{event("a", 1, Submitting, 5), event("a", 1, Running, 6)});
     CHECK(jobs.found("b of one").empty());
   }
-  SECTION("nobody knows when, since it was tried again") {
+  SECTION("the time is unknown because of a retry") {
     jobs.fixture.store.record(
         other.run, std::vector{event("a", 1, Submitting, 5), event("a", 2, Submitting, 40),
                                event("a", 2, Running, 41), event("a", 2, Failed, 42)});
@@ -302,7 +304,7 @@ TEST_CASE("what a job read elsewhere is not what its parent did if another run d
   }
 }
 
-TEST_CASE("an older result counts where others disturbed the newer one", "[store]") {
+TEST_CASE("an older result counts if other runs disturbed the newer one", "[store]") {
   ReadsElsewhere jobs;
   const Plan one = jobs.run(0);
   jobs.work(one, "a", "one", 10, 20);
@@ -315,7 +317,7 @@ TEST_CASE("an older result counts where others disturbed the newer one", "[store
   CHECK(jobs.found("b of one") == one.run);
 }
 
-TEST_CASE("a cached job is not a result of its own, and shows where its outputs are", "[store]") {
+TEST_CASE("a cached job is not a new result, and shows the place of its outputs", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);
   JobEvent cached = succeeded("data", "f1", "/d");
@@ -341,7 +343,7 @@ TEST_CASE("earlier runs are compared job by job, the newest first", "[store]") {
     }
     return runs;
   };
-  CHECK(earlier("train[lr=0.1]", "").empty());  // nothing has succeeded yet
+  CHECK(earlier("train[lr=0.1]", "").empty());  // no run has succeeded yet
   run_to_success(fixture.store, first, "train[lr=0.1]");
   run_to_success(fixture.store, second, "train[lr=0.5]");
   using Runs = std::vector<std::string>;
@@ -354,7 +356,8 @@ TEST_CASE("earlier runs are compared job by job, the newest first", "[store]") {
   CHECK(fixture.store.earlier("other", "train", "train", "").empty());
 }
 
-TEST_CASE("a result is that of the run which computed it, whichever took it since", "[store]") {
+TEST_CASE("a result belongs to the run that computed it, whichever run reused it since",
+          "[store]") {
   StoreFixture fixture;
   const Plan maker = fixture.stored_run(kMnist, at(0));
   const Plan taker = fixture.stored_run(kMnist, at(100));
@@ -395,7 +398,7 @@ TEST_CASE("a result is that of the run which computed it, whichever took it sinc
 
 namespace {
 
-/// The hash that is remembered for `file` becomes another one, to be told from a fresh one.
+/// Changes the remembered hash of `file`, so that it differs from a fresh one.
 void mark_remembered(StoreFixture& fixture, const fs::path& file) {
   while (!is_settled(identity_of(file))) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   fixture.store.sha256(file);
@@ -403,10 +406,10 @@ void mark_remembered(StoreFixture& fixture, const fs::path& file) {
   database.script("UPDATE files SET sha256 = 'remembered'");
 }
 
-TEST_CASE_METHOD(StoreFixture, "jobs that another open run has yet to make are shared with it",
+TEST_CASE_METHOD(StoreFixture, "jobs that another open run will make are shared with it",
                  "[store]") {
   const Plan first = stored_run(kMnist);
-  const RunLock at_work(first.directory);  // its dlflow
+  const RunLock at_work(first.directory);  // its dlflow at work
   const Plan second = stored_run(kMnist);
   const std::string other = first.run;
   const auto shared = [&] { return store.shared_with_open_runs(second.directory.string()); };
@@ -433,7 +436,7 @@ TEST_CASE("the hash of a file is remembered until the file changes", "[store]") 
                     Catch::Contains("No such file"));
 }
 
-TEST_CASE("a file of the same size whose old time was put back is hashed again", "[store]") {
+TEST_CASE("a file of the same size whose old time was restored is hashed again", "[store]") {
   StoreFixture fixture;
   const auto file = fixture.folder.write("x", "one");
   const auto time = fs::last_write_time(file);
@@ -453,17 +456,16 @@ TEST_CASE("a file with the same numbers and times on another device is hashed ag
   Database database(fixture.home / "dlflow.db");
   const Rows rows = database.query("SELECT count(*) FROM files");
   REQUIRE(rows->next());
-  CHECK(rows->integer(0) == 2);  // two hosts that share a home call one device by two numbers
+  CHECK(rows->integer(0) == 2);  // two hosts that share a home number one device differently
 }
 
-TEST_CASE("times that the maker of an image wrote prove nothing, and nothing is remembered by them",
-          "[store]") {
+TEST_CASE("times in an image come from its maker, so no hash is remembered by them", "[store]") {
   const uint64_t squashfs = 0x73717368;
   const uint64_t fuse = 0x65735546;
   const uint64_t ext4 = 0xEF53;
   CHECK_FALSE(keeps_times(squashfs, true));
   CHECK_FALSE(keeps_times(fuse, true));  // squashfuse
-  CHECK(keeps_times(fuse, false));       // sshfs and its like
+  CHECK(keeps_times(fuse, false));       // sshfs and the like
   CHECK(keeps_times(ext4, true));
   CHECK(keeps_times(ext4, false));
   const test::TempDir folder;

@@ -42,7 +42,7 @@ TEST_CASE("a new database has all tables", "[schema]") {
   migrate(database);
 }
 
-TEST_CASE("an older database is brought forward and keeps its content", "[schema]") {
+TEST_CASE("an older database is upgraded and keeps its content", "[schema]") {
   const TempDir folder;
   Database database(folder.path() / "x.db");
   migrate(database, std::span(kTwoSteps).first(1));
@@ -54,7 +54,7 @@ TEST_CASE("an older database is brought forward and keeps its content", "[schema
   CHECK(rows->integer(0) == 7);
 }
 
-TEST_CASE("a migration that fails half way changes nothing and can be done again", "[schema]") {
+TEST_CASE("a migration that fails half way changes nothing and can be repeated", "[schema]") {
   const TempDir folder;
   Database database(folder.path() / "x.db");
   const std::vector<Migration> broken = {kTwoSteps[0], "CREATE TABLE two(a); CREATE TABLE two(a);"};
@@ -73,7 +73,7 @@ TEST_CASE("a process killed in the middle of a migration leaves the old version"
     Transaction transaction(database);
     database.script(kTwoSteps[0]);
     database.script("PRAGMA user_version = 1");
-    ::_exit(0);  // before the commit, and without any destructor
+    ::_exit(0);  // before the commit, and without destructors
   });
   Database database(file);
   CHECK(version(database) == 0);

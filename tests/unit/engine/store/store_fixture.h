@@ -16,7 +16,7 @@ using enum JobState;
 
 inline Time at(int seconds) { return Time(std::chrono::seconds(1'800'000'000 + seconds)); }
 
-/// A store, and runs that it may know.
+/// A store, and runs for it.
 struct StoreFixture {
   TempDir folder;
   std::filesystem::path home = folder.path() / "home";
@@ -66,7 +66,7 @@ inline void run_to_success(Store& store, const Plan& plan, const std::string& jo
                   event(job, 1, JobState::Running, 3), event(job, 1, JobState::Succeeded, 4)});
 }
 
-/// The succeeded event of a job whose output is `value`.
+/// Returns the succeeded event of a job whose output is `value`.
 inline JobEvent succeeded(const std::string& job, const std::string& fingerprint,
                           const std::string& value, int seconds = 0) {
   JobEvent result = event(job, 1, JobState::Succeeded, seconds);
@@ -76,13 +76,13 @@ inline JobEvent succeeded(const std::string& job, const std::string& fingerprint
   return result;
 }
 
-/// What lies in the outputs of a job now is what it published.
+/// Records the current outputs of a job as its publication.
 inline void record_publication(const std::filesystem::path& job_directory) {
   const auto outputs = std::filesystem::canonical(job_directory / "outputs");
   write_publication(outputs.parent_path(), {{"outputs"}, list_published(outputs, "outputs"), {}});
 }
 
-/// What a supervisor leaves on disk: the events of attempt 1 and published outputs.
+/// Writes a supervisor's files: the events of attempt 1 and published outputs.
 inline void finish_on_disk(const Plan& plan, uint32_t job, const std::vector<JobEvent>& events) {
   const auto directory = job_directory(plan, job);
   const auto attempt = make_attempt(plan, job, 1);

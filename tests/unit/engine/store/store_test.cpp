@@ -25,7 +25,7 @@ using States = std::map<std::string, JobState>;
 
 }  // namespace
 
-TEST_CASE("a new run is all planned", "[store]") {
+TEST_CASE("a new run has only planned jobs", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);
   const RunStatus status = fixture.store.status(plan.run);
@@ -43,7 +43,7 @@ TEST_CASE("a new run is all planned", "[store]") {
   CHECK(fixture.store.runs().size() == 1);
 }
 
-TEST_CASE("events move jobs and stay readable", "[store]") {
+TEST_CASE("events change states of jobs and stay readable", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);
   JobEvent failed = event("train[lr=0.5]", 1, Failed, 9, "exit 3: loss is NaN");
@@ -69,7 +69,7 @@ TEST_CASE("events move jobs and stay readable", "[store]") {
         std::vector<JobEvent>{events[1], events[3], events[5]});
 }
 
-TEST_CASE("an event that is recorded twice happened once", "[store]") {
+TEST_CASE("an event that is recorded twice counts once", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);
   run_to_success(fixture.store, plan, "data");
@@ -86,12 +86,12 @@ TEST_CASE("a job that returns to a state within a millisecond is in that state",
                               event("data", 1, Running),    event("data", 1, Queued)};
   fixture.store.record(plan.run, events);
   fixture.store.record(plan.run, events);                     // two readers of one file
-  fixture.store.record(plan.run, std::span(events).last(2));  // who read the rest before
+  fixture.store.record(plan.run, std::span(events).last(2));  // a late reader
   CHECK(fixture.store.events(plan.run, "data") == events);
   CHECK(fixture.store.runs()[0].jobs == std::map<JobState, size_t>{{Planned, 2}, {Queued, 1}});
 }
 
-TEST_CASE("events are recorded all or none", "[store]") {
+TEST_CASE("events are recorded all together or not at all", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);
   CHECK_THROWS_WITH(fixture.store.record(plan.run, std::vector{event("data", 1, Submitting),
@@ -116,7 +116,7 @@ TEST_CASE("runs are listed with the newest first", "[store]") {
   CHECK_FALSE(fixture.store.runs()[1].ended.has_value());
 }
 
-TEST_CASE("without an engine the state of a run follows from its jobs", "[store]") {
+TEST_CASE("the state of a run without an engine follows from its jobs", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kMnist);
   const auto settled = [&] {
@@ -163,8 +163,7 @@ TEST_CASE("a run is found by its name, its workflow or its digits", "[store]") {
                                                         Catch::Contains(two.run));
 }
 
-TEST_CASE("a run whose dlflow was killed before it was entered is found by name and by folder",
-          "[store]") {
+TEST_CASE("an unregistered run of a killed dlflow is found by name and by folder", "[store]") {
   StoreFixture fixture;
   const Plan known = fixture.stored_run(kMnist, at(1));
   const Plan orphan = fixture.new_run(kMnist, at(2));
@@ -174,13 +173,13 @@ TEST_CASE("a run whose dlflow was killed before it was entered is found by name 
     CHECK(fixture.store.resolve(orphan.directory.string()) == orphan.run);
   }
   CHECK(fixture.store.status(orphan.run).jobs.size() == 3);
-  CHECK(fixture.store.create_run(orphan) == orphan.run);  // its dlflow lives after all
+  CHECK(fixture.store.create_run(orphan) == orphan.run);  // its dlflow was alive after all
   CHECK(fixture.store.runs().size() == 2);
   CHECK_THROWS_AS(fixture.store.resolve("../" + known.run), Error);
   CHECK_THROWS_AS(fixture.store.resolve(".."), Error);
 }
 
-TEST_CASE("of many runs that a word may mean some are named", "[store]") {
+TEST_CASE("some of many runs that match a word are named", "[store]") {
   StoreFixture fixture;
   const auto refusal = [&] { return test::error_of([&] { fixture.store.resolve("mnist"); }); };
   for (int i = 0; i < 8; ++i) fixture.stored_run(kMnist);
@@ -193,7 +192,7 @@ TEST_CASE("of many runs that a word may mean some are named", "[store]") {
                                         newest));
 }
 
-TEST_CASE("two runs that drew one name are both kept, each with its own record", "[store]") {
+TEST_CASE("two runs with the same drawn name are both kept, each with its own record", "[store]") {
   StoreFixture fixture;
   const Plan one = fixture.stored_run(kMnist);
   const fs::path elsewhere = fixture.folder.path() / "elsewhere" / one.run;
@@ -227,7 +226,7 @@ TEST_CASE("a run whose folder was moved is the same run", "[store]") {
   CHECK(fixture.store.directory(plan.run) == moved);
 }
 
-TEST_CASE("an unknown run is told, and where to look", "[store]") {
+TEST_CASE("an unknown run is reported with advice", "[store]") {
   StoreFixture fixture;
   CHECK_THROWS_WITH(fixture.store.status("x-0000"), Catch::Contains("dlflow status --quick"));
   CHECK_THROWS_AS(fixture.store.directory("x-0000"), Error);
@@ -247,7 +246,7 @@ TEST_CASE("a forgotten run leaves nothing in the store", "[store]") {
   }
 }
 
-TEST_CASE("the home folder is DLFLOW_HOME, or where state is kept", "[store]") {
+TEST_CASE("the home folder is DLFLOW_HOME, or in the user's state folder", "[store]") {
   const Variable dlflow_home_variable("DLFLOW_HOME", "/a");
   const Variable state("XDG_STATE_HOME", "/b");
   const Variable home("HOME", "/c");

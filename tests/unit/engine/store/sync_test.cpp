@@ -18,7 +18,7 @@ steps:
   b: {run: ./b, needs: [a]}
 )";
 
-/// What the engine wrote for job `job`.
+/// Writes `events` as the engine does.
 void engine_says(const Plan& plan, const std::vector<JobEvent>& events) {
   AppendFile file(engine_events_file(plan.directory));
   for (const JobEvent& event : events) file.append(to_line(event));
@@ -34,7 +34,7 @@ using States = std::vector<JobState>;
 
 }  // namespace
 
-TEST_CASE("what a killed engine left unrecorded is found", "[sync]") {
+TEST_CASE("events that a killed engine left unrecorded are found", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan, {event("a", 1, Submitting, 1), event("a", 1, Queued, 2)});
@@ -48,7 +48,8 @@ TEST_CASE("what a killed engine left unrecorded is found", "[sync]") {
   CHECK(recorded(fixture.store, plan, "a").size() == 4);
 }
 
-TEST_CASE("of equal events that were recorded one by one, the file has the others", "[sync]") {
+TEST_CASE("the file adds the missing ones of equal events that were recorded one by one",
+          "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   const std::vector events = {event("a", 1, Submitting, 1), event("a", 1, Queued, 2),
@@ -60,7 +61,7 @@ TEST_CASE("of equal events that were recorded one by one, the file has the other
   CHECK(fixture.store.status(plan.run).jobs[0].state == Queued);
 }
 
-TEST_CASE("a run that the store never heard of is added", "[sync]") {
+TEST_CASE("a run that is missing in the store is added", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.new_run(kText, at(7));
   engine_says(plan, {event("a", 1, Submitting, 1)});
@@ -69,7 +70,7 @@ TEST_CASE("a run that the store never heard of is added", "[sync]") {
   CHECK(recorded(fixture.store, plan, "a") == States{Submitting});
 }
 
-TEST_CASE("later syncs read what is new and nothing else", "[sync]") {
+TEST_CASE("later syncs read only new events", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan, {event("a", 1, Submitting, 1), event("a", 1, Queued, 2)});
@@ -85,7 +86,7 @@ TEST_CASE("later syncs read what is new and nothing else", "[sync]") {
   CHECK(status.ended == at(5));
 }
 
-TEST_CASE("what the engine said at the end stays until something new is found", "[sync]") {
+TEST_CASE("the engine's final state stays until something new is found", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   fixture.store.set_run_state(plan.run, RunState::Cancelled, at(1));  // before any job
@@ -96,7 +97,7 @@ TEST_CASE("what the engine said at the end stays until something new is found", 
   CHECK(fixture.store.status(plan.run).state == RunState::Interrupted);
 }
 
-TEST_CASE("a record that is read again and says nothing new settles nothing", "[sync]") {
+TEST_CASE("an unchanged record that is read again settles nothing", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan,
@@ -109,7 +110,7 @@ TEST_CASE("a record that is read again and says nothing new settles nothing", "[
   CHECK(fixture.store.status(plan.run).ended == at(20));
 }
 
-TEST_CASE("clocks of two nodes that differ do not change the order", "[sync]") {
+TEST_CASE("different clocks of two nodes do not change the order", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan, {event("a", 1, Submitting, 100), event("a", 1, Queued, 101)});
@@ -118,7 +119,7 @@ TEST_CASE("clocks of two nodes that differ do not change the order", "[sync]") {
   CHECK(recorded(fixture.store, plan, "a") == States{Submitting, Queued, Running, Succeeded});
 }
 
-TEST_CASE("attempts follow each other, with what the engine made of each", "[sync]") {
+TEST_CASE("attempts follow each other, with the engine's verdict on each", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan,
@@ -132,8 +133,7 @@ TEST_CASE("attempts follow each other, with what the engine made of each", "[syn
   CHECK(fixture.store.status(plan.run).jobs[0].attempt == 2);
 }
 
-TEST_CASE("a record that shows late counts more than that the job was lost, in a rebuilt index too",
-          "[sync]") {
+TEST_CASE("a late record outweighs the loss of its job, also in a rebuilt index", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan,
@@ -163,7 +163,7 @@ TEST_CASE("two processes that sync at once record each event once", "[sync]") {
   CHECK(recorded(fixture.store, plan, "a") == States{Submitting, Queued, Running, Succeeded});
 }
 
-TEST_CASE("a lost database is made again from the run directories", "[sync]") {
+TEST_CASE("a lost database is rebuilt from the run directories", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan, {event("a", 1, Submitting, 1), event("a", 1, Queued, 2)});
@@ -185,7 +185,7 @@ TEST_CASE("a lost database is made again from the run directories", "[sync]") {
   CHECK(fresh.find("f1", {}).has_value());
 }
 
-TEST_CASE("events larger than any job writes are refused before they are read", "[sync][attack]") {
+TEST_CASE("oversized events are refused before they are read", "[sync][attack]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan, {event("a", 1, Submitting, 1)});
@@ -193,14 +193,14 @@ TEST_CASE("events larger than any job writes are refused before they are read", 
   const fs::path of_attempt = attempt_directory(job_directory(plan.directory, "a"), 1);
   const fs::path file =
       GENERATE(true, false) ? engine_events_file(plan.directory) : of_attempt / "events.jsonl";
-  fs::resize_file(file, uint64_t{1} << 40);  // no disk holds it: zeros that take no room
+  fs::resize_file(file, uint64_t{1} << 40);  // a sparse file, larger than any disk
   CHECK_THROWS_WITH(fixture.store.sync_run(plan.directory),
                     Catch::Contains(file.string() + " is damaged: there are 1.0 TiB of events"));
   fs::remove(file);
   fixture.store.sync_run(plan.directory);
 }
 
-TEST_CASE("what the attempts of one job wrote counts together", "[sync][attack]") {
+TEST_CASE("the records of all attempts of a job count together", "[sync][attack]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan, {event("a", 1, Submitting, 1)});
@@ -215,7 +215,7 @@ TEST_CASE("what the attempts of one job wrote counts together", "[sync][attack]"
                     Catch::Contains("attempt-2/events.jsonl is damaged: there are 66"));
 }
 
-TEST_CASE("jobs with much to say are recorded one after the other", "[sync]") {
+TEST_CASE("jobs with large records are read one after the other", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan, {event("a", 1, Submitting, 1), event("b", 1, Submitting, 1)});
@@ -234,7 +234,7 @@ TEST_CASE("jobs with much to say are recorded one after the other", "[sync]") {
   CHECK(recorded(fixture.store, plan, "a").size() == 3);
 }
 
-TEST_CASE("a folder that is no run is refused", "[sync]") {
+TEST_CASE("a folder that is not a run is refused", "[sync]") {
   StoreFixture fixture;
   CHECK_THROWS_WITH(fixture.store.sync_run(fixture.folder.path()),
                     Catch::Contains("is not the folder of a run"));

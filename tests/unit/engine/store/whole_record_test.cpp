@@ -7,7 +7,7 @@ using namespace dlflow::test;
 
 namespace {
 
-/// Every field is set, to a value that no other field has.
+/// Every field has a value that no other field has.
 JobRecord whole_record() {
   JobRecord record;
   record.state = TimedOut;
@@ -48,7 +48,7 @@ constexpr const char* kTwo = "name: two\nsteps:\n  a: {run: ./a}\n  b: {run: ./b
 
 }  // namespace
 
-TEST_CASE("every field of a job's record comes back from the table", "[store]") {
+TEST_CASE("every field of a job's record is read back from the table", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kTwo);
   Database database(fixture.home / "dlflow.db");
@@ -73,14 +73,14 @@ TEST_CASE("every field of a job's record comes back from the table", "[store]") 
   CHECK(load_job(database, 1, "b").record == record);
 }
 
-TEST_CASE("no table is read to its end for one job", "[store]") {
+TEST_CASE("no table is scanned for one job", "[store]") {
   StoreFixture fixture;
   fixture.stored_run(kTwo);
   Database database(fixture.home / "dlflow.db");
   const Rows rows = database.query("EXPLAIN QUERY PLAN " + select_job(), 1, "a");
   size_t steps = 0;
   for (; rows->next(); ++steps) CHECK_FALSE(rows->text(3).starts_with("SCAN"));
-  CHECK(steps >= 2);  // the job, and what tells whether it stands for others
+  CHECK(steps >= 2);  // the job, and whether it stands for others
 }
 
 TEST_CASE("status shows every field of a job's record", "[store]") {
@@ -129,7 +129,7 @@ TEST_CASE("the list of runs has every field of a run", "[store]") {
   CHECK(run.jobs == std::map<JobState, size_t>{{Planned, 2}});
 }
 
-TEST_CASE("every field of an event comes back from the store", "[store]") {
+TEST_CASE("every field of an event is read back from the store", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kTwo);
   JobEvent note;
@@ -141,7 +141,7 @@ TEST_CASE("every field of an event comes back from the store", "[store]") {
   CHECK(fixture.store.events(plan.run, "a") == events);
 }
 
-TEST_CASE("who reuses whose result has the names of both", "[store]") {
+TEST_CASE("a reused result has the names of its user and its maker", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kTwo);
   const Plan other = fixture.stored_run(kTwo);
@@ -156,7 +156,7 @@ TEST_CASE("who reuses whose result has the names of both", "[store]") {
   CHECK(reuses[0].from == "/runs/other/steps/a");
 }
 
-TEST_CASE("an event says all that a record holds", "[record]") {
+TEST_CASE("an event holds all fields of a record", "[record]") {
   JobRecord record;
   apply(record, event("a", 3, Submitting, 10));
   apply(record, event("a", 3, Running, 11));
@@ -166,7 +166,7 @@ TEST_CASE("an event says all that a record holds", "[record]") {
   CHECK(record == expected);
 }
 
-TEST_CASE("a note replaces what it says and leaves the rest", "[record]") {
+TEST_CASE("a note replaces the fields that it has and leaves the rest", "[record]") {
   const auto noted = [](const JobEvent& note) {
     JobRecord record = whole_record();
     apply(record, note);
@@ -177,16 +177,16 @@ TEST_CASE("a note replaces what it says and leaves the rest", "[record]") {
   CHECK(noted(note) == whole_record());
   JobRecord expected = whole_record();
   SECTION("the reason") { expected.reason = note.reason = "another"; }
-  SECTION("the id at the back end") { expected.backend_id = note.backend_id = "12"; }
+  SECTION("the batch id") { expected.backend_id = note.backend_id = "12"; }
   SECTION("the node") { expected.node = note.node = "n2"; }
   SECTION("the exit status") { expected.exit = note.exit = 0; }
   SECTION("the metrics") { expected.metrics = note.metrics = {{"epoch", 1}}; }
   CHECK(noted(note) == expected);
   note.attempt = 2;
-  CHECK(noted(note) == whole_record());  // of an earlier attempt
+  CHECK(noted(note) == whole_record());  // belongs to an earlier attempt
 }
 
-TEST_CASE("what concerns no attempt moves the latest one", "[record]") {
+TEST_CASE("an event without an attempt changes the latest one", "[record]") {
   JobRecord record;
   apply(record, event("a", 2, Submitting, 1));
   apply(record, event("a", 0, Blocked, 2, "waits for b"));
@@ -197,7 +197,7 @@ TEST_CASE("what concerns no attempt moves the latest one", "[record]") {
   CHECK_FALSE(record.ended.has_value());
 }
 
-TEST_CASE("a state that is said again may say more", "[record]") {
+TEST_CASE("a repeated state may add values", "[record]") {
   JobRecord record;
   apply(record, event("a", 1, Submitting, 1));
   apply(record, event("a", 1, Running, 2));

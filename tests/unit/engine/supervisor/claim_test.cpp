@@ -10,7 +10,7 @@
 using namespace dlflow;
 namespace fs = std::filesystem;
 
-TEST_CASE("of many supervisors started for one pass exactly one gets it", "[claim]") {
+TEST_CASE("exactly one of many supervisors started for one pass gets it", "[claim]") {
   const test::TempDir attempt;
   std::vector<pid_t> children;
   for (int i = 0; i < 16; ++i) {
@@ -23,7 +23,7 @@ TEST_CASE("of many supervisors started for one pass exactly one gets it", "[clai
   CHECK(liveness(newest_claim(attempt.path())->supervisor) == Liveness::Dead);
 }
 
-TEST_CASE("the newest pass counts, and its owner is known", "[claim]") {
+TEST_CASE("the newest pass counts, and its owner is named", "[claim]") {
   const test::TempDir attempt;
   attempt.write("job.json", "{}");
   attempt.write("claim-x", "not a claim");
@@ -45,7 +45,7 @@ TEST_CASE("a process that runs one pass after another has each of them once", "[
   CHECK(newest_claim(attempt.path())->token == 7);
 }
 
-TEST_CASE("a claim says who has the pass, in so few bytes that it takes no block", "[claim]") {
+TEST_CASE("a claim names the owner of a pass in so few bytes that it takes no block", "[claim]") {
   const test::TempDir attempt;
   CHECK(claim_pass(attempt.path(), 1, "812_3", 7));
   const auto claim = newest_claim(attempt.path());
@@ -72,7 +72,8 @@ TEST_CASE("a claim of another boot or host is not taken for a living process's",
   SECTION("host") { CHECK(written(self.boot_id, self.host + "2") == Liveness::Unknown); }
 }
 
-TEST_CASE("claims of a dlflow that wrote JSON are read, damaged ones refused", "[claim]") {
+TEST_CASE("claims that an earlier dlflow wrote as JSON are read, and damaged ones refused",
+          "[claim]") {
   const test::TempDir attempt;
   Json json = to_json(*identify(::getpid()));
   json["token"] = 7;

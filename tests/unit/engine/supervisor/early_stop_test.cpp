@@ -13,7 +13,7 @@ using test::Job;
 using test::SavingJob;
 namespace fs = std::filesystem;
 
-TEST_CASE("a pass that was told to end before it began runs nothing", "[supervisor]") {
+TEST_CASE("a pass that was asked to end before its beginning runs nothing", "[supervisor]") {
   Job job("touch $DLFLOW_OUTPUTS/ran");
   job.options.requeues = GENERATE(false, true);
   job.write_spec();
@@ -26,13 +26,13 @@ TEST_CASE("a pass that was told to end before it began runs nothing", "[supervis
     return supervise(job.attempt(), 1, job.options);
   });
   const JobEvent end = job.finish(supervisor);
-  // Where the scheduler ends jobs, too, it says later what that meant.
+  // A scheduler that also ends jobs decides later why it did so.
   CHECK(end.state == (job.options.requeues ? std::nullopt : std::optional(JobState::Cancelled)));
   CHECK(end.reason == "stopped before it began");
   CHECK_FALSE(fs::exists(job.outputs() / "ran"));
 }
 
-TEST_CASE("a request that comes as soon as a pass is claimed is not missed", "[supervisor]") {
+TEST_CASE("a request right after the claim of a pass is not missed", "[supervisor]") {
   const Job job("touch $DLFLOW_OUTPUTS/ran");
   job.write_spec();
   const fs::path pid = job.run.path() / "pid";
@@ -56,8 +56,7 @@ TEST_CASE("a request that comes as soon as a pass is claimed is not missed", "[s
   CHECK_FALSE(fs::exists(job.outputs() / "ran"));
 }
 
-TEST_CASE("a warning after a request to stop does not make it one of the walltime",
-          "[supervisor]") {
+TEST_CASE("a warning after a request to stop does not make it a walltime stop", "[supervisor]") {
   SavingJob job(
       "trap ': > $DLFLOW_OUTPUTS/told' USR1; : > $DLFLOW_OUTPUTS/begun\n"
       "until [ -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02 || :; done; touch $DLFLOW_CHECKPOINTS/n; "
@@ -71,7 +70,7 @@ TEST_CASE("a warning after a request to stop does not make it one of the walltim
   CHECK(end.reason == "stopped on request, checkpoint saved");
 }
 
-TEST_CASE("a program that a warning ended before its supervisor saw it has reached the time limit",
+TEST_CASE("a program that a warning ended before its supervisor noticed has reached the time limit",
           "[supervisor]") {
   // The supervisor sleeps until its program has ended.
   SavingJob job(

@@ -21,7 +21,7 @@ struct Ended {
   SupervisorOptions options;
   BeforePass before;
   Watched watched;
-  uint64_t kills = 0;  ///< for want of memory, as the scheduler counts them
+  uint64_t kills = 0;  ///< kills for lack of memory, as counted by the scheduler
 
   explicit Ended(int code, StopCause cause = StopCause::None) {
     spec.run_directory = run.path();
@@ -45,7 +45,8 @@ struct Ended {
     before = look_before_pass(spec, files, options);
     return ending_of(spec, files, options, before, watched);
   }
-  /// Of one that printed `text`. \param checkpoints  those before it; left out: as they are.
+  /// Returns the end of a program that printed `text`. \param checkpoints  the earlier ones; by
+  /// default the current ones.
   JobEvent end_of(const std::string& text, const std::string& checkpoints = "") {
     before = look_before_pass(spec, files, options);
     if (!checkpoints.empty()) before.checkpoints = checkpoints;
@@ -74,8 +75,7 @@ Kinds kinds(const JobEvent& event) { return {event.state, event.reason}; }
 
 }  // namespace
 
-TEST_CASE("what the end of a program means follows from its status and from who asked for it",
-          "[ending]") {
+TEST_CASE("the meaning of a program's end follows from its status and the requests", "[ending]") {
   using enum JobState;
   const std::string limit = "walltime of 20:00 reached";
   CHECK(kinds(Ended(3).event()) == Kinds{Failed, "exit 3"});
@@ -104,7 +104,7 @@ TEST_CASE("what the end of a program means follows from its status and from who 
   CHECK(kinds(unlimited.event()) == Kinds{TimedOut, "time limit of the cluster reached"});
 }
 
-TEST_CASE("an exit status above 128 is a signal if there is one of that number", "[ending]") {
+TEST_CASE("an exit status above 128 is a signal if that number exists", "[ending]") {
   const auto reason = [](int code) { return Ended(code).event().reason; };
   CHECK(reason(128) == "exit 128");
   CHECK(reason(128 + SIGTERM) == "killed by signal 15 (Terminated)");
@@ -114,7 +114,7 @@ TEST_CASE("an exit status above 128 is a signal if there is one of that number",
   CHECK(reason(255) == "exit 255");
 }
 
-TEST_CASE("a rank that was killed for want of memory counts where more memory may follow",
+TEST_CASE("a rank that was killed for lack of memory counts if more memory may follow",
           "[ending]") {
   const auto code = [](Ended& ended) {
     ended.spec.retry.on = {RetryCause::OutOfMemory};
@@ -135,7 +135,7 @@ TEST_CASE("a rank that was killed for want of memory counts where more memory ma
   CHECK(not_again.event().exit == kExitAgain);
 }
 
-TEST_CASE("a program that ran out of memory is told what it asked for", "[ending]") {
+TEST_CASE("a program that ran out of memory is reported with its request", "[ending]") {
   const auto reason = [](int ranks, uint64_t asked, uint64_t given) {
     Ended ended(128 + SIGKILL);
     ended.kills = 1;
@@ -190,15 +190,13 @@ TEST_CASE("a program without exit status 75 has saved if one of its files is new
   CHECK(end_after_save(terminated) == Kinds{std::nullopt, "stopped by SIGTERM, checkpoint saved"});
 }
 
-TEST_CASE(
-    "without a newer file the step has timed out, and without a request it is what its exit "
-    "status says",
-    "[ending]") {
+TEST_CASE("a step without a newer file has timed out, or keeps its exit status if it was not asked",
+          "[ending]") {
   using enum JobState;
   const std::string limit = "walltime of 20:00 reached";
   CHECK(end_after_save(Saving(1, StopCause::None)) == Kinds{Failed, "exit 1"});
   const std::string nothing_new = limit + ", and no file that matches ckpt/*.pt is new";
-  for (const int code : {0, 1, 128 + SIGTERM}) {  // 0, too: nobody knows whether it was done
+  for (const int code : {0, 1, 128 + SIGTERM}) {  // also 0: it is unknown whether the work was done
     for (const char* other : {"ckpt/last.tmp", "elsewhere/last.pt"}) {
       CHECK(end_after_save(Saving(code, StopCause::Walltime), other) ==
             Kinds{TimedOut, nothing_new});
@@ -208,14 +206,14 @@ TEST_CASE(
         Kinds{Cancelled, "stopped on request"});
   CHECK(end_after_save(Saving(kExitAgain, StopCause::Walltime), "ckpt/last.tmp") ==
         Kinds{TimedOut, limit + ", no progress since the last checkpoint"});
-  const Saving again(1, StopCause::Walltime);  // P5: its only file is of an earlier pass
+  const Saving again(1, StopCause::Walltime);  // P5: its only file is from an earlier pass
   again.run.write("steps/step/checkpoints/ckpt/last.pt", "weights");
   const BeforePass before = look_before_pass(again.spec, again.files, again.options);
   CHECK(kinds(ending_of(again.spec, again.files, again.options, before, again.watched)) ==
         Kinds{TimedOut, nothing_new});
 }
 
-TEST_CASE("the newest checkpoint is named, as the pattern does", "[ending]") {
+TEST_CASE("the newest checkpoint is named in the form of its pattern", "[ending]") {
   using namespace std::chrono_literals;
   test::TempDir run;
   JobSpec spec;
@@ -233,7 +231,7 @@ TEST_CASE("the newest checkpoint is named, as the pattern does", "[ending]") {
   CHECK(newer_file(all, all) == std::nullopt);
 }
 
-TEST_CASE("an empty file is no checkpoint, and a removed one no progress", "[ending]") {
+TEST_CASE("an empty file is not a checkpoint, and a removed one is not progress", "[ending]") {
   test::TempDir run;
   JobSpec spec;
   spec.job_directory = run.path();
@@ -248,7 +246,7 @@ TEST_CASE("an empty file is no checkpoint, and a removed one no progress", "[end
   CHECK(newer_file(before, saved_files(spec, "ckpt/*.pt")) == "ckpt/b.pt");
 }
 
-TEST_CASE("srun says how the first task ended that ended badly", "[ending]") {
+TEST_CASE("the first bad end of a task is read from srun's output", "[ending]") {
   CHECK(bad_end_of_task("step 12\nsrun: error: b1: task 0: Exited with exit code 75\n"
                         "srun: error: b2: tasks 1-3: Killed\n") == 75);
   CHECK(bad_end_of_task("srun: error: b2: tasks 1-3: Killed\n") == 128 + SIGKILL);
@@ -257,7 +255,7 @@ TEST_CASE("srun says how the first task ended that ended badly", "[ending]") {
                       "available\n the srun: error: b1: task 0: Exited\n"));
 }
 
-TEST_CASE("launchers say which node went away", "[ending]") {
+TEST_CASE("the lost node is read from the launcher's output", "[ending]") {
   CHECK(lost_node(kMpirunLostNode) == "b2");
   CHECK(lost_node(kSrunLostNode) == "b2");
   CHECK(lost_node("srun: got SIGCONT\nsrun: error: Node failure on b2\n") == "b2");
@@ -280,18 +278,18 @@ TEST_CASE("launchers say which node went away", "[ending]") {
                 "srun: error: b2: task 1: Killed\n"));
 }
 
-TEST_CASE("a node that went away is no failure of the program, whatever the launcher", "[ending]") {
+TEST_CASE("a lost node is not a failure of the program, under any launcher", "[ending]") {
   const auto [code, cause, text] = GENERATE(table<int, StopCause, const char*>(
       {{205, StopCause::None, kMpirunLostNode}, {0, StopCause::LostRank, kSrunLostNode}}));
   Ended lost(code, cause);
   lost.spec.resources.ranks = 2;
-  SECTION("before it has saved anything the job is lost") {
+  SECTION("the job is lost before it has saved anything") {
     const JobEvent end = lost.end_of(text);
     CHECK(kinds(end) == Kinds{JobState::Lost, "node b2 failed"});
     CHECK(end.failed_node == "b2");
-    CHECK(end.exit != kExitAgain);  // nothing of it is taken over
+    CHECK(end.exit != kExitAgain);  // nothing of the pass is kept
   }
-  SECTION("then it goes on") {
+  SECTION("the job goes on after it has saved") {
     lost.save_checkpoint();
     const JobEvent end = lost.end_of(text, "as it was");
     CHECK(end.state == JobState::Queued);
@@ -300,20 +298,20 @@ TEST_CASE("a node that went away is no failure of the program, whatever the laun
   }
 }
 
-TEST_CASE("what a node that went away does to a job that was to end anyway", "[ending]") {
+TEST_CASE("a lost node does not change a requested end", "[ending]") {
   Ended stopped(143, StopCause::Requested);
   const JobEvent end = stopped.end_of(kSrunLostNode);
   CHECK(end.state == JobState::Cancelled);
 }
 
-TEST_CASE("what a program of one rank prints of nodes names none that failed", "[ending]") {
+TEST_CASE("output of a program with one rank names no failed node", "[ending]") {
   Ended own(1);  // its script calls srun
   const JobEvent end = own.end_of(kSrunLostNode);
   CHECK(end.state == JobState::Failed);
   CHECK(end.failed_node.empty());
 }
 
-TEST_CASE("a launcher that was ended because of a rank leaves that rank's status", "[ending]") {
+TEST_CASE("a launcher that was ended because of a rank has that rank's status", "[ending]") {
   Ended ended(0, StopCause::LostRank);
   const JobEvent end = ended.end_of(
       "srun: error: b1: task 0: Exited with exit code 3\n"
@@ -325,7 +323,7 @@ TEST_CASE("a launcher that was ended because of a rank leaves that rank's status
 
 namespace {
 
-/// A pass of two ranks by srun 24.11, one of which SLURM has killed because of the other.
+/// A pass of two ranks under srun 24.11; SLURM has killed one because of the other.
 struct CutShort : Ended {
   explicit CutShort(StopCause cause = StopCause::None) : Ended(128 + SIGKILL, cause) {
     spec.resources.ranks = 2;
@@ -347,7 +345,7 @@ constexpr const char* kAsked =
 
 }  // namespace
 
-TEST_CASE("a rank that asked to be run again counts, not those that SLURM killed then",
+TEST_CASE("a rank that asked for another pass counts, not those that SLURM killed then",
           "[ending]") {
   using enum JobState;
   const JobEvent end = CutShort().end_of(kAsked);
@@ -358,7 +356,7 @@ TEST_CASE("a rank that asked to be run again counts, not those that SLURM killed
   CHECK(CutShort().end_of(kAsked, "").state == Failed);  // no progress
 }
 
-TEST_CASE("what looks like a rank that asked to be run again, and is none", "[ending]") {
+TEST_CASE("similar text is not taken for a rank that asked for another pass", "[ending]") {
   using enum JobState;
   const auto state = [](CutShort ended, const std::string& first = kAsked) {
     return ended.end_of(first).state;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kOtherFileSystem = "/dev/shm";
 
-/// A folder in another file system than temporary ones are in.
+/// A folder in another file system than that of temporary files.
 class FarFolder {
  public:
   FarFolder() : path_(std::string(kOtherFileSystem) + "/dlflow-test.XXXXXX") {
@@ -51,7 +51,8 @@ struct FarImage {
   void write(const std::string& content) const {
     write_file_atomic(folder.path() / "version", content);
   }
-  /// As of a file server whose clock is ahead: the run looks younger than each change of the image.
+  /// Plans as with a file server whose clock is ahead: the run looks younger than each change of
+  /// the image.
   void plan() const {
     fs::path planned;
     do {  // times of files are coarse
@@ -70,7 +71,7 @@ struct FarImage {
 
 }  // namespace
 
-TEST_CASE("the clock of another file system proves no image unchanged", "[image_proof]") {
+TEST_CASE("the clock of another file system cannot prove an image unchanged", "[image_proof]") {
   FarImage image;
   if (!image.is_far()) return test::skip("there is no second file system to write to");
   image.write("v2");
@@ -82,7 +83,7 @@ TEST_CASE("the clock of another file system proves no image unchanged", "[image_
   CHECK(InputProof(image.spec).find_change() == std::nullopt);
 }
 
-TEST_CASE("an image in another file system is read until a job has noted what it looks like",
+TEST_CASE("an image in another file system is read until a job has noted its state",
           "[image_proof]") {
   FarImage image;
   if (!image.is_far()) return test::skip("there is no second file system to write to");
@@ -94,7 +95,7 @@ TEST_CASE("an image in another file system is read until a job has noted what it
   };
   const ImageProof first = image.proof();
   CHECK(first.find_change() == std::nullopt);
-  CHECK(is_read());  // it may have changed once more in the same tick
+  CHECK(is_read());  // it may have changed again in the same tick
   image.now += 2s;
   SECTION("it was left alone") {
     CHECK(first.find_change() == std::nullopt);
@@ -102,7 +103,7 @@ TEST_CASE("an image in another file system is read until a job has noted what it
     image.write("v1");
     CHECK(is_read());
   }
-  SECTION("it was written to meanwhile") {
+  SECTION("it was changed meanwhile") {
     image.write("v1");
     CHECK(first.find_change() == std::nullopt);
     CHECK(is_read());

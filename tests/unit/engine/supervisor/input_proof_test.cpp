@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A job that reads a frozen copy, data outside of the run, and what its parent published.
+/// A job that reads a frozen copy, external data, and an output of its parent.
 struct Reader {
   explicit Reader(const std::string& script) : parent("echo 1 > $DLFLOW_OUTPUTS/o"), job(script) {
     parent.spec.outputs = {{"o", "o"}};
@@ -50,7 +50,7 @@ struct Reader {
 
 }  // namespace
 
-TEST_CASE("a job whose inputs stayed the same has a result that can be reused", "[input_proof]") {
+TEST_CASE("a job with unchanged inputs has a result that can be reused", "[input_proof]") {
   const Reader reader("cat $FROZEN $DATA $PARENT");
   const JobEvent end = reader.job.execute();
   CHECK(end.state == JobState::Succeeded);
@@ -58,7 +58,7 @@ TEST_CASE("a job whose inputs stayed the same has a result that can be reused", 
   CHECK(end.reason.empty());
 }
 
-TEST_CASE("a frozen copy whose permissions alone changed while the program ran is the same",
+TEST_CASE("a frozen copy counts as unchanged if only its permissions changed during the run",
           "[input_proof]") {
   const Reader reader("chmod 600 $FROZEN; chmod 444 $FROZEN");
   const JobEvent end = reader.job.execute();
@@ -66,33 +66,31 @@ TEST_CASE("a frozen copy whose permissions alone changed while the program ran i
   CHECK(end.reason.empty());
 }
 
-TEST_CASE("a frozen copy that was rewritten with its old time: the result is not reused",
-          "[input_proof]") {
+TEST_CASE("a frozen copy that was rewritten with its old time prevents reuse", "[input_proof]") {
   const Reader reader(
       "chmod u+w $FROZEN; touch -r $FROZEN time; printf v2 > $FROZEN; "
       "touch -r time $FROZEN");
   CHECK(reader.job.execute().fingerprint.empty());
 }
 
-TEST_CASE("an input that changed after the run was planned: the result is not reused, and why",
-          "[input_proof]") {
+TEST_CASE("an input that changed after planning prevents reuse, with the reason", "[input_proof]") {
   Reader reader("cat $FROZEN $DATA $PARENT");
   std::string named;
   SECTION("a frozen copy") {
     std::ofstream(reader.frozen) << "v2";
     named = "model.yaml was changed";
   }
-  SECTION("data outside of the run, with its size and its old time") {
+  SECTION("external data with unchanged size and time") {
     const auto time = fs::last_write_time(reader.data);
     std::ofstream(reader.data) << "v2";
     fs::last_write_time(reader.data, time);
     named = "changed after the run was planned";
   }
-  SECTION("data that was not there") {
+  SECTION("external data that did not exist") {
     reader.job.spec.sources.outside[reader.data.string()] = "";
     named = "changed after the run was planned";
   }
-  SECTION("what a parent published") {
+  SECTION("outputs of a parent") {
     const fs::path output = reader.parent.spec.job_directory / "outputs/o";
     fs::permissions(output, fs::perms::owner_all);
     std::ofstream(output, std::ios::app) << "2\n";
@@ -104,7 +102,7 @@ TEST_CASE("an input that changed after the run was planned: the result is not re
   CHECK_THAT(end.reason, Catch::StartsWith("will not be reused: ") && Catch::Contains(named));
 }
 
-TEST_CASE("a result is not reused if its packages are not those of the plan", "[input_proof]") {
+TEST_CASE("a result is not reused if its packages differ from the plan", "[input_proof]") {
   const std::string script = "true";
   const std::string named =
       "the packages of its `environment:` changed after the run was planned: see ";
@@ -113,18 +111,18 @@ TEST_CASE("a result is not reused if its packages are not those of the plan", "[
     std::ofstream(reader.lock) << "numpy 2";
     CHECK(reader.job.execute().reason == "will not be reused: " + named + reader.lock.string());
   }
-  SECTION("that changed while the program ran") {
+  SECTION("a lock file that changed while the program ran") {
     const Reader reader("echo numpy 2 > $LOCK");
     CHECK(reader.job.execute().reason == "will not be reused: " + named + reader.lock.string());
   }
-  SECTION("a package more in a virtual environment") {
+  SECTION("an additional package in a virtual environment") {
     const Reader reader("mkdir $VENV/lib/python3.11/site-packages/torch-2.0.dist-info");
     const JobEvent end = reader.job.execute();
     CHECK(end.state == JobState::Succeeded);
     CHECK(end.fingerprint.empty());
     CHECK(end.reason == "will not be reused: " + named + reader.venv().string());
   }
-  SECTION("a virtual environment that is gone") {
+  SECTION("a removed virtual environment") {
     const Reader reader("rm -r $VENV");
     CHECK(reader.job.execute().fingerprint.empty());
   }
@@ -149,7 +147,7 @@ TEST_CASE("a result of an image that was changed in its folder is not reused", "
   reader.job.spec.container->digest = folder_digest(image.path(), sha256);
   const auto change = [&] { return InputProof(reader.job.spec).find_change(); };
   CHECK(change() == std::nullopt);
-  add_mount_points(image.path());  // as the first container does
+  add_mount_points(image.path());  // as by the first container
   CHECK(change() == std::nullopt);
   image.write("etc/version", "v2");
   const std::string told =
@@ -163,8 +161,7 @@ TEST_CASE("a result of an image that was changed in its folder is not reused", "
   CHECK(change() == std::nullopt);
 }
 
-TEST_CASE("an image in a folder that was left alone since the run was planned is not read",
-          "[input_proof]") {
+TEST_CASE("an image in a folder that is unchanged since planning is not read", "[input_proof]") {
   Reader reader("true");
   const test::TempDir image;
   const auto file = image.write("etc/version", "v1");
@@ -182,8 +179,7 @@ TEST_CASE("an image in a folder that was left alone since the run was planned is
   CHECK(change() != std::nullopt);
 }
 
-TEST_CASE("what `reuse:` names and that is not as the run was planned: no result to reuse",
-          "[input_proof]") {
+TEST_CASE("a change of the things that `reuse:` names prevents reuse", "[input_proof]") {
   Reader reader("true");
   const auto write_tool = [&](const std::string& place, const std::string& content) {
     return reader.elsewhere.write_program(place, content);
@@ -195,7 +191,7 @@ TEST_CASE("what `reuse:` names and that is not as the run was planned: no result
   reader.job.spec.sources.programs = {{"tool", identity}};
   reader.job.spec.sources.variables = {{"AUDIT_MODE", ""}};
   std::string named;
-  SECTION("all is as it was") {
+  SECTION("nothing has changed") {
     CHECK_FALSE(reader.job.execute().fingerprint.empty());
     return;
   }
@@ -208,7 +204,7 @@ TEST_CASE("what `reuse:` names and that is not as the run was planned: no result
         write_tool("first/tool", "v1").parent_path().string() + ":" + folder;
     named = "the program tool changed";
   }
-  SECTION("lines before the program may choose another") {
+  SECTION("setup lines may choose another program") {
     reader.job.spec.sources.programs["tool"] = "";
     named = "may decide which program tool is";
   }
@@ -216,12 +212,12 @@ TEST_CASE("what `reuse:` names and that is not as the run was planned: no result
     reader.job.spec.run_command = "echo v2 > " + tool.string();
     named = "the program tool changed";
   }
-  SECTION("the variable has another value than when the run was planned") {
+  SECTION("a variable has another value than at planning") {
     reader.job.spec.inherit = {"AUDIT_MODE"};
     reader.job.spec.sources.variables["AUDIT_MODE"] = "two";
     named = "the variable AUDIT_MODE";
   }
-  SECTION("so has one that the profile passes on") {
+  SECTION("a variable that the profile passes on has another value") {
     reader.job.spec.sources.inherited["AUDIT_MODE"] = sha256_hex("two");
     named = "the variable AUDIT_MODE";
   }
@@ -241,7 +237,7 @@ TEST_CASE("a result whose input changed while its program ran is not reused", "[
   CHECK_THAT(end.reason, Catch::StartsWith("will not be reused: "));
 }
 
-TEST_CASE("data that is exchanged while the program runs, and put back: no result to reuse",
+TEST_CASE("data that is exchanged and restored while the program runs prevents reuse",
           "[input_proof]") {
   Reader reader("true");
   const fs::path folder = reader.elsewhere.path();
@@ -252,21 +248,21 @@ TEST_CASE("data that is exchanged while the program runs, and put back: no resul
   SECTION("a folder") {
     reader.job.spec.run_command = "mv $DATA $DATA.aside; mv $DATA.aside $DATA";
   }
-  SECTION("a link to it") {
+  SECTION("a link to the data") {
     data = folder / "link";
     reader.job.spec.run_command = "ln -sfn $NEW $DATA; ln -sfn $OLD $DATA";
   }
-  SECTION("a link above it") {
+  SECTION("a link above the data") {
     reader.elsewhere.write("old/set/x", "1");
     data = folder / "link/set";
     reader.job.spec.run_command = "ln -sfn $NEW $LINK; ln -sfn $OLD $LINK";
   }
-  SECTION("a link that it leads through") {
+  SECTION("a link on the way to the data") {
     data = folder / "first";
     fs::create_directory_symlink("link", data);
     reader.job.spec.run_command = "ln -sfn $NEW $LINK; ln -sfn $OLD $LINK";
   }
-  SECTION("a link in it") {
+  SECTION("a link in the data") {
     fs::create_directory_symlink(folder / "new", folder / "old/part");
     data = folder / "old";
     reader.job.spec.run_command = "mv $NEW $NEW.aside; mv $NEW.aside $NEW";
@@ -283,10 +279,9 @@ TEST_CASE("data that is exchanged while the program runs, and put back: no resul
   CHECK_THAT(end.reason, Catch::Contains("was exchanged while it ran"));
 }
 
-TEST_CASE("a child of a result that nobody can know again cannot be known again either",
-          "[input_proof]") {
+TEST_CASE("a child of a result without an identity has none either", "[input_proof]") {
   Reader reader("true");
-  reader.parent.spec.outputs.clear();  // of a second attempt that declares none
+  reader.parent.spec.outputs.clear();  // a second attempt declares none
   JobEvent succeeded;
   succeeded.state = JobState::Succeeded;
   AppendFile(reader.parent.attempt() / "events.jsonl").append(to_line(succeeded));
@@ -295,7 +290,7 @@ TEST_CASE("a child of a result that nobody can know again cannot be known again 
   CHECK(end.fingerprint.empty());
 }
 
-TEST_CASE("a place that only the run knows is of no fingerprint, but for what parents published",
+TEST_CASE("a place within the run does not count in a fingerprint, except outputs of parents",
           "[input_proof]") {
   JobSpec spec;
   spec.uses = "evaluate";

@@ -19,7 +19,7 @@
 
 namespace dlflow::test {
 
-/// One job of a run directory, supervised in a child process as the back ends do it.
+/// One job of a run directory, supervised in a child process as by the back ends.
 class Job {
  public:
   explicit Job(const std::string& script) : spec(demo_spec(run.path(), script)) {
@@ -28,7 +28,7 @@ class Job {
 
   std::filesystem::path attempt() const { return attempt_directory(spec.job_directory, 1); }
 
-  /// Where its program writes in pass `pass`.
+  /// Returns the folder that its program writes to in pass `pass`.
   std::filesystem::path outputs(int pass = 1) const {
     return AttemptFiles{attempt(), 1, pass}.outputs();
   }
@@ -75,7 +75,7 @@ class Job {
   SupervisorOptions options;
 };
 
-/// A job whose program saves when it is asked to.
+/// A job whose program saves on request.
 struct SavingJob : Job {
   explicit SavingJob(const std::string& script) : Job(script) {
     spec.checkpoint = CheckpointPolicy{};

@@ -16,7 +16,7 @@ using namespace dlflow;
 
 namespace {
 
-/// What a launcher starts, before the command itself.
+/// The command that a launcher starts, before the step's own.
 const std::vector<std::string> kRankExec = {"/runs/demo-1/bin/dlflow", "rank-exec",
                                             "/runs/demo-1/steps/a/attempt-1/ranks-1.json"};
 
@@ -39,7 +39,7 @@ struct TwoRanks {
   std::vector<std::string> words(const std::vector<std::string>& launcher) {
     spec.launcher = launcher;
     std::vector<std::string> all = make_command(spec, job, files, std::nullopt, {}).argv;
-    // Open MPI wants root to say so.
+    // Open MPI demands this option from root.
     std::erase(all, "--allow-run-as-root");
     const auto words = std::search(all.begin(), all.end(), kRankExec.begin(), kRankExec.end());
     if (words != all.end()) all.erase(words, words + ptrdiff_t(kRankExec.size()));
@@ -51,7 +51,8 @@ using Words = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("mpirun is told what this machine needs, unless the profile says it", "[launch]") {
+TEST_CASE("mpirun gets the options that this machine needs, unless the profile sets them",
+          "[launch]") {
   TwoRanks two;
   CHECK(two.words({"mpirun", "-np", "2"}) ==
         Words{"mpirun", "--bind-to", "none", "--oversubscribe", "-np", "2", "./a"});
@@ -67,7 +68,7 @@ TEST_CASE("mpirun is told what this machine needs, unless the profile says it", 
   CHECK(two.words({"mpirun"}) == Words{"mpirun", "--bind-to", "none", "./a"});
 }
 
-TEST_CASE("each rank of a command is started with what it is to be told", "[launch]") {
+TEST_CASE("each rank of a command starts with its variables", "[launch]") {
   TwoRanks two;
   const auto argv = [&](const std::vector<std::string>& launcher) {
     two.spec.launcher = launcher;
@@ -79,12 +80,12 @@ TEST_CASE("each rank of a command is started with what it is to be told", "[laun
   two.spec.resources.ranks = 1;
   CHECK(argv({"srun", "-n", "1"}) == Words{"./a"});
   two.spec.resources.ranks = 2;
-  two.spec.uses = "train";  // knows itself which rank it is
+  two.spec.uses = "train";  // finds its rank by itself
   CHECK(argv({"srun", "-n", "2"}) == Words{"srun", "-n", "2", "/runs/demo-1/bin/dlflow-train",
                                            "/runs/demo-1/steps/a/attempt-1/with.json"});
 }
 
-TEST_CASE("without mpirun, dlflow's own programs start their ranks on this machine", "[launch]") {
+TEST_CASE("dlflow's own programs start their ranks on this machine without mpirun", "[launch]") {
   TwoRanks two;
   two.spec.uses = "train";
   const Words alone = {"/runs/demo-1/bin/dlflow-train", "/runs/demo-1/steps/a/attempt-1/with.json"};
@@ -100,7 +101,7 @@ TEST_CASE("without mpirun, dlflow's own programs start their ranks on this machi
   CHECK(two.words({"mpirun", "-np", "2"}).front() == "mpirun");
 }
 
-TEST_CASE("in the release's image its own programs run, and start their ranks themselves",
+TEST_CASE("the release's image runs its own programs, and these start their ranks themselves",
           "[launch]") {
   TwoRanks two;
   two.spec.uses = "train";
@@ -120,7 +121,7 @@ TEST_CASE("in the release's image its own programs run, and start their ranks th
   CHECK(inside() == Words{"/runs/demo-1/bin/dlflow-train", with});
 }
 
-TEST_CASE("a command of one rank is told without a launcher, unless the step says it itself",
+TEST_CASE("a command of one rank gets its variables without a launcher, unless the step sets them",
           "[launch]") {
   TwoRanks one;
   one.spec.resources = {};
@@ -140,7 +141,7 @@ TEST_CASE("a command of one rank is told without a launcher, unless the step say
   CHECK(value("WORLD_SIZE") == "none");
   CHECK(value("MASTER_ADDR") == "none");
   CHECK(value("DLFLOW_RANK") == "0");
-  one.spec.launch = Launch::Node;  // torchrun is told what it is to start
+  one.spec.launch = Launch::Node;  // torchrun gets its number of ranks
   CHECK(value("PET_NPROC_PER_NODE") == "1");
   one.spec.launch = Launch::Ranks;
   one.spec.resources.alone = false;
@@ -160,7 +161,7 @@ TEST_CASE("one program per node has the cores of all ranks there", "[launch]") {
   job.job.ranks.nodes = {{"n1", 2}, {"n2", 2}};
   CHECK(job.words({"srun", "--mpi=pmix"}) ==
         Words{"srun", "--mpi=pmix", "-N", "2", "-n", "2", "--ntasks-per-node=1", "-c", "4", "./a"});
-  ::setenv("SLURM_GPUS_PER_TASK", "1", 1);  // of the job, whose tasks would be the ranks
+  ::setenv("SLURM_GPUS_PER_TASK", "1", 1);  // a variable of the job, whose tasks would be the ranks
   job.spec.resources.gpus_per_rank = 1;
   CHECK(job.words({"srun"}).back() == "./a");
   CHECK(job.words({"srun"}).end()[-2] == "--gpus-per-task=2");
@@ -170,14 +171,14 @@ TEST_CASE("one program per node has the cores of all ranks there", "[launch]") {
         Words{"mpirun", "--bind-to", "none", "-np", "2", "--map-by", "ppr:1:node", "./a"});
   CHECK(job.words({"mpiexec.hydra"}) == Words{"mpiexec.hydra", "-np", "2", "-ppn", "1", "./a"});
   job.spec.resources = {.ranks = 3, .cpus_per_rank = 2};
-  job.job.ranks.nodes = {{"n1", 2}, {"n2", 1}};  // srun gives each what its node has
+  job.job.ranks.nodes = {{"n1", 2}, {"n2", 1}};  // srun gives each rank the cores of its node
   CHECK(job.words({"srun"}) ==
         Words{"srun", "-N", "2", "-n", "2", "--ntasks-per-node=1", "--cpu-bind=none", "./a"});
   job.job.ranks.nodes = {{"n1", 3}};
   CHECK(job.words({"srun"}) == Words{"./a"});
 }
 
-TEST_CASE("mpirun is told once that it is root who starts it, and only then", "[launch]") {
+TEST_CASE("mpirun gets the option for root once, and only as root", "[launch]") {
   TwoRanks two;
   const auto times = [&](const std::vector<std::string>& launcher) {
     two.spec.launcher = launcher;
@@ -240,7 +241,7 @@ TEST_CASE("a step's checkpoints and folders are in its environment, if it has th
   CHECK(declared_environment(two.spec, two.job, two.files) == expected);
   two.spec.with = Json::object();
   CHECK(value("DLFLOW_WITH") == "none");
-  two.spec.uses = "evaluate";  // a program that reads the file, also one without options
+  two.spec.uses = "evaluate";  // a program that reads the file, even without options
   CHECK(value("DLFLOW_WITH") == expected.at("DLFLOW_WITH"));
   two.spec.checkpoint->unit = CheckpointPolicy::Unit::Epochs;
   CHECK(value("DLFLOW_CHECKPOINT_EVERY") == "200 epochs");
@@ -248,7 +249,7 @@ TEST_CASE("a step's checkpoints and folders are in its environment, if it has th
   CHECK(value("DLFLOW_CHECKPOINT_EVERY") == "200 seconds");
 }
 
-TEST_CASE("a shell does not change how dlflow's own programs compute", "[launch]") {
+TEST_CASE("variables of a shell do not change the results of dlflow's own programs", "[launch]") {
   const std::map<std::string, std::string> here = {
       {"NCCL_ALGO", "Ring"}, {"ONEDNN_MAX_CPU_ISA", "SSE41"}, {"NCCL_SOCKET_IFNAME", "ib0"}};
   JobSpec spec;
@@ -257,7 +258,7 @@ TEST_CASE("a shell does not change how dlflow's own programs compute", "[launch]
   CHECK(passed_on(here, spec) == std::map<std::string, std::string>{{"NCCL_SOCKET_IFNAME", "ib0"}});
 }
 
-TEST_CASE("a job in a container has all that its step and its profile say", "[launch]") {
+TEST_CASE("a job in a container has all settings of its step and its profile", "[launch]") {
   const test::TempDir folder;
   const std::string read = folder.write("read/me", "x");
   TwoRanks two;

@@ -15,7 +15,7 @@ Secrets secrets_of(const std::vector<std::string>& values) {
   return secrets;
 }
 
-/// `text` as a stream that comes in pieces, which end at `cuts`.
+/// Returns `text` after a stream in pieces that end at `cuts`.
 std::string stream(const std::vector<std::string>& values, const std::string& text,
                    const std::vector<size_t>& cuts) {
   Redactor redactor(secrets_of(values));
@@ -29,7 +29,7 @@ std::string stream(const std::vector<std::string>& values, const std::string& te
   return out += redactor.rest();
 }
 
-/// What must come out, in the plainest way: every byte of every occurrence is hidden, and so is a
+/// Computes the expected output naively: every byte of every occurrence is hidden, and so is a
 /// beginning of a value, of four bytes or more, at the end.
 std::string expected(const std::vector<std::string>& values, const std::string& text) {
   std::vector<bool> hidden(text.size() + 1, false);
@@ -55,7 +55,7 @@ std::string expected(const std::vector<std::string>& values, const std::string& 
 
 }  // namespace
 
-TEST_CASE("a value is hidden wherever the stream is cut", "[redact]") {
+TEST_CASE("a value is hidden at any cut of the stream", "[redact]") {
   const std::string text = "key=hunter2! twice hunter2hunter2, hunter without, 2hunter2";
   const std::string wanted = "key=***! twice ***, hunter without, 2***";
   for (size_t first = 0; first <= text.size(); ++first) {
@@ -68,7 +68,8 @@ TEST_CASE("a value is hidden wherever the stream is cut", "[redact]") {
   CHECK(stream({"hunter2"}, text, everywhere) == wanted);
 }
 
-TEST_CASE("values that overlap, or begin alike, hide every byte of each", "[redact]") {
+TEST_CASE("overlapping values, and those with a common beginning, are hidden completely",
+          "[redact]") {
   CHECK(stream({"abcd1234", "1234wxyz"}, "-abcd1234wxyz-", {}) == "-***-");
   CHECK(stream({"abcd", "abcdef"}, "abcdefg abcdg abcd", {}) == "***g ***g ***");
   CHECK(stream({"abcd", "abcdef"}, "abcdefg", {4}) == "***g");
@@ -76,12 +77,12 @@ TEST_CASE("values that overlap, or begin alike, hide every byte of each", "[reda
   CHECK(stream({"abcdef", "cd01"}, "abcd01", {3}) == "ab***");
 }
 
-TEST_CASE("random text in random pieces comes out as the plainest search has it", "[redact]") {
+TEST_CASE("a random stream is redacted as by a naive search", "[redact]") {
   std::mt19937 random(20261121);
   const auto number = [&random](size_t below) { return size_t(random()) % below; };
   const auto word = [&](size_t size) {
     std::string text;
-    while (text.size() < size) text += char('a' + number(2));  // so that much is alike
+    while (text.size() < size) text += char('a' + number(2));  // so that many parts are equal
     return text;
   };
   for (int round = 0; round < 20'000; ++round) {
@@ -95,7 +96,7 @@ TEST_CASE("random text in random pieces comes out as the plainest search has it"
   }
 }
 
-TEST_CASE("nothing is kept back but the beginning of a value", "[redact]") {
+TEST_CASE("only the beginning of a value is held back", "[redact]") {
   Redactor redactor(secrets_of({"hunter2"}));
   CHECK(redactor.next("50% hu") == "50% ");
   CHECK(redactor.next("h") == "hu");
@@ -103,7 +104,7 @@ TEST_CASE("nothing is kept back but the beginning of a value", "[redact]") {
   CHECK(redactor.rest().empty());
 }
 
-TEST_CASE("what was kept back comes at the end, unless it is likely half a value", "[redact]") {
+TEST_CASE("held-back text comes at the end, unless it is likely half a value", "[redact]") {
   CHECK(stream({"hunter2"}, "hun", {}) == "hun");
   CHECK(stream({"hunter2"}, "say hunte", {}) == "say ***");
   CHECK(Redactor(secrets_of({"hunter2"})).text("say hunte") == "say hunte");
@@ -120,7 +121,7 @@ TEST_CASE("bytes of any kind pass", "[redact]") {
   CHECK(Redactor().text(all) == all);
 }
 
-TEST_CASE("JSON is rid of values in its texts and keys, and keeps its form", "[redact]") {
+TEST_CASE("JSON loses values in its texts and keys, and keeps its form", "[redact]") {
   const Redactor redactor(secrets_of({"say \"hi\"", "1234"}));
   const Json dirty = {{"a", {"x say \"hi\"", 1234, nullptr}}, {"key 1234", {{"b", true}}}};
   const Json clean = {{"a", {"x ***", 1234, nullptr}}, {"key ***", {{"b", true}}}};

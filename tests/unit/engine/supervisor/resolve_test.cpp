@@ -24,7 +24,8 @@ TEST_CASE("expressions of a job see the parameters, also those known later", "[r
   CHECK(resolve(spec, {}).run_command == Json({"echo", "1", "2"}));
 }
 
-TEST_CASE("a job with a false condition is skipped, one without an answer refused", "[resolve]") {
+TEST_CASE("a job with a false condition is skipped, and one without a boolean is refused",
+          "[resolve]") {
   JobSpec spec = spec_of({"true"});
   spec.params = {{"n", 3}};
   spec.condition = "${{ params.n > 3 }}";

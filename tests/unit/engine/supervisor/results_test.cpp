@@ -34,7 +34,7 @@ struct Attempt {
     run.write(std::filesystem::relative(files.outputs() / output, run.path()), "x");
   }
 
-  /// Publishes it, and says in which order it syncs and names.
+  /// Publishes it, and returns the order of its syncs and renames.
   std::optional<std::string> publish() const {
     return test::order_of_syncs(
         [this] { dlflow::publish(spec, files, collect_outputs(spec, files).publication); });
@@ -47,13 +47,13 @@ struct Attempt {
 
 }  // namespace
 
-TEST_CASE("outputs are on disk before they are published, and that is before it is said",
+TEST_CASE("outputs are on disk before they are published, and published before they are recorded",
           "[results]") {
   const Attempt attempt;
   attempt.write("model");
   attempt.write("logs/1");
   std::string expected;
-  SECTION("few, with two folders") { expected = "sync sync sync sync symlink sync"; }
+  SECTION("a few, with two folders") { expected = "sync sync sync sync symlink sync"; }
   SECTION("many in one call") {
     for (int i = 0; i < 20; ++i) attempt.write(std::to_string(i));
     expected = "sync-all symlink sync";
@@ -63,7 +63,7 @@ TEST_CASE("outputs are on disk before they are published, and that is before it 
   CHECK(*order == expected);
 }
 
-TEST_CASE("a step without outputs waits for no disk", "[results]") {
+TEST_CASE("a step without outputs does not wait for the disk", "[results]") {
   const auto order = Attempt().publish();
   if (!order) return test::skip("processes cannot be traced");
   CHECK(order->find("sync") == std::string::npos);
@@ -71,7 +71,7 @@ TEST_CASE("a step without outputs waits for no disk", "[results]") {
 
 namespace {
 
-/// What the attempt's program left, if `output` is among its declared outputs.
+/// Returns the outputs of the attempt's program, with `output` among the declared ones.
 Outputs collect(Attempt& attempt, const std::string& output) {
   attempt.spec.outputs = {{"o", output}};
   return collect_outputs(attempt.spec, attempt.files);
@@ -79,7 +79,7 @@ Outputs collect(Attempt& attempt, const std::string& output) {
 
 }  // namespace
 
-TEST_CASE("nobody writes to a published file by mistake", "[results]") {
+TEST_CASE("a published file is protected from accidental writes", "[results]") {
   Attempt attempt;
   attempt.write("table.csv");
   publish(attempt.spec, attempt.files, collect(attempt, "table.csv").publication);
@@ -90,7 +90,7 @@ TEST_CASE("nobody writes to a published file by mistake", "[results]") {
   CHECK(find_change(attempt.spec.job_directory, hashes) == std::nullopt);
 }
 
-TEST_CASE("what was published is known by its content, whatever its times say", "[results]") {
+TEST_CASE("a published output is identified by its content, whatever its times", "[results]") {
   Attempt attempt;
   attempt.write("model");
   Outputs outputs = collect(attempt, "model");
@@ -100,7 +100,7 @@ TEST_CASE("what was published is known by its content, whatever its times say", 
   const fs::path file = attempt.files.outputs() / "model";
   const auto time = fs::last_write_time(file);
   FreshFileHashes hashes;
-  SECTION("a change that hides behind the old time is seen") {
+  SECTION("a change under the old time is noticed") {
     fs::permissions(file, fs::perms::owner_write, fs::perm_options::add);
     std::ofstream(file) << "y";
     fs::last_write_time(file, time);
@@ -113,7 +113,7 @@ TEST_CASE("what was published is known by its content, whatever its times say", 
   }
 }
 
-TEST_CASE("what was published and left alone is not read again", "[results]") {
+TEST_CASE("an untouched publication is not read again", "[results]") {
   class NoHashes : public FileHashes {
    public:
     std::string sha256(const fs::path& file) override {
@@ -127,7 +127,7 @@ TEST_CASE("what was published and left alone is not read again", "[results]") {
   CHECK(find_change(attempt.spec.job_directory, none) == std::nullopt);
 }
 
-TEST_CASE("an output that lies elsewhere is no result any more once it has changed", "[results]") {
+TEST_CASE("an external output is no longer a result once it has changed", "[results]") {
   Attempt attempt;
   const test::TempDir elsewhere;
   const auto data = elsewhere.write("data", "one");
@@ -141,7 +141,8 @@ TEST_CASE("an output that lies elsewhere is no result any more once it has chang
   CHECK(find_change(attempt.spec.job_directory, hashes) == data.string() + " was changed");
 }
 
-TEST_CASE("children are other work once what an output names elsewhere has changed", "[results]") {
+TEST_CASE("a change of a place that an output names makes other work of the children",
+          "[results]") {
   Attempt attempt;
   const test::TempDir elsewhere;
   const std::string data = elsewhere.write("data", "one").string();
@@ -161,7 +162,7 @@ TEST_CASE("children are other work once what an output names elsewhere has chang
   CHECK(hash() != before);
 }
 
-TEST_CASE("a command's word counts for no file that it left", "[results]") {
+TEST_CASE("a command's own hash does not count for a file that it left", "[results]") {
   Attempt attempt;
   attempt.write("o");
   const auto hash = [&](const Json& value) {
@@ -204,7 +205,7 @@ TEST_CASE("a later attempt publishes in the place of an earlier one", "[results]
   CHECK(entries == 3);  // two attempts and the link
 }
 
-TEST_CASE("a half-done pass of the same number does not hinder publishing", "[results]") {
+TEST_CASE("a half-done pass of the same number does not prevent publishing", "[results]") {
   Attempt attempt;
   attempt.write("first");
   publish(attempt.spec, attempt.files, collect(attempt, "first").publication);
@@ -224,34 +225,34 @@ TEST_CASE("links in outputs are followed within the run and to parents, and refu
   const auto data = elsewhere.write("parent/outputs/data/part", "one");
   const fs::path folder = attempt.files.outputs() / "folder";
   make_directories(folder);
-  SECTION("a folder of a parent counts with what is in it") {
+  SECTION("a folder of a parent counts with its content") {
     attempt.spec.parents = {{"parent", Json::object(), elsewhere.path() / "parent"}};
     fs::create_directory_symlink(data.parent_path(), folder / "data");
     const Json before = collect(attempt, "folder").values;
     elsewhere.write("parent/outputs/data/part", "two");
     CHECK(collect(attempt, "folder").values != before);
   }
-  SECTION("outside of the run") {
+  SECTION("a link out of the run") {
     fs::create_directory_symlink(data.parent_path(), folder / "data");
     CHECK_THROWS_WITH(collect(attempt, "folder"), Catch::Contains("copy it instead"));
   }
-  SECTION("to nothing") {
+  SECTION("a dangling link") {
     fs::create_symlink("nothing", folder / "link");
     CHECK_THROWS_WITH(collect(attempt, "folder"), Catch::Contains("not there"));
   }
-  SECTION("two to the same folder are no ring") {
+  SECTION("two links to the same folder are not a ring") {
     attempt.write("other/file");
     fs::create_directory_symlink("../other", folder / "one");
     fs::create_directory_symlink("../other", folder / "two");
     CHECK_NOTHROW(collect(attempt, "folder"));
   }
-  SECTION("in a ring") {
+  SECTION("a ring of links") {
     attempt.write("other/file");
     fs::create_directory_symlink("../other", folder / "there");
     fs::create_directory_symlink("../other", attempt.files.outputs() / "other/back");
     CHECK_THROWS_WITH(collect(attempt, "folder"), Catch::Contains("lies in"));
   }
-  SECTION("a link within an output is as it is") {
+  SECTION("a link within an output stays unchanged") {
     attempt.write("folder/step-1/model");
     fs::create_directory_symlink("step-1", folder / "latest");
     const Json before = collect(attempt, "folder").values;
@@ -264,14 +265,14 @@ TEST_CASE("links in outputs are followed within the run and to parents, and refu
   }
 }
 
-TEST_CASE("what a link leads to is published with it, and seen to change", "[results]") {
+TEST_CASE("the target of a link is published with it, and its changes are noticed", "[results]") {
   Attempt attempt;
   const test::TempDir elsewhere;
   const fs::path part = elsewhere.write("parent/outputs/data/part", "one");
   attempt.spec.parents = {{"parent", Json::object(), elsewhere.path() / "parent"}};
   const bool is_folder = GENERATE(true, false);
   fs::create_symlink(is_folder ? part.parent_path() : part, attempt.files.outputs() / "link");
-  const bool is_declared = GENERATE(true, false);  // else a program may know of it all the same
+  const bool is_declared = GENERATE(true, false);  // undeclared links count as well
   if (!is_declared) attempt.write("other");
   publish(attempt.spec, attempt.files,
           collect(attempt, is_declared ? "link" : "other").publication);
@@ -286,13 +287,13 @@ TEST_CASE("what a link leads to is published with it, and seen to change", "[res
     fs::remove_all(elsewhere.path() / "parent");
     CHECK(change() == (is_folder ? part.parent_path() : part).string() + " is gone");
   }
-  SECTION("it has got another name, as a file that runs share does") {
+  SECTION("it has got another name, as a file shared by runs") {
     fs::create_hard_link(part, elsewhere.path() / "name");
     CHECK(change() == std::nullopt);
   }
 }
 
-TEST_CASE("links that lead on are followed to their end, and in no ring", "[results]") {
+TEST_CASE("chains of links are followed to their end, except rings", "[results]") {
   Attempt attempt;
   const test::TempDir elsewhere;
   const fs::path last = elsewhere.write("first/outputs/f", "one");
@@ -310,7 +311,7 @@ TEST_CASE("links that lead on are followed to their end, and in no ring", "[resu
   CHECK(find_change(attempt.spec.job_directory, hashes) == last.string() + " was changed");
 }
 
-TEST_CASE("an output that an axis takes its values from holds values for one", "[results]") {
+TEST_CASE("an output that lists values of an axis holds values for one", "[results]") {
   Attempt attempt;
   attempt.spec.lists = {"o"};
   const auto collect_list = [&](const std::string& outputs) {
@@ -325,7 +326,7 @@ TEST_CASE("an output that an axis takes its values from holds values for one", "
   CHECK_THROWS_WITH(collect_list(R"({"o": 7})"), Catch::Contains("write a list"));
 }
 
-TEST_CASE("an output that may be run is not the same as one that may not", "[results]") {
+TEST_CASE("an executable output differs from one that is not", "[results]") {
   Attempt attempt;
   attempt.write("tool");
   const Json before = collect(attempt, "tool").values;
@@ -338,7 +339,8 @@ TEST_CASE("an output that may be run is not the same as one that may not", "[res
   CHECK_FALSE(collect(attempt, "folder").values.at("o").contains("executable"));
 }
 
-TEST_CASE("a folder's hash knows names, content, empty folders and what may be run", "[results]") {
+TEST_CASE("a folder's hash covers names, content, empty folders and permissions to run",
+          "[results]") {
   Attempt attempt;
   attempt.write("folder/a");
   const fs::path folder = attempt.files.outputs() / "folder";
@@ -346,11 +348,11 @@ TEST_CASE("a folder's hash knows names, content, empty folders and what may be r
   SECTION("a name") { fs::rename(folder / "a", folder / "b"); }
   SECTION("content") { std::ofstream(folder / "a") << "y"; }
   SECTION("an empty folder") { make_directories(folder / "empty"); }
-  SECTION("the right to run it") { fs::permissions(folder / "a", fs::perms::owner_all); }
+  SECTION("the permission to run it") { fs::permissions(folder / "a", fs::perms::owner_all); }
   CHECK(content_hash(folder) != before);
 }
 
-TEST_CASE("a folder's hash stays what it was in earlier versions of dlflow", "[results]") {
+TEST_CASE("a folder's hash is the same as in earlier versions of dlflow", "[results]") {
   Attempt attempt;
   attempt.write("folder/inner/a");
   attempt.write("folder/tool");
@@ -392,7 +394,7 @@ TEST_CASE("an output may be a pattern that one file or folder matches", "[result
   CHECK_THROWS_WITH(value("*.ckpt"), Catch::Contains("there is $DLFLOW_OUTPUTS/logs/version_3/"));
 }
 
-TEST_CASE("an output that is missing is told with the place of a file of its name", "[results]") {
+TEST_CASE("a missing output is reported with the place of a file of its name", "[results]") {
   Attempt attempt;
   make_directories(attempt.files.work());
   attempt.run.write("steps/step/checkpoints/epoch-3/model.pt", "x");
@@ -404,7 +406,7 @@ TEST_CASE("an output that is missing is told with the place of a file of its nam
                     Catch::EndsWith("there is the working directory/a/model.pt"));
 }
 
-TEST_CASE("a missing output is told with what the program left instead", "[results]") {
+TEST_CASE("a missing output is reported with the files that the program left", "[results]") {
   Attempt attempt;
   make_directories(attempt.files.work());
   CHECK_THROWS_WITH(collect(attempt, "model.pt"), Catch::EndsWith("nor in the working directory"));
@@ -420,7 +422,7 @@ TEST_CASE("a missing output is told with what the program left instead", "[resul
                                     "$DLFLOW_OUTPUTS/c\\n and 1 more"));
 }
 
-TEST_CASE("an input that lies in the working directory is no output", "[results]") {
+TEST_CASE("an input in the working directory is not an output", "[results]") {
   Attempt attempt;
   make_directories(attempt.files.work());
   fs::create_symlink(attempt.run.write("sources/data.csv", "x"), attempt.files.work() / "data.csv");
@@ -428,7 +430,7 @@ TEST_CASE("an input that lies in the working directory is no output", "[results]
   CHECK(fs::is_symlink(attempt.files.work() / "data.csv"));
 }
 
-TEST_CASE("what lies behind a link in the working directory stays where it is", "[results]") {
+TEST_CASE("files behind a link in the working directory stay in place", "[results]") {
   Attempt attempt;
   const test::TempDir elsewhere;
   const fs::path best = elsewhere.write("best.pt", "theirs");
@@ -453,7 +455,7 @@ TEST_CASE("what lies behind a link in the working directory stays where it is", 
   refuses("shared", "shared");
   refuses("share?", "shared");
   refuses("real/inner/best.pt", "real/inner");
-  SECTION("nothing is moved there either") {
+  SECTION("nothing is moved there") {
     fs::create_directory_symlink(elsewhere.path(), attempt.files.outputs() / "real");
     write_file(attempt.files.work() / "real/new.pt", "new");
     CHECK_THROWS_WITH(collect(attempt, "real/new.pt"), Catch::Contains("real is a link to"));
@@ -462,7 +464,7 @@ TEST_CASE("what lies behind a link in the working directory stays where it is", 
   }
 }
 
-TEST_CASE("nothing is moved as long as another output is missing", "[results]") {
+TEST_CASE("nothing is moved while another output is missing", "[results]") {
   Attempt attempt;
   make_directories(attempt.files.work());
   write_file(attempt.files.work() / "a.pt", "a");
@@ -473,7 +475,7 @@ TEST_CASE("nothing is moved as long as another output is missing", "[results]") 
   CHECK_FALSE(fs::exists(attempt.files.outputs() / "a.pt"));
 }
 
-TEST_CASE("an output that lies in another one comes along with it", "[results]") {
+TEST_CASE("an output inside another one is published with it", "[results]") {
   Attempt attempt;
   const fs::path results = attempt.files.work() / "results";
   make_directories(results);
@@ -502,7 +504,7 @@ TEST_CASE("an output in the folder that `newer` names is a copy", "[results]") {
   write_file(saved / "last.pt", "weights");
   const std::string output = GENERATE(as<std::string>{}, "ckpt/last.pt", "ckpt/*.pt", "ckpt");
   CAPTURE(output);
-  SECTION("of what was found") {
+  SECTION("a copy of the files that were found") {
     const Outputs outputs = collect(attempt, output);
     publish(attempt.spec, attempt.files, outputs.publication);
     const fs::path copy = attempt.spec.job_directory / "outputs/ckpt/last.pt";
@@ -511,13 +513,13 @@ TEST_CASE("an output in the folder that `newer` names is a copy", "[results]") {
     write_file(saved / "last.pt", "more");  // a later attempt goes on from there
     CHECK(read_file(copy) == "weights");
   }
-  SECTION("and stays a checkpoint if the job fails") {
+  SECTION("the original stays a checkpoint if the job fails") {
     attempt.spec.outputs = {{"a", output}, {"b", "report.html"}};
     CHECK_THROWS_WITH(collect_outputs(attempt.spec, attempt.files),
                       Catch::StartsWith("output 'b' is missing"));
     CHECK(read_file(saved / "last.pt") == "weights");
   }
-  SECTION("unless a link there leads elsewhere") {
+  SECTION("no copy if a link there leads elsewhere") {
     const test::TempDir elsewhere;
     fs::remove(saved / "last.pt");
     fs::create_symlink(elsewhere.write("last.pt", "theirs"), saved / "last.pt");

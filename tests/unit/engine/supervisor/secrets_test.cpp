@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kToken = "hunter2-hunter2";
 
-/// A job of a run that has two secrets, of which it may have $TOKEN.
+/// A job of a run with two secrets; the job may have $TOKEN.
 class SecretJob : public test::Job {
  public:
   explicit SecretJob(const std::string& script) : Job(script) {
@@ -33,7 +33,7 @@ class SecretJob : public test::Job {
     REQUIRE(read_file_if_exists(file).value_or("") == text);
   }
 
-  /// The files of the run that hold the token, but RUN/secrets.
+  /// Returns the files of the run that hold the token, except RUN/secrets.
   std::vector<std::string> files_with_token() const {
     std::vector<std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(run.path())) {
@@ -48,7 +48,7 @@ class SecretJob : public test::Job {
 
 }  // namespace
 
-TEST_CASE("a program has the secrets of its step, and what it prints is rid of them", "[secrets]") {
+TEST_CASE("a program has the secrets of its step, and its output is rid of them", "[secrets]") {
   const SecretJob job(
       "[ ${#TOKEN} = 15 ] && [ -z \"${OTHER+set}\" ]\n"
       "echo \"token: $TOKEN.\"; printf 'hunter2-'; printf 'hunter2\\n'; echo \"no $TOKEN\" >&2");
@@ -58,7 +58,7 @@ TEST_CASE("a program has the secrets of its step, and what it prints is rid of t
   CHECK(job.files_with_token().empty());
 }
 
-TEST_CASE("what becomes of a job tells no secret: reason, metrics, outputs", "[secrets]") {
+TEST_CASE("the end of a job reveals no secret in reason, metrics or outputs", "[secrets]") {
   const SecretJob failed("echo \"error: $TOKEN is not accepted\" >&2; exit 3");
   CHECK(failed.execute().reason == "exit 3: error: *** is not accepted");
   CHECK(failed.files_with_token().empty());
@@ -75,7 +75,7 @@ TEST_CASE("what becomes of a job tells no secret: reason, metrics, outputs", "[s
   CHECK(job.files_with_token().empty());
 }
 
-TEST_CASE("what a program prints is there to be read before it ends", "[secrets]") {
+TEST_CASE("a program's output can be read before it ends", "[secrets]") {
   const SecretJob job(
       "printf 'begun, h'; while [ ! -e go ]; do sleep 0.02; done; echo \"unt; $TOKEN\"");
   const pid_t supervisor = job.begin();
@@ -85,7 +85,7 @@ TEST_CASE("what a program prints is there to be read before it ends", "[secrets]
   CHECK(job.read("stdout") == "begun, hunt; ***\n");
 }
 
-TEST_CASE("what a program reports tells no secret while it runs", "[secrets]") {
+TEST_CASE("the reports of a running program reveal no secret", "[secrets]") {
   const SecretJob job(
       "echo '{\"loss\": 2}' > $DLFLOW_METRICS; echo \"{\\\"message\\\": \\\"as $TOKEN\\\"}\" "
       ">> $DLFLOW_METRICS\nwhile [ ! -e go ]; do sleep 0.02; done\n"
@@ -98,8 +98,7 @@ TEST_CASE("what a program reports tells no secret while it runs", "[secrets]") {
   CHECK(job.files_with_token().empty());
 }
 
-TEST_CASE("the last bytes of a program that is killed are there, and nothing of half a value",
-          "[secrets]") {
+TEST_CASE("the last bytes of a killed program are kept, without half a value", "[secrets]") {
   const SecretJob whole("printf 'step 41: ok, hun'; kill -9 $$");
   CHECK(whole.execute().exit == 128 + SIGKILL);
   CHECK(whole.read("stdout") == "step 41: ok, hun");
@@ -114,7 +113,7 @@ TEST_CASE("a process left by a program does not keep its supervisor waiting", "[
   CHECK(job.read("stdout") == "done\n");
 }
 
-TEST_CASE("much output without the end of a line passes whole", "[secrets]") {
+TEST_CASE("much output without a line end passes whole", "[secrets]") {
   constexpr size_t kMuch = size_t{32} << 20;
   const SecretJob job("head -c " + std::to_string(kMuch) +
                       " /dev/zero | tr '\\0' h; printf '%s' \"$TOKEN\"");
@@ -122,7 +121,7 @@ TEST_CASE("much output without the end of a line passes whole", "[secrets]") {
   CHECK(job.read("stdout") == std::string(kMuch, 'h') + "***");
 }
 
-TEST_CASE("output that cannot be written ends the program, and that is the reason", "[secrets]") {
+TEST_CASE("output that cannot be written ends the program, with that reason", "[secrets]") {
   const SecretJob job("while echo 'much, much, much'; do :; done");
   fs::create_directories(job.attempt());
   fs::create_symlink("/dev/full", job.attempt() / "stdout");
@@ -140,7 +139,7 @@ TEST_CASE("a program with secrets that cannot be started fails its job", "[secre
   CHECK(end.reason == "there is no program 'no-such-program' in PATH");
 }
 
-TEST_CASE("a run without its secrets fails a job before it starts, and says why", "[secrets]") {
+TEST_CASE("a run without its secrets fails a job before it starts, with the reason", "[secrets]") {
   const SecretJob job("touch $DLFLOW_OUTPUTS/ran");
   remove_secrets(job.run.path());
   const JobEvent end = job.execute();
@@ -150,7 +149,8 @@ TEST_CASE("a run without its secrets fails a job before it starts, and says why"
   CHECK_FALSE(fs::exists(job.attempt() / "outputs/ran"));
 }
 
-TEST_CASE("a secret wins over what the profile and the caller have under its name", "[secrets]") {
+TEST_CASE("a secret overrides variables of the same name from the profile and the caller",
+          "[secrets]") {
   ::setenv("https_proxy", "http://caller", 1);
   SecretJob job("[ \"$https_proxy\" = \"http://me:pass@proxy\" ]");
   job.spec.secrets = {"https_proxy"};

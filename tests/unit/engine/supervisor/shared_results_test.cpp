@@ -25,7 +25,7 @@ namespace {
 
 const std::string kFingerprint(64, 'f');
 
-/// A job with its folders, as the supervisor finds them when its program has ended.
+/// A job and its folders right after the end of its program.
 class Sharer {
  public:
   Sharer(const test::TempDir& folder, const std::string& run) {
@@ -38,7 +38,7 @@ class Sharer {
     fs::create_directories(files.outputs());
   }
 
-  /// A network that was trained, and what its program says of it.
+  /// Makes a trained network and the report of its program.
   JobEvent trained() {
     make_directories(files.outputs() / "sub");
     write_file_atomic(files.outputs() / "sub/log", "42");
@@ -71,7 +71,7 @@ class SharedCache : public test::TempDir {
   }
 };
 
-/// One that has shared its result.
+/// A job that has shared its result.
 struct Shared : Sharer {
   explicit Shared(const SharedCache& folder) : Sharer(folder, "first-1") {
     REQUIRE(share_result(spec, trained()));
@@ -94,11 +94,11 @@ bool is_taken(const SharedCache& folder) {
 
 }  // namespace
 
-TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
+TEST_CASE("a shared result of one job is reused by the next", "[shared_results]") {
   const SharedCache folder;
   Sharer first(folder, "first-1");
   JobEvent end = first.trained();
-  end.outputs["model"]["matrix"] = {{"lr", 0.1}};  // as of one that was selected
+  end.outputs["model"]["matrix"] = {{"lr", 0.1}};  // as for a selected one
   REQUIRE(share_result(first.spec, end));
   fs::remove_all(first.spec.run_directory);
 
@@ -117,14 +117,15 @@ TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
   CHECK(taken->outputs.at("model").at("sha256") == end.outputs.at("model").at("sha256"));
 }
 
-TEST_CASE("a cache that nobody else may write to holds no results", "[shared_results]") {
+TEST_CASE("a cache without write permission for others holds no shared results",
+          "[shared_results]") {
   const SharedCache folder(0700);
   Sharer first(folder, "first-1");
   CHECK(share_result(first.spec, first.trained()));
   CHECK(fs::is_empty(first.spec.cache));
 }
 
-TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "[shared_results]") {
+TEST_CASE("a changed shared result is not reused, and leaves nothing", "[shared_results]") {
   const SharedCache folder;
   Shared first(folder);
   const std::string changed =
@@ -139,7 +140,7 @@ TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "
   CHECK((!fs::exists(checkpoints) || fs::is_empty(checkpoints)));
 }
 
-TEST_CASE("no two users share a file, and nobody writes to a shared one", "[shared_results]") {
+TEST_CASE("no two users share a file, and a shared file is never written to", "[shared_results]") {
   const SharedCache folder(02775);
   const mode_t umask = ::umask(002);
   Shared first(folder);
@@ -175,7 +176,8 @@ TEST_CASE("a damaged result is replaced by the next one", "[shared_results]") {
   CHECK(result->run == "second-2");
 }
 
-TEST_CASE("another user's damaged result is left, and the next put beside it", "[shared_results]") {
+TEST_CASE("another user's damaged result is left, and the next is put beside it",
+          "[shared_results]") {
   if (::geteuid() != 0) return test::skip("only root can be two users");
   const SharedCache folder(0700);
   ::chmod(folder.path().c_str(), 0777);
@@ -198,19 +200,19 @@ TEST_CASE("another user's damaged result is left, and the next put beside it", "
   CHECK(result->run == "second-2");
 }
 
-TEST_CASE("links that stay in a result are shared as links, and none that could leave it",
+TEST_CASE("links that stay in a result are shared as links, and links out of it are not",
           "[shared_results]") {
   const SharedCache folder;
   Sharer first(folder, "first-1");
   make_directories(checkpoints_directory(first.spec) / "step-1");
   fs::create_directory_symlink("step-1", checkpoints_directory(first.spec) / "latest");
   REQUIRE(share_result(first.spec, first.trained()));
-  SECTION("as it was shared") {
+  SECTION("in the shared state") {
     Sharer second(folder, "second-2");
     REQUIRE(second.take().result.has_value());
     CHECK(fs::read_symlink(checkpoints_directory(second.spec) / "latest") == "step-1");
   }
-  SECTION("as somebody changed it") {
+  SECTION("with a later change") {
     const std::string target =
         GENERATE(as<std::string>{}, "..", "../..", "step-1/../../..", "/etc");
     fs::remove(entry(folder) / "checkpoints/latest");
@@ -221,7 +223,7 @@ TEST_CASE("links that stay in a result are shared as links, and none that could 
   }
 }
 
-TEST_CASE("nobody takes away or replaces what another user shared", "[shared_results]") {
+TEST_CASE("a shared file of another user is neither removed nor replaced", "[shared_results]") {
   const SharedCache folder;
   Shared first(folder);
   for (const fs::path& shared : {entry(folder).parent_path(), folder.path() / "cache/results"}) {
@@ -241,14 +243,14 @@ TEST_CASE("a result is not shared through a link", "[shared_results]") {
   CHECK(fs::is_empty(outside));
 }
 
-TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]") {
+TEST_CASE("a shared result with a link to the outside is not reused", "[shared_results]") {
   const SharedCache folder;
   Shared first(folder);
-  SECTION("a file more") {
+  SECTION("an additional file") {
     fs::create_symlink(folder.write("secret", "word"), entry(folder) / "outputs/secret");
   }
   SECTION("a pipe") { REQUIRE(::mkfifo((entry(folder) / "outputs/pipe").c_str(), 0666) == 0); }
-  SECTION("what lies elsewhere now") {
+  SECTION("a link to an outside file") {
     const std::string name = GENERATE("outputs", "checkpoints/step-1/model", "result.json", "");
     const fs::path elsewhere = folder.path() / "elsewhere";
     const fs::path moved = name.empty() ? entry(folder) : entry(folder) / name;
@@ -260,20 +262,20 @@ TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]
   CHECK(fs::is_empty(second.files.outputs()));
 }
 
-TEST_CASE("a shared result that names files of others is not taken", "[shared_results]") {
+TEST_CASE("a shared result that names files of others is not reused", "[shared_results]") {
   const SharedCache folder;
   Shared first(folder);
   Sharer second(folder, "second-2");
   const std::string path =
       GENERATE("outputs/../secret", "../secret", "elsewhere/secret", "/etc/hostname", "");
-  const fs::path secret = second.files.attempt / "secret";  // what outputs/../secret leads to
+  const fs::path secret = second.files.attempt / "secret";  // the target of outputs/../secret
   write_file_atomic(secret, "word");
   change_result(folder, [&](Json& result) { result["outputs"]["model"]["path"] = path; });
   CHECK_FALSE(second.take().result.has_value());
   CHECK(fs::is_empty(second.files.outputs()));
 }
 
-TEST_CASE("a shared result with an output that is another file is not taken", "[shared_results]") {
+TEST_CASE("a shared result with an output that is another file is not reused", "[shared_results]") {
   const SharedCache folder;
   Shared first(folder);
   change_result(folder, [](Json& result) {
@@ -282,7 +284,8 @@ TEST_CASE("a shared result with an output that is another file is not taken", "[
   CHECK_FALSE(is_taken(folder));
 }
 
-TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_results][attack]") {
+TEST_CASE("a shared result nested a million levels deep is not reused",
+          "[shared_results][attack]") {
   const SharedCache folder;
   Shared first(folder);
   write_file_atomic(entry(folder) / "result.json", R"({"outputs":)" + std::string(1'000'000, '['));
@@ -290,7 +293,7 @@ TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_
   CHECK(list_shared_results(folder.path() / "cache").empty());
 }
 
-TEST_CASE("a shared result of another form than a job's is not taken", "[shared_results][attack]") {
+TEST_CASE("a shared result of an unexpected form is not reused", "[shared_results][attack]") {
   const SharedCache folder;
   Shared first(folder);
   change_result(folder, [](Json& result) {
@@ -303,7 +306,7 @@ TEST_CASE("a shared result of another form than a job's is not taken", "[shared_
   CHECK_FALSE(is_taken(folder));
 }
 
-TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
+TEST_CASE("results are listed by their last use, and removed", "[shared_results]") {
   const SharedCache folder;
   Shared first(folder);
   const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1000);
@@ -333,7 +336,7 @@ TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   CHECK(read_file(second.files.outputs() / "sub/log") == "42");
 }
 
-TEST_CASE("a result goes however deep its folders are", "[shared_results][attack]") {
+TEST_CASE("a result is removed at any depth of folders", "[shared_results][attack]") {
   const SharedCache folder;
   Shared first(folder);
   const auto listed = list_shared_results(first.spec.cache);
@@ -344,7 +347,8 @@ TEST_CASE("a result goes however deep its folders are", "[shared_results][attack
   CHECK(fs::is_empty(entry(folder).parent_path()));
 }
 
-TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[shared_results]") {
+TEST_CASE("a job that is forced, has begun, or only stages takes no shared result",
+          "[shared_results]") {
   const SharedCache folder;
   Shared first(folder);
   Sharer second(folder, "second-2");
@@ -357,7 +361,7 @@ TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[s
   CHECK_FALSE(second.take().result.has_value());
 }
 
-TEST_CASE("what was changed after it was published is not shared", "[shared_results]") {
+TEST_CASE("a file that was changed after its publication is not shared", "[shared_results]") {
   const SharedCache folder;
   Sharer first(folder, "first-1");
   const JobEvent end = first.trained();
@@ -367,7 +371,7 @@ TEST_CASE("what was changed after it was published is not shared", "[shared_resu
   CHECK_FALSE(fs::exists(entry(folder)));
 }
 
-TEST_CASE("an output that lies outside of the job is not shared", "[shared_results]") {
+TEST_CASE("an external output is not shared", "[shared_results]") {
   const SharedCache folder;
   Sharer first(folder, "first-1");
   JobEvent end = first.trained();
@@ -378,7 +382,7 @@ TEST_CASE("an output that lies outside of the job is not shared", "[shared_resul
   CHECK_FALSE(fs::exists(entry(folder)));
 }
 
-TEST_CASE("what a command left at an address is not shared, nor taken from an earlier version",
+TEST_CASE("a command's result at an address is not shared, nor taken from an earlier version",
           "[shared_results]") {
   const SharedCache folder;
   Sharer first(folder, "first-1");
@@ -395,7 +399,7 @@ TEST_CASE("what a command left at an address is not shared, nor taken from an ea
   CHECK_FALSE(fs::exists(entry(folder)));
 }
 
-TEST_CASE("who is in the group of a cache takes its results, and nobody else", "[shared_results]") {
+TEST_CASE("only members of a cache's group take its results", "[shared_results]") {
   if (::geteuid() != 0) return test::skip("only root can be two users");
   constexpr gid_t kGroup = 54321;
   const bool member = GENERATE(true, false);

@@ -34,12 +34,11 @@ TEST_CASE("a link of a shared tree may lead up to the top of the tree and no fur
   }
 }
 
-TEST_CASE("a shared tree that claims more than there is room for is refused before it is read",
-          "[shared_results][attack]") {
+TEST_CASE("an oversized shared tree is refused before it is read", "[shared_results][attack]") {
   const test::TempDir folder;
   folder.write("tree/small", "12345");
   folder.write("tree/a/huge", "");
-  fs::resize_file(folder.path() / "tree/a/huge", uint64_t{1} << 40);  // a hole
+  fs::resize_file(folder.path() / "tree/a/huge", uint64_t{1} << 40);  // a sparse file
   TreeRoom room{.bytes = 1000};
   CHECK_THROWS_WITH(take_tree(open_folder(folder.path() / "tree"), folder.path() / "taken", room),
                     Catch::Contains("a shared result has 1.0 TiB where there is room for "));

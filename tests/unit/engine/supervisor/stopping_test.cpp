@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A job of two ranks, which a script called `name` is to start.
+/// A job of two ranks, started by a script called `name`.
 struct LaunchedJob : Job {
   LaunchedJob(const std::string& name, const std::string& script) : Job("") {
     spec.launcher = {run.write_program(name, "#!/bin/sh\n" + script).string()};
@@ -46,12 +46,12 @@ TEST_CASE("a request to stop reaches the program, and exit 75 means it has saved
   CHECK(end.reason == "stopped on request, checkpoint saved");
 }
 
-TEST_CASE("a second request kills a deaf program, and what it started", "[supervisor]") {
+TEST_CASE("a second request kills a deaf program and its children", "[supervisor]") {
   const Job job(
       "trap 'touch $DLFLOW_OUTPUTS/told' TERM; sleep 60 & echo $! > number; "
       "mv number $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");
   const pid_t supervisor = job.begin_and_signal("child", SIGTERM);
-  job.wait_for(job.outputs() / "told");  // two signals at once would be one
+  job.wait_for(job.outputs() / "told");  // two simultaneous signals would be one
   ::kill(supervisor, SIGTERM);
   CHECK(job.finish(supervisor).state == JobState::Cancelled);
   CHECK(::kill(std::stoi(read_file(job.outputs() / "child")), 0) != 0);
@@ -67,7 +67,8 @@ TEST_CASE("a request to stop names its pass and stops no other", "[supervisor]")
   CHECK(job.finish(supervisor).state == JobState::Succeeded);
 }
 
-TEST_CASE("a request for its pass reaches it behind another's, and two kill", "[supervisor]") {
+TEST_CASE("a request reaches its pass although one for another pass came first, and two kill",
+          "[supervisor]") {
   Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; while :; do sleep 0.02; done");
   job.options.token = 7;
   const pid_t supervisor = job.begin_until("begun");
@@ -78,7 +79,7 @@ TEST_CASE("a request for its pass reaches it behind another's, and two kill", "[
   CHECK(end.exit == 128 + SIGKILL);
 }
 
-TEST_CASE("a supervisor that takes another pass brings nothing of the last one", "[supervisor]") {
+TEST_CASE("a supervisor that takes another pass keeps nothing of the last one", "[supervisor]") {
   Job first("echo $CUDA_VISIBLE_DEVICES > $DLFLOW_OUTPUTS/gpus; setsid sleep 60 & kill -9 $$");
   Job second(
       "echo ${CUDA_VISIBLE_DEVICES-unset} > $DLFLOW_OUTPUTS/gpus; cat "
@@ -105,7 +106,7 @@ TEST_CASE("a supervisor that takes another pass brings nothing of the last one",
   CHECK(pids[0] == pids[1]);
 }
 
-TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[supervisor]") {
+TEST_CASE("a program with a new checkpoint is queued again at the walltime", "[supervisor]") {
   const std::string script =
       "trap 'date +%N > $DLFLOW_CHECKPOINTS/n; exit 75' USR1; while :; do sleep 0.02; done";
   SavingJob job(script);
@@ -117,7 +118,7 @@ TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[s
   CHECK(again.state == JobState::Queued);
 }
 
-TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]") {
+TEST_CASE("a job goes on only from checkpoints of the same work", "[supervisor]") {
   SavingJob job(
       "cat $DLFLOW_CHECKPOINTS/ckpt/n > $DLFLOW_OUTPUTS/found 2> /dev/null || true\n"
       "echo 1 > $DLFLOW_CHECKPOINTS/ckpt/n; exit 75");
@@ -127,19 +128,19 @@ TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]
   CHECK(found(1).empty());
   job.execute(2);
   CHECK(found(2) == "1\n");
-  SECTION("what it reads is other by now: those are put aside") {
+  SECTION("its inputs have changed: the checkpoints are put aside") {
     write_file(job.outputs(2) / "half", "");
     job.spec.fingerprint_base = R"({"other": 1})";
     job.execute(3);
     CHECK(found(3).empty());
     CHECK(read_file(job.attempt() / "checkpoints-3/ckpt/n") == "1\n");
-    CHECK_FALSE(fs::exists(job.outputs(3) / "half"));  // nor from what was published half
+    CHECK_FALSE(fs::exists(job.outputs(3) / "half"));  // nor from the half-done publication
     write_file(job.outputs(3) / "own", "");
     job.execute(4);
     CHECK(found(4) == "1\n");
     CHECK(fs::exists(job.outputs(4) / "own"));
   }
-  SECTION("it has other resources: it goes on, but its result is that of neither") {
+  SECTION("it has other resources: it goes on, but its result counts for neither") {
     job.spec.fingerprint_base = R"({"resources": {"ranks": 2}})";
     job.spec.run_command = "cat $DLFLOW_CHECKPOINTS/ckpt/n > $DLFLOW_OUTPUTS/found";
     for (const int pass : {3, 4}) {
@@ -150,15 +151,15 @@ TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]
       CHECK(end.reason ==
             "will not be reused: it goes on from checkpoints that were made with other resources");
     }
-    SECTION("nor is it if it has the first ones again") {
+    SECTION("it has the first resources again: its result still does not count") {
       job.spec.fingerprint_base = "{}";
       CHECK(job.execute(5).fingerprint.empty());
     }
-    fs::remove_all(job.spec.job_directory / "checkpoints");  // as `--from-scratch`
+    fs::remove_all(job.spec.job_directory / "checkpoints");  // as by `--from-scratch`
     job.spec.run_command = "true";
     CHECK_FALSE(job.execute(6).fingerprint.empty());
   }
-  SECTION("nobody knows what its parents did by now, or then") {
+  SECTION("its parents' work is unknown, now or at that time") {
     test::Job parent("true");
     parent.spec.step = "parent";
     parent.spec.sources.outside["/nowhere"] = "was there";
@@ -172,7 +173,7 @@ TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]
     job.execute(5);
     CHECK(found(5).empty());
   }
-  SECTION("an earlier version has left them, and no word of what they are of") {
+  SECTION("an earlier version left them without a record of their work") {
     fs::remove(job.spec.job_directory / "checkpoints.of");
     job.spec.fingerprint_base = R"({"other": 1})";
     job.execute(3);
@@ -180,7 +181,7 @@ TEST_CASE("a job goes on from checkpoints of the same work alone", "[supervisor]
   }
 }
 
-TEST_CASE("what was saved while data was exchanged stays in doubt, however that pass ended",
+TEST_CASE("a checkpoint saved during an exchange of data stays doubtful, however its pass ended",
           "[supervisor]") {
   const auto [exit, state] = GENERATE(table<std::string, JobState>(
       {{"75", JobState::Queued}, {"1", JobState::Failed}, {"0", JobState::Succeeded}}));
@@ -201,7 +202,7 @@ TEST_CASE("what was saved while data was exchanged stays in doubt, however that 
             " was exchanged while it ran, or something came and went in it");
 }
 
-TEST_CASE("what was saved before something was put back stays in doubt", "[supervisor]") {
+TEST_CASE("a checkpoint saved before something was restored stays doubtful", "[supervisor]") {
   Job job("echo v2 > $INPUT; echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
   const test::TempDir elsewhere;
   fs::path input = elsewhere.write_program("input", "v1\n");
@@ -216,7 +217,7 @@ TEST_CASE("what was saved before something was put back stays in doubt", "[super
     job.spec.sources.packages[input] = installed_packages(input, hashes);
     named = "the packages of its `environment:` changed";
   }
-  SECTION("what a parent published") {
+  SECTION("an output of a parent") {
     parent.spec.outputs = {{"o", "o"}};
     REQUIRE(parent.execute().state == JobState::Succeeded);
     job.spec.parents = {{"parent", Json::object(), parent.spec.job_directory}};
@@ -235,7 +236,7 @@ TEST_CASE("what was saved before something was put back stays in doubt", "[super
   CHECK_THAT(end.reason, Catch::Contains("a checkpoint of a pass in doubt: " + named));
 }
 
-TEST_CASE("what was saved under other data than planned stays in doubt", "[supervisor]") {
+TEST_CASE("a checkpoint saved under other data than planned stays doubtful", "[supervisor]") {
   Job job("cat $DATA > $DLFLOW_CHECKPOINTS/n; exit 75");
   const test::TempDir elsewhere;
   const auto data = elsewhere.write("set/data", "v1").parent_path();
@@ -251,7 +252,7 @@ TEST_CASE("what was saved under other data than planned stays in doubt", "[super
   fs::rename(hidden, data);
   CHECK(data_identity(data) == job.spec.sources.outside[data]);
   job.spec.run_command = "cp $DLFLOW_CHECKPOINTS/n $DLFLOW_OUTPUTS/n || true";
-  SECTION("it goes on from that") {
+  SECTION("the job goes on from it") {
     for (const int pass : {2, 3}) {
       const JobEvent end = job.execute(pass);
       CHECK(end.state == JobState::Succeeded);
@@ -260,14 +261,16 @@ TEST_CASE("what was saved under other data than planned stays in doubt", "[super
                               data.string() + " changed after the run was planned");
     }
   }
-  SECTION("it begins anew") {
+  SECTION("the job begins anew") {
     fs::remove(job.spec.job_directory / "checkpoints/n");
     CHECK_FALSE(job.execute(2).fingerprint.empty());
   }
 }
 
-TEST_CASE("a program that asks to be run again may say why, and what earlier passes said is theirs",
-          "[supervisor]") {
+TEST_CASE(
+    "a program that asks for another pass may give a reason, and earlier reasons stay with their "
+    "passes",
+    "[supervisor]") {
   SavingJob job(
       "[ $DLFLOW_PASS = 2 ] || echo 'error: rank 1 died' >&2; echo a page of mpirun >&2\n"
       "[ $DLFLOW_PASS = 3 ] || date +%N > $DLFLOW_CHECKPOINTS/n; exit 75");
@@ -298,7 +301,7 @@ TEST_CASE("a script waits for its program to save", "[supervisor]") {
   CHECK(read_file(job.attempt() / "stdout").empty());
 }
 
-TEST_CASE("a pass that was told to go on finds what the one before left, another one finds nothing",
+TEST_CASE("only a pass that was asked to go on finds the state of the previous one",
           "[supervisor]") {
   Job job(
       "ls $DLFLOW_OUTPUTS; touch here $DLFLOW_OUTPUTS/there; ls > $DLFLOW_OUTPUTS/seen\n"
@@ -312,7 +315,7 @@ TEST_CASE("a pass that was told to go on finds what the one before left, another
     CHECK_FALSE(fs::exists(job.outputs(1)));
     CHECK(fs::canonical(job.spec.job_directory / "outputs") == fs::canonical(job.outputs(2)));
   }
-  SECTION("its node was given up, and may still write") {
+  SECTION("its node was abandoned, and may still write") {
     fs::create_directories(job.outputs(1));
     job.run.write(fs::relative(job.outputs(1) / "half", job.run.path()), "");
     JobEvent lost;
@@ -326,7 +329,7 @@ TEST_CASE("a pass that was told to go on finds what the one before left, another
   CHECK(seen(2).find("here") != std::string::npos);
 }
 
-TEST_CASE("at the walltime a program without a new checkpoint has timed out", "[supervisor]") {
+TEST_CASE("a program without a new checkpoint has timed out at the walltime", "[supervisor]") {
   Job idle("trap 'exit 75' USR1; while :; do sleep 0.02; done");
   idle.spec.checkpoint = CheckpointPolicy{};
   idle.spec.resources.walltime = std::chrono::seconds(1);
@@ -337,7 +340,7 @@ TEST_CASE("at the walltime a program without a new checkpoint has timed out", "[
   CHECK(slow.execute().state == JobState::TimedOut);
 }
 
-TEST_CASE("a program that cannot save has all of its walltime", "[supervisor]") {
+TEST_CASE("a program that cannot save has its whole walltime", "[supervisor]") {
   Job job("sleep 0.9");
   job.spec.resources.walltime = std::chrono::seconds(1);
   CHECK(job.execute().state == JobState::Succeeded);
@@ -357,9 +360,10 @@ TEST_CASE("the program dies with its supervisor", "[supervisor]") {
   CHECK(liveness(newest_claim(job.attempt())->supervisor) == Liveness::Dead);
 }
 
-TEST_CASE("a command that dies of the request to save before its shell has it costs no trap",
-          "[supervisor]") {
-  // As SLURM does, which signals the processes of a step one after the other.
+TEST_CASE(
+    "a child that dies of the request to save before its shell gets it does not prevent the trap",
+    "[supervisor]") {
+  // Like SLURM, which signals the processes of a step one after the other.
   SavingJob job(
       "trap 'date +%N > $DLFLOW_CHECKPOINTS/n; exit 75' USR1\n"
       "( sleep 0.3; kill -USR1 $$ ) &\n"
@@ -369,7 +373,7 @@ TEST_CASE("a command that dies of the request to save before its shell has it co
   CHECK(end.exit == 75);
 }
 
-TEST_CASE("SIGUSR1 says that the walltime is near, whatever the own clock says", "[supervisor]") {
+TEST_CASE("SIGUSR1 announces the walltime, whatever the supervisor's clock", "[supervisor]") {
   SavingJob job(
       "trap 'touch $DLFLOW_CHECKPOINTS/n; exit 75' USR1; : > $DLFLOW_OUTPUTS/begun; "
       "while :; do sleep 0.02; done");
@@ -377,7 +381,8 @@ TEST_CASE("SIGUSR1 says that the walltime is near, whatever the own clock says",
   CHECK(job.finish(supervisor).state == JobState::Queued);
 }
 
-TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", "[supervisor]") {
+TEST_CASE("a job that requeues itself leaves the meaning of SIGTERM to the scheduler",
+          "[supervisor]") {
   Job job("touch $DLFLOW_OUTPUTS/begun; sleep 60");
   job.options.requeues = true;
   job.options.backend_id = "812_3";
@@ -388,7 +393,7 @@ TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", 
   CHECK(end.backend_id == "812_3");
 }
 
-TEST_CASE("that SIGTERM came is on record before the program has ended", "[supervisor]") {
+TEST_CASE("a SIGTERM is on record before the program has ended", "[supervisor]") {
   Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; sleep 60");
   job.options.requeues = true;
   const pid_t supervisor = job.begin_and_signal("begun", SIGTERM);
@@ -401,22 +406,24 @@ TEST_CASE("that SIGTERM came is on record before the program has ended", "[super
   CHECK(job.finish(supervisor).exit == 128 + SIGKILL);
 }
 
-TEST_CASE("a program whose pass another one has taken over is ended, and leaves no word on record",
-          "[supervisor]") {
+TEST_CASE("a program whose pass was taken over is ended, and leaves no record", "[supervisor]") {
   SavingJob job(
       "trap 'echo told > $DLFLOW_OUTPUTS/end; exit 75' TERM; touch $DLFLOW_OUTPUTS/begun\n"
       "while :; do sleep 0.02; done");
   job.options.requeues = true;
   job.options.look_again = std::chrono::milliseconds(20);
   const pid_t supervisor = job.begin_until("begun");
-  SECTION("in this attempt") { CHECK(claim_pass(job.attempt(), 2, "813")); }
-  SECTION("in the next") { make_directories(attempt_directory(job.spec.job_directory, 2)); }
+  SECTION("taken over in this attempt") { CHECK(claim_pass(job.attempt(), 2, "813")); }
+  SECTION("taken over in the next") {
+    make_directories(attempt_directory(job.spec.job_directory, 2));
+  }
   CHECK(wait_for(supervisor).code == int(Supervision::Unrecorded));
   CHECK(read_file(job.outputs() / "end") == "told\n");
   CHECK(attempt_events(job.spec.job_directory, job.spec.job, 1).back().state == JobState::Running);
 }
 
-TEST_CASE("what requeues itself tries again what `retry:` covers, and no oftener", "[supervisor]") {
+TEST_CASE("a job that requeues itself retries the causes of `retry:`, and no others",
+          "[supervisor]") {
   Job job("exit 3");
   job.options.requeues = true;
   job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
@@ -429,7 +436,7 @@ TEST_CASE("what requeues itself tries again what `retry:` covers, and no oftener
   CHECK(second.reason == "exit 3");
 }
 
-TEST_CASE("a pass that fails on its checkpoint is followed by one from the checkpoint before",
+TEST_CASE("a pass that fails on its checkpoint is followed by one from the previous checkpoint",
           "[supervisor]") {
   Job job(R"(
     n=$(cat ckpt/last.pt 2>/dev/null || echo 0)
@@ -451,7 +458,7 @@ TEST_CASE("a pass that fails on its checkpoint is followed by one from the check
   CHECK_FALSE(fs::exists(job.spec.job_directory / "checkpoints.kept"));
 }
 
-TEST_CASE("a pass that fails on the only checkpoint says how to begin anew", "[supervisor]") {
+TEST_CASE("a pass that fails on the only checkpoint reports how to begin anew", "[supervisor]") {
   Job job("[ ! -e ckpt/last.pt ] || exit 1; echo torn > ckpt/last.pt; exit 75");
   job.spec.checkpoint.emplace().newer = "ckpt/*.pt";
   CHECK(job.execute(1).state == JobState::Queued);
@@ -462,7 +469,7 @@ TEST_CASE("a pass that fails on the only checkpoint says how to begin anew", "[s
         "anew");
 }
 
-TEST_CASE("a file half written by a killed program counts for nothing", "[supervisor]") {
+TEST_CASE("a half-written file of a killed program does not count", "[supervisor]") {
   Job job(R"(
     exec python3 -c '
 import os, signal, time
@@ -504,9 +511,10 @@ TEST_CASE("two passes in a row that report the step with which they began make n
   CHECK_THAT(end.reason, Catch::StartsWith("no progress: two passes in a row"));
 }
 
-TEST_CASE("a script that only saves on SIGTERM goes on in its next pass, until nothing is new",
-          "[supervisor]") {
-  // Two passes of it save; the third is asked, has saved nothing, and stops (P5).
+TEST_CASE(
+    "a script that only saves on SIGTERM goes on in its next pass, as long as it makes progress",
+    "[supervisor]") {
+  // Two passes save; the third is asked, saves nothing, and stops (P5).
   Job job(R"(
     trap '[ "$n" -gt 2 ] || echo $n > ckpt/last.pt; exit 1' TERM
     n=$(($(cat ckpt/last.pt 2>/dev/null || echo 0) + 1))
@@ -530,10 +538,9 @@ TEST_CASE("a script that only saves on SIGTERM goes on in its next pass, until n
   CHECK(read_file(job.spec.job_directory / "checkpoints/ckpt/last.pt") == "2\n");
 }
 
-TEST_CASE(
-    "a launcher that waits for a node that does not answer is ended, and the next try follows",
-    "[stopping]") {
-  // Without a word srun waits for the task on that node, and its own status is 0 in the end.
+TEST_CASE("a launcher that waits for a dead node is ended, and the next try follows",
+          "[stopping]") {
+  // srun silently waits for the task on that node, and its own status is 0 in the end.
   LaunchedJob job(
       "srun",
       "trap 'echo srun: error: Timed out waiting for job step to complete >&2; exit 0' TERM\n"
@@ -546,9 +553,9 @@ TEST_CASE(
   CHECK(end.failed_tries == 1);
 }
 
-TEST_CASE("what a launcher could not start on a node that came back is started as a further step",
+TEST_CASE("a further step is started for ranks that a launcher could not start on a returned node",
           "[stopping]") {
-  // The status of srun says nothing.
+  // The status of srun is meaningless here.
   const auto [name, status, said] = GENERATE(table<const char*, int, std::string>(
       {{"srun", 0, "srun: error: task 1 launch failed: Unspecified error"},
        {"srun", 1, "srun: error: task 1 launch failed: Unspecified error"},
@@ -566,7 +573,7 @@ TEST_CASE("what a launcher could not start on a node that came back is started a
   CHECK(fs::exists(job.outputs() / "step-2"));
 }
 
-TEST_CASE("what ended well under mpirun is not started again for what it printed", "[stopping]") {
+TEST_CASE("a success under mpirun is not started again because of its output", "[stopping]") {
   const LaunchedJob job(
       "mpirun",
       "echo once >> $DLFLOW_OUTPUTS/runs\n"
@@ -575,7 +582,7 @@ TEST_CASE("what ended well under mpirun is not started again for what it printed
   CHECK(read_file(job.outputs() / "runs") == "once\n");
 }
 
-TEST_CASE("a step that srun cannot start has not succeeded, whatever its status is", "[stopping]") {
+TEST_CASE("a step that srun cannot start has not succeeded, whatever its status", "[stopping]") {
   LaunchedJob job("srun", "echo 'srun: error: task 1 launch failed: Unspecified error' >&2\n");
   job.options.requeues = false;
   const JobEvent end = job.execute();

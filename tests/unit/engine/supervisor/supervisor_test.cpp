@@ -22,14 +22,14 @@ using namespace dlflow;
 using test::Job;
 namespace fs = std::filesystem;
 
-TEST_CASE("a long text among the outputs is no file", "[supervisor]") {
+TEST_CASE("a long text among the outputs is not a file", "[supervisor]") {
   const Job job("printf '{\"text\": \"%0300d\"}' 1 > $DLFLOW_OUTPUTS/outputs.json");
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Succeeded);
   CHECK(end.outputs.at("text").at("value").get<std::string>().size() == 300);
 }
 
-TEST_CASE("a reason is plain text, as a terminal shows it", "[supervisor]") {
+TEST_CASE("a reason is plain text for a terminal", "[supervisor]") {
   const Job job(
       "printf 'epoch 1:  50%%\\repoch 2\\r\\033[31merror: lost\\033[0m it\\n' >&2; exit 3");
   CHECK_THAT(job.execute().reason, Catch::EndsWith("error: lost it"));
@@ -53,7 +53,8 @@ TEST_CASE("a job that succeeds publishes its outputs and records their hashes", 
   CHECK(published_result(job.spec.job_directory).has_value());
 }
 
-TEST_CASE("what a job made is shared for other runs, what failed is not", "[supervisor]") {
+TEST_CASE("results of a successful job are shared with other runs, those of a failed one are not",
+          "[supervisor]") {
   const bool succeeds = GENERATE(true, false);
   Job job(std::string("echo 42 > $DLFLOW_OUTPUTS/answer; ") + (succeeds ? "true" : "false"));
   job.spec.sees_run = false;
@@ -70,7 +71,7 @@ TEST_CASE("what a job made is shared for other runs, what failed is not", "[supe
             .result.has_value());
 }
 
-TEST_CASE("what was made from what a parent did elsewhere is not shared", "[supervisor]") {
+TEST_CASE("a result that depends on external effects of a parent is not shared", "[supervisor]") {
   const bool elsewhere = GENERATE(true, false);
   Job parent(elsewhere ? "true" : "echo x > $DLFLOW_OUTPUTS/f");
   parent.spec.sees_run = false;
@@ -86,7 +87,8 @@ TEST_CASE("what was made from what a parent did elsewhere is not shared", "[supe
   CHECK(fs::exists(job.spec.cache / "results") != elsewhere);
 }
 
-TEST_CASE("a failure is told with its exit status and the line that says why", "[supervisor]") {
+TEST_CASE("a failure is reported with its exit status and the line that explains it",
+          "[supervisor]") {
   const JobEvent end =
       Job("echo 'error: loss is NaN at step 412' >&2; echo bye >&2; exit 3").execute();
   CHECK(end.state == JobState::Failed);
@@ -94,7 +96,7 @@ TEST_CASE("a failure is told with its exit status and the line that says why", "
   CHECK(end.reason == "exit 3: error: loss is NaN at step 412");
 }
 
-TEST_CASE("a script that may not write to its copy of what is read-only is told how to copy it",
+TEST_CASE("a script that may not write to its read-only copy gets advice how to copy it",
           "[supervisor]") {
   const std::string advice =
       "; what steps publish is read-only, and so are its copies: `cp -r --no-preserve=mode`";
@@ -109,7 +111,7 @@ TEST_CASE("a script ends with its first failure, also within a pipe", "[supervis
   CHECK(Job("[[ a == a ]]; false | true; exit 4").execute().exit == 1);
 }
 
-TEST_CASE("a signal is called by its name", "[supervisor]") {
+TEST_CASE("a signal is shown by its name", "[supervisor]") {
   const JobEvent end = Job("kill -SEGV $$").execute();
   CHECK(end.state == JobState::Failed);
   CHECK(end.exit == 128 + SIGSEGV);
@@ -134,7 +136,8 @@ TEST_CASE("a missing program, output or metric fails the job and is named", "[su
         "the file $DLFLOW_SUMMARY: {\"accuracy\":0.9}");
 }
 
-TEST_CASE("a supervisor that cannot record an end says why in the job's stderr", "[supervisor]") {
+TEST_CASE("a supervisor that cannot record an end writes the reason to the job's stderr",
+          "[supervisor]") {
   const Job job("true");
   job.run.write(fs::relative(job.attempt() / "job.json", job.run.path()), "{");
   CHECK(test::in_child([&] { return supervise(job.attempt(), 1, job.options); }) ==
@@ -158,8 +161,7 @@ TEST_CASE("parents have ended once each has a result or an end on record", "[sup
   CHECK_FALSE(ended({&succeeded, &never_ran}));
 }
 
-TEST_CASE("a required metric that is text is told with the number that it was meant to be",
-          "[supervisor]") {
+TEST_CASE("a required metric that is text is reported with the expected number", "[supervisor]") {
   const auto advice = [](const std::string& value) {
     Job job("echo '{\"accuracy\": " + value + "}' > $DLFLOW_SUMMARY");
     job.spec.require = {{"accuracy", ">=", 0.5}};
@@ -171,7 +173,7 @@ TEST_CASE("a required metric that is text is told with the number that it was me
   CHECK(advice("\"7 of 10\"") == "; write a number into $DLFLOW_SUMMARY: {\"accuracy\":0.9}");
 }
 
-TEST_CASE("each comparison of a requirement means what it says, at its bound too", "[supervisor]") {
+TEST_CASE("each comparison of a requirement is correct, also at its bound", "[supervisor]") {
   JobSpec spec;
   const auto holds = [&](const std::string& comparison, double value) {
     spec.require = {{"loss", comparison, 0.5}};
@@ -210,7 +212,7 @@ TEST_CASE("a metric may be NaN or infinite, and NaN meets no requirement", "[sup
                     "best is inf, required < 0");
 }
 
-TEST_CASE("a list that is too long for a variable is told where it goes", "[supervisor]") {
+TEST_CASE("an oversized list for a variable is reported with the alternative", "[supervisor]") {
   const std::string long_list(200'000, 'x');
   Job variable("true");
   variable.spec.environment = {{"SHARDS", long_list}};
@@ -231,7 +233,7 @@ TEST_CASE("a list that is too long for a variable is told where it goes", "[supe
   CHECK(Json::parse(read_file(file.outputs() / "seen")) == file.spec.with);
 }
 
-TEST_CASE("a job gets the caller's variables that are listed, and those that a profile adds",
+TEST_CASE("a job gets the listed variables of the caller, and those that a profile adds",
           "[supervisor]") {
   const std::map<std::string, std::string> here = {{"SCRATCH", "/s"},
                                                    {"WORK", "/w"},
@@ -281,7 +283,7 @@ TEST_CASE("a job does not run on a parent without a record of success", "[superv
   CHECK_FALSE(fs::exists(job.outputs() / "ran"));
 }
 
-TEST_CASE("a job does not run on what a parent left before its last failure", "[supervisor]") {
+TEST_CASE("a job does not run on a parent's result from before its last failure", "[supervisor]") {
   Job job("touch $DLFLOW_OUTPUTS/ran");
   const fs::path data = job.run.path() / "steps" / "data";
   const auto attempt = [&data](int number, JobState state) {
@@ -302,7 +304,7 @@ TEST_CASE("a job does not run on what a parent left before its last failure", "[
 constexpr const char* kSeesArguments =
     "for f in \"$@\"; do echo \"$f\"; done > $DLFLOW_OUTPUTS/seen";
 
-TEST_CASE("outputs of parents reach the command, those of a matrix as so many arguments",
+TEST_CASE("outputs of parents reach the command, and those of a matrix as separate arguments",
           "[supervisor]") {
   Job parent("echo x > $DLFLOW_OUTPUTS/f");
   parent.spec.outputs = {{"f", "f"}};
@@ -318,9 +320,8 @@ TEST_CASE("outputs of parents reach the command, those of a matrix as so many ar
   CHECK(read_file(job.outputs() / "seen") == path + "\n" + path + "\n");
 }
 
-TEST_CASE(
-    "what was selected among parents has the values of their axes, also in further selections",
-    "[supervisor]") {
+TEST_CASE("a selection among parents has the values of their axes, also in further selections",
+          "[supervisor]") {
   Job left("echo x > $DLFLOW_OUTPUTS/f");
   Job right("echo x > $DLFLOW_OUTPUTS/f");  // the same bytes
   for (Job* train : {&left, &right}) {
@@ -367,12 +368,13 @@ TEST_CASE("a job with a false condition or a skipped parent is skipped", "[super
   child.spec.run_command = {"echo", "${{ steps.step.outputs.f }}"};
   child.spec.parents = {{"step", Json::object(), job.spec.job_directory}};
   CHECK(child.execute().state == JobState::Skipped);
-  Job after("true");  // waits for it, but uses nothing of it
+  Job after("true");  // waits for it, but uses none of its outputs
   after.spec.parents = child.spec.parents;
   CHECK(after.execute().state == JobState::Succeeded);
 }
 
-TEST_CASE("a job takes what is left of parents that were allowed to fail", "[supervisor]") {
+TEST_CASE("a job takes the results of those parents that did not fail, if failures are allowed",
+          "[supervisor]") {
   Job good("echo x > $DLFLOW_OUTPUTS/f");
   good.spec.outputs = {{"f", "f"}};
   REQUIRE(good.execute().state == JobState::Succeeded);
@@ -385,18 +387,18 @@ TEST_CASE("a job takes what is left of parents that were allowed to fail", "[sup
   job.spec.run_command = {"sh", "-c", kSeesArguments, "sh", "${{ steps.make.outputs.f }}"};
   const std::string path = (good.spec.job_directory / "outputs" / "f").string();
 
-  SECTION("a list has those that succeeded") {
+  SECTION("a list has the successful parents") {
     job.spec.parents = {parent(good, 1, true), parent(bad, 2, true)};
     CHECK(job.execute().state == JobState::Succeeded);
     CHECK(read_file(job.outputs() / "seen") == path + "\n");
   }
-  SECTION("where none did, the job is blocked") {
+  SECTION("the job is blocked if no parent succeeded") {
     job.spec.parents = {parent(bad, 1, true), parent(bad, 2, true)};
     const JobEvent end = job.execute();
     CHECK(end.state == JobState::Blocked);
     CHECK(end.reason == "nothing of make succeeded");
   }
-  SECTION("what uses the one that failed is skipped") {
+  SECTION("a job that uses the failed parent is skipped") {
     job.spec.element = {{"i", 2}, {"lr", 1}};
     job.spec.parents = {parent(bad, 2, true)};
     CHECK(job.execute().state == JobState::Skipped);
@@ -405,18 +407,18 @@ TEST_CASE("a job takes what is left of parents that were allowed to fail", "[sup
     job.spec.parents = {parent(good, 1, true), parent(bad, 2, false)};
     CHECK(job.execute().state == JobState::Blocked);
   }
-  SECTION("a parent that never ran did not fail, so that it blocks, too") {
+  SECTION("a parent that never ran has not failed, so it blocks") {
     Job absent("true");
     job.spec.parents = {parent(good, 1, true), parent(absent, 2, true)};
     CHECK(job.execute().state == JobState::Blocked);
   }
-  SECTION("unless the scheduler knows that it was lost") {
+  SECTION("the scheduler reports that it was lost") {
     Job absent("true");
     job.spec.parents = {parent(good, 1, true), parent(absent, 2, true)};
     job.spec.parents[1].failed = true;
     CHECK(job.execute().state == JobState::Succeeded);
   }
-  SECTION("a job that always runs takes an empty list, also of what never ran") {
+  SECTION("a job with always() takes an empty list, also of parents that never ran") {
     Job absent("true");
     job.spec.always = true;
     job.spec.parents = {parent(bad, 1, false), parent(absent, 2, false)};
@@ -425,14 +427,14 @@ TEST_CASE("a job takes what is left of parents that were allowed to fail", "[sup
   }
 }
 
-TEST_CASE("of two supervisors for one pass the second leaves at once", "[supervisor]") {
+TEST_CASE("the second of two supervisors for one pass leaves at once", "[supervisor]") {
   const Job job("echo ran >> $DLFLOW_OUTPUTS/../../count");
   CHECK(job.execute().state == JobState::Succeeded);
   CHECK(wait_for(job.begin()).code == int(Supervision::NotOurs));
   CHECK(read_file(job.attempt() / "count") == "ran\n");
 }
 
-TEST_CASE("an end that is not on disk for good is not taken for recorded", "[supervisor]") {
+TEST_CASE("an end that is not durably on disk does not count as recorded", "[supervisor]") {
   const Job job("true");
   job.write_spec();
   const auto ended = test::run_without(
@@ -441,7 +443,7 @@ TEST_CASE("an end that is not on disk for good is not taken for recorded", "[sup
   CHECK(*ended == int(Supervision::Unrecorded));
 }
 
-TEST_CASE("the environment is as documented, whatever the caller's is", "[supervisor]") {
+TEST_CASE("the environment is as documented, whatever the caller's", "[supervisor]") {
   ::setenv("PYTHONPATH", "/somewhere", 1);
   Job job("env > $DLFLOW_OUTPUTS/env");
   job.spec.params = {{"warm-up", 3}};
@@ -457,9 +459,9 @@ TEST_CASE("the environment is as documented, whatever the caller's is", "[superv
   }
 }
 
-TEST_CASE("the record of what was published is a file only if something was", "[supervisor]") {
+TEST_CASE("a publication has a record file only if it is not empty", "[supervisor]") {
   FreshFileHashes hashes;
-  SECTION("nothing: the end says so") {
+  SECTION("no output: the end is marked so") {
     const Job job(":");
     CHECK(job.execute().published_nothing);
     CHECK_FALSE(fs::exists(job.attempt() / "pass-1/published.jsonl"));
@@ -471,7 +473,7 @@ TEST_CASE("the record of what was published is a file only if something was", "[
     CHECK(fs::exists(job.attempt() / "pass-1/published.jsonl"));
     CHECK(find_change(job.spec.job_directory, hashes) == std::nullopt);
   }
-  SECTION("a failure publishes nothing, and has no need to say so") {
+  SECTION("a failure publishes nothing, and needs no mark") {
     CHECK_FALSE(Job("exit 3").execute().published_nothing);
   }
 }

@@ -10,7 +10,7 @@ namespace {
 
 const std::string kDashes(74, '-');
 
-/// What Open MPI 4 prints when a rank has ended with a status.
+/// Output of Open MPI 4 after a rank has ended with a status.
 const std::string kPageOfMpirun =
     kDashes +
     "\nPrimary job  terminated normally, but 1 process returned\n"
@@ -21,7 +21,7 @@ const std::string kPageOfMpirun =
     "  Process name: [[25556,1],0]\n  Exit code:    1\n" +
     kDashes + "\n";
 
-/// What srun prints.
+/// Output of srun.
 const std::string kNotesOfSrun =
     "srun: error: alpha-n1: task 0: Exited with exit code 1\n"
     "srun: Terminating StepId=12.0\n"
@@ -29,7 +29,7 @@ const std::string kNotesOfSrun =
     "srun: error: alpha-n2: task 1: Terminated\n"
     "srun: Force Terminated StepId=12.0\n";
 
-/// What SLURM 24.11 and Open MPI 5 add.
+/// Further output of SLURM 24.11 and Open MPI 5.
 const std::string kNotesOfPmix =
     "[alpha-n1:00297] Delaying for 2 seconds before aborting\n"
     "slurmstepd-alpha-n2: error:  mpi/pmix_v5: _errhandler: alpha-n2 [1]: pmixp_client_v2.c:211: "
@@ -50,7 +50,7 @@ std::string traceback(const std::string& last, const std::string& file = "train.
 
 }  // namespace
 
-TEST_CASE("the line of standard error that says most is told", "[telling]") {
+TEST_CASE("the most telling line of standard error is reported", "[telling]") {
   check_answers(telling_line_of, {{"error: one\nerror: two\nmore\n", "error: two"},
                                   {"Error: of Java\nmore\n", "Error: of Java"},
                                   {"an error\nlast\n", "last"},
@@ -63,7 +63,7 @@ TEST_CASE("the line of standard error that says most is told", "[telling]") {
                                   {std::string(299, 'x') + "ä…", std::string(299, 'x') + "…"}});
 }
 
-TEST_CASE("of a file only the end of this pass is read", "[telling]") {
+TEST_CASE("only the part of a file from this pass is read", "[telling]") {
   test::TempDir folder;
   const auto telling = [&](const std::string& text, uint64_t from = 0) {
     folder.write("stderr", text);
@@ -75,7 +75,8 @@ TEST_CASE("of a file only the end of this pass is read", "[telling]") {
   CHECK(telling_line(folder.path() / "none") == "");
 }
 
-TEST_CASE("a traceback is told by its last line and the place in the user's file", "[telling]") {
+TEST_CASE("a traceback is reported by its last line and the place in the user's file",
+          "[telling]") {
   check_answers(
       telling_line_of,
       {{traceback("KeyError: 'lr'"), "KeyError: 'lr' (train.py:5)"},
@@ -114,7 +115,8 @@ TEST_CASE("a line that begins with error hides no exception that follows it", "[
   CHECK(telling_line_of("error: no data\nError: exit\n") == "error: no data");
 }
 
-TEST_CASE("what ranks hear of one that failed is no reason where its own is told", "[telling]") {
+TEST_CASE("a message of other ranks about a failed one is ignored if that one reports a reason",
+          "[telling]") {
   const std::string exception = traceback("ValueError: shapes differ");
   for (const std::string text :
        {"rank 0 (node n1) died: killed, crashed, or its node went down (group arrays)",
@@ -126,7 +128,7 @@ TEST_CASE("what ranks hear of one that failed is no reason where its own is told
   }
 }
 
-TEST_CASE("the page of mpirun is not the reason of a program that failed", "[telling]") {
+TEST_CASE("the page of mpirun is not the reason of a failed program", "[telling]") {
   CHECK(telling_line_of(traceback("KeyError: 'lr'") + kPageOfMpirun) ==
         "KeyError: 'lr' (train.py:5)");
   CHECK(telling_line_of("no data in /x\n" + kPageOfMpirun) == "no data in /x");
@@ -142,14 +144,14 @@ TEST_CASE("the page of mpirun is not the reason of a program that failed", "[tel
                       kDashes + "\n") == "");
 }
 
-TEST_CASE("the notes of srun are not the reason of a program that failed", "[telling]") {
+TEST_CASE("the notes of srun are not the reason of a failed program", "[telling]") {
   CHECK(telling_line_of(traceback("KeyError: 'lr'") + kNotesOfSrun) ==
         "KeyError: 'lr' (train.py:5)");
   CHECK(telling_line_of(kNotesOfSrun + "no data in /x\n") == "no data in /x");
   CHECK(telling_line_of("no data in /x\n" + kNotesOfPmix) == "no data in /x");
 }
 
-TEST_CASE("what a launcher itself complains of is told", "[telling]") {
+TEST_CASE("a launcher's own error is reported", "[telling]") {
   CHECK(telling_line_of("srun: error: Unable to create step for job 5: More processors requested "
                         "than permitted\n") ==
         "srun: error: Unable to create step for job 5: More processors requested than permitted");
@@ -161,7 +163,7 @@ TEST_CASE("what a launcher itself complains of is told", "[telling]") {
         "MPI_ERR_RANK: invalid rank");
 }
 
-TEST_CASE("a program that could not be loaded is told with what it lacks", "[telling]") {
+TEST_CASE("a program that could not be loaded is reported with the missing library", "[telling]") {
   const std::string line =
       "/runs/w-1/bin/dlflow-train: error while loading shared libraries: libmpi.so.40: cannot open "
       "shared object file: No such file or directory\n";
@@ -171,7 +173,7 @@ TEST_CASE("a program that could not be loaded is told with what it lacks", "[tel
   CHECK(telling_line_of(line + "error: no tool works\n") == "error: no tool works");
 }
 
-TEST_CASE("torchrun's own traceback hides no rank's", "[telling]") {
+TEST_CASE("torchrun's own traceback does not hide a rank's", "[telling]") {
   CHECK(
       telling_line_of(
           traceback("KeyError: 'lr'") +
@@ -184,7 +186,7 @@ TEST_CASE("torchrun's own traceback hides no rank's", "[telling]") {
       "KeyError: 'lr' (train.py:5)");
 }
 
-TEST_CASE("the rank that failed first is told, not those that lost it", "[telling]") {
+TEST_CASE("the rank that failed first is reported, not those that lost it", "[telling]") {
   const std::string cause = traceback("ValueError: shapes differ");
   const std::string lost = traceback("RuntimeError: [1] Connection closed by peer [10.0.0.1]:1");
   CHECK(telling_line_of(cause + lost) == "ValueError: shapes differ (train.py:5)");
@@ -193,14 +195,14 @@ TEST_CASE("the rank that failed first is told, not those that lost it", "[tellin
         "RuntimeError: [1] Connection closed by peer [10.0.0.1]:1 (train.py:5)");
 }
 
-TEST_CASE("an exception of C++ is told by what it says", "[telling]") {
+TEST_CASE("an exception of C++ is reported by its message", "[telling]") {
   CHECK(telling_line_of("terminate called after throwing an instance of 'std::out_of_range'\n"
                         "  what():  map::at\nAborted (core dumped)\n") == "map::at");
 }
 
 namespace {
 
-/// As PyTorch's hook and torchrun's tee write it: `prefix` before each line.
+/// Returns `text` as written by PyTorch's hook and torchrun's tee, with `prefix` before each line.
 std::string with_prefix(const std::string& prefix, const std::string& text) {
   std::string prefixed;
   for (size_t begin = 0; begin < text.size();) {
@@ -226,7 +228,7 @@ TEST_CASE("the number of the rank before each line hides no traceback", "[tellin
   CHECK(telling_line_of("[rank 0] no data\n[ranks]: 2\n") == "[ranks]: 2");
 }
 
-TEST_CASE("what PyTorch logs is not the reason of a program that failed", "[telling]") {
+TEST_CASE("log lines of PyTorch are not the reason of a failed program", "[telling]") {
   const std::string logged =
       "[rank1]:I1127 07:50:45.691000 8053 torch/_subclasses/fake_tensor.py:3810]   cache_misses: "
       "0\n"
@@ -239,7 +241,8 @@ TEST_CASE("what PyTorch logs is not the reason of a program that failed", "[tell
   CHECK(telling_line_of("Iris\n") == "Iris");
 }
 
-TEST_CASE("a line that ends within the mark of a rank or of a log is told as it is", "[telling]") {
+TEST_CASE("a line that ends within the prefix of a rank or of a log is reported unchanged",
+          "[telling]") {
   for (const std::string line : {"[rank", "[rank1", "[rank1]:", "[default", "[default12", "W1127",
                                  "W1127 ", "W1127 07", "[I1127 0"}) {
     INFO(line);

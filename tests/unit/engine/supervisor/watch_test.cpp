@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t kWatchToken = 7;
 
-/// No time of grace ever ends.
+/// Options whose grace times never end.
 WatchOptions without_time() {
   WatchOptions options;
   options.time_to_save = 60s;
@@ -28,7 +28,7 @@ WatchOptions without_time() {
   return options;
 }
 
-/// A script that is watched by a child process, in `folder`.
+/// A script in `folder` that a child process watches.
 class WatchedScript {
  public:
   WatchedScript(const fs::path& folder, const std::string& script, const WatchOptions& options)
@@ -61,7 +61,7 @@ class WatchedScript {
 
   void signal(int number) const { CHECK(::kill(child_, number) == 0); }
 
-  /// The script's exit status; nothing if it goes on and on.
+  /// Returns the script's exit status, or nothing if it goes on.
   std::optional<int> exit() {
     for (int i = 0; i < 3000; ++i) {
       int status = 0;
@@ -81,7 +81,7 @@ class WatchedScript {
 
 }  // namespace
 
-TEST_CASE("a second request for the end kills at once", "[watch]") {
+TEST_CASE("a second request to end kills at once", "[watch]") {
   const test::TempDir folder;
   WatchedScript script(folder.path(),
                        "trap '' USR1 TERM; touch ready; while :; do sleep 0.01; done",
@@ -92,8 +92,7 @@ TEST_CASE("a second request for the end kills at once", "[watch]") {
   CHECK(script.exit() == 128 + SIGKILL);
 }
 
-TEST_CASE("Grid Engine's word that a job is deleted is one request for the end, however often said",
-          "[watch]") {
+TEST_CASE("Grid Engine's deletion of a job is one request to end, even if repeated", "[watch]") {
   const test::TempDir folder;
   WatchedScript script(folder.path(),
                        "trap 'touch told' USR1; touch ready; until [ -e go ]; do sleep 0.01; done; "
@@ -107,11 +106,11 @@ TEST_CASE("Grid Engine's word that a job is deleted is one request for the end, 
   CHECK(script.exit() == 0);
 }
 
-TEST_CASE("one request for the end does not kill", "[watch]") {
+TEST_CASE("one request to end does not kill", "[watch]") {
   const test::TempDir folder;
   WatchedScript script(folder.path(),
                        "trap 'touch told' USR1; touch ready; until [ -e go ]; do sleep 0.01; done; "
-                       "exit 0",  // else as the sleep that USR1 may have ended
+                       "exit 0",  // otherwise the status of the sleep that USR1 may have ended
                        without_time());
   script.wait_for("ready");
   script.request(kWatchToken);
@@ -120,7 +119,7 @@ TEST_CASE("one request for the end does not kill", "[watch]") {
   CHECK(script.exit() == 0);
 }
 
-TEST_CASE("a program that ends by itself before its time was asked by nobody", "[watch]") {
+TEST_CASE("a program that ends early by itself was not asked to end", "[watch]") {
   const test::TempDir folder;
   WatchOptions options;
   options.walltime = 60s;
@@ -130,7 +129,7 @@ TEST_CASE("a program that ends by itself before its time was asked by nobody", "
   CHECK_FALSE(script.has("was_asked"));
 }
 
-TEST_CASE("between the signal to save and the end of its time nothing is polled", "[watch]") {
+TEST_CASE("nothing is polled between the signal to save and the end of its time", "[watch]") {
   const test::TempDir folder;
   WatchOptions options = without_time();
   options.now = [still = std::chrono::steady_clock::now(), path = folder.path(),
@@ -149,7 +148,7 @@ TEST_CASE("between the signal to save and the end of its time nothing is polled"
   CHECK_FALSE(script.has("busy"));
 }
 
-TEST_CASE("a request for the end counts, though a warning came after it", "[watch]") {
+TEST_CASE("a request to end counts, though a warning came after it", "[watch]") {
   const int status = test::in_child([] {
     Watcher watcher(kWatchToken);
     ::raise(SIGINT);
@@ -169,7 +168,7 @@ TEST_CASE("a request for the end counts, though a warning came after it", "[watc
   CHECK(status == 3);
 }
 
-TEST_CASE("who cancels a job that is being preempted has cancelled it", "[watch]") {
+TEST_CASE("a cancel of a job that is being preempted counts as a cancel", "[watch]") {
   const int status = test::in_child([] {
     Watcher watcher(kWatchToken);
     WatchOptions options = without_time();
@@ -185,11 +184,11 @@ TEST_CASE("who cancels a job that is being preempted has cancelled it", "[watch]
   CHECK(status == 3);
 }
 
-TEST_CASE("time for which a job was suspended is not counted against its walltime", "[watch]") {
+TEST_CASE("suspended time of a job is not counted against its walltime", "[watch]") {
   const test::TempDir folder;
   WatchOptions options;
   options.walltime = 5min;
-  // An hour passes while the watcher waits, as it does for a process that is stopped.
+  // An hour passes while the watcher waits, as for a stopped process.
   options.now = [path = folder.path(), looks = 0]() mutable {
     const auto now = std::chrono::steady_clock::now();
     if (!fs::exists(path / "suspended")) return now;
@@ -200,14 +199,14 @@ TEST_CASE("time for which a job was suspended is not counted against its walltim
   script.wait_for("ready");
   script.make("suspended");
   while (!script.has("looked")) {
-    script.request(kWatchToken + 1);  // wakes it, and is for another
+    script.request(kWatchToken + 1);  // wakes it, but is for another
     std::this_thread::sleep_for(1ms);
   }
   script.make("go");
   CHECK(script.exit() == 0);
 }
 
-TEST_CASE("a request to save reaches only what handles it, in whatever session", "[watch]") {
+TEST_CASE("a request to save reaches only processes that handle it, in any session", "[watch]") {
   const test::TempDir folder;
   folder.write("save.sh",
                "trap 'touch saved; exit 0' USR1; touch ready; while :; do sleep 0.01; done");
@@ -247,8 +246,7 @@ TEST_CASE("a request to end does not wait for a program in which nothing saves",
   CHECK(script.exit() == 128 + SIGTERM);
 }
 
-TEST_CASE("a launcher is asked by the signal for it once the lines before it have ended",
-          "[watch]") {
+TEST_CASE("a launcher is asked by its signal once the setup lines have ended", "[watch]") {
   const test::TempDir folder;
   WatchOptions options = without_time();
   options.now = std::chrono::steady_clock::now;

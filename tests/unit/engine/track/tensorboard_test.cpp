@@ -13,7 +13,7 @@ const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
 
 }  // namespace
 
-TEST_CASE("crc32c is Castagnoli's", "[track]") {
+TEST_CASE("crc32c gives Castagnoli's values", "[track]") {
   CHECK(crc32c("123456789") == 0xE3069283U);  // the check value of RFC 3720's polynomial
   CHECK(crc32c(std::string(32, '\0')) == 0x8A9136AAU);
   CHECK(crc32c("") == 0);

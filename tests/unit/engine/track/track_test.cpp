@@ -15,14 +15,14 @@ namespace {
 const Time kBegin = from_rfc3339("2026-11-21T08:00:00.000Z");
 const Time kEnd = from_rfc3339("2026-11-21T09:00:00.000Z");
 
-/// The run of a FakeMlflow: what it was told, in order.
+/// The data that a FakeMlflow received for a run, in order.
 struct KnownRun {
   MlflowRun run;
   std::vector<MlflowMetric> metrics = {};
   int descriptions = 0;
 };
 
-/// MLflow, as a list of runs in the order in which they were made; their ids count from "id0".
+/// A fake MLflow: a list of runs in order of creation, with ids from "id0" on.
 class FakeMlflow : public MlflowStore {
  public:
   explicit FakeMlflow(std::vector<KnownRun>& runs) : runs_(runs) {}
@@ -48,7 +48,7 @@ class FakeMlflow : public MlflowStore {
   std::vector<KnownRun>& runs_;
 };
 
-/// A run of train[lr=0.1], train[lr=0.5] and report, of which the first has written a curve.
+/// A run of train[lr=0.1], train[lr=0.5] and report; the first has written a curve.
 class TrackedRun {
  public:
   explicit TrackedRun(const std::string& trackers) {
@@ -87,7 +87,7 @@ steps:
   JobRow& job(size_t number) { return run.status.jobs.at(number); }
   fs::path directory() const { return run.plan.directory; }
 
-  /// The lines that a job has written.
+  /// Writes lines as a job does.
   void report(size_t number, const std::string& lines) {
     const fs::path attempt = attempt_directory(job(number).directory, 1);
     make_directories(attempt);
@@ -96,7 +96,7 @@ steps:
 
   void track() const { dlflow::track(run, kEnd, 1s); }
 
-  /// Files of this folder of the run, in order.
+  /// Returns the files of this folder of the run, in order.
   std::vector<std::string> files(const std::string& name) const {
     std::vector<std::string> found;
     std::error_code none;
@@ -124,21 +124,21 @@ class InMlflow : public TrackedRun {
 
   std::vector<KnownRun>& known() { return servers["http://here"]; }
 
-  /// "NAME STATUS" of each run.
+  /// Returns "NAME STATUS" of each run.
   std::vector<std::string> statuses() {
     std::vector<std::string> found;
     for (const KnownRun& each : known()) found.push_back(each.run.name + " " + each.run.status);
     return found;
   }
 
-  std::map<std::string, std::vector<KnownRun>> servers;  ///< by address
+  std::map<std::string, std::vector<KnownRun>> servers;  ///< keys: addresses
 };
 
 using Texts = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("jobs that reported a curve or a number are tracked, no others", "[track]") {
+TEST_CASE("only jobs that reported a curve or a number are tracked", "[track]") {
   TrackedRun run("tensorboard: true");
   run.job(1).metrics = {{"accuracy", 0.5}};
   run.track();
@@ -146,19 +146,19 @@ TEST_CASE("jobs that reported a curve or a number are tracked, no others", "[tra
                                           "train/lr=0.5/events.out.tfevents.1795248000.dlflow"});
 }
 
-TEST_CASE("a job that was reused is left to the run that made it", "[track]") {
+TEST_CASE("a reused job is left to the run that made it", "[track]") {
   TrackedRun run("tensorboard: true");
   run.job(0).attempt = 0;
   run.track();
   CHECK(run.files("tensorboard").empty());
 }
 
-TEST_CASE("an event file grows, and one that says something else is written anew", "[track]") {
+TEST_CASE("an event file grows, and one with other content is written anew", "[track]") {
   TrackedRun run("tensorboard: true");
   run.track();
   const fs::path file = run.directory() / "tensorboard" / run.files("tensorboard").at(0);
   const std::string before = read_file(file);
-  fs::create_hard_link(file, run.directory() / "reader");  // it follows what is appended
+  fs::create_hard_link(file, run.directory() / "reader");  // follows appended data
 
   run.report(0, "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}");
   run.track();
@@ -172,7 +172,7 @@ TEST_CASE("an event file grows, and one that says something else is written anew
   CHECK(read_file(file) == after);
 }
 
-TEST_CASE("a tracker that cannot be served is told, after the others have been", "[track]") {
+TEST_CASE("a failing tracker is reported after the others are served", "[track]") {
   TrackedRun run("tensorboard: true, mlflow: http://here, openmetrics: \"/m.prom\"");
   run.run.plan.workflow.track.openmetrics = run.folder.path() / "metrics.prom";
   const OpenMlflow closed = [](auto&&...) -> std::unique_ptr<MlflowStore> {
@@ -207,7 +207,7 @@ TEST_CASE("MLflow has a run for the run, and one nested in it for each tracked j
   CHECK(job.metrics[1].at == kBegin + 90s);
 }
 
-TEST_CASE("MLflow is told how a run and its jobs stand", "[track]") {
+TEST_CASE("MLflow gets the states of a run and its jobs", "[track]") {
   InMlflow run;
   run.job(1).metrics = {{"accuracy", 0.5}};
   const auto told = [&](RunState state, JobState first, JobState second) {
@@ -229,7 +229,7 @@ TEST_CASE("MLflow is told how a run and its jobs stand", "[track]") {
         "tracked-0000 KILLED");
 }
 
-TEST_CASE("MLflow is told each line once, also of a job that goes on", "[track]") {
+TEST_CASE("MLflow gets each line once, also of a job that goes on", "[track]") {
   InMlflow run;
   run.job(0).state = JobState::Running;
   run.job(0).ended.reset();
@@ -244,7 +244,7 @@ TEST_CASE("MLflow is told each line once, also of a job that goes on", "[track]"
   CHECK(metrics[1].value == 2);
 }
 
-TEST_CASE("nothing more is said of a job that has ended, until it has a line more", "[track]") {
+TEST_CASE("an ended job is reported again only after a further line", "[track]") {
   InMlflow run;
   run.track();
   run.known().at(1).run.status = "untouched";
@@ -255,7 +255,7 @@ TEST_CASE("nothing more is said of a job that has ended, until it has a line mor
   CHECK(run.statuses().at(1) == "train[lr=0.1] FINISHED");
 }
 
-TEST_CASE("another store is told all from the beginning", "[track]") {
+TEST_CASE("another store gets everything from the beginning", "[track]") {
   InMlflow run;
   run.track();
   run.run.plan.workflow.track.mlflow = "http://other";
@@ -263,7 +263,7 @@ TEST_CASE("another store is told all from the beginning", "[track]") {
   CHECK(run.servers["http://other"].size() == 2);
 }
 
-TEST_CASE("a run that MLflow knows is not made again, and described once", "[track]") {
+TEST_CASE("a run that exists in MLflow is not made again, and described once", "[track]") {
   InMlflow run;
   run.run.status.state = RunState::Running;
   run.job(0).state = JobState::Running;

@@ -1,4 +1,4 @@
-// The C interface as other programs use it. Ranks are threads here, which it does not know.
+// The C interface as other programs use it. Ranks are threads here, unknown to the interface.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,12 +23,12 @@ namespace {
 
 constexpr int64_t kTimeout = 20'000;
 
-/// Throws what an operation failed of.
+/// Throws the reason if an operation failed.
 void require(dlflow_status status) {
   if (status != DLFLOW_OK) throw std::runtime_error(dlflow_error());
 }
 
-/// Waits for what was started by `status`.
+/// Waits for the operation whose start returned `status`.
 void finish(dlflow_status status, dlflow_work*& work) {
   require(status);
   const dlflow_status result = dlflow_work_wait(work, kTimeout);
@@ -43,7 +43,7 @@ struct Rank {
   dlflow_work* work = nullptr;
 };
 
-/// What each rank throws, or ""; memories[r] is what rank r gives for its memory.
+/// Returns each rank's error, or ""; memories[r] is the name of rank r's memory.
 std::vector<std::string> on_ranks(const std::vector<const char*>& memories,
                                   const std::function<void(Rank&)>& work,
                                   int64_t timeout = kTimeout, int64_t linger = kTimeout) {
@@ -88,9 +88,9 @@ void same(const auto& got, const auto& expected, const char* what) {
 
 }  // namespace
 
-TEST_CASE("the header is C, and of the library's number") { CHECK(abi_in_c()); }
+TEST_CASE("the header compiles as C, and has the library's version") { CHECK(abi_in_c()); }
 
-TEST_CASE("every collective gives every rank what it promises", "[c_api]") {
+TEST_CASE("every collective gives every rank the promised result", "[c_api]") {
   const auto memories = GENERATE(kOne, kNode, kNodes);
   const size_t count = GENERATE(0, 1, 1001, 2'000'003);  // the last in several pieces
   CHECK(
@@ -167,7 +167,7 @@ TEST_CASE("every collective gives every rank what it promises", "[c_api]") {
       }) == none(memories.size()));
 }
 
-TEST_CASE("compressed sums and what is not sent yet add up to all gradients", "[c_api]") {
+TEST_CASE("compressed sums and unsent residuals add up to all gradients", "[c_api]") {
   const auto method = dlflow_method(GENERATE(range(0, 8)));
   const bool is_dgc = method == DLFLOW_DGC;
   CAPTURE(int(method));
@@ -212,7 +212,7 @@ TEST_CASE("compressed sums and what is not sent yet add up to all gradients", "[
   }
 }
 
-TEST_CASE("a compressor that makes no sense is refused", "[c_api]") {
+TEST_CASE("a compressor with invalid settings is refused", "[c_api]") {
   dlflow_compression compression{DLFLOW_TOP_K, 0, 0.05, 0, 2, 0, 0, 17};
   dlflow_matrix matrix{0, 4, 5};
   dlflow_compressor* compressor = nullptr;
@@ -235,13 +235,13 @@ TEST_CASE("a compressor that makes no sense is refused", "[c_api]") {
 
 namespace {
 
-/// Element `i` of a leaf: sums of these have other bits in another order.
+/// Element `i` of a leaf; sums in another order have other bits.
 float of_leaf(size_t leaf, size_t i) {
   return float(double((leaf * 7919 + i * 104729) % 100'003 + 1) / 3e3);
 }
 
-/// The sum over leaves [first, first + count) of a tree with 2^k >= count leaves: each product is a
-/// number, and what has no sibling rises.
+/// The sum over leaves [first, first + count) of a tree with 2^k >= count leaves: each product is
+/// one number, and a node without a sibling moves up.
 float tree_sum(const std::vector<float>& leaves, size_t first, size_t size) {
   if (size == 1) return leaves[first];
   const float left = tree_sum(leaves, first, size / 2);
@@ -251,8 +251,7 @@ float tree_sum(const std::vector<float>& leaves, size_t first, size_t size) {
 
 }  // namespace
 
-TEST_CASE("a sum over leaves has the bits of one tree over their numbers, whoever has them",
-          "[c_api]") {
+TEST_CASE("a sum over leaves has the same bits however ranks share the leaves", "[c_api]") {
   const auto memories = GENERATE(kOne, kNode, kNodes);
   const size_t num_leaves = GENERATE(1, 2, 3, 5, 8, 13);
   const size_t count = GENERATE(1, 5000);
@@ -367,7 +366,7 @@ TEST_CASE("ranks talk to each other while one of them waits in their first sum",
         }) == none(2));
 }
 
-TEST_CASE("a limited wait for a first sum ends although a rank has not come", "[c_api]") {
+TEST_CASE("a wait with a limit for a first sum ends although a rank is missing", "[c_api]") {
   std::atomic<bool> has_given_up = false;
   CHECK(on_ranks({"a", "a"}, [&](Rank& self) {
           float value = 1;
@@ -384,7 +383,7 @@ TEST_CASE("a limited wait for a first sum ends although a rank has not come", "[
         }) == none(2));
 }
 
-TEST_CASE("a rank that goes on leaves a sum to which another has not come", "[c_api]") {
+TEST_CASE("a rank may go on while its sum waits for another rank", "[c_api]") {
   constexpr int kNoFreeCore = 1 << 20;
   std::atomic<bool> has_gone_on = false;
   CHECK(on_ranks({"a", "a"}, [&](Rank& self) {
@@ -403,7 +402,7 @@ TEST_CASE("a rank that goes on leaves a sum to which another has not come", "[c_
         }) == none(2));
 }
 
-TEST_CASE("ranks without a free core make their sums before they go on", "[c_api]") {
+TEST_CASE("ranks without a free core finish their sums before they go on", "[c_api]") {
   const auto [memories, threads] = GENERATE(table<std::vector<const char*>, int>(
       {{kOne, 1 << 10}, {kNode, 1 << 10}, {kNode, 1}, {kNodes, 1 << 10}}));
   const int num_threads = threads;
@@ -446,7 +445,7 @@ TEST_CASE("an urgent sum overtakes one that was started before it", "[c_api]") {
             for (const auto& values : {small, large, other}) {
               same(values, std::vector(values.size(), sum), "sum");
             }
-            // Other collectives, for the first time beside urgent sums under way.
+            // Starts other collectives for the first time while urgent sums are under way.
             start(small, 2, urgent);
             std::vector<double> doubles(5, 1.0);
             finish(dlflow_all_reduce(self.group, doubles.data(), 5, DLFLOW_F64, DLFLOW_SUM,
@@ -459,14 +458,14 @@ TEST_CASE("an urgent sum overtakes one that was started before it", "[c_api]") {
   CHECK(overtaken > 0);
 }
 
-TEST_CASE("a receive from any rank takes each message once and tells its sender", "[c_api]") {
+TEST_CASE("a receive from any rank takes each message once and names its sender", "[c_api]") {
   CHECK(on_ranks(kNodes, [](Rank& self) {
           int value = 10 * self.rank;
           if (self.rank != 0) {
             return finish(dlflow_send(self.group, &value, sizeof value, 0, 7, &self.work),
                           self.work);
           }
-          int last = -1;  // whose sender is named: not for those from any
+          int last = -1;  // from a named sender: those from any have no order
           require(dlflow_receive(self.group, &last, sizeof value, 2, 7, &self.work));
           std::vector<int> received(2);
           std::vector<dlflow_work*> works(2);
@@ -487,7 +486,7 @@ TEST_CASE("a receive from any rank takes each message once and tells its sender"
         }) == none(4));
 }
 
-TEST_CASE("works that were started together end in order, and a queue tells which", "[c_api]") {
+TEST_CASE("works that start together end in order, and a queue reports each", "[c_api]") {
   CHECK(on_ranks(kNode, [](Rank& self) {
           constexpr uint64_t kWorks = 50;
           std::vector<std::vector<float>> values(kWorks, std::vector<float>(1000, 1));
@@ -512,7 +511,7 @@ TEST_CASE("works that were started together end in order, and a queue tells whic
         }) == none(3));
 }
 
-TEST_CASE("ranks that come to different collectives are all told what each did", "[c_api]") {
+TEST_CASE("ranks that call different collectives all learn the call of each rank", "[c_api]") {
   const auto memories = GENERATE(kNode, kNodes);
   const auto op = GENERATE(DLFLOW_MAX, DLFLOW_SUM);
   const size_t count = GENERATE(10, 1'000'000);
@@ -532,7 +531,7 @@ TEST_CASE("ranks that come to different collectives are all told what each did",
   }
 }
 
-TEST_CASE("a rank that leaves in the middle is told to the others at their next call", "[c_api]") {
+TEST_CASE("a rank that leaves early is named to the others at their next call", "[c_api]") {
   const auto errors = on_ranks(
       kNode,
       [](Rank& self) {
@@ -545,7 +544,7 @@ TEST_CASE("a rank that leaves in the middle is told to the others at their next 
   CHECK(errors[2].empty());
 }
 
-TEST_CASE("a rank that leaves waits for the others for as long as it wants to", "[c_api]") {
+TEST_CASE("a rank that leaves waits for the others up to its own limit", "[c_api]") {
   CHECK(on_ranks(kNode, [](Rank& self) {
           finish(dlflow_barrier(self.group, &self.work), self.work);
           const auto start = std::chrono::steady_clock::now();
@@ -557,7 +556,7 @@ TEST_CASE("a rank that leaves waits for the others for as long as it wants to", 
         }) == none(3));
 }
 
-TEST_CASE("ranks that do not come to a monitored barrier are named on all", "[c_api]") {
+TEST_CASE("ranks missing at a monitored barrier are named on all ranks", "[c_api]") {
   const auto errors = on_ranks(kNodes, [](Rank& self) {
     if (self.rank == 1 || self.rank == 3) std::this_thread::sleep_for(std::chrono::seconds(2));
     finish(dlflow_monitored_barrier(self.group, 300, &self.work), self.work);
@@ -567,7 +566,7 @@ TEST_CASE("ranks that do not come to a monitored barrier are named on all", "[c_
   }
 }
 
-TEST_CASE("an operation in which nothing moves fails after the group's timeout", "[c_api]") {
+TEST_CASE("an operation without progress fails after the group's timeout", "[c_api]") {
   const auto errors = on_ranks(
       kNode,
       [](Rank& self) {
@@ -582,7 +581,7 @@ TEST_CASE("an operation in which nothing moves fails after the group's timeout",
   CHECK_THAT(errors[0], Catch::Contains("rank 2 did not answer within 0.3 s"));
 }
 
-TEST_CASE("what makes no sense is refused before it starts", "[c_api]") {
+TEST_CASE("a call with invalid arguments is refused before it starts", "[c_api]") {
   CHECK(on_ranks(kOne, [](Rank& self) {
           const auto refused = [&](dlflow_status status, const std::string& why) {
             same(status, DLFLOW_INVALID, "status");
@@ -609,7 +608,7 @@ TEST_CASE("a rank's death is noticed although its child lives on", "[c_api]") {
     require(dlflow_endpoint_open(nullptr, &endpoints[i]));
     addresses[i] = dlflow_endpoint_address(endpoints[i]);
   }
-  int end[2];  // open for as long as the grandchild is to live
+  int end[2];  // open for as long as the grandchild should live
   REQUIRE(::pipe(end) == 0);
   const dlflow_group_options options{kTimeout, 60'000, nullptr};
   dlflow_group* group = nullptr;

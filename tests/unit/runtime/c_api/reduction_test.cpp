@@ -16,8 +16,7 @@ using dlflow::test::error_of;
 
 namespace {
 
-/// The reduction of 3 blocks of 2,500 numbers, which are more than a tile, that are block b's
-/// value at any place.
+/// Reduces 3 blocks of 2,500 numbers, more than a tile; all numbers of block b have the value of b.
 template <typename T>
 std::vector<T> reduced(dlflow_type type, dlflow_op op, const std::vector<T>& values) {
   std::vector<std::vector<T>> blocks;
@@ -43,8 +42,8 @@ void check(dlflow_type type, const std::vector<T>& values, std::vector<T> by_op)
 
 }  // namespace
 
-TEST_CASE("every type is reduced by every operation that it has") {
-  // In the order of dlflow_op; what a type does not have is not looked at.
+TEST_CASE("every type is reduced by every operation that it supports") {
+  // In the order of dlflow_op; operations that a type does not support are skipped.
   check<float>(DLFLOW_F32, {6, 1.5, 0}, {7.5, 2.5, 0, 0, 6});
   check<double>(DLFLOW_F64, {6, 1.5, 3}, {10.5, 3.5, 27, 1.5, 6});
   check<int8_t>(DLFLOW_I8, {100, 100, -3}, {-59, 0, -48, -3, 100, 100, -3, -3});
@@ -66,7 +65,7 @@ TEST_CASE("16-bit floats are reduced as fp32 and rounded once") {
         narrow(258).bits);
 }
 
-TEST_CASE("operations that a type does not have are refused, and so are numbers of none") {
+TEST_CASE("operations that a type does not support and unknown numbers are refused") {
   CHECK(error_of([] { require_reduction(DLFLOW_F16, DLFLOW_BXOR); }) ==
         "'bxor' is no operation of fp16 numbers: they have no bits to combine");
   CHECK(error_of([] { require_reduction(DLFLOW_I32, DLFLOW_AVG); }) ==

@@ -28,7 +28,7 @@ fs::path fail() { throw Error(Errc::Unavailable, "cannot write model: No space l
 
 }  // namespace
 
-TEST_CASE("a checkpoint is known once it is on disk, and nobody waits for it before",
+TEST_CASE("a checkpoint is listed once it is on disk, and training does not wait for it",
           "[checkpoint][threads]") {
   const test::TempDir folder;
   std::latch may_write(1);
@@ -47,7 +47,7 @@ TEST_CASE("a checkpoint is known once it is on disk, and nobody waits for it bef
   CHECK(load_checkpoint(saving.last()).info.step == 1);
 }
 
-TEST_CASE("what goes wrong with a checkpoint is thrown where somebody looks",
+TEST_CASE("an error while saving a checkpoint is thrown by the next look or wait",
           "[checkpoint][threads]") {
   BackgroundSave saving(true);
   const bool waits = GENERATE(true, false);
@@ -60,14 +60,15 @@ TEST_CASE("what goes wrong with a checkpoint is thrown where somebody looks",
     }
   };
   CHECK_THROWS_WITH(see(), "cannot write model: No space left on device");
-  CHECK_FALSE(saving.pending());  // it is told once
+  CHECK_FALSE(saving.pending());  // thrown only once
   saving.finish();
   saving.start([] { return fs::path("step-2"); });
   saving.finish();
   CHECK(saving.last() == "step-2");
 }
 
-TEST_CASE("who leaves waits for the checkpoint that is under way", "[checkpoint][threads]") {
+TEST_CASE("the destructor waits for the checkpoint that is being written",
+          "[checkpoint][threads]") {
   std::atomic<bool> written = false;
   {
     BackgroundSave saving(true);
@@ -80,7 +81,7 @@ TEST_CASE("who leaves waits for the checkpoint that is under way", "[checkpoint]
   CHECK(written);
 }
 
-TEST_CASE("a checkpoint that nobody waits for leaves most of the core to who computes",
+TEST_CASE("the thread that writes a checkpoint in the background has a low priority",
           "[checkpoint][threads]") {
   const auto priority = [] { return ::getpriority(PRIO_PROCESS, id_t(::gettid())); };
   const int before = priority();
@@ -98,7 +99,7 @@ TEST_CASE("a checkpoint that nobody waits for leaves most of the core to who com
     nice = priority();
     return fs::path("step-2");
   });
-  CHECK(nice == priority());  // who waits does it itself
+  CHECK(nice == priority());  // without a thread, the caller writes
   CHECK(saving.last() == "step-2");
   BackgroundSave beside_many(false);
   beside_many.start([&] {

@@ -46,7 +46,7 @@ TEST_CASE("a writer killed at any system call leaves a usable checkpoint", "[che
   CHECK(num_calls > 30);
 }
 
-TEST_CASE("whatever cannot be written is told with the reason, and what was there stays",
+TEST_CASE("a failed write is reported with its reason, and older checkpoints stay",
           "[checkpoint]") {
   const test::TempDir folder;
   for (const uint64_t step : {1, 2}) {
@@ -70,7 +70,7 @@ TEST_CASE("whatever cannot be written is told with the reason, and what was ther
   CHECK(fs::read_symlink(folder.path() / "latest") == "step-000002");
 }
 
-TEST_CASE("a file of tensors that cannot be synced is told", "[checkpoint]") {
+TEST_CASE("a failed sync of a file of tensors is reported", "[checkpoint]") {
   const test::TempDir folder;
   constexpr int kTold = 3;
   const auto ended = test::run_without(SYS_fsync, EIO, [&] {
@@ -91,7 +91,7 @@ TEST_CASE("everything is synced before the folder gets its name", "[checkpoint]"
       [&] { save_checkpoint(folder.path(), SampleCheckpoint(2).content(), 9); });
   if (!order) return test::skip("processes cannot be traced");
   CHECK(*order ==
-        "rename "                // a damaged step-000002 out of the way, if there were one
+        "rename "                // moves a damaged step-000002 away, if there is one
         "sync sync "             // the tensors
         "sync rename sync "      // state.json, then their folder
         "sync rename sync "      // manifest.json, then their folder

@@ -31,7 +31,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// Writes `manifest` with the hash that it needs.
+/// Writes `manifest` with its correct hash.
 void write_manifest(const fs::path& step_folder, Json manifest) {
   manifest.erase("sha256");
   manifest["sha256"] = sha256_hex(manifest.dump());
@@ -44,7 +44,7 @@ void flip_bit(const fs::path& path, size_t position) {
   write_file_atomic(path, bytes);
 }
 
-/// A checkpoint that has further tensors in a file `residuals`.
+/// A checkpoint with additional tensors in a file `residuals`.
 fs::path save_with_residuals(const fs::path& folder, const SampleCheckpoint& sample) {
   CheckpointContent content = sample.content();
   content.further["residuals"] = {tensor_view<float>("r", sample.shape, sample.momenta)};
@@ -83,7 +83,7 @@ TEST_CASE("further files of tensors are part of a checkpoint", "[checkpoint]") {
   CHECK_THROWS_WITH(load_checkpoint(saved), Contains("residuals.safetensors has 1 bytes"));
 }
 
-TEST_CASE("a manifest is text that people can read", "[checkpoint]") {
+TEST_CASE("a manifest is readable text", "[checkpoint]") {
   const test::TempDir folder;
   const fs::path saved = save_checkpoint(folder.path(), SampleCheckpoint(7).content(), 2);
   const std::string text = read_file(saved / "manifest.json");
@@ -91,7 +91,7 @@ TEST_CASE("a manifest is text that people can read", "[checkpoint]") {
                        Catch::EndsWith("\n}\n"));
 }
 
-TEST_CASE("a manifest whose files lie elsewhere is refused", "[checkpoint][attack]") {
+TEST_CASE("a manifest with files outside its folder is refused", "[checkpoint][attack]") {
   const test::TempDir folder;
   const SampleCheckpoint sample(7);
   const fs::path saved = save_checkpoint(folder.path(), sample.content(), 2);
@@ -124,7 +124,7 @@ TEST_CASE("a manifest without one of the files that every checkpoint has is refu
   CHECK_THROWS_WITH(load_checkpoint(saved), Contains("manifest.json does not list " + name));
 }
 
-TEST_CASE("a state that is no JSON is refused", "[checkpoint]") {
+TEST_CASE("a state that is not JSON is refused", "[checkpoint]") {
   const test::TempDir folder;
   const fs::path saved = save_checkpoint(folder.path(), SampleCheckpoint(7).content(), 2);
   write_file_atomic(saved / "state.json", "{");
@@ -134,8 +134,7 @@ TEST_CASE("a state that is no JSON is refused", "[checkpoint]") {
   CHECK_THROWS_WITH(load_checkpoint(saved), Contains("state.json is not JSON"));
 }
 
-TEST_CASE("what was verified before is mapped without a look at its bytes, but not at its lengths",
-          "[checkpoint]") {
+TEST_CASE("a verified checkpoint is mapped after a check of its lengths alone", "[checkpoint]") {
   const test::TempDir folder;
   const SampleCheckpoint sample(7);
   const fs::path saved = save_checkpoint(folder.path(), sample.content(), 2);
@@ -149,7 +148,7 @@ TEST_CASE("what was verified before is mapped without a look at its bytes, but n
   CHECK_THROWS_WITH(map_checkpoint(saved), Contains("model.safetensors is missing: "));
 }
 
-TEST_CASE("the files of a checkpoint are all that are in its folder", "[checkpoint]") {
+TEST_CASE("the list of a checkpoint's files has all in its folder", "[checkpoint]") {
   const test::TempDir folder;
   const SampleCheckpoint sample(7);
   const fs::path saved = save_with_residuals(folder.path(), sample);
@@ -164,7 +163,7 @@ TEST_CASE("the files of a checkpoint are all that are in its folder", "[checkpoi
   CHECK(files.sha256 == sha256_hex(read_file(saved / "manifest.json")));
 }
 
-TEST_CASE("a metric that is not a number stays one that is not", "[checkpoint]") {
+TEST_CASE("a metric that is NaN is read back as NaN", "[checkpoint]") {
   const test::TempDir folder;
   SampleCheckpoint sample(1);
   sample.metrics = {{"loss", NAN}, {"accuracy", 0.1}};
@@ -185,7 +184,7 @@ TEST_CASE("only the newest checkpoints are kept, in the order of numbers", "[che
                     Contains("at least 1"));
 }
 
-TEST_CASE("what a kept checkpoint calls the best stays, however old it is", "[checkpoint]") {
+TEST_CASE("the best checkpoint stays as long as a kept one names it", "[checkpoint]") {
   const test::TempDir folder;
   const auto save = [&](uint64_t step, std::optional<uint64_t> best) {
     const SampleCheckpoint sample(step);
@@ -204,7 +203,7 @@ TEST_CASE("what a kept checkpoint calls the best stays, however old it is", "[ch
   CHECK(names_in(folder.path()) == std::vector<std::string>{"latest", "step-000005"});
 }
 
-/// As the document of the format says: PLACE-PID-START.
+/// The name of a writer as in the document of the format: PLACE-PID-START.
 std::string writer(pid_t pid, uint64_t start_ticks) {
   const std::string place =
       host_name() + "\n" + boot_id() + "\n" + fs::read_symlink("/proc/self/ns/pid").string();
@@ -212,14 +211,14 @@ std::string writer(pid_t pid, uint64_t start_ticks) {
          std::to_string(start_ticks);
 }
 
-/// Nothing in `path` was written to for so long.
+/// Makes `path` look as if it had not been written to for that long.
 void set_age(const fs::path& path, std::chrono::seconds age) {
   const fs::file_time_type time = fs::file_time_type::clock::now() - age;
   for (const auto& entry : fs::directory_iterator(path)) fs::last_write_time(entry.path(), time);
   fs::last_write_time(path, time);
 }
 
-TEST_CASE("what may be another process's live file stays, until nothing was written for an hour",
+TEST_CASE("a file that another process may be writing stays until it is an hour old",
           "[checkpoint]") {
   const test::TempDir folder;
   const pid_t parent = ::getppid();  // alive, and not this process
@@ -242,8 +241,7 @@ TEST_CASE("what may be another process's live file stays, until nothing was writ
   CHECK(names_in(folder.path()) == stay);
 }
 
-TEST_CASE("what killed writers left goes with the next checkpoint, and nothing else",
-          "[checkpoint]") {
+TEST_CASE("the next checkpoint removes files of killed writers, and nothing else", "[checkpoint]") {
   const test::TempDir folder;
   const std::string dead = ".tmp." + writer(::getpid(), 1);
   folder.write("step-000009" + dead + "/model.safetensors", "half");
@@ -269,7 +267,7 @@ TEST_CASE("checkpoints are listed in the order of their steps, whole or not", "[
   CHECK(checkpoint_folder(folder.path(), 12) == folder.path() / "step-000012");
 }
 
-TEST_CASE("a checkpoint whose manifest cannot be read is passed over as others are",
+TEST_CASE("a checkpoint whose manifest cannot be read is skipped like a damaged one",
           "[checkpoint]") {
   const test::TempDir folder;
   const auto saved = save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 9);
@@ -281,7 +279,7 @@ TEST_CASE("a checkpoint whose manifest cannot be read is passed over as others a
   CHECK_THAT(latest.rejected[0], Contains("step-000002/manifest.json"));
 }
 
-TEST_CASE("a manifest with its numbers spelt otherwise is held to the hash of all its bytes",
+TEST_CASE("a manifest that another program formatted is checked by the hash of its bytes",
           "[checkpoint]") {
   const test::TempDir folder;
   const auto saved = save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 9);
@@ -314,7 +312,7 @@ TEST_CASE("a damaged checkpoint is not counted among those kept", "[checkpoint]"
   CHECK(verify_checkpoint(folder.path() / "step-000001").step == 1);
 }
 
-TEST_CASE("beside a newer one that is damaged, what was just saved is kept", "[checkpoint]") {
+TEST_CASE("a new checkpoint is kept beside a damaged one with a higher number", "[checkpoint]") {
   const test::TempDir folder;
   const auto damaged = save_checkpoint(folder.path(), SampleCheckpoint(2).content(), 9);
   flip_bit(damaged / "model.safetensors", fs::file_size(damaged / "model.safetensors") - 1);
@@ -351,7 +349,8 @@ TEST_CASE("any changed bit of any file is detected", "[checkpoint]") {
   CHECK(load_checkpoint(saved).info.step == 1);
 }
 
-TEST_CASE("the latest valid checkpoint passes over torn ones and says why", "[checkpoint]") {
+TEST_CASE("the search for the latest valid checkpoint skips torn ones and reports why",
+          "[checkpoint]") {
   const test::TempDir folder;
   CHECK_FALSE(latest_valid(folder.path() / "none").path.has_value());
   for (const uint64_t step : {1, 2, 3, 4}) {
@@ -371,7 +370,8 @@ TEST_CASE("the latest valid checkpoint passes over torn ones and says why", "[ch
   CHECK_THAT(latest.rejected[2], Contains("step-000002/optimizer.safetensors has 1 bytes"));
 }
 
-TEST_CASE("a checkpoint of another version or program says so", "[checkpoint]") {
+TEST_CASE("a checkpoint of another version or program is refused with that reason",
+          "[checkpoint]") {
   const test::TempDir folder;
   folder.write("step-1/manifest.json", R"({"format": "dlflow-checkpoint", "version": 2})");
   CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("this is 2"));

@@ -1,4 +1,4 @@
-// usage: safetensors_copy FROM TO: reads a file and writes its tensors again; for the comparison
+// usage: safetensors_copy FROM TO: reads a file and writes its tensors again, for the comparison
 // with the Python package.
 #include <cstdio>
 

@@ -25,7 +25,7 @@ Safetensors parse(const std::string& file) {
   return Safetensors::parse(std::as_bytes(std::span(file)), "f");
 }
 
-/// ",1" so often.
+/// ",1" repeated `count` times.
 std::string ones(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += ",1";
@@ -80,13 +80,13 @@ TEST_CASE("the order in which tensors are given does not change the file", "[saf
         write_safetensors(folder.path() / "ba", std::vector{b, a}).sha256);
 }
 
-TEST_CASE("a file without tensors is a file", "[safetensors]") {
+TEST_CASE("a file without tensors can be written and read", "[safetensors]") {
   const test::TempDir folder;
   write_safetensors(folder.path() / "empty", {});
   CHECK(Safetensors::open(folder.path() / "empty").tensors().empty());
 }
 
-TEST_CASE("many tensors without elements share a place", "[safetensors]") {
+TEST_CASE("many tensors without elements share an offset", "[safetensors]") {
   const test::TempDir folder;
   std::vector<TensorView> tensors;
   for (int i = 0; i < 100; ++i) {
@@ -96,7 +96,7 @@ TEST_CASE("many tensors without elements share a place", "[safetensors]") {
   CHECK(Safetensors::open(folder.path() / "many").tensors().size() == 100);
 }
 
-TEST_CASE("what cannot be read back is not written", "[safetensors]") {
+TEST_CASE("tensors that could not be read back are not written", "[safetensors]") {
   const test::TempDir folder;
   const std::vector<float> two = {1, 2};
   const auto write = [&](const std::vector<TensorView>& tensors) {
@@ -112,7 +112,7 @@ TEST_CASE("what cannot be read back is not written", "[safetensors]") {
   CHECK_FALSE(std::filesystem::exists(folder.path() / "f"));
 }
 
-TEST_CASE("elements are copied only into what fits them", "[safetensors]") {
+TEST_CASE("elements are copied only into memory of their type and size", "[safetensors]") {
   const std::vector<float> three = {1, 2, 3};
   const TensorView tensor = tensor_view<float>("w", {3}, three);
   std::vector<float> copy(3);
@@ -182,7 +182,7 @@ TEST_CASE("a header that does not describe its data is refused", "[safetensors]"
   CHECK_THROWS_WITH(parse(file_of(bad.header, bad.num_data_bytes)), Contains(bad.message));
 }
 
-TEST_CASE("what is said of a file goes with it, and a file that is there is not written over",
+TEST_CASE("metadata stays with its file, and an existing file is not overwritten",
           "[safetensors]") {
   const test::TempDir folder;
   const auto path = folder.path() / "t.safetensors";
@@ -221,7 +221,7 @@ TEST_CASE("each type has its name and the size of its elements", "[safetensors]"
   }
 }
 
-TEST_CASE("a header is padded to whole words, so that tensors behind it are aligned",
+TEST_CASE("a header is padded to whole words, so that the tensors after it are aligned",
           "[safetensors]") {
   const test::TempDir folder;
   const std::vector<float> one = {1};
@@ -231,7 +231,7 @@ TEST_CASE("a header is padded to whole words, so that tensors behind it are alig
     const std::string bytes = read_file(path);
     CHECK(uint8_t(bytes[0]) % 8 == 0);
     CHECK(bytes.size() == size_t{8} + uint8_t(bytes[0]) + 4);
-    CHECK(bytes.find("        ") == std::string::npos);  // no more than it takes
+    CHECK(bytes.find("        ") == std::string::npos);  // no more padding than needed
   }
 }
 

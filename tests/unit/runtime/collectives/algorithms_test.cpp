@@ -1,4 +1,4 @@
-// Every collective on threads, against sums written down independently of it.
+// Tests every collective on threads against independently computed sums.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -59,7 +59,7 @@ Numbers numbers_of(int rank, DataType type, size_t count) {
   return numbers;
 }
 
-/// How many of `numbers` from `first` on are not the sum.
+/// The number of wrong sums in `numbers` from `first` on.
 int wrong_sums(Numbers& numbers, int num_ranks, size_t first, size_t count) {
   int wrong = 0;
   for (size_t i = first; i < first + count; ++i) wrong += numbers.get(i) != sum_of(num_ranks, i);
@@ -74,7 +74,7 @@ std::vector<std::byte> bytes_from(int rank, size_t count) {
 
 }  // namespace
 
-TEST_CASE("an algorithm sends messages, or has a way of its own", "[collectives]") {
+TEST_CASE("every algorithm is tested here or in a program of its own", "[collectives]") {
   const std::set<Algorithm> others = {Algorithm::SharedMemory, Algorithm::Hierarchical,
                                       Algorithm::Direct, Algorithm::Mpi};
   for (const Algorithm algorithm : kAlgorithms) {
@@ -103,10 +103,10 @@ TEST_CASE("every all-reduce over messages leaves the sum on every rank, in every
   CHECK(wrong == std::vector(size_t(num_ranks), 0));
 }
 
-TEST_CASE("an all-reduce of several messages per round", "[collectives]") {
+TEST_CASE("an all-reduce may send several messages per round", "[collectives]") {
   const Algorithm algorithm = GENERATE(from_range(kMessageAlgorithms));
   const int num_ranks = GENERATE(2, 3);
-  constexpr size_t kCount = 700'001;  // of the ring's messages, more than one each
+  constexpr size_t kCount = 700'001;  // more than one message of the ring each
   const auto wrong = on_ranks(num_ranks, [&](Communicator& comm) {
     Numbers numbers = numbers_of(comm.rank(), DataType::Float32, kCount);
     run(comm, message_allreduce(algorithm, Link(comm), numbers.values()));
@@ -115,8 +115,7 @@ TEST_CASE("an all-reduce of several messages per round", "[collectives]") {
   CHECK(wrong == std::vector(size_t(num_ranks), 0));
 }
 
-TEST_CASE("collectives under way at a time do not mix, in whatever order they are polled",
-          "[collectives]") {
+TEST_CASE("concurrent collectives do not mix, in whatever order they are polled", "[collectives]") {
   const int num_ranks = GENERATE(2, 5);
   const auto wrong = on_ranks(num_ranks, [&](Communicator& comm) {
     std::vector<Numbers> numbers;
@@ -126,7 +125,7 @@ TEST_CASE("collectives under way at a time do not mix, in whatever order they ar
       tasks.push_back(message_allreduce(kMessageAlgorithms[size_t(i) % kMessageAlgorithms.size()],
                                         Link(comm), numbers.back().values()));
     }
-    // Each rank begins with another one.
+    // Each rank begins with a different one.
     for (int i = 0; i < 8; ++i) (void)tasks[size_t(i + comm.rank()) % 8].poll();
     int all = 0;
     for (int i = 7; i >= 0; --i) {
@@ -171,13 +170,12 @@ TEST_CASE("reduce-scatter leaves each rank its share of the sum", "[collectives]
   CHECK(wrong == std::vector(size_t(num_ranks), 0));
 }
 
-TEST_CASE("all-gather puts the blocks of all ranks in a row, whatever their sizes",
-          "[collectives]") {
+TEST_CASE("all-gather joins the blocks of all ranks, of any sizes", "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 7, 16);
   std::vector<size_t> sizes;
   std::vector<std::byte> expected;
   for (int rank = 0; rank < num_ranks; ++rank) {
-    sizes.push_back(size_t(rank * 5 % 4));  // some are empty
+    sizes.push_back(size_t(rank * 5 % 4));  // some blocks are empty
     const auto block = bytes_from(rank, sizes.back());
     expected.insert(expected.end(), block.begin(), block.end());
   }
@@ -193,7 +191,7 @@ TEST_CASE("all-gather puts the blocks of all ranks in a row, whatever their size
   for (const auto& bytes : gathered) CHECK(bytes == expected);
 }
 
-TEST_CASE("a broadcast reaches every rank from any root, also without waiting", "[collectives]") {
+TEST_CASE("a broadcast reaches every rank from any root, even by polling alone", "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 7, 16);
   const int root = GENERATE_COPY(0, num_ranks - 1, num_ranks / 2);
   const auto copies = on_ranks(num_ranks, [&](Communicator& comm) {
@@ -204,7 +202,7 @@ TEST_CASE("a broadcast reaches every rank from any root, also without waiting", 
   for (const auto& bytes : copies) CHECK(bytes == bytes_from(root, 100));
 }
 
-TEST_CASE("all-to-all hands every rank its block, whatever their sizes", "[collectives]") {
+TEST_CASE("all-to-all gives every rank its block, of any size", "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 7, 16);
   // Rank i sends rank j a block of (i + 2j) % 5 bytes that begin with 31 i.
   const auto size = [](int from, int to) { return size_t((from + 2 * to) % 5); };

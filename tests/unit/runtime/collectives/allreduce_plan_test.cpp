@@ -20,7 +20,7 @@ struct Ranks {
   int number, per_node;
 };
 
-/// "ring", or "hierarchical, ring" with what is used between nodes.
+/// "ring", or "hierarchical, ring" with the algorithm between nodes.
 std::string way(const Communicator& comm, const AllreduceOptions& options, size_t bytes) {
   const AllreducePlan plan(comm, options);
   const Algorithm algorithm = plan.over_all(bytes);
@@ -34,13 +34,13 @@ std::string way(Ranks ranks, const AllreduceOptions& options, size_t bytes) {
   return way(group.communicator(0), options, bytes);
 }
 
-/// On nodes by rank, as `{0, 1, 0, 1}`.
+/// The same for ranks on these nodes, such as `{0, 1, 0, 1}`.
 std::string way_on(const std::vector<int>& nodes, const AllreduceOptions& options) {
   ThreadGroup group(int(nodes.size()));
   return way(PlacedRank(group.communicator(0), nodes), options, kLarge);
 }
 
-/// Where a library can sum.
+/// The same with a library that can sum.
 std::string way_with_library(AllreduceOptions options) {
   ThreadGroup group(4, 10s, 1);
   options.rules = parse_rules("allreduce=mpi:0-max between_nodes=mpi:0-max", "test");
@@ -69,16 +69,14 @@ TEST_CASE("without rules the topology decides", "[collectives]") {
   CHECK(way({6, 2}, {}, kLarge) == "hierarchical, ring");
 }
 
-TEST_CASE("up to 32 KiB the number of messages decides, above the number of bytes",
-          "[collectives]") {
+TEST_CASE("the algorithm is chosen by messages up to 32 KiB, and by bytes above", "[collectives]") {
   CHECK(way({4, 1}, {}, 32768) == "recursive_doubling");
   CHECK(way({4, 1}, {}, 32769) == "rabenseifner");
   CHECK(way({8, 2}, {}, 32768) == "hierarchical, recursive_doubling");
   CHECK(way({8, 2}, {}, 32769) == "hierarchical, rabenseifner");
 }
 
-TEST_CASE("in exact mode nodes sum by themselves where their ranks are neighbours",
-          "[collectives]") {
+TEST_CASE("in exact mode a node sums first if its ranks are neighbours", "[collectives]") {
   CHECK(way_on({0, 0, 1, 1}, exact(4, 4)) == "hierarchical, recursive_doubling");
   CHECK(way_on({0, 1, 0, 1}, exact(4, 4)) == "direct");
   CHECK(way_on({0, 1, 1, 0}, exact(4, 4)) == "direct");
@@ -89,7 +87,7 @@ TEST_CASE("in exact mode nodes sum by themselves where their ranks are neighbour
   CHECK(way_on({0, 0, 1, 1}, exact(4, 6)) == "direct");  // several parts on a rank
 }
 
-TEST_CASE("a library sums what it can, in its own order", "[collectives]") {
+TEST_CASE("a library sums the types that it supports, in its own order", "[collectives]") {
   CHECK(way_with_library({}) == "mpi");
   CHECK(way_with_library({.type = DataType::Int64}) == "mpi");
   CHECK(way_with_library({.type = DataType::Float16}) == "rabenseifner");
@@ -97,7 +95,7 @@ TEST_CASE("a library sums what it can, in its own order", "[collectives]") {
   CHECK(way_with_library({.wire = DataType::BFloat16}) == "direct");
 }
 
-TEST_CASE("sums that somebody else makes take two levels if they are told to", "[collectives]") {
+TEST_CASE("sums by a function of the caller take two levels on request", "[collectives]") {
   const auto by_others = [](bool nodes_first) {
     AllreduceOptions options;
     options.by_messages = [](Link, size_t, std::span<float>) -> Task { co_return; };
@@ -110,7 +108,7 @@ TEST_CASE("sums that somebody else makes take two levels if they are told to", "
   CHECK(way({4, 2}, by_others(false), kLarge) == "direct");
 }
 
-TEST_CASE("exact mode takes only what keeps its bits", "[collectives]") {
+TEST_CASE("exact mode takes only algorithms that keep its bits", "[collectives]") {
   CHECK(way({4, 4}, exact(4, 8), kLarge) == "shm");
   CHECK(way({4, 1}, exact(4, 8), kSmall) == "recursive_doubling");
   CHECK(way({4, 1}, exact(4, 8), kLarge) == "rabenseifner");
@@ -119,14 +117,13 @@ TEST_CASE("exact mode takes only what keeps its bits", "[collectives]") {
   CHECK(way({3, 1}, exact(3, 3), kLarge) == "direct");
   CHECK(way({8, 2}, exact(8, 8), kLarge) == "hierarchical, rabenseifner");
   CHECK(way({6, 2}, exact(6, 6), kLarge) == "hierarchical, direct");
-  CHECK(way({6, 3}, exact(6, 6), kLarge) == "direct");  // a node is no subtree
+  CHECK(way({6, 3}, exact(6, 6), kLarge) == "direct");  // a node is not a subtree
   CHECK(way({7, 2}, exact(7, 7), kLarge) == "direct");
   CHECK(way({4, 1}, with_rules(exact(4, 4), "allreduce=ring:0-max"), kLarge) == "rabenseifner");
   CHECK(way({3, 1}, with_rules(exact(3, 3), "allreduce=tree:0-max"), kLarge) == "tree");
 }
 
-TEST_CASE("exact sums of halves are rounded once, so no partial sums of them travel",
-          "[collectives]") {
+TEST_CASE("exact sums of halves are rounded once, so no partial sums are sent", "[collectives]") {
   const auto of = [](DataType type, AllreduceOptions options) {
     options.type = type;
     return options;
@@ -138,18 +135,18 @@ TEST_CASE("exact sums of halves are rounded once, so no partial sums of them tra
   CHECK(way({8, 2}, of(DataType::Int64, exact(8, 8)), kLarge) == "hierarchical, rabenseifner");
 }
 
-TEST_CASE("rules are followed where they can be", "[collectives]") {
+TEST_CASE("rules are followed where their algorithm can be used", "[collectives]") {
   CHECK(way({4, 2}, with_rules({}, "allreduce=ring:0-max"), kLarge) == "ring");
   CHECK(way({4, 2}, with_rules({}, "allreduce=shm:0-max"), kLarge) ==
         "hierarchical, recursive_doubling");
   CHECK(way({4, 4}, with_rules({}, "allreduce=hierarchical:0-max"), kLarge) == "shm");
   CHECK(way({4, 2}, with_rules({}, "allreduce=mpi:0-max"), kLarge) ==
-        "hierarchical, recursive_doubling");  // threads have none
+        "hierarchical, recursive_doubling");  // threads have no such library
   CHECK(way({4, 2}, with_rules({}, "between_nodes=tree:0-8K;direct:8K-max"), kLarge) ==
         "hierarchical, direct");
 }
 
-TEST_CASE("numbers that are rounded on the wire are added where they are not", "[collectives]") {
+TEST_CASE("numbers that are rounded on the wire are added in full precision", "[collectives]") {
   const AllreduceOptions narrow = {.wire = DataType::BFloat16};
   CHECK(way({4, 1}, narrow, kSmall) == "direct");
   CHECK(way({4, 2}, narrow, kSmall) == "hierarchical, direct");

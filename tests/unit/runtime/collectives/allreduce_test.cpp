@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank `rank`'s values: in [-1, 1), so that the order of sums shows in the bits.
+/// The values of `rank`, in [-1, 1), so that the order of additions changes the bits.
 std::vector<float> values_of(int rank, size_t num_elements) {
   RandomStream random(1, RandomUse::Initialization, uint32_t(rank));
   std::vector<float> values(num_elements);
@@ -81,8 +81,8 @@ const std::vector<RuleSet> kWays = [] {
   return ways;
 }();
 
-/// The sum over `num_leaves` leaves whose values are values_of(leaf), each rank adding up its own
-/// leaves as it should.
+/// The sum over `num_leaves` leaves with the values values_of(leaf); each rank adds up its own
+/// leaves in the required order.
 std::vector<float> reduce_leaves(Communicator& comm, Allreduce& allreduce, size_t num_leaves,
                                  size_t num_elements) {
   const LeafShare share = leaf_share(num_leaves, comm.rank(), comm.size());
@@ -103,7 +103,7 @@ std::vector<float> reduce_leaves(Communicator& comm, Allreduce& allreduce, size_
   return {allreduce.values().begin(), allreduce.values().end()};
 }
 
-/// Written down independently of SumOrder.
+/// Computed independently of SumOrder.
 float tree_sum(const std::vector<float>& leaves) {
   std::vector<float> row = leaves;
   while (row.size() > 1) {
@@ -118,11 +118,12 @@ float tree_sum(const std::vector<float>& leaves) {
 
 }  // namespace
 
-TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[collectives]") {
+TEST_CASE("every all-reduce leaves the sum on every rank, with the same bits", "[collectives]") {
   const auto algorithm = GENERATE(reduce_fast, reduce_ordered);
   const int num_ranks = GENERATE(1, 2, 3, 4, 7);
   const int ranks_per_node = GENERATE(0, 1);  // shared memory; messages
-  // 0, fewer than ranks, odd, many cache lines, and for the ring parts of more than one message.
+  // None, fewer than ranks, an odd number, many cache lines, and enough for several messages per
+  // part of the ring.
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
 
   ThreadGroup group(num_ranks, 10s, ranks_per_node);
@@ -133,7 +134,7 @@ TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[coll
   for (const auto& result : results) CHECK(result == results[0]);
 }
 
-TEST_CASE("whatever rules say, all ranks have the sum and the same bits", "[collectives]") {
+TEST_CASE("all ranks have the sum with the same bits under any rules", "[collectives]") {
   const RuleSet rules = GENERATE(from_range(kWays));
   const int num_ranks = GENERATE(1, 2, 3, 4, 6, 7, 8, 16);
   const int ranks_per_node = GENERATE(0, 1, 2, 3, 4);
@@ -148,8 +149,7 @@ TEST_CASE("whatever rules say, all ranks have the sum and the same bits", "[coll
   CHECK(std::ranges::count(results, results[0]) == num_ranks);
 }
 
-TEST_CASE("sixteen bits on the wire cost one rounding of what travels and one of the sum",
-          "[collectives]") {
+TEST_CASE("sixteen bits on the wire round each number once, and the sum once", "[collectives]") {
   const auto [wire, epsilon] = GENERATE(
       table<DataType, double>({{DataType::Float16, 0x1p-11}, {DataType::BFloat16, 0x1p-8}}));
   const RuleSet rules = GENERATE(from_range(kWays));
@@ -161,8 +161,7 @@ TEST_CASE("sixteen bits on the wire cost one rounding of what travels and one of
     Allreduce allreduce(comm, kElements, {.wire = wire, .rules = rules});
     return reduce(allreduce, values_of(comm.rank(), kElements));
   });
-  // P values of at most 1, or fewer sums of nodes, are rounded relative to themselves; then the
-  // sum.
+  // P values of at most 1, or fewer sums of nodes, are each rounded; then their sum is.
   const bool travels = ranks_per_node != 0 && num_ranks > ranks_per_node;
   const double rounding = travels ? 2 * num_ranks * epsilon : 0;
   const double error = distance(results[0], exact_sum(num_ranks, kElements));
@@ -172,7 +171,7 @@ TEST_CASE("sixteen bits on the wire cost one rounding of what travels and one of
 }
 
 TEST_CASE("shared memory sums in rank order", "[collectives]") {
-  // 1 + 2^-24 rounds to 1, twice 2^-24 first would not.
+  // 1 + 2^-24 rounds to 1; adding 2^-24 twice first would not.
   const std::vector<float> values = {1.0f, 0x1p-24f, 0x1p-24f};
   const auto results = on_ranks(3, [&](Communicator& comm) {
     Allreduce allreduce(comm, 1);
@@ -181,7 +180,7 @@ TEST_CASE("shared memory sums in rank order", "[collectives]") {
   CHECK(results[0] == std::vector{1.0f});
 }
 
-TEST_CASE("ranges are reduced on their own and the rest stays as it is", "[collectives]") {
+TEST_CASE("ranges are reduced separately, and the rest stays unchanged", "[collectives]") {
   const int ranks_per_node = GENERATE(1, 3);
   ThreadGroup group(3, 10s, ranks_per_node);
   const auto results = on_ranks(group, 3, [](Communicator& comm) {
@@ -220,7 +219,7 @@ TEST_CASE("many steps through one buffer never mix", "[collectives]") {
   CHECK(wrong == std::vector(num_ranks, 0));
 }
 
-TEST_CASE("a range is waited for alone, in another order than they were started", "[collectives]") {
+TEST_CASE("ranges can be waited for one by one, in any order", "[collectives]") {
   const int ranks_per_node = GENERATE(1, 3);
   ThreadGroup group(3, 10s, ranks_per_node);
   const auto results = on_ranks(group, 3, [](Communicator& comm) {
@@ -251,7 +250,7 @@ TEST_CASE("starting and polling never wait for a rank that is late", "[collectiv
     Allreduce allreduce(comm, 600);
     while (comm.rank() == 1 && !others_may_start) std::this_thread::yield();
     std::vector<Allreduce::Ticket> tickets;
-    // More than have flags of their own.
+    // More ranges than there are flags.
     for (size_t i = 0; i < 600; ++i) tickets.push_back(allreduce.start(i, 1));
     allreduce.poll();
     bool any_done = false;
@@ -268,7 +267,7 @@ TEST_CASE("starting and polling never wait for a rank that is late", "[collectiv
 
 namespace {
 
-/// A sum in the middle of which the thread that moves messages stays, until it is let go.
+/// A sum that holds up the thread that moves messages until it is released.
 struct LongMove {
   std::thread::id owner = std::this_thread::get_id();
   std::atomic<bool> under_way = false, ends = false, ended_in_time = false;
@@ -306,7 +305,7 @@ TEST_CASE("polling does not wait for the thread that moves messages", "[collecti
   CHECK(in_time == std::vector{true, true});
 }
 
-TEST_CASE("urgent ranges end, also where more are started than have flags", "[collectives]") {
+TEST_CASE("urgent ranges end even if there are more ranges than flags", "[collectives]") {
   constexpr size_t kRanges = 700;
   for (uint32_t round = 0; round < 20; ++round) {
     ThreadGroup group(3, 5s, 1);
@@ -315,7 +314,7 @@ TEST_CASE("urgent ranges end, also where more are started than have flags", "[co
       std::ranges::fill(allreduce.values(), 1.0f);
       RandomStream random(round, RandomUse::Initialization, uint32_t(comm.rank()));
       for (size_t i = 0; i < kRanges; ++i) {
-        allreduce.start(i, 1, int64_t(i / 4));  // the later, the more urgent
+        allreduce.start(i, 1, int64_t(i / 4));  // later ranges are more urgent
         std::this_thread::sleep_for(std::chrono::microseconds(int(20 * random.uniform())));
       }
       allreduce.finish();
@@ -325,7 +324,7 @@ TEST_CASE("urgent ranges end, also where more are started than have flags", "[co
   }
 }
 
-TEST_CASE("urgent ranges end in shared memory, too, where flags serve several", "[collectives]") {
+TEST_CASE("urgent ranges in shared memory end although several share a flag", "[collectives]") {
   constexpr size_t kRanges = 600;
   ThreadGroup group(2);
   const auto ranks = on_ranks(
@@ -341,14 +340,14 @@ TEST_CASE("urgent ranges end in shared memory, too, where flags serve several", 
   for (const auto& rank : ranks) CHECK(std::ranges::count(rank->values(), 2.0f) == kRanges);
 }
 
-TEST_CASE("a library's sums begin in the order in which they were started, whatever is urgent",
+TEST_CASE("a library's sums begin in the order of their starts, even if some are urgent",
           "[collectives]") {
   ThreadGroup group(2, 10s, 1);
   LibraryRank rank(group.communicator(0));
   Allreduce allreduce(rank, 100,
                       {.rules = parse_rules("allreduce=recursive_doubling:0-4;mpi:5-max", "test")});
   std::ranges::fill(allreduce.values(), 1.0f);
-  allreduce.start(0, 1, 9);  // by messages: the other does not come
+  allreduce.start(0, 1, 9);  // by messages: the other rank never comes
   for (size_t i = 2; i <= 9; ++i) allreduce.start(10 * i, i, int64_t(i));
   CHECK(rank.sums == std::vector<size_t>{2, 3, 4, 5, 6, 7, 8, 9});
   CHECK(allreduce.values()[98] == 2.0f);
@@ -367,13 +366,13 @@ TEST_CASE("between nodes, messages move while their ranks do something else", "[
   for (const auto& result : results) CHECK(result == std::vector(100, 3.0f));
 }
 
-TEST_CASE("on one node nobody but the ranks themselves moves anything", "[collectives]") {
+TEST_CASE("on one node, data moves only when a rank polls", "[collectives]") {
   ThreadGroup group(2);
   const auto ranks = on_ranks(
       group, 2, [](Communicator& comm) { return std::make_unique<Allreduce>(comm, size_t(64)); });
   const auto first = ranks[0]->start(0, 64);
   const auto second = ranks[1]->start(0, 64);
-  std::this_thread::sleep_for(50ms);  // time to do wrong
+  std::this_thread::sleep_for(50ms);  // time for a wrong move
   CHECK_FALSE(ranks[0]->done(first));
   CHECK_FALSE(ranks[1]->done(second));
   ranks[0]->poll();
@@ -383,7 +382,7 @@ TEST_CASE("on one node nobody but the ranks themselves moves anything", "[collec
   CHECK(ranks[1]->done(second));
 }
 
-TEST_CASE("sums are consumed by the thread that asks for them, whoever moves them",
+TEST_CASE("sums are consumed by the thread that waits for them, not by the one that moves them",
           "[collectives]") {
   constexpr size_t kRanges = 50;
   ThreadGroup group(2, 10s, 1);
@@ -395,7 +394,7 @@ TEST_CASE("sums are consumed by the thread that asks for them, whoever moves the
     };
     Allreduce allreduce(comm, kRanges, {}, consume);
     for (size_t i = 0; i < kRanges; ++i) allreduce.start(i, 1);
-    std::this_thread::sleep_for(20ms);  // so that there is something that was moved
+    std::this_thread::sleep_for(20ms);  // time for the other thread to move something
     allreduce.finish();
     return consumed;
   });
@@ -407,13 +406,13 @@ TEST_CASE("the most urgent ranges are summed before others that were started ear
   constexpr size_t kRanges = 16;
   const bool urgent = GENERATE(true, false);
   std::atomic<int> started = 0;
-  const auto orders = on_ranks(2, [&](Communicator& comm) {  // on one node nobody moves but these
+  const auto orders = on_ranks(2, [&](Communicator& comm) {  // one node: only ranks move
     std::vector<size_t> order;
     const auto consume = [&](size_t first, std::span<const float> sums) {
       if (!sums.empty()) order.push_back(first / 64);
     };
     Allreduce allreduce(comm, kRanges * 64, {}, consume);
-    while (started < comm.rank()) std::this_thread::yield();  // rank 1 sums whatever it starts
+    while (started < comm.rank()) std::this_thread::yield();  // rank 1 sums at once
     for (size_t i = 0; i < kRanges; ++i) allreduce.start(i * 64, 64, urgent ? int64_t(i) : 0);
     for (++started; started < 2;) std::this_thread::yield();
     allreduce.finish();
@@ -426,11 +425,11 @@ TEST_CASE("the most urgent ranges are summed before others that were started ear
 
 namespace {
 
-/// Sums that end when they are told to, and how often each was polled.
+/// Sums that end on command, with the number of polls of each.
 struct HeldSums {
-  std::array<std::atomic<int>, 16> polls{};  // by the first element
+  std::array<std::atomic<int>, 16> polls{};  // indexed by the first element
   std::array<std::atomic<bool>, 16> end{};
-  std::atomic<bool> fail = false;  // the first of them
+  std::atomic<bool> fail = false;  // makes the first one fail
 };
 
 Task hold(HeldSums& sums, size_t first) {
@@ -443,19 +442,19 @@ Task hold(HeldSums& sums, size_t first) {
 
 }  // namespace
 
-TEST_CASE("four ranges are under way at once: the most urgent, and the first of all",
+TEST_CASE("at most four ranges are under way: the most urgent ones and the oldest",
           "[collectives]") {
   ThreadGroup group(2, 10s, 1);
   HeldSums sums;
   AllreduceOptions options;
   options.by_messages = [&](Link, size_t first, std::span<float>) { return hold(sums, first); };
-  Allreduce allreduce(group.communicator(0), 16, std::move(options));  // the other has died
+  Allreduce allreduce(group.communicator(0), 16, std::move(options));  // the other rank has died
   for (size_t i = 0; i < 6; ++i) allreduce.start(i, 1);
   CHECK(sums.polls[3] > 0);
   CHECK(sums.polls[4] == 0);
   CHECK(sums.polls[5] == 0);
 
-  // What is less urgent stops in the middle, but for the first of all.
+  // Less urgent ranges stop in the middle, except for the oldest.
   for (size_t i = 6; i < 10; ++i) allreduce.start(i, 1, 1);
   for (size_t i = 6; i < 10; ++i) CHECK(sums.polls[i] > 0);
   std::array<int, 10> before{};
@@ -463,7 +462,7 @@ TEST_CASE("four ranges are under way at once: the most urgent, and the first of 
   allreduce.start(10, 1);
   for (size_t i = 0; i < 10; ++i) CHECK((sums.polls[i] > before[i]) == (i == 0 || i >= 6));
 
-  // What ends makes room: 6, 9, the first, and one more are left.
+  // Finished ranges make room: 6, 9, the oldest, and one more are left.
   sums.end[7] = true;
   sums.end[8] = true;
   allreduce.start(11, 1);
@@ -472,7 +471,7 @@ TEST_CASE("four ranges are under way at once: the most urgent, and the first of 
   CHECK(sums.polls[10] + sums.polls[11] == 0);
 }
 
-TEST_CASE("nothing moves any more on a rank where something went wrong", "[collectives]") {
+TEST_CASE("after an error on a rank, its sums stop moving", "[collectives]") {
   ThreadGroup group(2, 10s, 1);
   HeldSums sums;
   AllreduceOptions options;
@@ -488,7 +487,7 @@ TEST_CASE("nothing moves any more on a rank where something went wrong", "[colle
   CHECK(sums.polls[1] == polls);
 }
 
-TEST_CASE("what goes wrong while messages are moved is told to who asks next", "[collectives]") {
+TEST_CASE("an error while messages are moved is thrown by the next call", "[collectives]") {
   ThreadGroup group(2, 10s, 1);
   const auto errors = on_ranks(group, 2, [](Communicator& comm) -> std::string {
     Allreduce allreduce(comm, 100);
@@ -516,11 +515,10 @@ TEST_CASE("a rank that does not take part is named", "[collectives]") {
   CHECK_THAT(errors[0], Catch::StartsWith("rank 0: rank 1 did not answer"));
 }
 
-TEST_CASE("leaves are added along one tree, whoever holds them and however they travel",
-          "[collectives]") {
+TEST_CASE("leaves are added along one tree, on any ranks and by any algorithm", "[collectives]") {
   const size_t num_leaves = GENERATE(1, 2, 3, 5, 6, 8, 16);
   const int num_ranks = GENERATE(1, 2, 3, 4, 7, 8);
-  const int ranks_per_node = GENERATE(0, 1, 2, 3, 4);  // all of them; messages; two levels
+  const int ranks_per_node = GENERATE(0, 1, 2, 3, 4);  // one node; messages; two levels
   const RuleSet rules = GENERATE(from_range(kWays));
   constexpr size_t kElements = 37;
 
@@ -542,7 +540,7 @@ TEST_CASE("leaves are added along one tree, whoever holds them and however they 
   for (const auto& result : results) CHECK(result == expected);
 }
 
-TEST_CASE("a large range goes directly, piece by piece", "[collectives]") {
+TEST_CASE("a large range is summed directly, piece by piece", "[collectives]") {
   constexpr size_t kElements = 300001;  // with 3 ranks, two pieces each
   const auto sums = [&](int ranks_per_node) {
     ThreadGroup group(3, 10s, ranks_per_node);

@@ -9,14 +9,14 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// A way whose calls all take as long.
+/// An algorithm whose calls all take the same time.
 MeasuredWay way(Algorithm algorithm, double seconds) { return {algorithm, seconds, seconds}; }
 
 constexpr auto kTree = Algorithm::Tree, kRing = Algorithm::Ring, kDirect = Algorithm::Direct;
 
 }  // namespace
 
-TEST_CASE("rules take the fastest of each size, those between two go with the larger",
+TEST_CASE("each size gets its fastest algorithm, sizes in between get that of the larger",
           "[collectives]") {
   FastestWays fastest;
   CHECK(fastest.add(64, std::vector{way(kRing, 2), way(kTree, 1), way(kDirect, 3)}) == 1);
@@ -27,7 +27,7 @@ TEST_CASE("rules take the fastest of each size, those between two go with the la
   CHECK(fastest.rules() == Rules{{kTree, 0, 256}, {kRing, 256, 1024}, {kDirect, 1024, SIZE_MAX}});
 }
 
-TEST_CASE("rules between nodes are about the slices that travel", "[collectives]") {
+TEST_CASE("rules between nodes count the bytes of the slices that travel", "[collectives]") {
   FastestWays fastest(4);
   fastest.add(64, std::vector{way(kRing, 2), way(kTree, 1)});
   fastest.add(256, std::vector{way(kRing, 1), way(kTree, 2)});
@@ -35,16 +35,16 @@ TEST_CASE("rules between nodes are about the slices that travel", "[collectives]
   CHECK(fastest.rules() == Rules{{kTree, 0, 16}, {kRing, 16, 64}, {kTree, 64, SIZE_MAX}});
 }
 
-TEST_CASE("a way that is hardly faster does not replace the one of the size before",
+TEST_CASE("an algorithm that is hardly faster does not replace that of the smaller size",
           "[collectives]") {
   FastestWays fastest;
-  fastest.add(64, std::vector{way(kRing, 100), way(kTree, 99)});  // of the first size the fastest
+  fastest.add(64, std::vector{way(kRing, 100), way(kTree, 99)});  // the first size gets its fastest
   CHECK(fastest.add(256, std::vector{way(kRing, 96), way(kTree, 100)}) == 1);
   CHECK(fastest.add(1024, std::vector{way(kRing, 94), way(kTree, 100)}) == 0);
   CHECK(fastest.rules() == Rules{{kTree, 0, 256}, {kRing, 256, SIZE_MAX}});
 }
 
-TEST_CASE("the lower quartile says which way is the fastest, the median whether it is noise",
+TEST_CASE("the lower quartile selects the fastest algorithm, the median excludes noise",
           "[collectives]") {
   FastestWays fastest;
   fastest.add(64, std::vector{way(kRing, 1), way(kTree, 2)});
@@ -54,7 +54,7 @@ TEST_CASE("the lower quartile says which way is the fastest, the median whether 
   CHECK(fastest.add(1024, faster) == 1);
 }
 
-TEST_CASE("of several ways by one algorithm the fastest is kept", "[collectives]") {
+TEST_CASE("the fastest variant of each algorithm is kept", "[collectives]") {
   constexpr auto kTwoLevels = Algorithm::Hierarchical;
   FastestWays fastest;
   fastest.add(64, std::vector{way(kRing, 9), way(kTwoLevels, 2), way(kTwoLevels, 1)});
@@ -63,7 +63,7 @@ TEST_CASE("of several ways by one algorithm the fastest is kept", "[collectives]
   CHECK(fastest.rules() == Rules{{kTwoLevels, 0, SIZE_MAX}});
 }
 
-TEST_CASE("where the way of the size before is not measured, the fastest is taken",
+TEST_CASE("the fastest is taken if the smaller size's algorithm was not measured",
           "[collectives]") {
   FastestWays fastest;
   fastest.add(64, std::vector{way(kRing, 1)});

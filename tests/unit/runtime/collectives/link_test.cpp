@@ -14,7 +14,7 @@ std::vector<std::byte> number(int value) { return {std::byte(value)}; }
 
 }  // namespace
 
-TEST_CASE("ranks of a link are counted among themselves, in a ring", "[collectives]") {
+TEST_CASE("ranks of a link are numbered within it, in a ring", "[collectives]") {
   ThreadGroup group(6);
   const Link all(group.communicator(4));
   CHECK(all.size() == 6);
@@ -29,8 +29,7 @@ TEST_CASE("ranks of a link are counted among themselves, in a ring", "[collectiv
   CHECK(some.neighbour(7) == 0);
 }
 
-TEST_CASE("messages that are waited for together name the first that has not come",
-          "[collectives]") {
+TEST_CASE("a wait for several messages names the first that is missing", "[collectives]") {
   ThreadGroup group(3);
   Link first(group.communicator(0)), second(group.communicator(1)), third(group.communicator(2));
   std::vector<std::byte> of_second(1), of_third(1);

@@ -23,7 +23,7 @@ std::vector<std::byte> block(int from, int to, size_t size) {
   return bytes;
 }
 
-/// What each of `ranks` ranks of a node has, for one thread that plays all of them.
+/// The exchanges of `ranks` ranks of a node, for one thread that plays all of them.
 std::vector<NodeExchange> exchanges_of(ThreadGroup& group, int ranks) {
   return on_ranks(group, ranks, [](Communicator& comm) { return NodeExchange(comm); });
 }
@@ -40,7 +40,7 @@ Progress poll_until_stuck(Task& task) {
 
 }  // namespace
 
-TEST_CASE("an exchange says which rank it waits for", "[node_exchange]") {
+TEST_CASE("an exchange names the rank that it waits for", "[node_exchange]") {
   constexpr size_t kBytes = 3'000'000;  // more than the ring
   ThreadGroup group(3);
   auto node = exchanges_of(group, 3);
@@ -50,14 +50,14 @@ TEST_CASE("an exchange says which rank it waits for", "[node_exchange]") {
   Task of_second = node[1].exchange(Offer::to_all(sent, 3), {{}, {}, {}});
   Task of_third = node[2].exchange(no_offer(3), {{}, third, {}});
 
-  CHECK(of_first.poll() == Progress::Some);  // it says that it wants nothing of rank 2
+  CHECK(of_first.poll() == Progress::Some);  // rank 0 reports that it takes nothing from rank 2
   CHECK(of_first.poll() == Progress::None);
   CHECK(of_first.peer() == 1);
   CHECK(poll_until_stuck(of_second) == Progress::None);  // the ring is full
   CHECK(poll_until_stuck(of_first) == Progress::None);
   CHECK(of_first.peer() == 1);
   CHECK(of_second.poll() == Progress::None);
-  CHECK(of_second.peer() == 2);  // which has not come
+  CHECK(of_second.peer() == 2);  // which is missing
   CHECK(poll_until_stuck(of_third) == Progress::None);
   CHECK(of_second.poll() == Progress::Some);
   for (int i = 0; i < 100; ++i) {
@@ -70,23 +70,23 @@ TEST_CASE("an exchange says which rank it waits for", "[node_exchange]") {
   CHECK(third == sent);
 }
 
-TEST_CASE("a rank that sends moves, also while another has not come", "[node_exchange]") {
+TEST_CASE("a sender makes progress while another rank is missing", "[node_exchange]") {
   const auto sent = block(0, 1, 1'000'000);
   ThreadGroup group(3);
   auto node = exchanges_of(group, 3);
   std::vector<std::byte> received(10);
   Task task = node[0].exchange(Offer::to_all(sent, 3), {{}, received, {}});
   for (int i = 0; i < 7; ++i) CHECK(task.poll() == Progress::Some);  // pieces of 128 KiB
-  CHECK(task.poll() == Progress::None);                              // all lies in the ring
+  CHECK(task.poll() == Progress::None);  // the whole message is in the ring
 }
 
-TEST_CASE("an exchange begins once all have taken what was offered before", "[node_exchange]") {
+TEST_CASE("an exchange begins once all ranks have taken the one before", "[node_exchange]") {
   ThreadGroup group(2);
   auto node = exchanges_of(group, 2);
   const auto sent = block(0, 0, 100), sent_next = block(0, 1, 100);
   std::vector<std::byte> received(100), received_next(100);
   Task offers = node[0].exchange(Offer::to_all(sent, 2), {{}, {}});
-  CHECK(offers.poll() == Progress::Done);  // it lies there, whoever comes when
+  CHECK(offers.poll() == Progress::Done);  // it is in memory, for ranks that come later
   Task offers_next = node[0].exchange(Offer::to_all(sent_next, 2), {{}, {}});
   CHECK(poll_until_stuck(offers_next) == Progress::None);
   CHECK(offers_next.peer() == 1);
@@ -99,7 +99,7 @@ TEST_CASE("an exchange begins once all have taken what was offered before", "[no
   CHECK(received_next == sent_next);
 }
 
-TEST_CASE("ranks that come to different calls exchange nothing", "[node_exchange]") {
+TEST_CASE("ranks that make different calls exchange nothing", "[node_exchange]") {
   ThreadGroup group(2);
   auto node = exchanges_of(group, 2);
   group.communicator(1).open_channels_in({.call = 5});
@@ -119,7 +119,7 @@ TEST_CASE("ranks of a node exchange blocks of any sizes", "[node_exchange]") {
   const auto right = on_ranks(ranks, [&](Communicator& comm) {
     NodeExchange node(comm);
     const int own = comm.rank();
-    // Uneven ones, several times; some ranks send nothing to some.
+    // Uneven blocks, several times; some ranks send nothing to some others.
     const auto size = [&](int from, int to) { return unit * size_t((from + 2 * to) % 3); };
     int all_right = true;
     for (int round = 0; round < 3; ++round) {
@@ -140,7 +140,7 @@ TEST_CASE("ranks of a node exchange blocks of any sizes", "[node_exchange]") {
         all_right =
             all_right && (peer == own || places[size_t(peer)] == block(peer, own, size(peer, own)));
       }
-      // One to all, and nothing back.
+      // One rank sends to all and receives nothing.
       const int root = round % ranks;
       std::vector<std::byte> bytes = block(root, 0, unit);
       std::vector<std::span<std::byte>> from_root(places.size());
@@ -158,7 +158,7 @@ TEST_CASE("ranks of a node exchange blocks of any sizes", "[node_exchange]") {
   CHECK(right == std::vector<int>(size_t(ranks), true));
 }
 
-TEST_CASE("exchanges go on where their numbers begin again", "[node_exchange]") {
+TEST_CASE("exchanges go on when their numbers wrap around", "[node_exchange]") {
   constexpr size_t kBytes = 1'500'000;  // more than the ring
   const auto right = on_ranks(3, [](Communicator& comm) -> int {
     NodeExchange node(comm);
@@ -183,7 +183,7 @@ TEST_CASE("exchanges go on where their numbers begin again", "[node_exchange]") 
   CHECK(right == std::vector<int>(3, true));
 }
 
-TEST_CASE("a block of another size than its receiver expects is an error", "[node_exchange]") {
+TEST_CASE("a block whose size its receiver does not expect is an error", "[node_exchange]") {
   const auto errors = on_ranks(2, [](Communicator& comm) -> std::string {
     NodeExchange node(comm);
     std::vector<std::byte> bytes(8);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kElements = 48;  // three cache lines
 
-/// What each of `ranks` ranks of a node has, for one thread that plays all of them.
+/// The memory of `ranks` ranks of a node, for one thread that plays all of them.
 std::vector<NodeMemory> memory_of(ThreadGroup& group, int ranks) {
   return on_ranks(group, ranks, [&](Communicator& comm) {
     return NodeMemory(comm, kElements, DataType::Float32, std::vector<size_t>(size_t(ranks), 2));
@@ -23,8 +23,7 @@ std::vector<NodeMemory> memory_of(ThreadGroup& group, int ranks) {
 
 }  // namespace
 
-TEST_CASE("whoever waits for a node goes on once all of its ranks have announced it",
-          "[collectives]") {
+TEST_CASE("a wait for a stage ends once all ranks of the node have announced it", "[collectives]") {
   ThreadGroup group(3);
   auto ranks = memory_of(group, 3);
   const Stage stage = GENERATE(Stage::Started, Stage::Reduced, Stage::Consumed);
@@ -79,13 +78,13 @@ TEST_CASE("a rank that started another call is waited for", "[collectives]") {
   CHECK(wait.poll() == Progress::Done);
 }
 
-TEST_CASE("of a sum only those are waited for who have a share of it", "[collectives]") {
+TEST_CASE("a rank waits only for those that have a share of a sum", "[collectives]") {
   ThreadGroup group(3);
   auto ranks = memory_of(group, 3);
   const Range line = {16, 16, 1}, lines = {0, kElements, 2};
   REQUIRE(ranks[0].share(line, 0, 2).count == 0);
   auto for_line = ranks[0].all_reduced(line, 2);
-  CHECK(for_line.poll() == Progress::Some);  // not for rank 0
+  CHECK(for_line.poll() == Progress::Some);  // it does not wait for rank 0
   CHECK(for_line.peer() == 1);
   ranks[1].announce(Stage::Reduced, line);
   CHECK(for_line.poll() == Progress::Done);  // nor for rank 2
@@ -97,7 +96,8 @@ TEST_CASE("of a sum only those are waited for who have a share of it", "[collect
   CHECK(for_lines.poll() == Progress::Done);
 }
 
-TEST_CASE("parts of a node are zero at first, apart, and the same for all ranks", "[collectives]") {
+TEST_CASE("shared parts start at zero, do not overlap, and are the same for all ranks",
+          "[collectives]") {
   ThreadGroup group(2);
   auto ranks = memory_of(group, 2);
   float number = 0;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kPiece = (256 << 10) / sizeof(float);  // elements that are summed at a time
 
-/// What each of `ranks` ranks of a node has, for one thread that plays all of them.
+/// The sums of `ranks` ranks of a node, for one thread that plays all of them.
 std::vector<std::unique_ptr<NodeSum>> sums_of(ThreadGroup& group, int ranks, DataType type) {
   return on_ranks(group, ranks,
                   [&](Communicator& comm) { return std::make_unique<NodeSum>(comm, type); });
@@ -47,7 +47,7 @@ Task one_after_the_other(NodeSum& sums, std::vector<std::vector<float>>& buffers
   for (std::vector<float>& buffer : buffers) co_await sums.sum(Values(buffer), Values(buffer));
 }
 
-/// Polls tasks in an order that `random` chooses, now and then one of them for long.
+/// Polls tasks in the order chosen by `random`, and sometimes one of them for long.
 void finish_in_any_order(std::vector<Task>& tasks, std::mt19937& random) {
   std::vector<size_t> left;
   for (size_t i = 0; i < tasks.size(); ++i) left.push_back(i);
@@ -63,11 +63,11 @@ void finish_in_any_order(std::vector<Task>& tasks, std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("ranks sum numbers of their own, whoever is ahead", "[node_sum]") {
+TEST_CASE("ranks of a node sum their buffers, at any speed of each rank", "[node_sum]") {
   const int ranks = GENERATE(1, 2, 3, 5);
   const uint32_t seed = GENERATE(range(1u, 9u));
   CAPTURE(ranks, seed);
-  // Shares of one sum are elsewhere than those of the next.
+  // Successive sums have different shares.
   const std::vector<size_t> counts = {5 * kPiece + 37, 1,   0,   16,         17,   kPiece,
                                       kPiece - 1,      100, 700, 2 * kPiece, 1000, kPiece + 1,
                                       kPiece,          3};
@@ -89,7 +89,7 @@ TEST_CASE("ranks sum numbers of their own, whoever is ahead", "[node_sum]") {
   }
 }
 
-TEST_CASE("a sum may go elsewhere, or to one rank alone", "[node_sum]") {
+TEST_CASE("a sum may go to another buffer, or to one rank only", "[node_sum]") {
   constexpr size_t kCount = 2 * kPiece + 5;
   ThreadGroup group(3);
   const auto sums = sums_of(group, 3, DataType::Float32);
@@ -106,8 +106,8 @@ TEST_CASE("a sum may go elsewhere, or to one rank alone", "[node_sum]") {
   for (int rank = 0; rank < 3; ++rank) CHECK(inputs[size_t(rank)] == numbers_of(rank, kCount, 0));
 }
 
-TEST_CASE("halves are added as fp32, rounded once, and then divided", "[node_sum]") {
-  // 2049 is no half: added one by one, the ones would be lost.
+TEST_CASE("16-bit floats are added as fp32, rounded once, and then divided", "[node_sum]") {
+  // 2049 is not representable in 16 bits: added one by one, the ones would be lost.
   constexpr size_t kCount = 100;
   ThreadGroup group(3);
   const auto sums = sums_of(group, 3, DataType::Float16);
@@ -130,7 +130,7 @@ TEST_CASE("halves are added as fp32, rounded once, and then divided", "[node_sum
   }
 }
 
-TEST_CASE("a sum says which rank it waits for", "[node_sum]") {
+TEST_CASE("a sum names the rank that it waits for", "[node_sum]") {
   ThreadGroup group(3);
   const auto sums = sums_of(group, 3, DataType::Float32);
   std::vector<std::vector<float>> buffers(3, std::vector<float>(48, 1.0f));
@@ -145,6 +145,6 @@ TEST_CASE("a sum says which rank it waits for", "[node_sum]") {
   Task first = start(0), second = start(1), third = start(2);
   CHECK(stop_at(first) == 1);
   CHECK(stop_at(third) == 1);
-  CHECK(stop_at(second) == 0);  // all have offered, and rank 0 has not added its share
+  CHECK(stop_at(second) == 0);  // all have offered, but rank 0 has not added its share
   CHECK(stop_at(first) == 2);
 }

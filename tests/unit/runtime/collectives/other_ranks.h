@@ -8,7 +8,7 @@
 
 namespace dlflow::test {
 
-/// On the nodes that one says, in whatever order ranks were placed there.
+/// A rank on the given nodes, with ranks placed there in any order.
 class PlacedRank final : public OtherRank {
  public:
   PlacedRank(runtime::Communicator& comm, std::vector<int> nodes)
@@ -25,8 +25,8 @@ class PlacedRank final : public OtherRank {
   std::vector<int> nodes_;
 };
 
-/// With a library that sums, but not halves. A sum has ended at once, and is that of ranks that
-/// all have the same; `sums` counts their elements, in the order in which they began.
+/// A rank with a library that sums, but not 16-bit floats. A sum ends at once, as if all ranks had
+/// the same values; `sums` lists their sizes in the order of their starts.
 class LibraryRank final : public OtherRank {
  public:
   using OtherRank::OtherRank;

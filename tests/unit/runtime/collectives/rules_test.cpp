@@ -28,7 +28,7 @@ TEST_CASE("every algorithm has a name and a row in runtime.md", "[collectives]")
   }
 }
 
-TEST_CASE("rules say which algorithm sums how many bytes", "[collectives]") {
+TEST_CASE("rules choose an algorithm by the number of bytes", "[collectives]") {
   const RuleSet rules =
       parse_rules("allreduce=recursive_doubling:0-8K;shm:8K-max", "collectives.txt:3");
   CHECK(rules.allreduce ==
@@ -39,14 +39,14 @@ TEST_CASE("rules say which algorithm sums how many bytes", "[collectives]") {
   CHECK(choose(rules.allreduce, 8193) == Algorithm::SharedMemory);
 }
 
-TEST_CASE("rules are printed as they are read", "[collectives]") {
+TEST_CASE("printed rules can be read again", "[collectives]") {
   const std::string text = GENERATE(
       "allreduce=shm:0-max", "allreduce=tree:0-100;ring:101-1M;mpi:1M-max",
       "allreduce=hierarchical:0-max between_nodes=rabenseifner:0-3G;direct:3221225473-max");
   CHECK(to_text(parse_rules(text, "here")) == text);
 }
 
-TEST_CASE("rules may overlap and be of one size, and the first that fits counts", "[collectives]") {
+TEST_CASE("rules may overlap or cover one size, and the first match counts", "[collectives]") {
   const Rules rules =
       parse_rules(" allreduce=tree:0-100;ring:50-200;direct:0-0;mpi:201-max ", "here").allreduce;
   CHECK(rules.size() == 4);
@@ -59,7 +59,7 @@ TEST_CASE("rules may overlap and be of one size, and the first that fits counts"
         SIZE_MAX - 0x3fffffff);
 }
 
-TEST_CASE("a mistake in rules is named, with what to write", "[collectives]") {
+TEST_CASE("a mistake in rules is named with its correction", "[collectives]") {
   CHECK(mistake_in("allreduce=rign:0-max") ==
         "collectives.txt:3: 'rign' is no algorithm; there are shm, hierarchical, "
         "recursive_doubling, rabenseifner, ring, tree, direct, mpi; did you mean 'ring'?");

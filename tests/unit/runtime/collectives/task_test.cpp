@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Says None and Some in turn for some time.
+/// Alternates between None and Some for some time.
 class Slow final : public Wait {
  public:
   explicit Slow(std::chrono::milliseconds duration)
@@ -46,14 +46,14 @@ Task outer(Task inner) { co_await inner; }
 
 }  // namespace
 
-TEST_CASE("a task begins with the first look, and goes on as far as it can with each",
+TEST_CASE("a task begins with its first poll, and each poll advances it as far as possible",
           "[collectives]") {
   bool first = false, second = false;
   int begun = 0;
   Task task = wait_for(first, second, begun);
   CHECK(begun == 0);
   CHECK(task.peer() == -1);
-  CHECK(task.poll() == Progress::Some);  // it began
+  CHECK(task.poll() == Progress::Some);  // the task began
   CHECK(begun == 1);
   CHECK(task.peer() == 5);
   CHECK(task.poll() == Progress::None);
@@ -72,7 +72,7 @@ TEST_CASE("a task begins with the first look, and goes on as far as it can with 
   CHECK(begun == 3);
 }
 
-TEST_CASE("what a task throws comes to who polls it, through the tasks that wait for it",
+TEST_CASE("an error in a task reaches the caller of poll, through all waiting tasks",
           "[collectives]") {
   bool first = false;
   Task task = outer(fail_after(first));
@@ -82,7 +82,7 @@ TEST_CASE("what a task throws comes to who polls it, through the tasks that wait
   CHECK_THROWS_WITH(task.poll(), "it failed");
 }
 
-TEST_CASE("whoever moves is not given up, however long it takes", "[collectives]") {
+TEST_CASE("a task that makes progress has no timeout", "[collectives]") {
   ThreadGroup group(2, 1ms);
   Slow slow(50ms);
   run(group.communicator(0), slow);

@@ -7,8 +7,7 @@
 using namespace dlflow::runtime;
 using dlflow::test::PlacedRank;
 
-TEST_CASE("a topology has the ranks of each node, in whatever order they were placed",
-          "[collectives]") {
+TEST_CASE("a topology lists the ranks of each node, however they were placed", "[collectives]") {
   ThreadGroup group(6);
   const Topology topology = topology_of(PlacedRank(group.communicator(3), {0, 1, 0, 2, 1, 0}));
   CHECK(topology.nodes == std::vector<std::vector<int>>{{0, 2, 5}, {1, 4}, {3}});

@@ -20,11 +20,12 @@ using namespace dlflow::runtime;
 using namespace dlflow::test;
 using namespace std::chrono_literals;
 
-TEST_CASE("tuning measures what can be used, and all ranks get the same rules", "[collectives]") {
+TEST_CASE("tuning measures all usable algorithms, and all ranks get the same rules",
+          "[collectives]") {
   const int ranks_per_node = GENERATE(1, 2, 4);
   ThreadGroup group(4, 10s, ranks_per_node);
   std::vector<std::string> ways;  // of rank 0
-  bool fastest_first = false;     // of the smallest size the fastest is taken
+  bool fastest_first = false;     // the smallest size gets its fastest algorithm
   const auto rules = on_ranks(group, 4, [&](Communicator& comm) {
     return to_text(tune(comm, 256, 0, [&](const TuneLine& line) {
       if (comm.rank() != 0) return;
@@ -53,8 +54,7 @@ TEST_CASE("tuning measures what can be used, and all ranks get the same rules", 
   CHECK(ways == expected);
 }
 
-TEST_CASE("the smallest sum is of 64 bytes, each of the others of four times as many",
-          "[collectives]") {
+TEST_CASE("measured sums start at 64 bytes and grow fourfold", "[collectives]") {
   const auto [largest, expected] = GENERATE(table<size_t, std::vector<size_t>>(
       {{64, {64}}, {255, {64}}, {256, {64, 256}}, {5000, {64, 256, 1024, 4096}}}));
   const auto measured = on_ranks(1, [largest = largest](Communicator& comm) {
@@ -65,7 +65,7 @@ TEST_CASE("the smallest sum is of 64 bytes, each of the others of four times as 
   CHECK(measured[0] == expected);
 }
 
-TEST_CASE("nothing to measure is an error, and no rules that nobody can read", "[collectives]") {
+TEST_CASE("tuning without any size to measure is an error", "[collectives]") {
   const auto errors = on_ranks(2, [](Communicator& comm) -> std::string {
     try {
       return to_text(tune(comm, 63, 0, [](const TuneLine&) {}));
@@ -77,8 +77,7 @@ TEST_CASE("nothing to measure is an error, and no rules that nobody can read", "
         std::vector<std::string>(2, "nothing is measured up to 63 B: the smallest sum is of 64 B"));
 }
 
-TEST_CASE("contenders take turns at least 5 and at most 500 times, after a first call",
-          "[collectives]") {
+TEST_CASE("contenders take 5 to 500 turns after a first call", "[collectives]") {
   const auto [seconds, calls] = GENERATE(table<double, size_t>({{0, 5}, {1e9, 500}}));
   struct Result {
     std::string order;  // of the first calls
@@ -111,7 +110,7 @@ TEST_CASE("contenders take turns at least 5 and at most 500 times, after a first
   }
 }
 
-TEST_CASE("of each call the time of the slowest rank counts, on every rank", "[collectives]") {
+TEST_CASE("each call counts with the time of its slowest rank, on every rank", "[collectives]") {
   constexpr auto kDelay = 3ms;
   const auto times = on_ranks(3, [&](Communicator& comm) {
     float value = 0;
@@ -147,7 +146,8 @@ TEST_CASE("no rank begins a call before all have ended the one before", "[collec
   CHECK(early == std::vector{0, 0, 0});
 }
 
-TEST_CASE("of what is summed nothing is left out, and what lies beside it stays", "[collectives]") {
+TEST_CASE("tuning checks every number of a sum, and leaves numbers beside it alone",
+          "[collectives]") {
   const size_t count = GENERATE(size_t(1), size_t(1024), size_t(1500));
   const size_t wrong = GENERATE_COPY(size_t(0), count - 1, count);  // the last lies beside it
   const auto results = on_ranks(1, [&](Communicator& comm) {
@@ -165,7 +165,7 @@ TEST_CASE("of what is summed nothing is left out, and what lies beside it stays"
   CHECK(results[0].second == 2000);
 }
 
-TEST_CASE("sums over many ranks are right in halves, too", "[collectives]") {
+TEST_CASE("sums over many ranks are right in 16-bit types", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const auto calls = on_ranks(25, [type](Communicator& comm) {
     Allreduce allreduce(comm, 1500, {.type = type});
@@ -179,7 +179,7 @@ TEST_CASE("sums over many ranks are right in halves, too", "[collectives]") {
   CHECK(calls == std::vector<size_t>(25, 5));
 }
 
-TEST_CASE("a quantile is the time that so many of the calls are below", "[collectives]") {
+TEST_CASE("a quantile is the time below which that share of calls lies", "[collectives]") {
   Contender contender;
   contender.seconds = {5, 1, 4, 2, 3};
   CHECK(contender.quantile(0) == 1);
@@ -188,7 +188,7 @@ TEST_CASE("a quantile is the time that so many of the calls are below", "[collec
   CHECK(contender.quantile(0.99) == 5);
 }
 
-TEST_CASE("a wrong sum is no result", "[collectives]") {
+TEST_CASE("a wrong sum is an error", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const auto errors = on_ranks(2, [type](Communicator& comm) -> std::string {
     std::vector<std::byte> bytes(10 * size_of(type));
@@ -198,7 +198,7 @@ TEST_CASE("a wrong sum is no result", "[collectives]") {
   CHECK_THAT(errors[1], Catch::StartsWith("lazy gave 2.000000 where 3.000000 is the sum"));
 }
 
-TEST_CASE("what people write into the rules of a cluster stays", "[collectives]") {
+TEST_CASE("comments in a cluster's file of rules stay", "[collectives]") {
   const TempDir folder;
   const auto path = folder.path() / "collectives.txt";
   const RuleSet rules = parse_rules("allreduce=shm:0-max", "");

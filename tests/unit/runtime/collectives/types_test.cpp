@@ -1,5 +1,5 @@
-// Allreduce of every type by every algorithm on threads, against sums written down independently
-// of it.
+// Tests the all-reduce of every type by every algorithm on threads, against independently computed
+// sums.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -60,7 +60,8 @@ Example integers(int num_ranks, size_t count) {
   return example;
 }
 
-/// Whole numbers whose sums are exact in every type and order; integers of any size.
+/// Whole numbers whose sums are exact in every type and order; for integer types, integers of any
+/// size.
 Example exact_example(DataType type, int num_ranks, size_t count) {
   if (type == DataType::Int32) return integers<uint32_t>(num_ranks, count);
   if (type == DataType::Int64) return integers<uint64_t>(num_ranks, count);
@@ -91,7 +92,7 @@ Bytes sum_of(Allreduce& allreduce, const Bytes& numbers, const std::vector<size_
   return {all.begin(), all.end()};
 }
 
-/// To the nearest number of `type`, ties to even; written down independently of vector_ops.
+/// Rounds to the nearest number of `type`, ties to even; computed independently of vector_ops.
 double rounded(double value, DataType type) {
   const int digits = type == DataType::Float16 ? 11 : 8;
   const int smallest = type == DataType::Float16 ? -24 : -133;  // exponent of the last digit
@@ -101,7 +102,7 @@ double rounded(double value, DataType type) {
   return std::nearbyint(value / unit) * unit;
 }
 
-/// In [-1, 1), as `type` has them.
+/// Numbers in [-1, 1) that `type` can represent.
 std::vector<float> halves_of(int rank, size_t count, DataType type) {
   RandomStream random(3, RandomUse::Initialization, uint32_t(rank));
   std::vector<float> numbers(count);
@@ -125,7 +126,7 @@ std::vector<float> sum_of_halves(Communicator& comm, size_t count, AllreduceOpti
 
 }  // namespace
 
-TEST_CASE("every algorithm that rules can name adds every type", "[collectives]") {
+TEST_CASE("every algorithm that rules can name sums every type", "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 4, 7, 8);
   const int ranks_per_node = GENERATE(0, 1, 2, 3);
   const std::vector<size_t> ranges = {0, 1, 17, 1001, 32};  // odd; many cache lines; whole ones
@@ -155,10 +156,10 @@ TEST_CASE("every algorithm that rules can name adds every type", "[collectives]"
   CHECK(problems == std::vector<std::string>(size_t(num_ranks)));
 }
 
-TEST_CASE("large sums of every type go piece by piece", "[collectives]") {
+TEST_CASE("large sums of every type are made piece by piece", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const int ranks_per_node = GENERATE(1, 2);
-  constexpr size_t kCount = 450'001;  // of halves, more than one piece per rank
+  constexpr size_t kCount = 450'001;  // more than one piece of 16-bit floats per rank
   const Example example = exact_example(type, 3, kCount);
   ThreadGroup group(3, 10s, ranks_per_node);
   const auto wrong = on_ranks(group, 3, [&](Communicator& comm) {
@@ -192,7 +193,7 @@ TEST_CASE("in shared memory and directly, sums of halves are rounded once", "[co
   for (const auto& result : results) CHECK(result == expected);
 }
 
-TEST_CASE("whatever rules say, all ranks have one sum of halves, near the exact one",
+TEST_CASE("all ranks have the same sum of halves under any rules, near the exact sum",
           "[collectives]") {
   const auto [type, epsilon] = GENERATE(
       table<DataType, double>({{DataType::Float16, 0x1p-11}, {DataType::BFloat16, 0x1p-8}}));
@@ -211,7 +212,7 @@ TEST_CASE("whatever rules say, all ranks have one sum of halves, near the exact 
     error = std::max(error, std::abs(results[0][i] - sum));
   }
   CAPTURE(name(type), to_text(rules), num_ranks, ranks_per_node);
-  // P - 1 additions, each rounds a sum below P; one more where fp32 was added.
+  // P - 1 additions each round a sum below P; one more rounding where fp32 was added.
   CHECK(error <= num_ranks * num_ranks * epsilon);
   CHECK(std::ranges::count(results, results[0]) == num_ranks);
 }
@@ -281,7 +282,8 @@ TEST_CASE("no two ranks of a node write to one cache line", "[collectives]") {
 }
 
 TEST_CASE("rules count bytes of the type", "[collectives]") {
-  // Along the tree 1 + 2^-11 is rounded to 1, twice; added directly, 1 + 2^-10 is fp16.
+  // Along the tree, 1 + 2^-11 is rounded to 1 twice; added directly, the sum 1 + 2^-10 is
+  // representable in fp16.
   const auto [count, expected] = GENERATE(table<size_t, float>({{100, 1.0f}, {101, 1 + 0x1p-10f}}));
   ThreadGroup group(3, 10s, 1);
   const auto results = on_ranks(group, 3, [count = count](Communicator& comm) {

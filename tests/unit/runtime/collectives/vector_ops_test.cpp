@@ -13,10 +13,10 @@ using dlflow::test::as_type;
 
 namespace {
 
-constexpr size_t kGuard = 40;  // numbers before and behind, more than a vector has
+constexpr size_t kGuard = 40;  // numbers before and after, more than a vector holds
 constexpr float kGuardNumber = 77;
 
-/// Numbers of a type between others that nobody is to touch.
+/// Numbers of a type between guards that must not change.
 class Guarded {
  public:
   Guarded(DataType type, const std::vector<float>& numbers)
@@ -24,7 +24,7 @@ class Guarded {
 
   Values values() { return all().subrange(kGuard, count_); }
 
-  /// As floats; nothing if a guard has changed.
+  /// The numbers as floats; nothing if a guard has changed.
   std::vector<float> numbers() {
     const std::vector<std::byte> expected = as_type(type_, with_guards(std::vector<float>(count_)));
     const auto same = [&](size_t first) {
@@ -57,7 +57,7 @@ class Guarded {
   DataType type_;
 };
 
-/// Small whole numbers: exact in every type, and their sums, too.
+/// Small whole numbers: these and their sums are exact in every type.
 std::vector<float> numbers_of(int part, size_t count) {
   std::vector<float> numbers(count);
   for (size_t i = 0; i < count; ++i) numbers[i] = float((i * 5 + size_t(part) * 3) % 11);
@@ -73,14 +73,14 @@ std::vector<float> sum_of(int parts, size_t count) {
   return sum;
 }
 
-/// One, less and more than a vector and than the blocks of several loops.
+/// Sizes of one, below and above a vector and the blocks of several loops.
 size_t any_count() {
   return GENERATE(size_t(1), size_t(15), size_t(512), size_t(513), size_t(1024), size_t(2500));
 }
 
 }  // namespace
 
-TEST_CASE("numbers are added one to one, and what lies beside them stays", "[collectives]") {
+TEST_CASE("numbers are added elementwise, and their neighbours stay", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const size_t count = any_count();
   Guarded into(type, numbers_of(0, count)), values(type, numbers_of(1, count));
@@ -89,7 +89,7 @@ TEST_CASE("numbers are added one to one, and what lies beside them stays", "[col
   CHECK(values.numbers() == numbers_of(1, count));
 }
 
-TEST_CASE("numbers are converted one to one, and what lies beside them stays", "[collectives]") {
+TEST_CASE("numbers are converted elementwise, and their neighbours stay", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const size_t count = any_count();
   Guarded floats(DataType::Float32, numbers_of(0, count));
@@ -104,7 +104,7 @@ TEST_CASE("numbers are converted one to one, and what lies beside them stays", "
   CHECK(same.numbers() == numbers_of(0, count));
 }
 
-TEST_CASE("a part of a sum goes to all results, and what lies beside it stays", "[collectives]") {
+TEST_CASE("a part of a sum goes to all results, and their other elements stay", "[collectives]") {
   const DataType type = GENERATE(from_range(kDataTypes));
   const size_t count = any_count();
   const int num_parts = GENERATE(1, 2, 3, 5);
@@ -126,7 +126,7 @@ TEST_CASE("a part of a sum goes to all results, and what lies beside it stays", 
   }
 }
 
-TEST_CASE("two parts may have one result, or two in another order", "[collectives]") {
+TEST_CASE("two parts may have one result, or two results in another order", "[collectives]") {
   const size_t count = any_count();
   Guarded a(DataType::Float32, numbers_of(0, count)), b(DataType::Float32, numbers_of(1, count));
   Guarded c(DataType::Float32, numbers_of(2, count));
@@ -152,7 +152,7 @@ TEST_CASE("two parts may have one result, or two in another order", "[collective
   CHECK(d.numbers() == sum_of(2, count));
 }
 
-TEST_CASE("sums are consumed once each, with their places", "[collectives]") {
+TEST_CASE("each sum is consumed once, with its position", "[collectives]") {
   const size_t count = any_count();
   const size_t first = 7;
   Guarded a(DataType::Float32, numbers_of(0, first + count));
@@ -170,7 +170,7 @@ TEST_CASE("sums are consumed once each, with their places", "[collectives]") {
   CHECK(a.numbers() == numbers_of(0, first + count));
 }
 
-TEST_CASE("sums follow the order of additions, up to 32 parts high", "[collectives]") {
+TEST_CASE("sums follow the given order of additions, for up to 32 parts", "[collectives]") {
   // 1 + 2^-24 is rounded to 1; (2^-24 + 2^-24) + 1 is not.
   std::vector<float> numbers = {1, 0x1p-24f, 0x1p-24f};
   const auto sum = [&](std::vector<uint8_t> additions) {

@@ -7,7 +7,7 @@
 
 using namespace dlflow::runtime;
 
-TEST_CASE("numbers travel rounded, and arrive once", "[collectives]") {
+TEST_CASE("numbers are rounded for the wire, and arrive once", "[collectives]") {
   const DataType type = GENERATE(DataType::Float16, DataType::BFloat16);
   std::vector<float> sent = {1, 1 + 0x1p-20f, -3}, received(3), more(1);
   WireBuffer wire(type);
@@ -31,7 +31,7 @@ TEST_CASE("numbers travel rounded, and arrive once", "[collectives]") {
   CHECK(received[0] == 5);
 }
 
-TEST_CASE("numbers of the wire's type travel themselves", "[collectives]") {
+TEST_CASE("numbers of the wire's type are sent without a copy", "[collectives]") {
   std::vector<float> numbers(3);
   WireBuffer wire(DataType::Float32);
   CHECK(wire.packed(std::span(numbers)).data == Values(std::span(numbers)).data);

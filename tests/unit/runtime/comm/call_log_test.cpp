@@ -14,7 +14,7 @@ uint64_t hash_of(const std::vector<Call>& calls) {
 
 }  // namespace
 
-TEST_CASE("a call is said in words", "[comm]") {
+TEST_CASE("a call is described in words", "[comm]") {
   CallLog log;
   log.add({"all-reduce", "conv1.weight", 9216, "fp32"});
   log.add({"broadcast", "", 64, "bytes", 2});
@@ -25,7 +25,7 @@ TEST_CASE("a call is said in words", "[comm]") {
   CHECK(to_string(calls[2]) == "barrier");
 }
 
-TEST_CASE("whatever differs in a call or in their order differs in the hash", "[comm]") {
+TEST_CASE("any difference in calls or in their order changes the hash", "[comm]") {
   const Call call{"all-reduce", "w", 10, "fp32", 0};
   const uint64_t hash = hash_of({call});
   CHECK(hash_of({call}) == hash);
@@ -39,7 +39,7 @@ TEST_CASE("whatever differs in a call or in their order differs in the hash", "[
   CHECK(hash_of({{"a", longer + "y", 0, ""}}) != hash_of({{"a", longer + "z", 0, ""}}));
 }
 
-TEST_CASE("the newest calls are kept, and the hashes after them", "[comm]") {
+TEST_CASE("the log keeps the newest calls with their hashes", "[comm]") {
   CallLog log;
   std::vector<uint64_t> hashes = {0};
   const size_t num_calls = CallLog::kKept + 10;

@@ -24,7 +24,7 @@ std::span<std::byte> writable_bytes_of(T& value) {
 
 }  // namespace
 
-TEST_CASE("a message to the next rank arrives, also to oneself", "[comm]") {
+TEST_CASE("a message arrives at the next rank, and at the sender itself", "[comm]") {
   const int num_ranks = GENERATE(1, 2, 3, 7);
   const auto received = on_ranks(num_ranks, [&](Communicator& comm) {
     const int mine = 100 + comm.rank();
@@ -66,7 +66,7 @@ TEST_CASE("a broadcast reaches every rank from any root", "[comm]") {
   CHECK(values == std::vector(num_ranks, 42));
 }
 
-TEST_CASE("nobody leaves a barrier before all have come", "[comm]") {
+TEST_CASE("no rank leaves a barrier before all have come", "[comm]") {
   const int num_ranks = GENERATE(1, 2, 3, 7);
   std::atomic<int> arrived{0};
   const auto seen = on_ranks(num_ranks, [&](Communicator& comm) {
@@ -96,7 +96,7 @@ TEST_CASE("ranks of a node see each other's shared memory, aligned and zeroed", 
   CHECK(sums == std::vector{21, 21, 25, 25, 14});
 }
 
-TEST_CASE("ranks of a node gather a value of each, in the order of ranks", "[comm]") {
+TEST_CASE("ranks of a node gather one value per rank, in order", "[comm]") {
   const int ranks = GENERATE(1, 2, 3, 5, 8), per_node = GENERATE(1, 3, 8);
   ThreadGroup group(ranks, 20s, per_node);
   const auto gathered = on_ranks(

@@ -16,7 +16,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// A pipe whose writing end is sent, and whose reading end shows who has it.
+/// A pipe whose writing end is sent, and whose reading end shows which process has it.
 struct Pipe {
   int ends[2] = {-1, -1};
   Pipe() { REQUIRE(::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0); }
@@ -32,7 +32,7 @@ struct Pipe {
   }
 };
 
-/// What `work` returns in a process of its own.
+/// The result of `work` in a child process.
 int status_of(const std::function<int()>& work) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(work());
@@ -41,7 +41,7 @@ int status_of(const std::function<int()>& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// 0: it was sent, 1: refused.
+/// Returns 0 if it was sent, 1 if it was refused.
 int send_from(const DescriptorMailbox& mailbox, int32_t sender, int descriptor) {
   try {
     DescriptorMailbox::send(mailbox.address(), sender, descriptor);
@@ -53,7 +53,7 @@ int send_from(const DescriptorMailbox& mailbox, int32_t sender, int descriptor) 
 
 }  // namespace
 
-TEST_CASE("who gets a copy of a descriptor has what it leads to", "[comm]") {
+TEST_CASE("a copied descriptor refers to the same file", "[comm]") {
   DescriptorMailbox mailbox(4);
   const Pipe first, second;
   DescriptorMailbox::send(mailbox.address(), 3, first.ends[1]);
@@ -66,7 +66,7 @@ TEST_CASE("who gets a copy of a descriptor has what it leads to", "[comm]") {
   CHECK(second.read() == 'b');
 }
 
-TEST_CASE("a mailbox without letters, and one that is gone, say so", "[comm]") {
+TEST_CASE("an empty mailbox and a closed one report errors", "[comm]") {
   DescriptorMailbox::Address gone;
   {
     DescriptorMailbox mailbox(1);
@@ -97,7 +97,7 @@ TEST_CASE("a process in namespaces of its own sends to one outside", "[comm]") {
   CHECK(pipe.read() == 'x');
 }
 
-TEST_CASE("what another user sends is thrown away, and nothing is sent to one", "[comm]") {
+TEST_CASE("messages of another user are discarded, and none are sent to one", "[comm]") {
   if (::geteuid() != 0) test::skip("only root can be another user");
   DescriptorMailbox mailbox(4);
   const Pipe pipe;

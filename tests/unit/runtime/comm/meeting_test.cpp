@@ -21,7 +21,7 @@ using dlflow::test::error_of;
 
 namespace {
 
-/// Returns what each rank receives, or throws.
+/// Returns the addresses that each rank receives, or throws.
 std::vector<std::string> told(const std::filesystem::path& file, int ranks) {
   std::vector<std::string> lists{size_t(ranks)};
   {
@@ -43,7 +43,7 @@ std::vector<std::string> told(const std::filesystem::path& file, int ranks) {
 
 }  // namespace
 
-TEST_CASE("ranks that meet are told where all of them are", "[comm]") {
+TEST_CASE("ranks that meet learn the addresses of all", "[comm]") {
   const test::TempDir folder;
   const std::filesystem::path file = folder.path() / "ranks";
   CHECK(told(file, 1) == std::vector<std::string>(1, "at 0;"));
@@ -52,13 +52,13 @@ TEST_CASE("ranks that meet are told where all of them are", "[comm]") {
   CHECK(!std::filesystem::exists(file));
 }
 
-TEST_CASE("what an earlier start left misleads no rank", "[comm]") {
+TEST_CASE("files of an earlier start mislead no rank", "[comm]") {
   const test::TempDir folder;
   const std::filesystem::path file = folder.path() / "ranks";
-  const Listener stranger = listen_anywhere();  // who has its port by now, and says nothing
+  const Listener stranger = listen_anywhere();  // a silent process that has the port now
   const Endpoint earlier = endpoint_of(stranger);
-  SECTION("to a port that nobody has") { write_file_atomic(file, "0123 here 9 127.0.0.1"); }
-  SECTION("to a stranger") { write_file_atomic(file, to_string(earlier)); }
+  SECTION("they name an unused port") { write_file_atomic(file, "0123 here 9 127.0.0.1"); }
+  SECTION("they name a stranger's port") { write_file_atomic(file, to_string(earlier)); }
   std::jthread hangs_up([&] {
     for (int i = 0; i < 40; ++i) {
       accept_from(stranger);
@@ -68,7 +68,7 @@ TEST_CASE("what an earlier start left misleads no rank", "[comm]") {
   CHECK(told(file, 2) == std::vector<std::string>(2, "at 0;at 1;"));
 }
 
-TEST_CASE("a stranger who does not know the secret is no rank", "[comm]") {
+TEST_CASE("a stranger without the secret is rejected", "[comm]") {
   const test::TempDir folder;
   const std::filesystem::path file = folder.path() / "ranks";
   std::string host;

@@ -11,10 +11,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A core whose time goes on as the test says.
+/// A core with a clock that the test advances.
 class FakeCore final : public Core {
  public:
-  /// The thread computes, or somebody else does on its core.
+  /// Advances the time while the thread, or another one on its core, computes.
   void run(Duration duration) {
     now_ += duration;
     used_ += duration;
@@ -45,14 +45,14 @@ class FakeCore final : public Core {
   Duration used_{0};
 };
 
-/// A rank on its own with a fake core.
+/// A single rank with a fake core.
 struct Waiter {
   ThreadGroup group{1};
   Communicator& comm = group.communicator(0);
   FakeCore core{};
 
-  /// Waits until `duration` is over, at a look every 50 ns. How long that took: nothing comes of it
-  /// before the rank looks.
+  /// Waits until `duration` is over, with a look every 50 ns. Returns the time taken, which is
+  /// longer if the last look is late.
   Core::Duration wait_for(Core::Duration duration) {
     const Core::Time start = core.now();
     for (Patience patience(comm, core); core.now() - start < duration; core.run(50ns)) {
@@ -61,20 +61,20 @@ struct Waiter {
     return core.now() - start;
   }
 
-  /// Each sleep of a wait since `start` was longer than the one before, and that part of the time
-  /// waited, within 5 us and 1 ms.
+  /// Checks that each sleep of a wait since `start` was longer than the one before, and that part
+  /// of the time waited, within 5 us and 1 ms.
   void check_sleeps(Core::Time start, int part) const {
     CHECK(!core.sleeps.empty());
     CHECK(std::ranges::is_sorted(core.sleeps));
     for (size_t i = 0; i < core.sleeps.size(); ++i) {
       const Core::Duration waited = core.slept_at[i] - start;
       CHECK(core.sleeps[i] <= std::max<Core::Duration>(5us, waited / part));
-      // It spins before the wait counts.
+      // The wait starts to count after some spinning.
       CHECK(core.sleeps[i] >= std::min<Core::Duration>(1ms, (waited - 250us) / part));
     }
   }
 
-  /// Waits while somebody else has the core for 3 ms.
+  /// Waits while another thread has the core for 3 ms.
   void wait_without_core() {
     Patience patience(comm, core);
     for (int i = 0; i < 130; ++i, core.run(50ns)) {
@@ -95,7 +95,7 @@ TEST_CASE("a rank on a core of its own keeps it for a millisecond", "[patience]"
   CHECK(waiter.core.sleeps.empty());
 }
 
-TEST_CASE("who waits longer sleeps for a 32nd of the time, for the peer may need the core",
+TEST_CASE("a longer wait sleeps for a 32nd of its time, since the peer may need the core",
           "[patience]") {
   Waiter waiter;
   const Core::Time start = waiter.core.now();
@@ -104,8 +104,7 @@ TEST_CASE("who waits longer sleeps for a 32nd of the time, for the peer may need
   CHECK(waiter.core.sleeps.back() == 1ms);
 }
 
-TEST_CASE("who waits for seconds sleeps for a 128th of the time, for many may wait with it",
-          "[patience]") {
+TEST_CASE("a wait of seconds sleeps for a 128th of its time, since many may wait", "[patience]") {
   Waiter waiter;
   waiter.wait_for(1s);
   CHECK(waiter.core.sleeps.back() > 7ms);
@@ -117,7 +116,7 @@ TEST_CASE("who waits for seconds sleeps for a 128th of the time, for many may wa
 TEST_CASE("a rank whose core was taken yields early and then sleeps, an eighth of the wait at most",
           "[patience]") {
   Waiter waiter;
-  waiter.core.run(1s);  // what it computed before is no time that it had now
+  waiter.core.run(1s);  // earlier computation does not count as lost time
   waiter.wait_without_core();
   waiter.core.yields = 0;
   waiter.core.sleeps.clear();
@@ -130,8 +129,7 @@ TEST_CASE("a rank whose core was taken yields early and then sleeps, an eighth o
   CHECK(waiter.core.sleeps.back() == 1ms);
 }
 
-TEST_CASE("a yield that returns late is a core that others want, one that returns soon is none",
-          "[patience]") {
+TEST_CASE("a late return from yield shows a contended core, an early one does not", "[patience]") {
   Waiter waiter;
   waiter.core.yield_takes = 100us;
   waiter.wait_for(800us);
@@ -144,8 +142,7 @@ TEST_CASE("a yield that returns late is a core that others want, one that return
   CHECK(!waiter.core.sleeps.empty());
 }
 
-TEST_CASE("a look that takes long because it moves a large message is no loss of the core",
-          "[patience]") {
+TEST_CASE("a long poll that moves a large message does not count as contention", "[patience]") {
   Waiter waiter;
   {
     Patience patience(waiter.comm, waiter.core);
@@ -158,11 +155,10 @@ TEST_CASE("a look that takes long because it moves a large message is no loss of
   CHECK(waiter.core.sleeps.empty());
 }
 
-TEST_CASE("what a rank does between its waits, and its own sleep, is no loss of the core",
-          "[patience]") {
+TEST_CASE("work between waits, and a rank's own sleep, do not count as contention", "[patience]") {
   Waiter waiter;
   waiter.wait_for(10us);
-  waiter.core.take(1s);  // it reads a file
+  waiter.core.take(1s);  // the rank reads a file
   waiter.wait_for(100ms);
   const size_t sleeps = waiter.core.sleeps.size();
   CHECK(sleeps > 0);
@@ -180,7 +176,7 @@ TEST_CASE("an answer within the first microseconds costs neither a yield nor a s
   CHECK(waiter.core.sleeps.empty());
 }
 
-TEST_CASE("progress begins the wait anew", "[patience]") {
+TEST_CASE("progress restarts the wait", "[patience]") {
   Waiter waiter;
   waiter.wait_without_core();
   Patience patience(waiter.comm, waiter.core);
@@ -196,7 +192,7 @@ TEST_CASE("progress begins the wait anew", "[patience]") {
   CHECK(looks_until_sleep() == looks);
 }
 
-TEST_CASE("a wait ends after the communicator's timeout, also one that sleeps", "[patience]") {
+TEST_CASE("a wait ends after the communicator's timeout even if it sleeps", "[patience]") {
   const bool contended = GENERATE(false, true);
   ThreadGroup group(1, 50ms);
   FakeCore core;
@@ -209,7 +205,7 @@ TEST_CASE("a wait ends after the communicator's timeout, also one that sleeps", 
   CHECK(!core.sleeps.empty());
 }
 
-TEST_CASE("contention is believed for 20 ms, and longer each time that it comes back soon",
+TEST_CASE("contention is assumed for 20 ms, and for longer each time it returns soon",
           "[patience]") {
   Contention contention;
   Core::Time now{1h};

@@ -27,8 +27,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What each of as many ranks throws as `memories` names, each in a thread of its own; empty:
-/// nothing.
+/// Runs one rank per element of `memories`, each in a thread, and returns their errors; empty:
+/// none.
 std::vector<std::string> errors_of(const std::vector<std::string>& memories,
                                    const std::function<void(SocketCommunicator&)>& work,
                                    std::chrono::milliseconds timeout = 20s) {
@@ -81,8 +81,7 @@ TEST_CASE("ranks that exchanged addresses send messages of any size, in order, a
         }) == no_errors(num_ranks));
 }
 
-TEST_CASE("messages that come before anybody waits for them are kept, each channel in its order",
-          "[comm]") {
+TEST_CASE("early messages are kept, in order within each channel", "[comm]") {
   CHECK(errors_of({"", ""}, [](Communicator& comm) {
           constexpr int kMessages = 100;
           std::vector<std::vector<int>> values(kMessages, std::vector<int>(5000));
@@ -93,7 +92,7 @@ TEST_CASE("messages that come before anybody waits for them are kept, each chann
               transfers.push_back(comm.start_send(bytes_of(values[size_t(i)]), 1, 7 + i % 2));
             }
           } else {
-            std::this_thread::sleep_for(20ms);  // any order is right; this one is the usual one
+            std::this_thread::sleep_for(20ms);  // any order is right; this one is usual
             for (int i = 0; i < kMessages; i += 2)
               transfers.push_back(comm.start_receive(bytes_of(values[size_t(i + 1)]), 0, 8));
             for (int i = 0; i < kMessages; i += 2)
@@ -123,8 +122,7 @@ TEST_CASE("a message of another size is refused with rank and sizes, early or la
         "model and options");
 }
 
-TEST_CASE("what a rank sent before it ended arrives, and who waits for more is told its name",
-          "[comm]") {
+TEST_CASE("messages of a rank that ended arrive, and a wait for more names it", "[comm]") {
   const auto errors = errors_of({"", "", ""}, [](Communicator& comm) {
     std::vector<int> values(1000, 7);
     if (comm.rank() == 1) return comm.send(bytes_of(values), 0);
@@ -138,8 +136,8 @@ TEST_CASE("what a rank sent before it ended arrives, and who waits for more is t
                             "waits for it: its connection is closed"));
 }
 
-TEST_CASE("a rank that ended before anybody was connected to it is named", "[comm]") {
-  // Of 8 ranks a barrier connects 0 to 1, 2, 4, 6 and 7.
+TEST_CASE("a rank that ended before any connection to it is named", "[comm]") {
+  // A barrier of 8 ranks connects rank 0 to 1, 2, 4, 6 and 7.
   const auto errors = errors_of(std::vector<std::string>(8, ""), [](Communicator& comm) {
     if (comm.rank() == 0) comm.receive({}, 3);
   });
@@ -219,7 +217,7 @@ TEST_CASE("ranks of one memory share it, others do not", "[comm]") {
         }) == no_errors(5));
 }
 
-TEST_CASE("a rank that does not come is named", "[comm]") {
+TEST_CASE("a missing rank is named", "[comm]") {
   SocketEndpoint own, other;
   const std::vector<std::string> texts = {own.text(), other.text()};
   CHECK(error_of([&] {
@@ -231,10 +229,10 @@ TEST_CASE("a rank that does not come is named", "[comm]") {
              Catch::Matches("rank 1: its address is not one .*"));
 }
 
-TEST_CASE("what a rank's child keeps open does not hide the rank's death", "[comm]") {
+TEST_CASE("a descriptor that a rank's child keeps open does not hide the rank's death", "[comm]") {
   SocketEndpoint own, other;
   const std::vector<std::string> texts = {own.text(), other.text()};
-  int end[2];  // open for as long as the grandchild is to live
+  int end[2];  // open for as long as the grandchild should live
   REQUIRE(::pipe(end) == 0);
   const pid_t rank1 = ::fork();
   if (rank1 == 0) {

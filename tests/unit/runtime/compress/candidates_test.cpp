@@ -1,4 +1,4 @@
-// The few numbers of a long range among which the largest are.
+// The few candidates in a long range that contain the largest numbers.
 #include "runtime/compress/candidates.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kLong = 1'000'007;
 
-/// Ranges of which a sample says little, or the wrong thing.
+/// Ranges that a sample describes badly or wrongly.
 std::vector<float> misleading(const std::string& kind) {
   std::vector<float> values = some_gradients(kLong, 1);
   const auto by_magnitude = [](float a, float b) { return std::fabs(a) < std::fabs(b); };
@@ -47,7 +47,7 @@ std::vector<float> misleading(const std::string& kind) {
 
 }  // namespace
 
-TEST_CASE("the largest of a long range are among few candidates", "[compress]") {
+TEST_CASE("the largest numbers of a long range are among few candidates", "[compress]") {
   const auto wanted = size_t(GENERATE(0.005, 0.01, 0.1, 0.5) * double(kLong));
   const std::vector<float> values = some_gradients(kLong, 2);
   const auto found = sampled_candidates(values, wanted);
@@ -66,13 +66,14 @@ TEST_CASE("the largest of a long range are among few candidates", "[compress]") 
   CHECK(size_t(std::ranges::count_if(values, from_least)) == found->size());
 }
 
-TEST_CASE("a short range has no sample", "[compress]") {
+TEST_CASE("a short range is not sampled", "[compress]") {
   const std::vector<float> values = some_gradients(1000, 2);
   CHECK_FALSE(sampled_candidates(values, 10));
   CHECK_FALSE(sampled_candidates({}, 0));
 }
 
-TEST_CASE("what is sent of a long range are the largest, whatever a sample says", "[compress]") {
+TEST_CASE("the largest numbers of a long range are sent even if its sample misleads",
+          "[compress]") {
   const std::string kind = GENERATE("usual", "ascending", "large ones in a row", "a large column",
                                     "many equals", "zeros but a few", "not all finite");
   const double density = GENERATE(0.004, 0.01, 0.6);

@@ -1,4 +1,4 @@
-// Compression where training meets it: in the place of the all-reduce in a Reducer.
+// Compression as training uses it: in place of the all-reduce in a Reducer.
 #include "runtime/compress/compressed_sum.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<float> gradient_of(size_t parameter, int rank, uint32_t step) {
   return some_gradients(kSizes[parameter], uint32_t(10 * parameter + size_t(rank)), step);
 }
 
-/// Of one rank: the sums of each step, if it got them, and what it has left.
+/// The result of one rank: the sums of each step, if it gets them, and its residual.
 struct Outcome {
   std::vector<std::vector<float>> sums;
   std::vector<float> residual, velocity;
@@ -33,7 +33,7 @@ struct Setting {
   Compression how;
   int num_ranks = 2, ranks_per_node = 1;
   size_t bucket_bytes = 1 << 20;
-  bool same_gradients = false;  ///< on all ranks, those of rank 0
+  bool same_gradients = false;  ///< all ranks have those of rank 0
 };
 
 CompressedGradients compressed(const Compression& how) {
@@ -84,7 +84,7 @@ std::vector<Outcome> outcomes(const Setting& setting) {
                   [&](Communicator& comm) { return reduce(comm, setting); });
 }
 
-/// Of all ranks in that step.
+/// The dense sum over all ranks in that step.
 std::vector<float> dense_sum_of(int num_ranks, uint32_t step) {
   const FlatLayout layout(kSizes);
   std::vector<float> sum(layout.num_elements());
@@ -113,7 +113,7 @@ const std::vector<CompressionMethod> kWithoutMomentum = {
 
 }  // namespace
 
-TEST_CASE("nothing is lost whatever the method, the nodes and the buckets", "[compress]") {
+TEST_CASE("no gradient is lost with any method, nodes and buckets", "[compress]") {
   Setting setting{.how = {.method = GENERATE(from_range(kWithoutMomentum)), .density = 0.05}};
   setting.how.aggregation = GENERATE(Aggregation::AllGather, Aggregation::Hierarchical);
   setting.num_ranks = GENERATE(1, 3, 4, 5);
@@ -157,7 +157,8 @@ TEST_CASE("PowerSGD in the place of the all-reduce loses nothing", "[compress]")
   CHECK(something_left == (setting.num_ranks > 1));
 }
 
-TEST_CASE("gTop-k and all-gather keep the rest for later on any number of ranks", "[compress]") {
+TEST_CASE("gTop-k and all-gather keep unsent gradients for later on any number of ranks",
+          "[compress]") {
   Setting setting{.how = {.method = CompressionMethod::TopK,
                           .aggregation = Aggregation::GlobalTopK,
                           .density = 0.05}};
@@ -174,7 +175,7 @@ TEST_CASE("gTop-k and all-gather keep the rest for later on any number of ranks"
   CHECK(distance(all, expected) < 5e-6);
 }
 
-TEST_CASE("ranks of one node sum all there is where only nodes compress", "[compress]") {
+TEST_CASE("ranks of one node sum all gradients if only nodes compress", "[compress]") {
   const Setting setting{.how = {.method = CompressionMethod::TopK, .density = 0.05},
                         .num_ranks = 3,
                         .ranks_per_node = 3};
@@ -189,7 +190,7 @@ TEST_CASE("ranks of one node sum all there is where only nodes compress", "[comp
   }
 }
 
-TEST_CASE("between nodes a slice is compressed by the rank whose it is", "[compress]") {
+TEST_CASE("between nodes, each rank compresses its own slice", "[compress]") {
   const Setting setting{.how = {.method = CompressionMethod::TopK, .density = 0.05},
                         .num_ranks = 4,
                         .ranks_per_node = 2};
@@ -200,7 +201,7 @@ TEST_CASE("between nodes a slice is compressed by the rank whose it is", "[compr
   }
 }
 
-TEST_CASE("a rank that is alone takes up what was not sent when there were others", "[compress]") {
+TEST_CASE("a single rank adds the residual of an earlier run on more ranks", "[compress]") {
   ThreadGroup group(1, 10s);
   const FlatLayout layout(kSizes);
   CompressedParts parts;
@@ -222,7 +223,7 @@ TEST_CASE("the same ranks get the same bits again", "[compress]") {
   CHECK(outcomes(setting)[0].sums == outcomes(setting)[0].sums);
 }
 
-TEST_CASE("with DGC what is sent as it is has momentum, statistics have none", "[compress]") {
+TEST_CASE("DGC gives momentum to uncompressed gradients, but not to statistics", "[compress]") {
   const float momentum = 0.5f;
   Setting setting{.how = {.method = CompressionMethod::Dgc,
                           .aggregation = Aggregation::AllGather,
@@ -238,13 +239,14 @@ TEST_CASE("with DGC what is sent as it is has momentum, statistics have none", "
   }
 }
 
-TEST_CASE("DGC sends the velocities that add up, and clears what it sent", "[compress]") {
-  // Of ranks that do the same, written down again: u = m u + g; v += u; send the largest of v.
+TEST_CASE("DGC sends accumulated velocities, and clears those it sent", "[compress]") {
+  // An independent computation for ranks with equal gradients: u = m u + g; v += u; send the
+  // largest of v.
   const float momentum = 0.9f;
   Setting setting{.how = {.method = CompressionMethod::Dgc,
                           .aggregation = Aggregation::AllGather,
                           .density = 0.1,
-                          .clip = 0.5,  // over the root of 4 ranks
+                          .clip = 0.5,  // divided by the root of 4 ranks
                           .momentum = momentum},
                   .num_ranks = 4,
                   .same_gradients = true};

@@ -1,4 +1,4 @@
-// Each method against a plain reference, and what all of them promise.
+// Tests each method against a plain reference, and the guarantees of all methods.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -39,7 +39,7 @@ std::vector<float> there_and_back(const Compressor& compressor, const std::vecto
 
 }  // namespace
 
-TEST_CASE("top-k sends exactly the largest, and of equals the first", "[compress]") {
+TEST_CASE("top-k sends exactly the largest, and the first of equals", "[compress]") {
   const size_t count = GENERATE(1, 2, 17, 1000, 10007);
   const double density = GENERATE(0.001, 0.1, 0.5, 1.0);
   std::vector<float> values = some_gradients(count, 1);
@@ -50,7 +50,7 @@ TEST_CASE("top-k sends exactly the largest, and of equals the first", "[compress
         largest_by_sorting(values, num_sent(count, density)));
 }
 
-TEST_CASE("MSTopK sends as many as asked for, nearly all of them the largest", "[compress]") {
+TEST_CASE("MSTopK sends the requested number, nearly all of them the largest", "[compress]") {
   const size_t count = GENERATE(1, 3, 1000, 131072);
   const double density = GENERATE(0.001, 0.01, 0.05, 0.4, 0.9, 1.0);  // from 0.4 on: below the mean
   const std::vector<float> values = some_gradients(count, 2);
@@ -85,7 +85,7 @@ TEST_CASE("MSTopK sends the largest where many others are nearly as large", "[co
         std::vector<uint32_t>{3, 500, 999});
 }
 
-TEST_CASE("MSTopK tells numbers apart that lie on both sides of the mean", "[compress]") {
+TEST_CASE("MSTopK separates numbers on both sides of the mean", "[compress]") {
   std::vector<float> values(1024);
   std::vector<uint32_t> larger;
   for (uint32_t i = 0; i < values.size(); ++i) {
@@ -103,11 +103,11 @@ TEST_CASE("MSTopK sends as many as asked for where numbers are equal", "[compres
   const double density = GENERATE(0.01, 0.5, 1.0);
   const float value = GENERATE(0.0f, 0.1f, -3.0f, 1e-40f, 3e38f);
   std::vector<float> values(count, value);
-  SECTION("all are") {}
-  SECTION("more than asked for are the largest") { values[count / 2] = value / 2; }
-  SECTION("one is smaller, one is larger") {
+  SECTION("all are equal") {}
+  SECTION("more than requested share the largest value") { values[count / 2] = value / 2; }
+  SECTION("one is smaller and one is larger") {
     values.front() = value / 2;
-    values.back() = value * 1.5f;  // of the last: infinite
+    values.back() = value * 1.5f;  // infinite for 3e38
   }
   const auto found = indices_of(*make_ms_top_k(), values, at_density(density));
   CHECK(found.size() == num_sent(count, density));
@@ -115,7 +115,7 @@ TEST_CASE("MSTopK sends as many as asked for where numbers are equal", "[compres
   CHECK(found.back() < count);
 }
 
-TEST_CASE("MSTopK takes what chance says of equals, the same each time", "[compress]") {
+TEST_CASE("MSTopK chooses at random among equals, the same way each time", "[compress]") {
   const std::vector<float> values(1000, 1.0f);
   std::vector<std::vector<uint32_t>> picks;
   for (uint64_t step = 0; step < 20; ++step) {
@@ -128,7 +128,7 @@ TEST_CASE("MSTopK takes what chance says of equals, the same each time", "[compr
   CHECK(std::ranges::count(picks, picks[0]) < 20);
 }
 
-TEST_CASE("random-k sends one of each neighbourhood, the same on all ranks", "[compress]") {
+TEST_CASE("random-k sends one number of each neighbourhood, the same on all ranks", "[compress]") {
   const size_t count = GENERATE(1, 10, 1003);
   const double density = GENERATE(0.05, 0.5, 1.0);
   const Occasion occasion = at_density(density);
@@ -148,7 +148,7 @@ TEST_CASE("random-k sends one of each neighbourhood, the same on all ranks", "[c
   }
 }
 
-TEST_CASE("random-k picks others in another step and another range", "[compress]") {
+TEST_CASE("random-k picks other places in another step or range", "[compress]") {
   const std::vector<float> values = some_gradients(1000, 1);
   Occasion other_step = at_density(0.1), other_range = at_density(0.1);
   ++other_step.step;
@@ -158,7 +158,7 @@ TEST_CASE("random-k picks others in another step and another range", "[compress]
   CHECK(there_and_back(*make_random_k(), values, other_range) != sent);
 }
 
-TEST_CASE("halves of floats are the nearest", "[compress]") {
+TEST_CASE("floats are rounded to the nearest half", "[compress]") {
   const std::vector<float> values = some_gradients(1500, 1);
   const auto halves = there_and_back(*make_half(DataType::Float16), values);
   const auto rough = there_and_back(*make_half(DataType::BFloat16), values);
@@ -170,7 +170,7 @@ TEST_CASE("halves of floats are the nearest", "[compress]") {
   CHECK(there_and_back(*make_half(DataType::Float16), exact) == exact);
 }
 
-TEST_CASE("a number beyond fp16 becomes its largest, not infinite", "[compress]") {
+TEST_CASE("a number beyond the range of fp16 becomes its largest, not infinity", "[compress]") {
   CHECK(there_and_back(*make_half(DataType::Float16), {1e30f, -65520}) ==
         std::vector<float>{65504, -65504});
   const float largest = std::numeric_limits<float>::max();
@@ -195,7 +195,7 @@ TEST_CASE("int8 is within half a step of each block's scale", "[compress]") {
   CHECK(there_and_back(*make_int8(), {1e-45f, 0}) == std::vector<float>{0, 0});
 }
 
-TEST_CASE("what a message stands for and what is left add up to what was there", "[compress]") {
+TEST_CASE("a message and its residual add up to the gradient", "[compress]") {
   const auto compressor = make_compressor(GENERATE(from_range(kMethods)));
   const size_t count = GENERATE(1, 300, 4001);
   std::vector<float> error(count);
@@ -218,12 +218,12 @@ TEST_CASE("what a message stands for and what is left add up to what was there",
   }
 }
 
-TEST_CASE("a message tells of a number that is none, whichever it is", "[compress]") {
+TEST_CASE("a message passes on a NaN or an infinity at any place", "[compress]") {
   const CompressionMethod method = GENERATE(from_range(kMethods));
   const auto compressor = make_compressor(method);
   CAPTURE(int(method));
   const float broken = GENERATE(as<float>{}, kNan, kInf, -kInf);
-  const size_t count = GENERATE(2, 1000);  // of 2 one is sent
+  const size_t count = GENERATE(2, 1000);  // one of 2 is sent
   const size_t place = GENERATE(0, 123, 999);
   std::vector<float> values = some_gradients(count, 1);
   values[place % count] = broken;
@@ -237,7 +237,7 @@ TEST_CASE("an empty range makes an empty message", "[compress]") {
   CHECK(there_and_back(*compressor, {}, at_density(0.01)).empty());
 }
 
-TEST_CASE("the velocity of what is sent becomes zero, that of the rest stays", "[compress]") {
+TEST_CASE("the velocity of sent numbers becomes zero, and others keep theirs", "[compress]") {
   std::vector<float> error = {1, 5, 2, -7}, velocity = {1, 2, 3, 4};
   std::vector<std::byte> message(make_top_k()->message_bytes(4, at_density(0.5)));
   compress(*make_top_k(), at_density(0.5), {error, velocity}, message);

@@ -8,7 +8,7 @@
 
 namespace dlflow::test {
 
-/// Like gradients: most are near zero, few are large; none is zero.
+/// Numbers like gradients: most are near zero, few are large, none is zero.
 inline std::vector<float> some_gradients(size_t count, uint32_t of_whom, uint32_t step = 0) {
   RandomStream random(7, RandomUse::Initialization, of_whom, step);
   std::vector<float> gradients;

@@ -1,4 +1,4 @@
-// Every way to add compressed gradients, on threads, against a dense sum.
+// Tests every way to add compressed gradients, on threads, against a dense sum.
 #include "runtime/compress/message_sum.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ struct Outcome {
   std::vector<float> sum, error;
 };
 
-/// What each rank ends with after one step of `some_gradients`.
+/// The result of each rank after one step of `some_gradients`.
 std::vector<Outcome> outcomes(const Case& c, int num_ranks, size_t count, double density) {
   return on_ranks(num_ranks, [&](Communicator& comm) {
     const auto compressor = make_compressor(c.method);
@@ -76,7 +76,7 @@ void check_same_on_all(const std::vector<Outcome>& ranks) {
 
 }  // namespace
 
-TEST_CASE("a density of 1 is the dense sum, and leaves nothing", "[compress]") {
+TEST_CASE("a density of 1 gives the dense sum and no residual", "[compress]") {
   const Case c = GENERATE(from_range(kSparse));
   const int num_ranks = GENERATE(1, 2, 3, 4, 5, 8);
   const size_t count = GENERATE(1, 37, 1000);
@@ -87,7 +87,7 @@ TEST_CASE("a density of 1 is the dense sum, and leaves nothing", "[compress]") {
   for (const Outcome& rank : ranks) CHECK(rank.error == std::vector<float>(count));
 }
 
-TEST_CASE("what is summed and what ranks keep is the dense sum", "[compress]") {
+TEST_CASE("the sum and the residuals add up to the dense sum", "[compress]") {
   const Case c = GENERATE(from_range(kSparse), from_range(kRounding));
   const int num_ranks = GENERATE(1, 2, 3, 4, 5, 8);
   const size_t count = GENERATE(1, 37, 1000);
@@ -101,7 +101,7 @@ TEST_CASE("what is summed and what ranks keep is the dense sum", "[compress]") {
 TEST_CASE("a long range of rounded gradients is summed as short ones are", "[compress]") {
   const Case c = GENERATE(from_range(kRounding));
   const int num_ranks = GENERATE(1, 2, 3);
-  // Parts of 2^18 numbers a rank; the last one is so short that most ranks have no share of it.
+  // Parts of 2^18 numbers per rank; the last part is so short that most ranks have no share of it.
   const size_t count = size_t(num_ranks) * (size_t{2} << 18) + 37;
   INFO(c.name);
   const auto ranks = outcomes(c, num_ranks, count, 1);
@@ -126,7 +126,7 @@ TEST_CASE("gathered messages are each rank's largest gradients, added", "[compre
   CHECK(ranks[0].sum == expected);
 }
 
-TEST_CASE("what does not survive a global top-k keeps its momentum", "[compress]") {
+TEST_CASE("numbers that a global top-k drops keep their momentum", "[compress]") {
   const auto velocities = on_ranks(2, [](Communicator& comm) {
     const auto top = make_compressor(CompressionMethod::TopK);
     std::vector<float> sum(4), velocity(4, 1.0f), error(4, 0.1f);
@@ -138,15 +138,16 @@ TEST_CASE("what does not survive a global top-k keeps its momentum", "[compress]
   CHECK(velocities[1] == std::vector<float>{1, 1, 1, 1});
 }
 
-TEST_CASE("of a global top-k as many survive as one rank sends", "[compress]") {
+TEST_CASE("a global top-k keeps as many numbers as one rank sends", "[compress]") {
   const int num_ranks = GENERATE(2, 3, 4, 5, 6, 7, 8);
   constexpr size_t kCount = 500, kSent = 50;
   const auto ranks = outcomes(kSparse[2], num_ranks, kCount, 0.1);
   CHECK(size_t(std::ranges::count_if(ranks[0].sum, [](float v) { return v != 0; })) == kSent);
 }
 
-TEST_CASE("what two ranks merge is known in closed form", "[compress]") {
-  // Of each rank the two largest; of their sum {5, 4, -6} the two largest; 4 goes back to rank 0.
+TEST_CASE("a global top-k of two ranks gives the values computed by hand", "[compress]") {
+  // Each rank sends its two largest; the two largest of their sum {5, 4, -6} stay; 4 goes back to
+  // rank 0.
   const std::vector<std::vector<float>> gradients = {{5, 4, 1, 0}, {1, 0, -6, -2}};
   const auto ranks = on_ranks(2, [&](Communicator& comm) {
     Outcome outcome{std::vector<float>(4), gradients[size_t(comm.rank())]};
@@ -161,7 +162,7 @@ TEST_CASE("what two ranks merge is known in closed form", "[compress]") {
   CHECK(ranks[1].error == std::vector<float>{1, 0, 0, -2});
 }
 
-TEST_CASE("sums of rounded gradients are as near as their rounding", "[compress]") {
+TEST_CASE("sums of rounded gradients are as accurate as their rounding", "[compress]") {
   const int num_ranks = GENERATE(1, 2, 3, 8);
   constexpr size_t kCount = 1000;
   const std::vector<float> dense = dense_sum_of(num_ranks, kCount);

@@ -13,7 +13,7 @@ using namespace dlflow::test;
 
 namespace {
 
-/// Row after row.
+/// A matrix stored row by row.
 Matrix plain_matrix(size_t first, uint32_t rows, uint32_t columns) {
   Matrix matrix{first, {}, {}};
   for (uint32_t r = 0; r < rows; ++r) matrix.rows.push_back(r * columns);
@@ -25,8 +25,8 @@ struct Outcome {
   std::vector<float> sum, error;
 };
 
-/// Of `steps` steps over `num_ranks` ranks, each of which brings `gradient(rank, step)`: the sums
-/// of all steps, and what each rank has left.
+/// Runs `steps` steps over `num_ranks` ranks with the gradients `gradient(rank, step)`. Returns the
+/// sums of all steps, and each rank's residual.
 template <typename Gradient>
 std::vector<Outcome> outcomes(int num_ranks, const std::vector<Matrix>& matrices, size_t rank,
                               uint32_t steps, Gradient gradient) {
@@ -46,7 +46,7 @@ std::vector<Outcome> outcomes(int num_ranks, const std::vector<Matrix>& matrices
 
 }  // namespace
 
-TEST_CASE("columns become orthonormal, and those that others span zero", "[compress]") {
+TEST_CASE("columns become orthonormal, and dependent ones become zero", "[compress]") {
   constexpr size_t kRows = 37;
   std::vector<float> columns = some_gradients(3 * kRows, 1);
   for (size_t i = 0; i < kRows; ++i) columns[2 * kRows + i] = 3 * columns[i] - columns[kRows + i];
@@ -67,10 +67,10 @@ TEST_CASE("columns become orthonormal, and those that others span zero", "[compr
   CHECK(zero == std::vector<float>(kRows));
 }
 
-TEST_CASE("matrices of the rank that is asked for are sent as they are", "[compress]") {
+TEST_CASE("matrices of the requested rank are sent without loss", "[compress]") {
   const int num_ranks = GENERATE(1, 2, 3, 4, 5, 8);
   constexpr uint32_t kRows = 23, kColumns = 41;
-  const auto gradient = [&](uint32_t rank, uint32_t) {  // the same two columns times others
+  const auto gradient = [&](uint32_t rank, uint32_t) {  // the same two columns with other factors
     const auto left = some_gradients(2 * kRows, 100), right = some_gradients(2 * kColumns, rank);
     std::vector<float> product(kRows * kColumns);
     for (size_t r = 0; r < kRows; ++r) {
@@ -94,10 +94,10 @@ TEST_CASE("matrices of the rank that is asked for are sent as they are", "[compr
   }
 }
 
-TEST_CASE("low rank loses nothing: sums and what ranks keep are all gradients", "[compress]") {
+TEST_CASE("PowerSGD's sums and residuals add up to all gradients", "[compress]") {
   const int num_ranks = GENERATE(1, 2, 3, 5, 8);
   const size_t rank = GENERATE(1, 2, 100);
-  // Two matrices, one of which has but two columns, and padding that stays as it is.
+  // Two matrices, one with only two columns, and padding that must not change.
   const std::vector<Matrix> matrices = {plain_matrix(0, 20, 30), plain_matrix(608, 40, 2)};
   constexpr size_t kCount = 700;
   constexpr uint32_t kSteps = 10;
@@ -124,7 +124,7 @@ TEST_CASE("low rank loses nothing: sums and what ranks keep are all gradients", 
   CHECK(distance(all, expected) < 2e-5);
 }
 
-TEST_CASE("a matrix may lie in memory column after column", "[compress]") {
+TEST_CASE("a matrix may be stored column by column", "[compress]") {
   constexpr uint32_t kRows = 9, kColumns = 14;
   Matrix transposed{0, {}, {}};
   for (uint32_t r = 0; r < kRows; ++r) transposed.rows.push_back(r);
@@ -146,8 +146,8 @@ TEST_CASE("a matrix may lie in memory column after column", "[compress]") {
   CHECK(ranks[1].error == turn(expected[1].error));
 }
 
-TEST_CASE("PowerSGD begins with columns of either sign that the seed draws", "[compress]") {
-  // A single column is what is drawn, but for its length: the sum shows it, and so do all ranks.
+TEST_CASE("PowerSGD draws its first columns from the seed, with both signs", "[compress]") {
+  // A single column is the drawn one with another length: the sum shows it on all ranks.
   constexpr uint32_t kColumns = 200;
   std::vector<float> gradient(2 * kColumns);
   for (uint32_t c = 0; c < kColumns; ++c) {
@@ -171,12 +171,12 @@ TEST_CASE("PowerSGD begins with columns of either sign that the seed draws", "[c
     const double first = std::fabs(ranks[0][0]), second = std::fabs(ranks[0][kColumns]);
     second_counts += second > first ? 1 : 0;
   }
-  // By chance either is the larger; of columns that are all positive the mean always is.
+  // Either can be larger by chance; if all columns were positive, the mean would always be.
   CHECK(second_counts >= 2);
   CHECK(second_counts <= 18);
 }
 
-TEST_CASE("after gradients of zero others are sent again", "[compress]") {
+TEST_CASE("PowerSGD sends gradients again after a step of zeros", "[compress]") {
   const auto gradient = [](uint32_t rank, uint32_t step) {
     return step == 0 ? std::vector<float>(100) : some_gradients(100, rank, step);
   };
@@ -184,7 +184,7 @@ TEST_CASE("after gradients of zero others are sent again", "[compress]") {
   CHECK(distance(ranks[0].sum, std::vector<float>(100)) > 1e-3);
 }
 
-TEST_CASE("a number that is none reaches every rank", "[compress]") {
+TEST_CASE("an infinite gradient reaches every rank", "[compress]") {
   const auto gradient = [](uint32_t rank, uint32_t) {
     std::vector<float> values = some_gradients(100, rank);
     if (rank == 1) values[37] = INFINITY;

@@ -13,7 +13,7 @@
 #include "runtime/compress/compressor.h"
 #include "runtime/compress/sparse_message.h"
 
-/// What a method sends, and what it should.
+/// The numbers that a method sends, and those that it should send.
 namespace dlflow::test {
 
 inline runtime::Occasion at_density(double density) {
@@ -28,7 +28,7 @@ inline std::vector<std::byte> encode(const runtime::Compressor& compressor,
   return message;
 }
 
-/// Of a sparse method.
+/// The indices that a sparse method sends.
 inline std::vector<uint32_t> indices_of(const runtime::Compressor& compressor,
                                         const std::vector<float>& values,
                                         const runtime::Occasion& occasion) {
@@ -37,7 +37,7 @@ inline std::vector<uint32_t> indices_of(const runtime::Compressor& compressor,
   return {indices.begin(), indices.end()};
 }
 
-/// Where the `count` largest are, by sorting all of them: of equals the first, NaN before all else.
+/// The places of the `count` largest by sorting: the first of equals, and NaN before all else.
 inline std::vector<uint32_t> largest_by_sorting(const std::vector<float>& values, size_t count) {
   std::vector<uint32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0u);

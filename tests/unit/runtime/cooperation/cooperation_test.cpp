@@ -1,4 +1,4 @@
-// What holds for every way to cooperate.
+// Tests for all ways to cooperate.
 #include "runtime/cooperation/cooperation.h"
 
 #include <cmath>
@@ -35,8 +35,7 @@ std::vector<std::string> in_words(const CallLog& calls) {
 
 }  // namespace
 
-TEST_CASE("a report calls for a meeting if somebody stops, saves or has diverged",
-          "[cooperation]") {
+TEST_CASE("a report calls for a meeting if a rank stops, saves or has diverged", "[cooperation]") {
   CHECK_FALSE(StepReport{}.calls_for_meeting());
   CHECK_FALSE(StepReport{.loss = -3}.calls_for_meeting());
   CHECK(StepReport{.stops = 1}.calls_for_meeting());
@@ -45,7 +44,7 @@ TEST_CASE("a report calls for a meeting if somebody stops, saves or has diverged
   CHECK(StepReport{.loss = NAN}.calls_for_meeting());
 }
 
-TEST_CASE("ranks meet with what the last step wishes, and the loss of all their steps",
+TEST_CASE("a meeting has the requests of the last step and the loss of all steps",
           "[cooperation]") {
   const auto options = GENERATE(kLocal, kElastic, kGossip, kServer);
   const auto meetings = test::on_ranks(3, [&](Communicator& comm) {
@@ -64,7 +63,7 @@ TEST_CASE("ranks meet with what the last step wishes, and the loss of all their 
   }
 }
 
-TEST_CASE("a watch is told which sums of weights a rank comes to", "[cooperation]") {
+TEST_CASE("a rank reports its sums of weights to its watch", "[cooperation]") {
   const auto [options, expected] = GENERATE(table<CooperationOptions, std::vector<std::string>>(
       {{kLocal, {"all-reduce 'weights to average' of 115 fp32"}},
        {kGossip, {"all-reduce 'weights to average' of 115 fp32"}},
@@ -85,7 +84,7 @@ TEST_CASE("a watch is told which sums of weights a rank comes to", "[cooperation
   for (const auto& words : calls) CHECK(words == expected);
 }
 
-TEST_CASE("a rank that steps alone ends where the watch says so", "[cooperation]") {
+TEST_CASE("a rank that steps alone ends when its watch raises an error", "[cooperation]") {
   const Kind kind = GENERATE(Kind::LocalSgd, Kind::Elastic, Kind::Gossip, Kind::Pairwise);
   const auto steps = test::on_ranks(2, [&](Communicator& comm) -> uint64_t {
     Lifeline lifeline;
@@ -109,7 +108,7 @@ TEST_CASE("a rank that steps alone ends where the watch says so", "[cooperation]
   CHECK(steps == std::vector<uint64_t>{5, 5});
 }
 
-TEST_CASE("what ranks wait for each other is on the timeline", "[cooperation]") {
+TEST_CASE("the timeline shows the waits between ranks", "[cooperation]") {
   const auto [options, expected] = GENERATE(table<CooperationOptions, std::vector<std::string>>(
       {{kLocal, {"average"}},
        {kElastic, {"exchange", "exchange", "average"}},

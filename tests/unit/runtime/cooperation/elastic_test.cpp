@@ -9,7 +9,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// The weights of each rank, all the same, after 8 steps with the loss (w - rank)^2 / 2.
+/// The weights of each rank, with one value for all, after 8 steps with the loss (w - rank)^2 / 2.
 std::vector<std::vector<float>> trained(const CooperationOptions& options,
                                         float stops_after = 100) {
   return test::on_ranks(3, [&](Communicator& comm) {
@@ -35,14 +35,14 @@ std::vector<std::vector<float>> trained(const CooperationOptions& options,
 
 TEST_CASE("weights and the center move towards each other by the published formula",
           "[cooperation]") {
-  // Two ranks that only move by the exchange: gradients are zero, weights begin apart.
+  // Two ranks that move only by the exchange: gradients are zero, and weights start different.
   const auto results = test::on_ranks(2, [](Communicator& comm) {
     Timeline timeline;
     Elastic elastic({.kind = CooperationOptions::Kind::Elastic, .every = 1, .rate = 0.5}, comm, {},
                     timeline);
     test::FakeLearner* self = nullptr;
     test::FakeLearner learner(1, 10, true, [&](auto weights) {
-      // Puts the rank where it is to be before the exchange of each step.
+      // Sets the weights to those wanted before the exchange of each step.
       self->state().front()[0] = self->steps() == 0 ? 1 + 2 * float(comm.rank()) : weights[0];
       return std::vector<float>(1, 0.0f);
     });
@@ -51,8 +51,8 @@ TEST_CASE("weights and the center move towards each other by the published formu
     elastic.advance(learner, {0, 0, 2});
     return learner.weights()[0];
   });
-  // The center is 0, the ranks are at 1 and 3: it moves to 1, they to 0.75 and 2.25. Then it moves
-  // to 1 + 0.5 (1.5 - 1).
+  // The center is 0, and the ranks are at 1 and 3: the center moves to 1, and the ranks to 0.75 and
+  // 2.25. Then the center moves to 1 + 0.5 (1.5 - 1).
   CHECK(results == std::vector<float>{1.25f, 1.25f});
 }
 

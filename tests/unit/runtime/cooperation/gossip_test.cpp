@@ -15,7 +15,7 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
-/// What round `round` multiplies the ranks' states by.
+/// The matrix by which round `round` multiplies the ranks' states.
 Matrix mixing(uint64_t round, int ranks) {
   const auto size = static_cast<size_t>(ranks);
   Matrix matrix(size, std::vector<double>(size));
@@ -38,7 +38,7 @@ constexpr uint64_t kLong = 1000000;
 
 }  // namespace
 
-TEST_CASE("who sends to a rank is whom it receives from, in every round", "[cooperation]") {
+TEST_CASE("in every round, a rank receives from the rank that sends to it", "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5, 6, 7, 8, 13);
   for (uint64_t round = 0; round < 10; ++round) {
     for (int rank = 0; rank < ranks; ++rank) {
@@ -74,8 +74,7 @@ TEST_CASE("gossip mixes by doubly stochastic matrices that converge to the mean"
   CHECK(spread < 1e-6);
 }
 
-TEST_CASE("after L rounds something of every rank is everywhere, from any round on",
-          "[cooperation]") {
+TEST_CASE("after any L rounds, every rank has a share of every other", "[cooperation]") {
   const int ranks = GENERATE(2, 3, 4, 5, 7, 8, 13, 16);
   const uint64_t first = GENERATE(0u, 1u, 2u, 3u);
   const auto rounds = uint64_t(exchange_rounds(ranks));
@@ -132,7 +131,7 @@ TEST_CASE("in one exchange a rank's own state counts as much as its neighbour's"
   }
 }
 
-TEST_CASE("whoever calls for a meeting, all come to the same one within L exchanges",
+TEST_CASE("all ranks come to the same meeting within L exchanges after any rank's call",
           "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5, 8);
   const uint64_t every = GENERATE(1u, 3u);
@@ -148,7 +147,7 @@ TEST_CASE("whoever calls for a meeting, all come to the same one within L exchan
     Gossip gossip({.kind = CooperationOptions::Kind::Gossip, .every = every}, comm, {}, timeline);
     test::FakeLearner* self = nullptr;
     test::FakeLearner learner(8, 1, true, [&](auto weights) {
-      // The last rank says so, too, some steps later.
+      // The last rank also calls, some steps later.
       const bool calls = comm.rank() == caller || comm.rank() + 1 == ranks;
       const uint64_t from = comm.rank() == caller ? called : called + 2;
       if (calls && self->steps() + 1 >= from) self->report.stops = 1;
@@ -163,7 +162,7 @@ TEST_CASE("whoever calls for a meeting, all come to the same one within L exchan
     CHECK(result.steps == result.meeting.done);
     CHECK(result.meeting.report.stops >= 1);
   }
-  // The next exchange carries it; all know it with the L-th.
+  // The next exchange carries the call; all ranks have it after the L-th.
   const uint64_t next = (called + every - 1) / every;
   CHECK(results[0].meeting.done == (next + uint64_t(exchange_rounds(ranks)) - 1) * every);
 }

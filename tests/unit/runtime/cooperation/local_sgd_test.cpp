@@ -7,7 +7,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("averaging leaves the mean of what the ranks had, with the same bits, on all",
+TEST_CASE("averaging leaves the mean of all ranks' weights, with the same bits, on each",
           "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   const int ranks_per_node = GENERATE(0, 1, 2);
@@ -41,7 +41,7 @@ TEST_CASE("averaging leaves the mean of what the ranks had, with the same bits, 
 
 namespace {
 
-/// How many steps a rank made before each meeting, in an epoch of 10 steps from `done` on.
+/// The number of steps of a rank before each meeting, in an epoch of 10 steps from `done` on.
 std::vector<uint64_t> meetings(const CooperationOptions& options, uint64_t epoch, uint64_t done) {
   const auto results = test::on_ranks(3, [&](Communicator& comm) {
     Timeline timeline;
@@ -63,7 +63,7 @@ std::vector<uint64_t> meetings(const CooperationOptions& options, uint64_t epoch
 
 }  // namespace
 
-TEST_CASE("local SGD averages after every k steps of the run and at the limit", "[cooperation]") {
+TEST_CASE("local SGD averages every k steps of the run and at the limit", "[cooperation]") {
   CooperationOptions options{.kind = CooperationOptions::Kind::LocalSgd, .every = 4};
   CHECK(meetings(options, 0, 0) == std::vector<uint64_t>{4, 8, 10});
   CHECK(meetings(options, 0, 6) == std::vector<uint64_t>{8, 10});

@@ -25,8 +25,8 @@ struct PairsEnd {
   std::vector<float> weights;
 };
 
-/// A training on `ranks`; rank r begins with the weights r. `step` is called in each, and
-/// `gradient` is that of every number.
+/// Trains on `ranks` ranks; rank r starts with weights of r. `step` is called in each step, and
+/// `gradient` gives all elements of the gradient.
 std::vector<PairsEnd> train_in_pairs(int ranks, const Stretch& stretch,
                                      const std::function<void(int, test::FakeLearner&)>& step,
                                      const std::function<float(int)>& gradient) {
@@ -50,7 +50,7 @@ float no_gradient_of(int) { return 0; }
 
 }  // namespace
 
-TEST_CASE("pairwise averaging draws ranks to their mean, which stays", "[cooperation]") {
+TEST_CASE("pairwise averaging draws ranks to their mean, and keeps the mean", "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   std::barrier together(ranks);
   const auto ends = train_in_pairs(
@@ -65,8 +65,7 @@ TEST_CASE("pairwise averaging draws ranks to their mean, which stays", "[coopera
   }
 }
 
-TEST_CASE("pairwise averaging loses and adds nothing of what ranks learn, at any pace",
-          "[cooperation]") {
+TEST_CASE("pairwise averaging keeps the sum of all updates at any pace", "[cooperation]") {
   const int ranks = GENERATE(2, 3, 4);
   const int slow = GENERATE(0, 1);
   const auto gradient = [](int rank) { return float(rank + 1); };
@@ -108,7 +107,7 @@ TEST_CASE("in pairwise averaging no rank waits for a slow one before the meeting
   CHECK(all_done);
 }
 
-TEST_CASE("in pairwise averaging a rank that calls for a meeting gets one soon, at one step",
+TEST_CASE("in pairwise averaging a call for a meeting brings all ranks to one step soon",
           "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   const int caller = GENERATE(0, 1, 4);

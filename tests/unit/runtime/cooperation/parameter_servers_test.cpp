@@ -24,7 +24,7 @@ CooperationOptions servers(int number, std::optional<uint64_t> staleness) {
       .kind = CooperationOptions::Kind::ParameterServer, .servers = number, .staleness = staleness};
 }
 
-/// Down from the weights to `goal`.
+/// The gradient that leads from the weights to `goal`.
 std::vector<float> towards(float goal, std::span<const float> weights) {
   std::vector<float> gradient(weights.begin(), weights.end());
   for (float& g : gradient) g -= goal;
@@ -35,7 +35,8 @@ struct Trained {
   std::vector<float> weights, velocity;
 };
 
-/// What each rank has after `steps` steps of 37 weights from 10 on, worker r towards r.
+/// Each rank's result after `steps` steps of 37 weights that start at 10, with worker r moving
+/// towards r.
 std::vector<Trained> train(int ranks, const CooperationOptions& options, uint64_t steps) {
   return test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
@@ -51,7 +52,7 @@ std::vector<Trained> train(int ranks, const CooperationOptions& options, uint64_
 
 }  // namespace
 
-TEST_CASE("who is more than the bound ahead of the slowest may not go on", "[cooperation]") {
+TEST_CASE("a worker more than the bound ahead of the slowest has to wait", "[cooperation]") {
   Staleness staleness(3, 2);
   staleness.begin(10);
   for (int i = 0; i < 2; ++i) staleness.step_of(0);
@@ -60,7 +61,7 @@ TEST_CASE("who is more than the bound ahead of the slowest may not go on", "[coo
   CHECK_FALSE(staleness.may_go_on(0));
   CHECK(staleness.may_go_on(1));
   staleness.step_of(1);
-  CHECK_FALSE(staleness.may_go_on(0));  // of the slowest, not of the next
+  CHECK_FALSE(staleness.may_go_on(0));  // the slowest counts, not the next one
   staleness.step_of(2);
   CHECK(staleness.may_go_on(0));
   CHECK(staleness.slowest() == 11);
@@ -71,7 +72,7 @@ TEST_CASE("who is more than the bound ahead of the slowest may not go on", "[coo
   CHECK(free.may_go_on(1));
 }
 
-TEST_CASE("shards are even, in whole cache lines, and all of the weights", "[cooperation]") {
+TEST_CASE("shards are even, made of whole cache lines, and cover all weights", "[cooperation]") {
   const size_t weights = GENERATE(size_t(0), size_t(1), size_t(16), size_t(100), size_t(4096));
   const size_t number = GENERATE(size_t(1), size_t(2), size_t(3), size_t(7));
   size_t next = 0;
@@ -85,7 +86,7 @@ TEST_CASE("shards are even, in whole cache lines, and all of the weights", "[coo
   CHECK(next == weights);
 }
 
-TEST_CASE("with one worker, servers compute what it would have", "[cooperation]") {
+TEST_CASE("with one worker, servers compute the same bits as the worker alone", "[cooperation]") {
   const int number = GENERATE(1, 2, 3);
   const std::optional<uint64_t> staleness =
       GENERATE(std::optional<uint64_t>(0), std::optional<uint64_t>(3), std::optional<uint64_t>());
@@ -98,7 +99,7 @@ TEST_CASE("with one worker, servers compute what it would have", "[cooperation]"
   }
 }
 
-TEST_CASE("without staleness, servers make synchronous steps, whoever comes first",
+TEST_CASE("without staleness, servers make synchronous steps in any order of arrival",
           "[cooperation]") {
   const int workers = GENERATE(2, 3, 4);
   const int number = GENERATE(1, 2);
@@ -126,7 +127,8 @@ TEST_CASE("with staleness, all ranks end with the same weights, near the common 
   const std::optional<uint64_t> staleness =
       GENERATE(std::optional<uint64_t>(2), std::optional<uint64_t>());
   const auto ranks = train(workers + number, servers(number, staleness), 300);
-  // Unbounded, one worker may make its last steps alone, and then the weights are near its goal.
+  // With an unbounded staleness, one worker may make its last steps alone, and the weights end near
+  // its goal.
   const float middle = float(workers - 1) / 2;
   const double away = 0.25 * workers + (staleness ? 0 : middle);
   for (const Trained& rank : ranks) {
@@ -138,7 +140,7 @@ TEST_CASE("with staleness, all ranks end with the same weights, near the common 
   }
 }
 
-TEST_CASE("the fastest worker gets as far ahead of the slowest as the bound says, and no further",
+TEST_CASE("the fastest worker gets ahead of the slowest up to the bound, and no further",
           "[cooperation]") {
   const uint64_t bound = GENERATE(0u, 1u, 4u);
   const int number = GENERATE(1, 2);
@@ -157,9 +159,9 @@ TEST_CASE("the fastest worker gets as far ahead of the slowest as the bound says
            seen < ahead && !furthest.compare_exchange_weak(seen, ahead);) {
       }
       if (self == 0 && done[0] == 0) {
-        // The slow one ends its first step only when another has begun all that it may.
+        // The slow worker ends its first step only after another has begun all steps that it may.
         while (done[1] <= bound) std::this_thread::yield();
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time to do wrong
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time for a step too many
       }
       ++done[self];
       return std::vector<float>(w.size());
@@ -170,8 +172,7 @@ TEST_CASE("the fastest worker gets as far ahead of the slowest as the bound says
   CHECK(furthest == bound);
 }
 
-TEST_CASE("a worker that calls for a meeting gets all ranks together at one step",
-          "[cooperation]") {
+TEST_CASE("a worker's call for a meeting brings all ranks to one step", "[cooperation]") {
   const int workers = GENERATE(1, 2, 3);
   const int number = GENERATE(1, 2);
   const std::optional<uint64_t> staleness =
@@ -199,7 +200,7 @@ TEST_CASE("a worker that calls for a meeting gets all ranks together at one step
   }
 }
 
-TEST_CASE("a server that is asked to stop or to save gets all ranks together", "[cooperation]") {
+TEST_CASE("a server that should stop or save brings all ranks together", "[cooperation]") {
   const int number = GENERATE(1, 2);
   const StepReport wish = GENERATE(StepReport{.stops = 1}, StepReport{.saves = 1});
   const std::optional<uint64_t> staleness =
@@ -220,7 +221,7 @@ TEST_CASE("a server that is asked to stop or to save gets all ranks together", "
   }
 }
 
-TEST_CASE("a step without samples is no update of its own", "[cooperation]") {
+TEST_CASE("a step without samples is not a separate update", "[cooperation]") {
   const std::optional<uint64_t> staleness =
       GENERATE(std::optional<uint64_t>(3), std::optional<uint64_t>());
   const auto updates = test::on_ranks(2, [&](Communicator& comm) {
@@ -241,7 +242,7 @@ TEST_CASE("a step without samples is no update of its own", "[cooperation]") {
   }
 }
 
-TEST_CASE("servers go on where the last meeting was", "[cooperation]") {
+TEST_CASE("servers go on from the last meeting", "[cooperation]") {
   const auto options = servers(2, 0);
   const auto whole = train(4, options, 30);
   const auto parts = test::on_ranks(4, [&](Communicator& comm) {
@@ -267,13 +268,13 @@ TEST_CASE("a step needs more ranks than servers", "[cooperation]") {
                     Catch::Contains("is 4, and the step has 3 ranks"));
 }
 
-TEST_CASE("a server that nobody talks to gives up, and names the slowest worker", "[cooperation]") {
+TEST_CASE("a server without messages gives up and names the slowest worker", "[cooperation]") {
   ThreadGroup group(2, std::chrono::milliseconds(200));
   const auto messages = test::on_ranks(group, 2, [&](Communicator& comm) -> std::string {
     Timeline timeline;
     ParameterServers way(servers(1, 0), comm, timeline);
     test::FakeLearner learner(8, 1, false, [](auto w) { return std::vector<float>(w.size()); });
-    if (comm.rank() == 0) return "";  // it has died
+    if (comm.rank() == 0) return "";  // this rank has died
     try {
       way.advance(learner, {0, 0, 5});
     } catch (const Error& e) {
@@ -286,7 +287,7 @@ TEST_CASE("a server that nobody talks to gives up, and names the slowest worker"
 
 namespace {
 
-/// What `worker` sends in a step, to server 3; it lies there until the server looks.
+/// Sends the message of `worker` in a step to server 3, where it waits until the server looks.
 void send_push(const Link& worker, const Push& push, const std::vector<float>& gradient) {
   (void)worker.send(std::as_bytes(std::span(&push, 1)), 3);
   (void)worker.send(std::as_bytes(std::span(gradient)), 3);
@@ -300,7 +301,7 @@ std::vector<Link> links_of(ThreadGroup& group, int ranks) {
 
 }  // namespace
 
-TEST_CASE("of several workers, the slowest is named", "[cooperation]") {
+TEST_CASE("the slowest of several workers is named", "[cooperation]") {
   const int silent = GENERATE(0, 1, 2);
   ThreadGroup group(4, std::chrono::milliseconds(20));
   const std::vector<Link> links = links_of(group, 4);
@@ -316,7 +317,7 @@ TEST_CASE("of several workers, the slowest is named", "[cooperation]") {
   CHECK(learner.updates() == 2);
 }
 
-TEST_CASE("a server does not give up while workers push, however long it takes", "[cooperation]") {
+TEST_CASE("a server does not give up while workers push, for however long", "[cooperation]") {
   constexpr uint64_t kSteps = 3000;
   ThreadGroup group(4, std::chrono::milliseconds(1));
   const std::vector<Link> links = links_of(group, 4);
@@ -335,7 +336,7 @@ TEST_CASE("a server does not give up while workers push, however long it takes",
 
 namespace {
 
-/// A learner whose server takes long over the first push.
+/// A learner whose server takes long for the first push.
 class SlowAtFirst final : public test::FakeLearner {
  public:
   explicit SlowAtFirst(std::chrono::milliseconds first)
@@ -353,14 +354,14 @@ class SlowAtFirst final : public test::FakeLearner {
 
 }  // namespace
 
-TEST_CASE("a server counts from the last push how long it has waited", "[cooperation]") {
-  constexpr std::chrono::milliseconds kTimeout = std::chrono::seconds(4);  // of a busy machine, too
+TEST_CASE("a server measures its wait from the last push", "[cooperation]") {
+  constexpr std::chrono::milliseconds kTimeout = std::chrono::seconds(4);  // for busy machines
   ThreadGroup group(4, kTimeout);
   const std::vector<Link> links = links_of(group, 4);
   Lifeline lifeline;
   group.communicator(3).set_lifeline(&lifeline);
   const std::jthread worker([&](const std::stop_token& stop) {
-    for (uint32_t step = 0; step < 2; ++step) {  // each while the server waits for it
+    for (uint32_t step = 0; step < 2; ++step) {  // each push comes while the server waits for it
       while (!lifeline.waits() || lifeline.num_waits() < step) {
         if (stop.stop_requested()) return;
         std::this_thread::yield();

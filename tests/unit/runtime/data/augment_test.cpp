@@ -23,7 +23,7 @@ std::vector<uint8_t> changed(const ImageChange& change) {
 
 }  // namespace
 
-TEST_CASE("shift and mirror move pixels, and black moves in", "[data]") {
+TEST_CASE("shift and mirror move pixels, and fill the gap with black", "[data]") {
   CHECK(changed({}) == Pixels{1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16});
   CHECK(changed({0, 0, true}) == Pixels{3, 2, 1, 6, 5, 4, 13, 12, 11, 16, 15, 14});
   CHECK(changed({1, 0, false}) == Pixels{4, 5, 6, 0, 0, 0, 14, 15, 16, 0, 0, 0});
@@ -69,7 +69,7 @@ std::vector<float> changed_mask(const ImageChange& change) {
 
 }  // namespace
 
-TEST_CASE("a mask moves with its picture, and no class moves in", "[data]") {
+TEST_CASE("a mask moves with its picture, and the gap has no class", "[data]") {
   using Mask = std::vector<float>;
   CHECK(changed_mask({}) == Mask{0, 1, 2, 2, 0, 255});
   CHECK(changed_mask({0, 0, true}) == Mask{2, 1, 0, 255, 0, 2});
@@ -82,11 +82,11 @@ TEST_CASE("a mask moves with its picture, and no class moves in", "[data]") {
   CHECK(changed_mask(colors) == Mask{0, 1, 2, 2, 0, 255});
 }
 
-TEST_CASE("each pixel of a mask has the class that is nearest in it", "[data]") {
+TEST_CASE("each pixel of a changed mask has the class of the nearest pixel", "[data]") {
   const std::vector<float> mask = {0, 1, 2, 3, 4, 5, 6, 7, 8};
   std::vector<float> output(9);
   ImageChange change;
-  change.crop = {0, 1, 2, 2};  // rows 0 and 1, columns 1 and 2: places -1/6, 1/2, 7/6 in it
+  change.crop = {0, 1, 2, 2};  // rows 0 and 1, columns 1 and 2; sampled at -1/6, 1/2, 7/6
   change_mask(change, {1, 3, 3}, mask.data(), output.data());
   CHECK(output == std::vector<float>{1, 2, 2, 4, 5, 5, 4, 5, 5});
   change.flip = true;
@@ -103,8 +103,8 @@ TEST_CASE("each pixel of a mask has the class that is nearest in it", "[data]") 
   CHECK(output[0] == 1);  // 1.4 pixels above the middle
 }
 
-TEST_CASE("a mask goes where the picture goes whose values it has", "[data]") {
-  // A picture of large squares: away from their edges it shows the class that the mask has.
+TEST_CASE("a mask gets exactly its picture's changes", "[data]") {
+  // A picture of large squares: away from their edges, its values must equal the mask's classes.
   constexpr ImageShape kShape = {1, 24, 24};
   std::vector<float> classes(24 * 24), picture(24 * 24), mask(24 * 24);
   for (size_t i = 0; i < classes.size(); ++i) {
@@ -135,7 +135,7 @@ TEST_CASE("a mask goes where the picture goes whose values it has", "[data]") {
   }
 }
 
-// The numbers that are expected below are those of torchvision 0.14.
+// The expected numbers below are those of torchvision 0.14.
 TEST_CASE("a crop is enlarged to the whole image, between pixels", "[data]") {
   const std::vector<uint8_t> image = {1, 2, 30, 4, 50, 6, 70, 8, 9};
   Pixels output(9);
@@ -164,7 +164,7 @@ TEST_CASE("an image is rotated counterclockwise around its middle", "[data]") {
   std::vector<float> output(25);
   apply_change(change, {1, 5, 5}, white.data(), output.data());
   CHECK(output[12] == 1);
-  for (const size_t corner : {0, 4, 20, 24}) CHECK(output[corner] == 0);  // black moves in
+  for (const size_t corner : {0, 4, 20, 24}) CHECK(output[corner] == 0);  // filled with black
 }
 
 TEST_CASE("brightness, contrast and saturation are those of torchvision", "[data]") {
@@ -181,7 +181,7 @@ TEST_CASE("brightness, contrast and saturation are those of torchvision", "[data
              {26.30, 36.30, 46.30, 56.30, 46.30, 56.30, 66.30, 76.30, 66.30, 76.30, 86.30, 96.30});
 }
 
-TEST_CASE("bytes are rounded, and stay bytes", "[data]") {
+TEST_CASE("changed bytes are rounded and limited to bytes", "[data]") {
   const Pixels image = {3, 200};
   Pixels output(2);
   ImageChange change;
@@ -239,8 +239,7 @@ TEST_CASE("angles and factors come from their whole range, and holes from the wh
   CHECK(middles.size() == 16);
 }
 
-TEST_CASE("changes are drawn from their whole range, and none are when none are asked for",
-          "[data]") {
+TEST_CASE("changes are drawn from their whole range, and only if requested", "[data]") {
   int smallest = 0, largest = 0, flips = 0;
   for (uint32_t sample = 0; sample < 1000; ++sample) {
     const ImageChange change = draw_change({4, true}, kSmall, 1, 0, sample);

@@ -39,7 +39,7 @@ std::string content_of(const Dataset& dataset, size_t chunk_bytes = kChunkBytes)
   return read_file(folder.path() / "train.dlset");
 }
 
-/// `content` with `bytes` at `offset` and the hash that makes it whole again.
+/// Returns `content` with `bytes` at `offset` and a correct hash.
 std::string changed(std::string content, size_t offset, const std::string& bytes) {
   content.replace(offset, bytes.size(), bytes);
   return content.replace(40, 64, sha256_hex(content.substr(0, 40) + content.substr(104)));
@@ -50,7 +50,7 @@ std::string dataset_error(const std::string& content) {
                         Errc::Corrupt);
 }
 
-/// `content` must be refused with any byte changed, and when it is cut off anywhere.
+/// Checks that `content` is refused if any byte is changed, or if it is cut off anywhere.
 void check_damage_is_refused(const std::string& content) {
   for (size_t i = 0; i < content.size(); ++i) {
     std::string damaged = content;
@@ -63,7 +63,7 @@ void check_damage_is_refused(const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("a data set comes back from its file as it was", "[data]") {
+TEST_CASE("a data set is read from its file as it was written", "[data]") {
   const test::TempDir folder;
   for (const Dataset& dataset : {kBytes, kFloats, kMasks, Dataset{{1, 2, 3}, 0, {}, {}}}) {
     write_binary_dataset(folder.path() / "train.dlset", dataset);
@@ -72,7 +72,7 @@ TEST_CASE("a data set comes back from its file as it was", "[data]") {
   }
 }
 
-TEST_CASE("masks lie behind their images, and no labels before them", "[data]") {
+TEST_CASE("masks follow their images, without labels before them", "[data]") {
   const std::string content = content_of(kMasks);
   CHECK(content[8] == 4);
   CHECK(content.substr(128, 8) == "\x09\x08\x00\x02\x07\x06\xff\x01"s);
@@ -87,7 +87,7 @@ TEST_CASE("masks lie behind their images, and no labels before them", "[data]") 
   CHECK(binary_dataset_bytes(source, 0, 2) == content.size());
 }
 
-TEST_CASE("a mask with a class that there is not is damaged", "[data]") {
+TEST_CASE("a mask with an unknown class is damaged", "[data]") {
   CHECK(dataset_error(content_of(with_masks({9, 8, 0, 3, 7, 6, 255, 1}))) ==
         "file: sample 0 has 3 in its mask, but there are 3 classes");
   CHECK(dataset_error(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 256))) ==
@@ -104,7 +104,7 @@ TEST_CASE("a packed file is on disk before it has its name", "[data]") {
   CHECK(*order == "sync rename");
 }
 
-TEST_CASE("the file has the bytes that docs/user/dlset.md says", "[data]") {
+TEST_CASE("the file has the bytes described in docs/user/dlset.md", "[data]") {
   const std::string front =
       "DLFDATA\n\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x04\0\0\0"s;
   const std::string labels = "\x01\0\0\0"s + std::string(20, '\0') + "\x03\0\0\0\0\0\0\0"s;
@@ -135,13 +135,13 @@ TEST_CASE("samples with targets have them in the place of labels", "[data]") {
   CHECK(dataset.select(Subset::only({second, nullptr})).targets[0][1] == 1e30f);
 }
 
-TEST_CASE("targets that are no numbers are refused", "[data]") {
+TEST_CASE("targets that are not finite numbers are refused", "[data]") {
   const Dataset dataset = make_dataset({1, 1, 1}, std::vector<uint8_t>{1, 2}, {0, INFINITY}, 1);
   CHECK(dataset_error(content_of(dataset)) ==
         "file: sample 1 has a target that is no finite number");
 }
 
-TEST_CASE("a file of version 1, without hashes of chunks, is read as ever", "[data]") {
+TEST_CASE("a file of version 1, without hashes of chunks, can still be read", "[data]") {
   const std::string head =
       "DLFDATA\n\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x04\0\0\0"s;
   const std::string rest = std::string(24, '\0') + "\x03\0\0\0\0\0\0\0\x01\x02\x03\xff"s;
@@ -152,7 +152,7 @@ TEST_CASE("a file of version 1, without hashes of chunks, is read as ever", "[da
                     "dlflow data pack");
 }
 
-TEST_CASE("the hashes of chunks are found without the images, and proven", "[data]") {
+TEST_CASE("the hashes of chunks are read without the images, and verified", "[data]") {
   const std::string content = content_of(kFloats, 16);  // two images of two floats
   const ChunkHashes hashes = read_chunk_hashes(content, "file");
   const size_t images = 128 + 3 * 4;
@@ -177,7 +177,7 @@ TEST_CASE("a file with any byte changed, or cut off anywhere, is refused", "[dat
   CHECK_THAT(dataset_error(content + "x"), Catch::Contains("its header says another number"));
 }
 
-TEST_CASE("a header is read without the rest, and what is not proven is not", "[data]") {
+TEST_CASE("a header is read without the rest of the file, even if that is damaged", "[data]") {
   const test::TempDir folder;
   const std::filesystem::path file = folder.path() / "train.dlset";
   const BinaryHeader header = write_binary_dataset(file, kFloats);
@@ -211,7 +211,7 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
                     Catch::Contains("4294967295 classes"));
 }
 
-TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
+TEST_CASE("an impossible header is refused even if its hash is right", "[data]") {
   const std::string content = content_of(kBytes);
   CHECK_THAT(dataset_error(changed(content, 8, "\x08")), Catch::Contains("has version 8"));
   CHECK_THAT(dataset_error(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));

@@ -23,7 +23,7 @@ std::vector<int> counts_of(const ClassSampler& sampler, uint64_t epoch) {
 
 }  // namespace
 
-TEST_CASE("classes of different frequency are drawn equally often, and so is each of their samples",
+TEST_CASE("classes are drawn equally often whatever their size, as are the samples of each",
           "[data]") {
   const std::vector<int> counts = counts_of({uneven(), {}, 1}, 0);
   int rare = 0;

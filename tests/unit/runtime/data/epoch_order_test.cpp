@@ -27,7 +27,7 @@ std::vector<uint32_t> copy(std::span<const uint32_t> order) { return {order.begi
 
 }  // namespace
 
-TEST_CASE("one rank goes through any epochs", "[data]") {
+TEST_CASE("a single rank can go through the epochs in any order", "[data]") {
   const size_t num_samples = GENERATE(0, 1, 100);
   EpochOrder order(num_samples, kSeed);
   for (const uint64_t epoch : {0, 1, 7, 2}) {
@@ -36,8 +36,7 @@ TEST_CASE("one rank goes through any epochs", "[data]") {
   }
 }
 
-TEST_CASE("all ranks have the order of their epoch for as long as they need it",
-          "[data][threads]") {
+TEST_CASE("ranks keep the order of their epoch for as long as they need it", "[data][threads]") {
   constexpr int kRanks = 4;
   constexpr uint64_t kFirst = 3, kEnd = 60;
   constexpr size_t kSamples = 200;
@@ -61,7 +60,7 @@ TEST_CASE("all ranks have the order of their epoch for as long as they need it",
   CHECK(right == std::vector<int>(kRanks, kEnd - kFirst));
 }
 
-TEST_CASE("whoever waits for an order that others hold up can be stopped", "[data][threads]") {
+TEST_CASE("a rank that waits for a slower one's order can be stopped", "[data][threads]") {
   const AlignedFloats memory = memory_for(10, 2);
   EpochOrder slow(10, kSeed, bytes_of(memory), 2, 0), fast(10, kSeed, bytes_of(memory), 2, 1);
   const auto first = copy(slow.enter(0));
@@ -77,7 +76,7 @@ TEST_CASE("whoever waits for an order that others hold up can be stopped", "[dat
   CHECK(copy(slow.enter(0)) == first);
 }
 
-TEST_CASE("the work of whoever makes an order for others is seen", "[data]") {
+TEST_CASE("making an order for other ranks counts as progress", "[data]") {
   std::atomic<uint64_t> progress = 0;
   EpochOrder order(size_t{1} << 20, kSeed);
   order.enter(0, &progress);

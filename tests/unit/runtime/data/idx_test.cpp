@@ -41,7 +41,7 @@ TEST_CASE("four dimensions are samples, channels, rows and columns", "[data]") {
   CHECK(read_idx_pair(images, folder.write("labels", kLabels)).shape == ImageShape{3, 1, 2});
 }
 
-TEST_CASE("IDX files that are not what they should be are refused with the reason", "[data]") {
+TEST_CASE("invalid IDX files are refused with the reason", "[data]") {
   CHECK(error_of("") == "file: is not an IDX file: it does not begin with two zero bytes");
   CHECK(error_of("PNG....") == "file: is not an IDX file: it does not begin with two zero bytes");
   CHECK_THAT(error_of("\x1f\x8b\x08"), Catch::Contains("is still compressed; unpack it"));
@@ -71,7 +71,7 @@ TEST_CASE("images and labels must be of the same number and shape", "[data]") {
   CHECK_THROWS_WITH(read_idx_pair(images, images), Catch::EndsWith("labels have 1"));
 }
 
-TEST_CASE("a folder is opened by the names that MNIST's descendants use", "[data]") {
+TEST_CASE("a folder is opened by the file names of MNIST and its successors", "[data]") {
   const test::TempDir folder;
   CHECK_THROWS_WITH(open_dataset(folder.path(), Split::Train),
                     Catch::Contains("no training data: neither train.dlset nor "

@@ -33,7 +33,7 @@ const std::vector<std::string>& files() {
   return all;
 }
 
-/// Of any bytes: what is in them is looked at when a sample is.
+/// A source of arbitrary bytes: a picture is only decoded when its sample is read.
 SampleSource source_of_files(const std::vector<std::string>& pictures,
                              ImageShape shape = {3, 16, 24}) {
   SampleSource source;
@@ -89,7 +89,7 @@ Dataset dataset_of_files() {
 
 }  // namespace
 
-TEST_CASE("pictures come back from a file as they were", "[data]") {
+TEST_CASE("pictures are read from a file as they were written", "[data]") {
   const std::string content = written_pictures(source_of_files(kNames));
   CHECK(content.size() == 128 + 3 * 8 + 3 * 4 + 11 + 2 * 64);
   const Dataset read = parse_binary_dataset(shared_bytes(content), "set/train.dlset");
@@ -110,7 +110,7 @@ TEST_CASE("pictures come back from a file as they were", "[data]") {
         resized.reshaping);
 }
 
-TEST_CASE("parts of pictures, and shards, keep their numbers", "[data]") {
+TEST_CASE("samples of a subset or a shard keep their numbers", "[data]") {
   const test::TempDir folder;
   const SampleSource source = source_of_files(kNames);
   write_sharded_dataset(folder.path(), "train", source, 2);
@@ -127,7 +127,7 @@ TEST_CASE("parts of pictures, and shards, keep their numbers", "[data]") {
   CHECK_THAT(std::get<EncodedImages>(one.pixels).name_of(0), Catch::EndsWith("sample 0"));
 }
 
-TEST_CASE("shards of pictures are not larger than asked for", "[data]") {
+TEST_CASE("shards of pictures are not larger than requested", "[data]") {
   std::vector<std::string> pictures;
   for (size_t i = 0; i < 40; ++i) pictures.emplace_back(50 + 70 * (i % 7), 'a');
   const SampleSource source = source_of_files(pictures);
@@ -165,11 +165,11 @@ TEST_CASE("an index that does not fit its pictures is refused", "[data]") {
                                     {changed(120, 1 << 20, 4), "a picture has 1 to"}});
 }
 
-TEST_CASE("each part of the pictures has its hash, and is found by their addresses", "[data]") {
+TEST_CASE("each chunk of pictures has a hash, and is found by a picture's address", "[data]") {
   const test::TempDir folder;
   const std::vector<std::string> pictures = {"abc", "defgh", "i", "jklmnopqrstu", "vw"};
   const SampleSource source = source_of_files(pictures);
-  write_binary_dataset(folder.path() / "train.dlset", source, 0, 5, 9);  // 2 a chunk
+  write_binary_dataset(folder.path() / "train.dlset", source, 0, 5, 9);  // 2 per chunk
   const ChunkedDataset chunked(folder.path(), Split::Train);
   REQUIRE(chunked.num_chunks() == 3);
   const std::string content = read_file(folder.path() / "train.dlset");
@@ -188,7 +188,7 @@ TEST_CASE("each part of the pictures has its hash, and is found by their address
   }
 }
 
-TEST_CASE("pictures that are damaged behind their packing are found by their hash", "[data]") {
+TEST_CASE("pictures that were damaged after packing are found by their hash", "[data]") {
   const test::TempDir folder;
   write_binary_dataset(folder.path() / "train.dlset", source_of_files(kNames), 0, 3, 1);
   {
@@ -206,8 +206,7 @@ TEST_CASE("pictures that are damaged behind their packing are found by their has
   CHECK_THROWS_WITH(proven.check(images[1].data()), Catch::Contains("are damaged"));
 }
 
-TEST_CASE("the same samples are made of pictures on any number of ranks and threads",
-          "[data][threads]") {
+TEST_CASE("pictures give the same samples on any number of ranks and threads", "[data][threads]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const Dataset dataset = dataset_of_files();
   LoaderOptions options = jpeg_options(dataset);
@@ -238,7 +237,8 @@ TEST_CASE("the same samples are made of pictures on any number of ranks and thre
   CHECK(joined == expected);
 }
 
-TEST_CASE("threads change nothing of samples in bytes, mixed ones included", "[data][threads]") {
+TEST_CASE("the number of threads does not change samples in bytes, even mixed ones",
+          "[data][threads]") {
   std::vector<uint8_t> pixels(30 * 3 * 4 * 4);
   std::vector<uint32_t> labels(30);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = uint8_t(i * 7);
@@ -272,7 +272,7 @@ TEST_CASE("a picture that cannot be decoded ends the loading, named by file and 
   CHECK_THROWS_WITH(loader.next(), Catch::StartsWith("set/train.dlset: sample 11: is a damaged"));
 }
 
-TEST_CASE("pictures without changes are reshaped, and their mean is that of what is loaded",
+TEST_CASE("pictures without changes are reshaped, and their mean is that of the loaded samples",
           "[data]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const Dataset dataset = dataset_of_files();
@@ -303,7 +303,7 @@ TEST_CASE("pictures without changes are reshaped, and their mean is that of what
   }
 }
 
-TEST_CASE("a picture that is too small to be cut is refused when it is loaded", "[data]") {
+TEST_CASE("a picture that is too small for its crop is refused when it is loaded", "[data]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   SampleSource source = source_of_files(files());
   source.reshaping = {};

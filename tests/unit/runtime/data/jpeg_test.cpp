@@ -16,8 +16,8 @@ namespace {
 
 using Values = std::vector<uint8_t>;
 
-/// The sample of a view, each value worked out by the definition of the triangle filter, from the
-/// whole picture (H, W, C).
+/// The sample of a view of the whole picture (H, W, C), computed by the definition of the triangle
+/// filter.
 Values by_definition(const Values& picture, const ImageShape& from, const PictureView& view) {
   const auto weights = [](const PictureAxis& axis, size_t i) {
     const double width = std::max(axis.scale, 1.0),
@@ -127,7 +127,7 @@ TEST_CASE("pictures become samples by the triangle filter", "[jpeg]") {
   }
 }
 
-TEST_CASE("a box of the size of the sample is what the picture has there", "[jpeg]") {
+TEST_CASE("a crop of the sample's size has the picture's own pixels", "[jpeg]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const std::string file = jpeg_file(test::scenery(40, 30));
   const Values whole = JpegReader(file, "a").read_all();
@@ -147,7 +147,7 @@ TEST_CASE("pictures that are much too large are made smaller by the decoder", "[
   CHECK(reduction_of(view_of(CropBox{0, 0, 48, 90}, {3, 24, 24})) == 2);
   CHECK(reduction_of(view_of(CropBox{0, 0, 96, 96}, {3, 24, 24})) == 4);
   CHECK(reduction_of(view_of(CropBox{0, 0, 9000, 9000}, {3, 24, 24})) == 8);
-  // Smooth, so that the two ways to make it smaller hardly differ.
+  // A smooth picture, for which both ways to scale it down hardly differ.
   const uint32_t side = GENERATE(64u, 131u, 250u);
   test::JpegFile picture{{3, side, side}, {}};
   for (uint32_t i = 0; i < side * side * 3; ++i) {
@@ -161,7 +161,7 @@ TEST_CASE("pictures that are much too large are made smaller by the decoder", "[
         4);
 }
 
-TEST_CASE("grey and coloured pictures become samples of the channels that a set has", "[jpeg]") {
+TEST_CASE("grey and coloured pictures become samples with the set's channels", "[jpeg]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const std::string grey = jpeg_file(test::scenery(20, 20, 1));
   const PictureView view = view_of(CropBox{0, 0, 20, 20}, {1, 20, 20});
@@ -172,15 +172,15 @@ TEST_CASE("grey and coloured pictures become samples of the channels that a set 
   CHECK(sample_of(jpeg_file(test::scenery(20, 20, 3)), view, 1).size() == 400);
 }
 
-TEST_CASE("bytes too many between two parts of a JPEG file change no pixel", "[jpeg]") {
+TEST_CASE("extra bytes between two parts of a JPEG file change no pixel", "[jpeg]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const std::string file = jpeg_file(test::scenery(20, 20, 3));
   std::string longer = file;
-  longer.insert(20, 2, '\0');  // behind the first segment
+  longer.insert(20, 2, '\0');  // after the first segment
   CHECK(JpegReader(longer, "a").read_all() == JpegReader(file, "a").read_all());
 }
 
-TEST_CASE("damage on the way to the part is refused, naming the picture", "[jpeg]") {
+TEST_CASE("damage before the requested part is refused, naming the picture", "[jpeg]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   std::string file = jpeg_file(test::scenery(83, 61));
   file.resize(file.size() / 2);

@@ -31,7 +31,7 @@ LoaderOptions options_for(const Dataset& dataset) {
   return options;
 }
 
-/// All that a batch says, with the memory's content.
+/// A copy of everything in a batch, including the memory that it refers to.
 struct Copy {
   std::vector<float> images;
   std::vector<uint32_t> labels;
@@ -91,7 +91,7 @@ TEST_CASE("without shuffling the samples come in the order of the data set", "[d
   CHECK(batch.images[24 + 12] == 13.0f);  // sample 1, channel 1: 13 * 1 + 0
 }
 
-TEST_CASE("the ranks' leaves put together are the batch, each at a cache line", "[data]") {
+TEST_CASE("the leaves of all ranks form the batch, each aligned to a cache line", "[data]") {
   const size_t num_leaves = 8;
   const size_t leaves_per_rank = GENERATE(1, 2, 3, 8);
   const Dataset dataset = numbered(21);  // the last batch: 5 samples, fewer than 8 leaves
@@ -122,7 +122,7 @@ TEST_CASE("the ranks' leaves put together are the batch, each at a cache line", 
   }
 }
 
-TEST_CASE("a thread that loads ahead delivers what loading on demand does", "[data]") {
+TEST_CASE("a thread that loads ahead delivers the same samples as loading on demand", "[data]") {
   const Dataset dataset = numbered(50);
   LoaderOptions options = options_for(dataset);
   options.augmentation = {1, true};
@@ -165,8 +165,7 @@ TEST_CASE("floating-point pixels are loaded like bytes", "[data]") {
   CHECK(take(from_floats, 4) == take(from_bytes, 4));
 }
 
-TEST_CASE("however many threads share the samples out, their changes are the same",
-          "[data][threads]") {
+TEST_CASE("samples get the same changes on any number of threads", "[data][threads]") {
   const Dataset dataset = numbered(50);
   LoaderOptions options = options_for(dataset);
   options.augmentation = {2, true};
@@ -240,7 +239,7 @@ TEST_CASE("a leaf has the masks of its samples, and pixels alone are normalised"
   check(masked<float>(6));
 }
 
-TEST_CASE("a mask is changed as its picture is", "[data]") {
+TEST_CASE("a mask is changed together with its picture", "[data]") {
   const Dataset dataset = masked<uint8_t>(6);
   LoaderOptions options;
   options.division.global_batch = 6;
@@ -259,13 +258,13 @@ TEST_CASE("a mask is changed as its picture is", "[data]") {
   CHECK(flipped < 6);
 }
 
-TEST_CASE("the normalisation is that of the pixels, without the masks", "[data]") {
-  const Normalization measured = normalization_of(masked<uint8_t>(2));  // of 0 and 10
+TEST_CASE("the normalisation is computed from pixels, without the masks", "[data]") {
+  const Normalization measured = normalization_of(masked<uint8_t>(2));  // of pixels 0 and 10
   CHECK(measured.scale[0] == Approx(0.2));
   CHECK(measured.shift[0] == Approx(-1));
 }
 
-TEST_CASE("a class that there is not ends the reading of a mask", "[data]") {
+TEST_CASE("an unknown class ends the reading of a mask", "[data]") {
   const Dataset dataset = masked<uint8_t>(9);  // sample 8 has class 8
   LoaderOptions options;
   options.division.global_batch = 9;

@@ -12,7 +12,7 @@ namespace {
 constexpr ImageShape kShape = {2, 8, 8};
 constexpr size_t kValues = 128, kClasses = 4;
 
-/// Image i has i everywhere, and label i.
+/// A leaf in which image i has the value i everywhere, and the label i.
 struct LabelledLeaf {
   std::vector<uint32_t> samples;
   std::vector<float> images, shares;
@@ -34,8 +34,7 @@ struct LabelledLeaf {
 
 }  // namespace
 
-TEST_CASE("an image is mixed with the next, the last with the first, and so are their labels",
-          "[data]") {
+TEST_CASE("an image and its labels are mixed with the next, the last with the first", "[data]") {
   LabelledLeaf leaf(4);
   leaf.mix_as({.mixup = 1});
   for (size_t i = 0; i < 4; ++i) {
@@ -72,7 +71,7 @@ TEST_CASE("shares of classes are mixed as their images are", "[data]") {
   leaf.shares = {0.5, 0.25, 0.25, 0, 0, 0, 0.5, 0.5};
   leaf.mix_as({.mixup = 1});
   for (size_t i = 0; i < 2; ++i) {
-    const float second = leaf.image(i)[0];  // images are 0 and 1 everywhere
+    const float second = leaf.image(i)[0];  // images were 0 or 1 everywhere
     CHECK(leaf.share(i, 0) == Approx((1 - second) * 0.5f));
     CHECK(leaf.share(i, 1) == Approx((1 - second) * 0.25f));
     CHECK(leaf.share(i, 2) == Approx((1 - second) * 0.25f + second * 0.5f));
@@ -81,7 +80,7 @@ TEST_CASE("shares of classes are mixed as their images are", "[data]") {
   CHECK(leaf.image(0)[0] != leaf.image(1)[0]);
 }
 
-TEST_CASE("with both, an image has one of them", "[data]") {
+TEST_CASE("an image gets either mixup or cutmix if both are on", "[data]") {
   size_t mixed = 0, pasted = 0;
   for (uint64_t epoch = 0; epoch < 100; ++epoch) {
     LabelledLeaf leaf(2);
@@ -95,7 +94,7 @@ TEST_CASE("with both, an image has one of them", "[data]") {
   CHECK(pasted > 25);
 }
 
-TEST_CASE("an image that is alone in its leaf stays as it is", "[data]") {
+TEST_CASE("a leaf's only image is not mixed", "[data]") {
   LabelledLeaf leaf(1);
   leaf.mix_as({.mixup = 0.05, .cutmix = 1});
   CHECK(std::count(leaf.images.begin(), leaf.images.end(), 0.0f) == long(kValues));
@@ -104,7 +103,7 @@ TEST_CASE("an image that is alone in its leaf stays as it is", "[data]") {
   none.mix_as({.mixup = 1});
 }
 
-TEST_CASE("shares are those of a beta distribution", "[data]") {
+TEST_CASE("shares follow a beta distribution", "[data]") {
   double sum = 0, squares = 0;
   constexpr int kDraws = 4000;
   for (uint64_t epoch = 0; epoch < kDraws; ++epoch) {
@@ -118,11 +117,11 @@ TEST_CASE("shares are those of a beta distribution", "[data]") {
   CHECK(variance == Approx(1 / (4 * (2 * 0.2 + 1))).margin(0.01));
 }
 
-TEST_CASE("a share is a number even where both draws of it vanish", "[data]") {
+TEST_CASE("a share is a number even if both its draws are zero", "[data]") {
   for (uint64_t epoch = 0; epoch < 50; ++epoch) {
     LabelledLeaf leaf(2);
     leaf.mix_as({.mixup = 0.001}, epoch);
-    CHECK(leaf.share(0, 0) >= 0);  // not so of NaN
+    CHECK(leaf.share(0, 0) >= 0);  // false for NaN
     CHECK(leaf.share(0, 0) <= 1);
     CHECK(leaf.share(0, 0) + leaf.share(0, 1) == Approx(1));
   }

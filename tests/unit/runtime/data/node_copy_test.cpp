@@ -38,7 +38,7 @@ struct Node {
     return copy_sources(std::vector<fs::path>{binary, plain});
   }
 
-  /// What is on the disk, but for the lock that stays.
+  /// The number of entries on the disk, except the lock that stays.
   size_t num_entries() const {
     size_t count = 0;
     for (const auto& entry : fs::directory_iterator(own())) {
@@ -61,8 +61,7 @@ std::string refusal(const Node& node, const NodeDisk& disk) {
 
 }  // namespace
 
-TEST_CASE("a copy is made once, found by those that come later, and gone with the last",
-          "[node copy]") {
+TEST_CASE("a copy is made once, found by later jobs, and removed with the last", "[node copy]") {
   const Node node;
   auto first = std::make_unique<NodeCopy>(node.sources(), node.node_disk());
   CHECK(first->made());
@@ -74,13 +73,13 @@ TEST_CASE("a copy is made once, found by those that come later, and gone with th
   check_content(second, node);
 }
 
-TEST_CASE("the last to go leaves nothing", "[node copy]") {
+TEST_CASE("the last job leaves no files", "[node copy]") {
   const Node node;
   { const NodeCopy copy(node.sources(), node.node_disk()); }
   CHECK(node.num_entries() == 0);
 }
 
-TEST_CASE("of many that come at once, one copies and all find it", "[node copy][threads]") {
+TEST_CASE("one of many simultaneous jobs makes the copy, and all find it", "[node copy][threads]") {
   const Node node;
   const auto sources = node.sources();
   std::atomic<int> made = 0, whole = 0;
@@ -91,7 +90,7 @@ TEST_CASE("of many that come at once, one copies and all find it", "[node copy][
         const NodeCopy copy(sources, node.node_disk());
         made += copy.made() ? 1 : 0;
         whole += read_file(copy.folder() / "train.dlset") == read_file(node.binary) ? 1 : 0;
-        while (whole < 6) std::this_thread::yield();  // nobody goes before all have come
+        while (whole < 6) std::this_thread::yield();  // no job leaves before all have come
       });
     }
   }
@@ -100,7 +99,7 @@ TEST_CASE("of many that come at once, one copies and all find it", "[node copy][
   CHECK(node.num_entries() == 0);
 }
 
-TEST_CASE("what data is, not where it lies, decides which copy is its", "[node copy]") {
+TEST_CASE("a copy is found by the data's content, not by its place", "[node copy]") {
   const Node node, elsewhere;
   const NodeCopy copy(node.sources(), node.node_disk());
   CHECK_FALSE(NodeCopy(elsewhere.sources(), node.node_disk()).made());
@@ -108,7 +107,7 @@ TEST_CASE("what data is, not where it lies, decides which copy is its", "[node c
   CHECK(NodeCopy(elsewhere.sources(), node.node_disk()).made());
 }
 
-TEST_CASE("copies keep to their budget, and to what they are promised", "[node copy]") {
+TEST_CASE("copies stay within the disk's budget", "[node copy]") {
   const Node node, other;
   other.shared.write("train-labels-idx1-ubyte", std::string(4000, 'o'));
   const uint64_t bytes = total_bytes(node.sources());
@@ -119,8 +118,7 @@ TEST_CASE("copies keep to their budget, and to what they are promised", "[node c
   CHECK(refusal(node, node.node_disk(bytes + 100)).empty());
 }
 
-TEST_CASE("a disk that is not there, or is no folder of ours, is a reason and not made up",
-          "[node copy]") {
+TEST_CASE("a missing or foreign disk is named as the reason, and not created", "[node copy]") {
   const Node node;
   const fs::path missing = node.disk.path() / "nvme";
   CHECK_THAT(refusal(node, {missing, 0}), Catch::Contains("No such file or directory"));
@@ -149,7 +147,7 @@ TEST_CASE("a copy that was damaged on the disk is not used", "[node copy]") {
     content[content.size() - 3] ^= 1;
     write_file_atomic(folder / name, content);
   };
-  SECTION("it is made anew if nobody uses it") {
+  SECTION("it is made again if no job uses it") {
     fs::path left;
     const pid_t child = ::fork();
     if (child == 0) {  // killed, it leaves a whole copy
@@ -166,7 +164,7 @@ TEST_CASE("a copy that was damaged on the disk is not used", "[node copy]") {
     CHECK(copy.made());
     check_content(copy, node);
   }
-  SECTION("else the job goes without") {
+  SECTION("the job goes without it otherwise") {
     const NodeCopy copy(node.sources(), node.node_disk());
     damage(copy.folder());
     CHECK_THAT(refusal(node, node.node_disk()), Catch::Contains("damaged, and in use"));
@@ -174,7 +172,7 @@ TEST_CASE("a copy that was damaged on the disk is not used", "[node copy]") {
   }
 }
 
-TEST_CASE("what a killed job left is used by one with the same data, and removed by others",
+TEST_CASE("a killed job's copy is used by a job with the same data, and removed by others",
           "[node copy]") {
   const Node node, other;
   other.shared.write("train-labels-idx1-ubyte", "other");
@@ -185,18 +183,18 @@ TEST_CASE("what a killed job left is used by one with the same data, and removed
   }
   ::waitpid(child, nullptr, 0);
   REQUIRE(node.num_entries() == 2);  // the copy and its lock
-  SECTION("used") {
+  SECTION("it is used") {
     const NodeCopy copy(node.sources(), node.node_disk());
     CHECK_FALSE(copy.made());
     check_content(copy, node);
   }
-  SECTION("removed") {
+  SECTION("it is removed") {
     const NodeCopy copy(other.sources(), node.node_disk());
-    CHECK(node.num_entries() == 2);  // its own
+    CHECK(node.num_entries() == 2);  // the job's own copy
   }
 }
 
-TEST_CASE("a kill at any moment of copying leaves nothing that the next takes for whole",
+TEST_CASE("a kill at any moment leaves no copy that the next job takes for complete",
           "[node copy]") {
   bool finished = false;
   for (size_t limit = 0; !finished; ++limit) {

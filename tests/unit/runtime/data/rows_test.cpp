@@ -17,7 +17,7 @@ std::vector<uint32_t> numbers(uint32_t first, uint32_t count) {
 
 }  // namespace
 
-TEST_CASE("rows of several places follow one another, empty places or not", "[data]") {
+TEST_CASE("rows of several parts follow one another, even if parts are empty", "[data]") {
   Rows<uint32_t> rows(numbers(0, 6), 2);
   rows.add(Rows<uint32_t>({}, 2));
   rows.add(Rows<uint32_t>(numbers(6, 2), 2));

@@ -23,7 +23,7 @@ TEST_CASE("threads carry out each item once, round after round", "[data][threads
   }
 }
 
-TEST_CASE("the failure of the first item that fails is told, and the threads go on",
+TEST_CASE("the first failed item's error is reported, and the threads stay usable",
           "[data][threads]") {
   SampleThreads threads(3);
   for (int round = 0; round < 20; ++round) {

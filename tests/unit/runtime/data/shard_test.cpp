@@ -25,7 +25,7 @@ TEST_CASE("the order depends on seed and epoch only", "[data]") {
   CHECK(epoch_permutation(100, 7, 3) != epoch_permutation(100, 7, 4));
 }
 
-TEST_CASE("each sample is as likely at each place", "[data]") {
+TEST_CASE("each sample is equally likely at each place", "[data]") {
   // 6 orders of 3 samples in 6000 epochs: 1000 each, with a standard deviation of 29.
   std::map<std::vector<uint32_t>, int> counts;
   for (uint64_t epoch = 0; epoch < 6000; ++epoch) ++counts[epoch_permutation(3, 1, epoch)];
@@ -33,7 +33,7 @@ TEST_CASE("each sample is as likely at each place", "[data]") {
   for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 130);
 }
 
-TEST_CASE("the leaves of all batches are all samples, in order", "[data]") {
+TEST_CASE("the leaves of all batches hold all samples, in order", "[data]") {
   const size_t num_leaves = GENERATE(1, 2, 3, 8);
   const size_t num_samples = GENERATE(1, 7, 64, 100);
   const size_t global_batch = GENERATE(1, 10, 64);

@@ -31,7 +31,7 @@ struct Sharded {
 
 }  // namespace
 
-TEST_CASE("samples of a validation split stand behind those for training", "[data]") {
+TEST_CASE("samples of a validation split follow those for training", "[data]") {
   const test::TempDir folder;
   const Dataset train = make_dataset({1, 1, 1}, 2, std::vector<uint8_t>{1, 2, 3}, {0, 1, 0}),
                 validation = make_dataset({1, 1, 1}, 4, std::vector<uint8_t>{4, 5}, {3, 2});
@@ -62,7 +62,7 @@ TEST_CASE("samples of a validation split stand behind those for training", "[dat
                     Catch::Contains("validation.dlset stands beside IDX files for training"));
 }
 
-TEST_CASE("shards are read as the one data set that they were", "[shards]") {
+TEST_CASE("shards are read as one data set", "[shards]") {
   const test::TempDir folder;
   const Dataset dataset = test::tiny_dataset(10);
   const uint64_t num_shards = GENERATE(1, 2, 3, 10);
@@ -72,7 +72,7 @@ TEST_CASE("shards are read as the one data set that they were", "[shards]") {
   CHECK(split_files(folder.path(), Split::Train).files.size() == num_shards + 1);
 }
 
-TEST_CASE("shards are alike in size and of the names that sort as they count", "[shards]") {
+TEST_CASE("shards have similar sizes, and names in the order of their numbers", "[shards]") {
   CHECK(shard_sizes(10, 3) == std::vector<uint64_t>{4, 3, 3});
   CHECK_THROWS_WITH(shard_sizes(2, 3), "2 samples cannot be divided into 3 shards; choose 1 to 2");
   CHECK_THROWS_AS(shard_sizes(2, 0), Error);
@@ -81,7 +81,7 @@ TEST_CASE("shards are alike in size and of the names that sort as they count", "
   CHECK(sharded.index[2].num_samples == 3);
 }
 
-TEST_CASE("no shard is larger than was asked for", "[shards]") {
+TEST_CASE("no shard is larger than requested", "[shards]") {
   const Dataset dataset = test::tiny_dataset(10);
   const SampleSource source = source_of(dataset);
   const uint64_t one = binary_dataset_bytes(source, 0, 1),
@@ -104,7 +104,7 @@ TEST_CASE("the index has the text that docs/user/dlset.md shows", "[shards]") {
   CHECK(parse_shard_index(text, "data/train.shards.json") == index);
 }
 
-TEST_CASE("an index that is none is refused with the reason", "[shards]") {
+TEST_CASE("an invalid index is refused with the reason", "[shards]") {
   const auto error_of = [](const std::string& text) -> std::string {
     return test::error_of([&] { parse_shard_index(text, "train.shards.json"); }, Errc::Corrupt);
   };
@@ -144,13 +144,13 @@ TEST_CASE("a shard that is missing, damaged or swapped is named", "[shards]") {
     CHECK_THAT(sharded.error(), Catch::StartsWith(sharded.shard(1).string() +
                                                   ": is not the shard that train.shards.json"));
   }
-  SECTION("of another packing") {
+  SECTION("of another data set") {
     write_binary_dataset(sharded.shard(2), test::tiny_dataset(3, 9));
     CHECK_THAT(sharded.error(), Catch::StartsWith(sharded.shard(2).string()));
   }
 }
 
-TEST_CASE("one file goes before shards, and those before IDX", "[shards]") {
+TEST_CASE("one file takes precedence over shards, and shards over IDX", "[shards]") {
   const Sharded sharded;
   sharded.folder.write("train-images-idx3-ubyte", "not looked at");
   sharded.folder.write("train-labels-idx1-ubyte", "not looked at");
@@ -159,7 +159,7 @@ TEST_CASE("one file goes before shards, and those before IDX", "[shards]") {
   CHECK(open_dataset(sharded.folder.path(), Split::Train).size() == 4);
 }
 
-TEST_CASE("a shard whose samples are of another kind is not added, and named", "[shards]") {
+TEST_CASE("a shard whose samples are of another kind is refused by name", "[shards]") {
   Dataset whole = make_dataset({1, 1, 2}, 3, std::vector<uint8_t>{1, 2}, {0});
   Dataset part = whole;
   const auto error = [&] {

@@ -46,7 +46,7 @@ LoaderOptions text_options(size_t batch) {
   return options;
 }
 
-/// Length of rows, samples, lengths and tokens of each leaf of `batches`.
+/// The row length, number of samples, lengths and tokens of each leaf of `batches`.
 std::vector<std::vector<float>> leaves_of(Loader& loader, int batches) {
   std::vector<std::vector<float>> all;
   for (int i = 0; i < batches; ++i) {
@@ -62,7 +62,7 @@ std::vector<std::vector<float>> leaves_of(Loader& loader, int batches) {
 
 }  // namespace
 
-TEST_CASE("texts of unequal length come back from a file as they were", "[data][texts]") {
+TEST_CASE("texts of unequal length are read from a file as they were written", "[data][texts]") {
   const SampleSource source = test::tiny_texts(40);
   const std::string content = written_texts(source);
   const Dataset read = parse_binary_dataset(shared_bytes(content), "a");
@@ -87,7 +87,7 @@ TEST_CASE("texts of unequal length come back from a file as they were", "[data][
   CHECK(chunked.place_of(std::get<EncodedImages>(chunked.dataset().pixels)[39].data()).chunk == 2);
 }
 
-TEST_CASE("the tokens of texts are counted, filled up ones are not", "[data][texts]") {
+TEST_CASE("tokens of texts are counted without the padding", "[data][texts]") {
   const SampleSource source = test::tiny_texts(40);
   uint64_t bytes = 0;
   for (const uint64_t size : source.encoded_sizes) bytes += size;
@@ -125,7 +125,7 @@ TEST_CASE("texts with classes have a vocabulary of their own", "[data][texts]") 
   CHECK_FALSE(written_texts(test::tiny_texts(3))[8] == content[8]);
 }
 
-TEST_CASE("the tokenizer of texts comes back from a file, and its absence, too", "[data][texts]") {
+TEST_CASE("a file keeps the tokenizer of its texts, or that there is none", "[data][texts]") {
   SampleSource source = test::tiny_texts(3);
   CHECK(parse_binary_dataset(shared_bytes(written_texts(source)), "a").tokenizer.empty());
   source.tokenizer = "00112233445566778899aabbccddeeff";
@@ -176,7 +176,7 @@ TEST_CASE("an index that does not fit its texts is refused", "[data][texts]") {
   CHECK_FALSE(texts_error(content.substr(0, 140)).empty());
 }
 
-TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[data][texts]") {
+TEST_CASE("a batch has texts of similar length, each once in an epoch", "[data][texts]") {
   const Dataset dataset = texts(1030);
   constexpr size_t kBlock = 8;
   std::vector<uint32_t> order = epoch_permutation(1030, 3, 1);
@@ -188,7 +188,7 @@ TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[dat
   CHECK(again == order);
   CHECK(other != order);
   CHECK(std::set(order.begin(), order.end()).size() == 1030);
-  CHECK(std::equal(order.begin() + 1024, order.end(), before.begin() + 1024));  // no whole block
+  CHECK(std::equal(order.begin() + 1024, order.end(), before.begin() + 1024));  // not a whole block
   size_t spread = 0, first_lengths = 0;
   for (size_t block = 0; block < 1024; block += kBlock) {
     spread += dataset.length_of(order[block + kBlock - 1]) - dataset.length_of(order[block]);
@@ -196,10 +196,10 @@ TEST_CASE("texts of similar length are in a batch, each once in an epoch", "[dat
         block > 0 && dataset.length_of(order[block]) < dataset.length_of(order[block - kBlock]);
   }
   CHECK(spread < 128);        // 11 lengths in a window of 64 blocks
-  CHECK(first_lengths > 40);  // blocks do not come by length
+  CHECK(first_lengths > 40);  // blocks are not sorted by length
 }
 
-TEST_CASE("texts come in one order, however many make a batch", "[data][texts]") {
+TEST_CASE("texts come in the same order with any batch size", "[data][texts]") {
   const Dataset dataset = texts(250);
   const auto samples_of = [&](size_t batch, uint64_t epoch) {
     LoaderOptions options = text_options(batch);
@@ -219,7 +219,7 @@ TEST_CASE("texts come in one order, however many make a batch", "[data][texts]")
   CHECK(samples_of(8, 1).size() == 250);
 }
 
-TEST_CASE("lengths are filled up to one of eight", "[data][texts]") {
+TEST_CASE("texts are padded to one of eight lengths", "[data][texts]") {
   CHECK(padded_length(1, 256) == 32);
   CHECK(padded_length(32, 256) == 32);
   CHECK(padded_length(33, 256) == 64);
@@ -231,8 +231,7 @@ TEST_CASE("lengths are filled up to one of eight", "[data][texts]") {
   CHECK(lengths.size() == 8);
 }
 
-TEST_CASE("a leaf is as long as its longest text needs, the same on any number of ranks",
-          "[data][texts]") {
+TEST_CASE("a leaf is as long as its longest text, on any number of ranks", "[data][texts]") {
   const Dataset dataset = texts(61);
   LoaderOptions options = text_options(16);
   Loader alone(dataset, options);

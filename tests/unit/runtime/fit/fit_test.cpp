@@ -28,7 +28,7 @@ const Dataset kClasses = make_dataset({2, 1, 1}, 3, std::vector<uint8_t>{1, 2, 3
 
 }  // namespace
 
-TEST_CASE("a network and data that go together are let pass", "[fit]") {
+TEST_CASE("a network and matching data are accepted", "[fit]") {
   for (const char* input : {"[2, 1, 1]", "[2]"}) {
     CHECK(error_of(model(input, 3, "softmax_cross_entropy"), kClasses).empty());
     CHECK(error_of(model(input, 1, "huber"), kNumbers).empty());
@@ -38,7 +38,7 @@ TEST_CASE("a network and data that go together are let pass", "[fit]") {
   CHECK(error_of(model("[2]", 2, "reconstruction"), kClasses).empty());
 }
 
-TEST_CASE("what does not go together is told", "[fit]") {
+TEST_CASE("a network and data that do not match are refused with the reason", "[fit]") {
   CHECK(error_of(model("[3]", 3, "softmax_cross_entropy"), kClasses) ==
         "model 'm' takes (B,3), set has (B,2,1,1)");
   CHECK(error_of(model("[2]", 2, "softmax_cross_entropy"), kClasses) ==
@@ -55,7 +55,7 @@ TEST_CASE("what does not go together is told", "[fit]") {
              Catch::Contains("sample 1 of set has 0.5"));
 }
 
-TEST_CASE("targets are shares of classes where each sample's add up to 1", "[fit]") {
+TEST_CASE("targets are shares of classes if each sample's add up to 1", "[fit]") {
   const Model two = model("[2]", 2, "softmax_cross_entropy");
   const auto set = [](float first, float second) {
     return make_dataset({2, 1, 1}, std::vector<uint8_t>{1, 2, 3, 4}, {0, 1, first, second}, 2);
@@ -69,7 +69,7 @@ TEST_CASE("targets are shares of classes where each sample's add up to 1", "[fit
   CHECK_THAT(error_of(two, set(std::nanf(""), 1)), Catch::Contains("are not all 0 or more"));
 }
 
-TEST_CASE("a class per pixel goes with the losses of pixels", "[fit]") {
+TEST_CASE("masks and losses of pixels belong together", "[fit]") {
   const auto network = [](const std::string& loss, int classes) {
     return parse_model("name: m\ninput: [1, 2, 2]\nloss: " + loss +
                            "\nlayers:\n  - conv2d: {channels: " + std::to_string(classes) +
@@ -98,13 +98,13 @@ TEST_CASE("a class per pixel goes with the losses of pixels", "[fit]") {
   CHECK_THAT(error_of(model("[4]", 3, "mse"), masks), Catch::Contains("has a class per pixel"));
 }
 
-TEST_CASE("something is left to train on", "[fit]") {
+TEST_CASE("a validation split has to leave samples for training", "[fit]") {
   require_training_samples(2, 1);
   CHECK_THROWS_WITH(require_training_samples(2, 2),
                     "with: 'validation' holds out 2 of 2 samples; nothing is left to train on");
 }
 
-TEST_CASE("a vocabulary that is too small for the tokens is told", "[fit]") {
+TEST_CASE("a vocabulary that is too small for the tokens is refused", "[fit]") {
   Dataset tokens = make_dataset({1, 1, 2}, 300, std::vector<float>{1, 299}, {0});
   tokens.tokenizer = std::string(32, 'a');
   const auto reader = [](int vocabulary, int scores) {
@@ -125,7 +125,7 @@ TEST_CASE("a vocabulary that is too small for the tokens is told", "[fit]") {
         "'embedding'");
 }
 
-TEST_CASE("a metric is foreign if only other networks have it, or if it is mistyped",
+TEST_CASE("a metric is refused if only other networks have it, or if it is mistyped",
           "[measures]") {
   const auto refused = [](const std::string& loss, const std::string& metric) -> std::string {
     try {
@@ -138,7 +138,7 @@ TEST_CASE("a metric is foreign if only other networks have it, or if it is misty
   CHECK(refused("softmax_cross_entropy", "rmse") ==
         "'require' names 'rmse', which model 'm' is not measured by; there are loss, accuracy, f1, "
         "auc");
-  CHECK(refused("mse", "acuracy").empty());  // near to nothing that it has
+  CHECK(refused("mse", "acuracy").empty());  // not similar to any metric of the model
   CHECK(refused("softmax_cross_entropy", "acuracy").ends_with("; did you mean 'accuracy'?"));
   for (const char* metric : {"accuracy", "auc", "accuracy_of_trouser", "samples", "images_per_s",
                              "ranks", "epochs", "step", "best_epoch", "data_wait_s"}) {

@@ -19,7 +19,7 @@ namespace {
 
 DeviceFloats device(std::vector<float>& values) { return {values.data(), values.size()}; }
 
-/// What one rank has, from its plug-in to its communicator.
+/// The objects of one rank, from its plug-in to its communicator.
 struct Rank {
   explicit Rank(Communicator& host)
       : plugin(DLFLOW_FAKE_GPU), library(DLFLOW_FAKE_GPU), comm(host, library, plugin) {
@@ -33,7 +33,7 @@ struct Rank {
   NcclCommunicator comm;
 };
 
-/// What a rank alone is told when `fault` befalls its all-reduce, and what was called.
+/// The error of a single rank if `fault` happens in its all-reduce, and the calls made.
 std::pair<std::string, std::vector<std::string>> message_of(NcclFault fault,
                                                             std::chrono::milliseconds timeout) {
   ThreadGroup group(1, timeout);
@@ -55,7 +55,7 @@ std::pair<std::string, std::vector<std::string>> message_of(NcclFault fault,
 
 }  // namespace
 
-TEST_CASE("ranks sum what lies on their devices") {
+TEST_CASE("ranks sum values on their devices") {
   const auto work = [](Communicator& host) {
     Rank rank(host);
     std::vector<float> small(5, float(host.rank() + 1)), large(1000, 1);
@@ -71,7 +71,7 @@ TEST_CASE("ranks sum what lies on their devices") {
   }
 }
 
-TEST_CASE("communication begins behind what computes, and computing goes on behind its end") {
+TEST_CASE("communication waits for earlier kernels, and later kernels wait for it") {
   ThreadGroup group(1);
   fake_gpu() = {};
   Rank rank(group.communicator(0));
@@ -94,7 +94,7 @@ TEST_CASE("communication begins behind what computes, and computing goes on behi
   rank.comm.wait(sum);
 }
 
-TEST_CASE("two sums under way have ends of their own, and an end is used again once it is over") {
+TEST_CASE("concurrent sums have events of their own, and a finished one's event is reused") {
   ThreadGroup group(1);
   fake_gpu() = {};
   Rank rank(group.communicator(0));
@@ -110,7 +110,7 @@ TEST_CASE("two sums under way have ends of their own, and an end is used again o
   CHECK(d.number != c.number);
 }
 
-TEST_CASE("what NCCL refuses is told in its words, and aborted") {
+TEST_CASE("an error of NCCL is reported in its words, and aborts the group") {
   ThreadGroup group(1);
   fake_gpu() = {};
   fake_gpu().fault = NcclFault::Refused;
@@ -139,7 +139,7 @@ TEST_CASE("an error that comes later ends the wait") {
   CHECK(log.back() == "abort");
 }
 
-TEST_CASE("a device that never comes to its end is given up after the timeout") {
+TEST_CASE("the wait for a device that never finishes ends after the timeout") {
   const auto [message, log] = message_of(NcclFault::Silence, std::chrono::milliseconds(50));
   CHECK_THAT(message, Contains("rank 0: NCCL: all-reduce of 16 floats did not end within 0.05 s"));
   CHECK(log.back() == "abort");
@@ -151,10 +151,10 @@ TEST_CASE("a call that stays in progress is given up after the timeout") {
   CHECK(log.back() == "abort");
 }
 
-TEST_CASE("ranks that never come to the first call are given up after the timeout") {
+TEST_CASE("the wait for ranks missing at the first call ends after the timeout") {
   ThreadGroup group(2, std::chrono::milliseconds(100));
   const auto work = [](Communicator& host) -> std::string {
-    if (host.rank() == 1) {  // has the id, and goes no further
+    if (host.rank() == 1) {  // it has the id, and stops here
       nccl::UniqueId id = {};
       host.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
       return "";
@@ -172,7 +172,7 @@ TEST_CASE("ranks that never come to the first call are given up after the timeou
                              Contains("abort"));
 }
 
-TEST_CASE("an orderly end finalizes, one in an exception aborts") {
+TEST_CASE("a normal end finalizes NCCL, and one by an exception aborts it") {
   ThreadGroup group(1);
   fake_gpu() = {};
   { Rank rank(group.communicator(0)); }
@@ -187,7 +187,7 @@ TEST_CASE("an orderly end finalizes, one in an exception aborts") {
 }
 
 #ifdef NCCL_VERSION_CODE
-TEST_CASE("NCCL's own header agrees with what is declared here") {
+TEST_CASE("NCCL's own header agrees with dlflow's declarations") {
   CHECK(sizeof(nccl::UniqueId) == sizeof(ncclUniqueId));
   CHECK(int(nccl::kSuccess) == int(ncclSuccess));
   CHECK(int(nccl::kInProgress) == int(ncclInProgress));

@@ -18,7 +18,7 @@ using test::fake_gpu;
 
 namespace {
 
-/// A library sets the variable `name` when it is opened, unless the user has.
+/// Checks that a library sets the variable `name` when it is opened, unless the user has set it.
 template <typename Library>
 void check_variable(const char* name, const std::string& ours, const std::string& theirs) {
   ::unsetenv(name);
@@ -32,7 +32,7 @@ void check_variable(const char* name, const std::string& ours, const std::string
 
 }  // namespace
 
-TEST_CASE("a plug-in that is not there is named, with what to do") {
+TEST_CASE("a missing plug-in is named, with what to do") {
   CHECK_THROWS_WITH(GpuPlugin("/nowhere/libdlflow_cuda.so"),
                     Contains("'device: cuda' needs libdlflow_cuda") &&
                         Contains("/nowhere/libdlflow_cuda.so") && Contains("cannot open") &&
@@ -44,11 +44,11 @@ TEST_CASE("a plug-in of another interface is refused before it is used") {
                     Contains("has interface 3, this program knows 4") && Contains("one build"));
 }
 
-TEST_CASE("a library that is no plug-in is refused") {
+TEST_CASE("a library that is not a plug-in is refused") {
   CHECK_THROWS_WITH(GpuPlugin("libdl.so.2"), Contains("libdl.so.2 has no dlflow_gpu_plugin"));
 }
 
-TEST_CASE("no driver and no device are told apart") {
+TEST_CASE("a missing driver and a missing device give different messages") {
   const GpuPlugin plugin(DLFLOW_FAKE_GPU);
   fake_gpu() = {};
   CHECK(plugin.devices().size() == 4);
@@ -65,7 +65,7 @@ TEST_CASE("CUDA loads its kernels before the first step, unless the user says ot
   check_variable<GpuPlugin>("CUDA_MODULE_LOADING", "EAGER", "LAZY");
 }
 
-TEST_CASE("libdlflow_cuda opens, and says why it finds no GPU") {
+TEST_CASE("libdlflow_cuda opens, and reports why it finds no GPU") {
 #ifdef DLFLOW_CUDA_PLUGIN
   const GpuPlugin plugin(DLFLOW_CUDA_PLUGIN);
   CHECK_THAT(plugin.arithmetic(), Contains("CUDA ") && Contains("cuDNN ") && Contains("cuBLASLt "));
@@ -81,7 +81,7 @@ TEST_CASE("libdlflow_cuda opens, and says why it finds no GPU") {
 #endif
 }
 
-TEST_CASE("ranks of a node take its GPUs by their place, or the only one they see") {
+TEST_CASE("ranks of a node take its GPUs in order, or the only visible one") {
   const auto choose = [](int ranks, int visible) {
     return test::on_ranks(ranks, [visible](Communicator& comm) {
       std::vector<DlflowGpuDevice> devices(static_cast<size_t>(visible));
@@ -96,7 +96,7 @@ TEST_CASE("ranks of a node take its GPUs by their place, or the only one they se
   CHECK_THROWS_WITH(choose(3, 2), Contains("rank 2 finds no GPU of its own"));
 }
 
-TEST_CASE("ranks share GPUs where NCCL was told to take several ranks per GPU") {
+TEST_CASE("ranks share GPUs if NCCL is set to allow several ranks per GPU") {
   std::vector<DlflowGpuDevice> devices(2);
   devices[0].id[0] = 'a';
   devices[1].id[0] = 'b';
@@ -108,7 +108,7 @@ TEST_CASE("ranks share GPUs where NCCL was told to take several ranks per GPU") 
   ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
 }
 
-TEST_CASE("ranks that were given GPUs apart from each other take the first that they see") {
+TEST_CASE("ranks with disjoint visible GPUs take their first one") {
   const auto chosen = test::on_ranks(2, [](Communicator& comm) {
     std::vector<DlflowGpuDevice> devices(2);
     for (size_t i = 0; i < 2; ++i) devices[i].id[0] = char('a' + 2 * comm.rank() + int(i));
@@ -117,7 +117,7 @@ TEST_CASE("ranks that were given GPUs apart from each other take the first that 
   CHECK(chosen == std::vector<int>{0, 0});
 }
 
-TEST_CASE("only the first GPUs that ranks see say whether these were given apart") {
+TEST_CASE("only the first visible GPUs decide whether ranks have disjoint ones") {
   const auto chosen = test::on_ranks(2, [](Communicator& comm) {
     std::vector<DlflowGpuDevice> devices(2);
     devices[0].id[0] = char('a' + comm.rank());
@@ -127,7 +127,7 @@ TEST_CASE("only the first GPUs that ranks see say whether these were given apart
   CHECK(chosen == std::vector<int>{0, 0});
 }
 
-TEST_CASE("GPUs of another node are no reason to take others on this one") {
+TEST_CASE("GPUs of other nodes do not influence the choice") {
   ThreadGroup two_nodes(4, std::chrono::seconds(10), 2);
   const auto chosen = test::on_ranks(two_nodes, 4, [](Communicator& comm) {
     std::vector<DlflowGpuDevice> devices(2);  // as if devices were numbered on each node
@@ -137,7 +137,7 @@ TEST_CASE("GPUs of another node are no reason to take others on this one") {
   CHECK(chosen == std::vector<int>{0, 0, 0, 0});
 }
 
-TEST_CASE("the same GPU number on two nodes is no shared GPU") {
+TEST_CASE("the same GPU number on two nodes is not a shared GPU") {
   const std::vector<int> two_nodes = {0, 1}, one_node = {0, 0};
   CHECK_NOTHROW(require_own_devices({"GPU-1", "GPU-1"}, two_nodes));
   CHECK_THROWS_WITH(require_own_devices({"GPU-1", "GPU-1"}, one_node), Contains("share"));

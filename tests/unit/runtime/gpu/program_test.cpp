@@ -35,7 +35,7 @@ const Parameter& parameter_at(const Translated& t, int64_t place) {
   return *std::ranges::find(t.layout->parameters(), size_t(place), &Parameter::offset);
 }
 
-/// Its layout is gone.
+/// The program of a model; its layout no longer exists.
 Program program_of(const std::string& text) {
   const Model model = parse_model(text, "m.yaml");
   return make_program(model, *plain_layout(model));
@@ -75,7 +75,7 @@ TEST_CASE("mlp becomes three products, the first two with ReLU") {
   CHECK(t.program.first_parameter == std::vector<size_t>{0, 2, 4});
 }
 
-TEST_CASE("lenet keeps its shapes, and pools before ReLU") {
+TEST_CASE("lenet keeps its shapes, with pooling before ReLU") {
   const Translated t = translate("lenet");
   CHECK(kinds(t.program) == std::vector<int>{DLFLOW_GPU_CONVOLUTION, DLFLOW_GPU_CONVOLUTION,
                                              DLFLOW_GPU_MAX_POOL, DLFLOW_GPU_LINEAR,
@@ -91,7 +91,8 @@ TEST_CASE("lenet keeps its shapes, and pools before ReLU") {
   CHECK(t.program.operations[3].input == pool.output);  // 64 * 12 * 12 features
 }
 
-TEST_CASE("resnet20 adds in its batch normalisation, and every value gets one first gradient") {
+TEST_CASE(
+    "resnet20 adds its residuals in batch normalisation, and each value has one first gradient") {
   const Translated t = translate("resnet20");
   const auto& operations = t.program.operations;
   CHECK(std::ranges::count(kinds(t.program), int(DLFLOW_GPU_CONVOLUTION)) == 21);
@@ -121,7 +122,7 @@ TEST_CASE("resnet20 adds in its batch normalisation, and every value gets one fi
   }
 }
 
-TEST_CASE("what lies before the first weights has no gradient") {
+TEST_CASE("values before the first weights have no gradient") {
   const Program program = program_of(
       "name: m\ninput: [2, 8, 6]\nlayers:\n- max_pool: {kernel: 2}\n- avg_pool: {kernel: 2}\n"
       "- flatten\n- linear: {features: 3}\n- relu\n- linear: {features: 2}\n");
@@ -138,7 +139,7 @@ TEST_CASE("what lies before the first weights has no gradient") {
   CHECK(kept == std::vector<int32_t>{0, 0, 1, 1});
   CHECK(how == std::vector<int32_t>{DLFLOW_GPU_NO_GRADIENT, DLFLOW_GPU_NO_GRADIENT,
                                     DLFLOW_GPU_NO_GRADIENT, DLFLOW_GPU_WRITE});
-  // Those of operations without parameters are those of the operation behind it.
+  // An operation without parameters has the index of the next operation that has some.
   CHECK(program.first_parameter == std::vector<size_t>{0, 0, 0, 2});
 
   const Program of_features = program_of("name: m\ninput: [4]\nlayers:\n- linear: {features: 3}\n");
@@ -146,7 +147,7 @@ TEST_CASE("what lies before the first weights has no gradient") {
   CHECK(of_features.operations[0].input_gradient == DLFLOW_GPU_NO_GRADIENT);
 }
 
-TEST_CASE("parameters that an operation has not are nowhere") {
+TEST_CASE("absent parameters of an operation have offset -1") {
   const Program program = program_of(
       "name: m\ninput: [2, 4, 4]\nlayers:\n- conv2d: {channels: 3, kernel: 3, bias: false}\n"
       "- max_pool: {kernel: 2}\n- flatten\n- linear: {features: 2}\n");

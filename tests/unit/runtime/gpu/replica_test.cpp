@@ -23,8 +23,8 @@ constexpr size_t kReport = 16;
 const GpuLibraries kFake = {DLFLOW_FAKE_GPU, DLFLOW_FAKE_GPU};
 constexpr DlflowGpuSgd kGentle = {0.1f, 0, 0}, kBroken = {INFINITY, 0, 0};
 
-/// Every kind of layer, a sum of which one term has another reader, and batch normalisation behind
-/// a linear layer. (A bias before batch normalisation has no gradient to compare.)
+/// Every kind of layer, a sum with a term that has another reader, and batch normalisation after a
+/// linear layer. (A bias before batch normalisation has no gradient to compare.)
 constexpr const char* kOddModel = R"(name: odd
 input: [2, 9, 9]
 layers:
@@ -43,12 +43,12 @@ layers:
   - linear: {name: f, features: 4}
 )";
 
-/// What a run of a few steps leaves: weights, velocity, and every step's report.
+/// The results of a few steps: weights, velocity, and the report of each step.
 struct Trained {
   std::vector<float> weights, velocity, reports;
 };
 
-/// `steps` steps over all of `p`'s samples; this rank has its share of them.
+/// Takes `steps` steps over all samples of `p`; this rank has its share of them.
 Trained train_share(Communicator& comm, const test::GpuProblem& p, int steps) {
   const size_t count = p.labels.size();
   const test::GpuShare share = test::share_of(p, comm);
@@ -92,7 +92,7 @@ TEST_CASE("a layer that GPUs do not have is named before anything runs") {
                     "layer 'gelu1' (line 5): there is no gelu on GPUs; train with 'device: cpu'");
 }
 
-TEST_CASE("what GPUs lack of a layer or a loss is named before anything runs") {
+TEST_CASE("unsupported options of a layer or a loss are named before anything runs") {
   const auto refusal = [](const std::string& model) {
     const Model parsed = parse_model("name: m\n" + model, "m.yaml");
     return test::error_of([&] { make_program(parsed, *plain_layout(parsed)); });
@@ -116,7 +116,7 @@ TEST_CASE("what GPUs lack of a layer or a loss is named before anything runs") {
              Contains("GPUs have no loss but softmax_cross_entropy"));
 }
 
-TEST_CASE("a program computes what its model says: every gradient beside the reference") {
+TEST_CASE("a program computes the scores and gradients of the reference") {
   fake_gpu() = {};
   std::vector<test::GpuProblem> problems;
   problems.push_back(test::make_gpu_problem(parse_model(kOddModel, "odd.yaml"), 5));
@@ -141,8 +141,8 @@ TEST_CASE("a program computes what its model says: every gradient beside the ref
   }
 }
 
-TEST_CASE("three ranks train as one rank does, and end with the same bits") {
-  // Without batch normalisation, whose statistics are those of a rank's samples.
+TEST_CASE("three ranks train like one rank, and end with the same bits") {
+  // A model without batch normalisation, since statistics depend on a rank's own samples.
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "mlp", 7);
   const auto alone = test::on_ranks(1, [&](Communicator& c) { return train_share(c, problem, 3); });
   const auto three = test::on_ranks(3, [&](Communicator& c) { return train_share(c, problem, 3); });
@@ -161,12 +161,12 @@ TEST_CASE("a rank without samples adds nothing") {
   const auto alone = test::on_ranks(1, [&](Communicator& c) { return train_share(c, problem, 1); });
   REQUIRE(alone[0].weights != problem.weights);
   const auto three = test::on_ranks(3, [&](Communicator& c) { return train_share(c, problem, 1); });
-  CHECK(three[0].weights == three[1].weights);  // of three ranks one has none
+  CHECK(three[0].weights == three[1].weights);  // one of three ranks has no samples
   CHECK(three[0].reports[1] == 6);
   for (const float w : three[0].weights) REQUIRE(std::isfinite(w));
 }
 
-TEST_CASE("buckets are summed while the backward pass goes on, and updated behind their sums") {
+TEST_CASE("buckets are summed during the backward pass, and updated after their sums") {
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 2);
   const auto logs = test::on_ranks(2, [&](Communicator& comm) {
     fake_gpu() = {};
@@ -192,7 +192,8 @@ TEST_CASE("buckets are summed while the backward pass goes on, and updated behin
   const std::vector<std::string> bucket = {"record", "wait", "all-reduce", "record"};
   const size_t num_buckets = size_t(std::ranges::count(calls, "all-reduce"));
   CHECK(num_buckets == 3);
-  // Both that a linear layer completes start behind it, the last behind the first convolution.
+  // Both buckets that a linear layer completes start after it, and the last one after the first
+  // convolution.
   std::vector<std::string> expected = {"stage", "backward", "backward", "ready"};
   const auto expect = [&](std::initializer_list<std::string> lines) {
     expected.insert(expected.end(), lines);
@@ -208,7 +209,7 @@ TEST_CASE("buckets are summed while the backward pass goes on, and updated behin
   CHECK(logs[0] == logs[1]);
 }
 
-TEST_CASE("one rank alone sums nothing, and is told of no part of the backward pass") {
+TEST_CASE("a single rank sums nothing, and gets no calls from the backward pass") {
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 1);
   const auto logs = test::on_ranks(1, [&](Communicator& comm) {
     fake_gpu() = {};
@@ -225,7 +226,7 @@ TEST_CASE("one rank alone sums nothing, and is told of no part of the backward p
   }
 }
 
-TEST_CASE("a rank's watch hears of each sum before it begins") {
+TEST_CASE("a rank reports each sum to its watch before it begins") {
   const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 2);
   const auto heard = test::on_ranks(2, [&](Communicator& comm) {
     fake_gpu() = {};
@@ -265,7 +266,7 @@ TEST_CASE("a step that NCCL cannot end becomes an error that names it") {
   }
 }
 
-TEST_CASE("a weight that is no number is told with the step's report") {
+TEST_CASE("a weight that is not a number is reported with the step") {
   const auto problem = test::make_gpu_problem(parse_model(test::kTinyModel, "tiny.yaml"), 2);
   ThreadGroup group(1);
   GpuReplica replica(group.communicator(0), kFake, problem.model, 2, kReport);
@@ -276,7 +277,7 @@ TEST_CASE("a weight that is no number is told with the step's report") {
 }
 
 TEST_CASE(
-    "what takes long at the start of GPUs is an activity: nobody takes the rank for stalled") {
+    "slow calls at the start of GPUs are activities, so that the rank does not count as stalled") {
   const Model model = parse_model(test::kTinyModel, "tiny.yaml");
   const auto heard = test::on_ranks(2, [&](Communicator& comm) {
     Lifeline lifeline;
@@ -301,7 +302,7 @@ TEST_CASE(
   CHECK(heard[1] == expected);
 }
 
-TEST_CASE("what decides the bits is told") {
+TEST_CASE("a replica names all that influences its bits") {
   const auto words = test::on_ranks(2, [&](Communicator& comm) {
     fake_gpu() = {};
     const Model model = parse_model(test::kTinyModel, "tiny.yaml");
@@ -310,7 +311,7 @@ TEST_CASE("what decides the bits is told") {
   CHECK(words[0] == "Fake GPU, fake 1.0, NCCL 2.28.9");
 }
 
-TEST_CASE("TF32 reaches the plug-in, and is told") {
+TEST_CASE("the setting of TF32 reaches the plug-in, and is named") {
   fake_gpu() = {};
   const Model model = parse_model(test::kTinyModel, "tiny.yaml");
   ThreadGroup group(1);

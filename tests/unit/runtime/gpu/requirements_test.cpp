@@ -12,7 +12,7 @@
 using namespace dlflow;
 using Catch::Contains;
 
-TEST_CASE("a driver that is older than the plug-in's CUDA is told with both versions") {
+TEST_CASE("a driver older than the plug-in's CUDA is named with both versions") {
   CHECK_NOTHROW(cuda::require_driver(13000, 13000));
   CHECK_NOTHROW(cuda::require_driver(13000, 13020));  // of the same major version
   CHECK_NOTHROW(cuda::require_driver(13000, 12080));
@@ -43,11 +43,11 @@ TEST_CASE("a part of cuDNN that cannot be opened is named, with the reason") {
 }
 
 #ifdef DLFLOW_CUDA_PLUGIN
-TEST_CASE("the parts of the cuDNN that the plug-in was built with are there") {
+TEST_CASE("all parts of the plug-in's cuDNN are found") {
   CHECK_NOTHROW(cuda::require_libraries(DLFLOW_CUDNN, cuda::cudnn_parts(CUDNN_MAJOR)));
 }
 
-TEST_CASE("the first algorithm that repeats its bits in fp32 is chosen, else the fallback") {
+TEST_CASE("the first deterministic fp32 algorithm is chosen, otherwise the fallback") {
   using Found = cudnnConvolutionBwdFilterAlgoPerf_t;
   const auto fallback = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1;
   const auto found = [](cudnnConvolutionBwdFilterAlgo_t algorithm) {

@@ -16,7 +16,7 @@ using test::fake_gpu;
 
 namespace {
 
-/// Two linear layers on the plug-in without a GPU, both announced.
+/// Two linear layers on the plug-in without a GPU, with announcements for both.
 struct TwoLayers {
   explicit TwoLayers(size_t report_size = 2) : report(report_size) {
     fake_gpu() = {};
@@ -36,7 +36,7 @@ struct TwoLayers {
   std::vector<float> report;
 };
 
-/// All calls of a session and of an event.
+/// Makes all calls of a session and of an event.
 void call_everything(const TwoLayers& layers) {
   (void)layers.plugin.devices();
   GpuSession session = layers.open();
@@ -60,7 +60,7 @@ void call_everything(const TwoLayers& layers) {
 
 }  // namespace
 
-TEST_CASE("what goes wrong on a device is told with what was done, in the words of CUDA") {
+TEST_CASE("an error on a device is reported with the failed action, in CUDA's words") {
   const std::map<std::string, std::string> doing = {{"describe_device", "looking at the GPU"},
                                                     {"open", "preparing the GPU"},
                                                     {"prepare", "preparing batches on the GPU"},
@@ -86,7 +86,7 @@ TEST_CASE("what goes wrong on a device is told with what was done, in the words 
   }
 }
 
-TEST_CASE("what somebody throws at an announcement comes out behind the step, and is the last one",
+TEST_CASE("an exception in an announcement is thrown after the step, without further announcements",
           "[gpu]") {
   const TwoLayers layers;
   GpuSession session = layers.open();
@@ -105,7 +105,7 @@ TEST_CASE("what somebody throws at an announcement comes out behind the step, an
   CHECK(heard == std::vector<size_t>{1});
 }
 
-TEST_CASE("the report of a step is as long as was said, and one number more") {
+TEST_CASE("a step's report has the given length plus one number") {
   TwoLayers layers(3);
   layers.report = {0, 5, 7};
   GpuSession session = layers.open();

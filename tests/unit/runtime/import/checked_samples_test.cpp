@@ -19,7 +19,7 @@ void read_all(const SampleSource& source) {
   for (size_t i = 0; i < source.size(); ++i) source.image(i);
 }
 
-/// What is said of `source`.
+/// The error for `source`.
 std::string error_of(const SampleSource& source) {
   return test::error_of([&] { write_checked(source, "set", read_all); }, Errc::InvalidInput);
 }
@@ -54,14 +54,14 @@ TEST_CASE("targets that are NaN or infinite are named with their samples", "[che
         "  set: sample 2: target 1 is infinite");
 }
 
-TEST_CASE("of many bad samples the first are named and the others counted", "[checked_samples]") {
+TEST_CASE("the first of many bad samples are named, and the others counted", "[checked_samples]") {
   const std::string text = error_of(source_of_floats({1, 1, 1}, std::vector<float>(1234, kNan)));
   CHECK_THAT(text, Catch::StartsWith("set: 1,234 of 1,234 samples cannot be packed;"));
   CHECK_THAT(text, Catch::Contains("\n  set: sample 19: value 0 is NaN\n  and 1214 more"));
   CHECK_THAT(text, !Catch::Contains("sample 20"));
 }
 
-TEST_CASE("all bad pictures of a folder are named, whichever they are", "[checked_samples]") {
+TEST_CASE("all bad pictures of a folder are named", "[checked_samples]") {
   const test::TempDir folder;
   const auto text_of = [&] {
     return error_of(open_source(folder.path(), "", Split::Train).source);
@@ -78,7 +78,7 @@ TEST_CASE("all bad pictures of a folder are named, whichever they are", "[checke
              Catch::Contains("3 of 5 samples") && Catch::Contains("dog/1.pgm: has 2 x 1"));
 }
 
-TEST_CASE("what fails while a data set is written is no bad sample", "[checked_samples]") {
+TEST_CASE("a failed write of a data set is not blamed on a sample", "[checked_samples]") {
   const SampleSource source = source_of_floats({1, 1, 1}, {kNan});
   const auto fail = [](const SampleSource&) { throw Error(Errc::Unavailable, "the disk is full"); };
   CHECK_THROWS_WITH(write_checked(source, "set", fail), "the disk is full");

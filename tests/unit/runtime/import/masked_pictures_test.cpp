@@ -21,7 +21,7 @@ namespace {
 
 using MaskValues = std::vector<uint8_t>;
 
-/// Rows of `width` values, of `depth` bits as they are packed, of a grey picture or a palette.
+/// A PNG file with rows of `width` values packed with `depth` bits, grey or with a palette.
 std::string mask_png(int color, int depth, uint32_t width, const std::vector<std::string>& rows) {
   return test::png_file([&](png_structp file, png_infop info) {
     png_set_IHDR(file, info, width, uint32_t(rows.size()), depth, color, PNG_INTERLACE_NONE,
@@ -46,7 +46,7 @@ std::string mask_error(const std::string& content) {
   return test::error_of([&] { parse_mask(content, "a.png"); }, Errc::Corrupt);
 }
 
-/// What packing refuses, line by line; or nothing.
+/// The errors of packing, one per line; empty if there are none.
 std::string mistakes_of(const std::filesystem::path& folder, const ImportOptions& options = {}) {
   return test::error_of([&] {
     const SampleSource source = open_source(folder, "", Split::Train, options).source;
@@ -56,7 +56,7 @@ std::string mistakes_of(const std::filesystem::path& folder, const ImportOptions
   });
 }
 
-/// Pictures of 2 x 1 pixels with masks.
+/// Writes a picture of 2 x 1 pixels and its mask.
 void write_pair(const test::TempDir& folder, const std::string& name, const std::string& mask) {
   folder.write("images/" + name + ".pgm", mask_pgm("ab", 2));
   folder.write("masks/" + name + ".png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {mask}));
@@ -72,7 +72,7 @@ std::string mask_npy(const std::string& type, const std::string& shape, const st
 
 }  // namespace
 
-TEST_CASE("the values of a mask are those of the file, grey or of a palette", "[mask]") {
+TEST_CASE("a mask has the values of its file, grey or of a palette", "[mask]") {
   for (const int color : {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_PALETTE}) {
     CHECK(parse_mask(mask_png(color, 8, 3, {"\x00\x07\xff"s, "\x01\x02\x03"}), "a").classes ==
           MaskValues{0, 7, 255, 1, 2, 3});
@@ -87,7 +87,7 @@ TEST_CASE("the values of a mask are those of the file, grey or of a palette", "[
   CHECK(mask.classes == MaskValues{0, 1, 2, 3});
 }
 
-TEST_CASE("what is no mask is refused", "[mask]") {
+TEST_CASE("a file that is not a mask is refused", "[mask]") {
   CHECK(mask_error("GIF89a") == "a.png: is no mask: neither a PNG nor a binary PGM file");
   CHECK_THAT(mask_error(mask_png(PNG_COLOR_TYPE_RGB, 8, 1, {"abc"})),
              Catch::Contains("is in colour"));
@@ -109,7 +109,7 @@ TEST_CASE("a mask is reshaped as its picture, by the nearest pixels", "[mask]") 
   CHECK(larger.shape() == ImageShape{1, 4, 8});
 }
 
-TEST_CASE("pictures and masks of one name are a sample, in the order of names", "[mask]") {
+TEST_CASE("a picture and the mask of its name make a sample, in the order of names", "[mask]") {
   const test::TempDir folder;
   write_pair(folder, "b", "\x01\xff"s);
   write_pair(folder, "a", "\x00\x04"s);
@@ -141,7 +141,7 @@ TEST_CASE("classes.txt names the classes of masks", "[mask]") {
                              "--ignore 3 leaves such pixels out"));
 }
 
-TEST_CASE("all pictures without a good mask are told at once", "[mask]") {
+TEST_CASE("all pictures without a valid mask are reported at once", "[mask]") {
   const test::TempDir folder;
   write_pair(folder, "a", "\x00\x01"s);
   folder.write("images/b.pgm", mask_pgm("ab", 2));
@@ -167,7 +167,7 @@ TEST_CASE("a mask without a picture, and two pictures of one name, are refused",
   CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("have one name"));
 }
 
-TEST_CASE("pictures of 16 bits have masks, too, behind their floats", "[mask]") {
+TEST_CASE("pictures of 16 bits can have masks, stored after their floats", "[mask]") {
   const test::TempDir folder;
   folder.write("images/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 16, 2, {"\x01\x01\x02\x02"}));
   folder.write("masks/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x03\xff"s}));
@@ -183,7 +183,7 @@ TEST_CASE("pictures of 16 bits have masks, too, behind their floats", "[mask]") 
              Catch::Contains("1 of 2 samples") && Catch::Contains("b.pgm: has 2 x 1 pixels"));
 }
 
-TEST_CASE("a picture that cannot be read does not say what the others are like", "[mask]") {
+TEST_CASE("an unreadable picture is not the model for the others", "[mask]") {
   const test::TempDir folder;
   write_pair(folder, "b", "\x00\x01"s);
   write_pair(folder, "c", "\x00\x01"s);
@@ -202,7 +202,7 @@ TEST_CASE("a picture that cannot be read does not say what the others are like",
   CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("1 of 1 samples"));
 }
 
-TEST_CASE("pictures of other colours are not advised to be resized, and most are the measure",
+TEST_CASE("pictures are compared with the majority, and --resize is not advised for colours",
           "[mask]") {
   const test::TempDir folder;
   for (const char* name : {"b", "c"}) write_pair(folder, name, "\x00\x01"s);
@@ -225,7 +225,7 @@ TEST_CASE("masks have 255 classes at most", "[mask]") {
                     Catch::Contains(": 256 classes; masks have 255 at most"));
 }
 
-TEST_CASE("a pixel of no class is told with its row and column", "[mask]") {
+TEST_CASE("a pixel with an invalid class is reported with its row and column", "[mask]") {
   const test::TempDir folder;
   folder.write("classes.txt", "sky\nroad\n");
   folder.write("images/a.pgm", mask_pgm("abcdef", 2));
@@ -248,7 +248,7 @@ TEST_CASE("files of other kinds beside pictures and masks are refused by name", 
   CHECK_THAT(text, Catch::Contains("c.jpg: is no PNG or PGM file, as masks are"));
 }
 
-TEST_CASE("a number stands for its class, for none, or for nothing", "[mask]") {
+TEST_CASE("a number in a mask means a class, no class, or is invalid", "[mask]") {
   CHECK(class_of(0, {}) == 0);
   CHECK(class_of(254, {}) == 254);
   CHECK(class_of(255, {}) == kNoClass);
@@ -261,7 +261,7 @@ TEST_CASE("a number stands for its class, for none, or for nothing", "[mask]") {
   CHECK_FALSE(is_mask("b.jpg"));
 }
 
-TEST_CASE("arrays of images and of masks are samples", "[mask]") {
+TEST_CASE("arrays of images and masks become samples", "[mask]") {
   const test::TempDir folder;
   const auto images = folder.write("images.npy", mask_npy("|u1", "(2, 1, 1, 2)", "abcd"));
   const auto masks =
@@ -304,7 +304,7 @@ TEST_CASE("arrays of images and of masks are samples", "[mask]") {
                     Catch::Contains("sample 1 has the value 9223372036854775808,"));
   const auto rare = folder.write(
       "rare.npy", mask_npy("<u4", "(2, 1, 2)", std::string(12, '\0') + "\x01\x00\x00\x01"s));
-  options.ignored = 0x1000001;  // not a number of single precision
+  options.ignored = 0x1000001;  // not representable in single precision
   CHECK(open_source(images, rare, Split::Train, options).source.image(1) == "cd\x00\xff"s);
   const auto truths = folder.write("truths.npy", mask_npy("|b1", "(2, 1, 2)", "\0\1\1\0"s));
   CHECK(open_source(images, truths, Split::Train).source.image(0) == "ab\x00\x01"s);

@@ -52,7 +52,7 @@ TEST_CASE("images and labels of NumPy become a data set", "[npy]") {
         make_dataset({2, 1, 1}, 2, floats, {1, 0}));
 }
 
-TEST_CASE("arrays that cannot be used are refused with what to do", "[npy]") {
+TEST_CASE("unusable arrays are refused with what to do", "[npy]") {
   const Pair pair;
   const std::string images = npy("|u1", "(2, 1, 3)", "abcdef");
   CHECK_THAT(pair.npy_error(npy("<f8", "(2, 1, 1)", std::string(16, 'x')), kLabels),
@@ -76,7 +76,7 @@ TEST_CASE("arrays that cannot be used are refused with what to do", "[npy]") {
   CHECK_THAT(pair.npy_error(images, npy("<f4", "()", "1234")), Catch::Contains("(N) or (N, T)"));
 }
 
-TEST_CASE("files that are no arrays are refused with the reason", "[npy]") {
+TEST_CASE("files that are not arrays are refused with the reason", "[npy]") {
   CHECK(npy_error("") == "a.npy: is not an .npy file");
   CHECK(npy_error("\x93NUMPY\x01\0\xff\xff{}"s) == "a.npy: ends within its header");
   CHECK_THAT(npy_error(npy("|u1", "(7,)", "abc")), Catch::Contains("has 3 bytes of values"));
@@ -89,8 +89,7 @@ TEST_CASE("files that are no arrays are refused with the reason", "[npy]") {
   CHECK_THAT(npy_error(npy("|u1", "(4294967296, 4294967296)", "")), Catch::Contains("0 bytes"));
 }
 
-TEST_CASE("a header that is longer than 64 KiB is read, as NumPy's second version has it",
-          "[npy]") {
+TEST_CASE("a header longer than 64 KiB is read, as in version 2 of the format", "[npy]") {
   const std::string first = npy("|u1", "(3,)", "abc");
   for (const size_t length : {size_t{200}, size_t{300}, size_t{0x2'03'40}}) {
     std::string header = first.substr(10, first.size() - 13);
@@ -157,7 +156,7 @@ TEST_CASE("tables of numbers of any type are read", "[npy]") {
   CHECK(values("<i8", "\1\0\0\0\0\0\0\0"s + std::string(8, '\xff')) == std::vector<float>{1, -1});
 }
 
-TEST_CASE("channels may be last where they are as many as pixels", "[npy]") {
+TEST_CASE("channels may come last even if they are as many as pixels", "[npy]") {
   const Pair pair;
   const auto shape = [&](const std::string& sizes, size_t count) {
     return pair.npy_error(npy("|u1", sizes, std::string(count, 'x')), kLabels);
@@ -168,7 +167,7 @@ TEST_CASE("channels may be last where they are as many as pixels", "[npy]") {
   CHECK_THAT(shape("(2, 4294967296, 0)", 0), Catch::Contains("has images that are too large"));
 }
 
-TEST_CASE("tables, and targets of any numbers, become a data set", "[npy]") {
+TEST_CASE("tables, with targets of any numbers, become a data set", "[npy]") {
   const Pair pair;
   const auto bytes_of = [](const auto& values) {
     return std::string(reinterpret_cast<const char*>(values.data()),
@@ -189,7 +188,7 @@ TEST_CASE("tables, and targets of any numbers, become a data set", "[npy]") {
         make_dataset({1, 1, 1}, 5, std::vector<uint8_t>{'a', 'b'}, {1, 4}));
 }
 
-TEST_CASE("an array is known by its first bytes, and its header has to be whole", "[npy]") {
+TEST_CASE("an array is recognised by its first bytes, and needs a complete header", "[npy]") {
   const std::string content = npy("|u1", "(0,)", "");
   CHECK(npy_error(content).empty());
   for (size_t i = 0; i < 6; ++i) {
@@ -203,7 +202,7 @@ TEST_CASE("an array is known by its first bytes, and its header has to be whole"
   CHECK(npy_error("\x93NUMPY\x01\0\0\0{}"s) == "a.npy: its header has no 'descr'");
 }
 
-TEST_CASE("a shape is whole numbers in brackets", "[npy]") {
+TEST_CASE("a shape consists of whole numbers in parentheses", "[npy]") {
   const auto shape_of = [](const std::string& shape) {
     return parse_npy(shared_bytes(npy("|u1", shape, "abcdef")), "a.npy").shape;
   };
@@ -218,7 +217,7 @@ TEST_CASE("a shape is whole numbers in brackets", "[npy]") {
   }
 }
 
-TEST_CASE("values have one to eight bytes, as their type says", "[npy]") {
+TEST_CASE("values have one to eight bytes, according to their type", "[npy]") {
   for (int size = 0; size <= 9; ++size) {
     const std::string content =
         npy("|u" + std::to_string(size), "(2,)", std::string(size_t(size) * 2, 'x'));
@@ -235,7 +234,7 @@ TEST_CASE("values have one to eight bytes, as their type says", "[npy]") {
              Catch::Contains("its header names no type"));
 }
 
-TEST_CASE("an array of text, objects, records or long doubles is called so", "[npy]") {
+TEST_CASE("an array of text, objects, records or long doubles is refused as such", "[npy]") {
   CHECK(npy_error(npy("<U12", "(2,)", std::string(96, 'x'))) ==
         "a.npy: is an array of text (<U12); for labels, write np.unique(array, "
         "return_inverse=True)[1]");
@@ -250,7 +249,7 @@ TEST_CASE("an array of text, objects, records or long doubles is called so", "[n
         "a.npy: is an array of records; save one field of it: np.save(FILE, array['NAME'])");
 }
 
-TEST_CASE("whole numbers that single precision rounds are noted", "[npy]") {
+TEST_CASE("whole numbers that single precision rounds cause a note", "[npy]") {
   const std::vector<int64_t> numbers = {1, 16777216, -16777217, 16777219};
   const std::string bytes(reinterpret_cast<const char*>(numbers.data()), 32);
   const Pair pair;
@@ -263,7 +262,7 @@ TEST_CASE("whole numbers that single precision rounds are noted", "[npy]") {
                                        "rounded; subtract a constant, if this matters"));
 }
 
-TEST_CASE("floats are read wherever in the file they begin", "[npy]") {
+TEST_CASE("floats are read at any alignment in the file", "[npy]") {
   const Pair pair;
   const std::vector<float> floats = {0.5f, -1, 2, 3};
   const std::string aligned =
@@ -277,7 +276,7 @@ TEST_CASE("floats are read wherever in the file they begin", "[npy]") {
   }
 }
 
-TEST_CASE("answers have one or two dimensions, and as many rows as there are images", "[npy]") {
+TEST_CASE("answers have one or two dimensions, and one row per image", "[npy]") {
   const Pair pair;
   const std::string images = npy("|u1", "(2, 1, 1)", "ab"), table = npy("|u1", "(2, 1)", "ab");
   CHECK_THAT(pair.npy_error(images, npy("|u1", "(2, 1, 1)", "ab")),

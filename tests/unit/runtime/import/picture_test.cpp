@@ -30,8 +30,8 @@ std::string png(uint32_t format, uint32_t width, uint32_t height, const Values& 
   return content;
 }
 
-/// Big-endian values of 16 bits in `channels` (1: grey, 2: with opacity, 3: colour, 4: with
-/// opacity).
+/// A PNG file with big-endian values of 16 bits in `channels` (1: grey, 2: with opacity, 3: colour,
+/// 4: with opacity).
 std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& values,
                      std::optional<uint16_t> transparent = {}) {
   constexpr int kColours[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
@@ -56,7 +56,7 @@ std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& 
   });
 }
 
-/// A picture of one colour; of 4 channels in CMYK.
+/// A picture of one colour; CMYK if it has 4 channels.
 std::string jpeg(uint32_t channels, uint32_t width, uint32_t height, const Values& colour,
                  bool progressive) {
   test::JpegFile file{{channels, height, width}, {}, progressive};
@@ -105,7 +105,7 @@ TEST_CASE("pictures that cannot be used are refused with the reason", "[picture]
         "a.png: is 16385 x 1 pixels; a picture has 1 to 16384 each way");
 }
 
-TEST_CASE("what is transparent lies on black", "[picture]") {
+TEST_CASE("transparent pixels are blended with black", "[picture]") {
   const Picture colour = parse_picture(
       png(PNG_FORMAT_RGBA, 3, 1, {10, 20, 30, 255, 10, 20, 30, 0, 10, 20, 30, 128}), "a");
   CHECK(colour.shape == ImageShape{3, 1, 3});
@@ -115,7 +115,7 @@ TEST_CASE("what is transparent lies on black", "[picture]") {
   CHECK(grey.values == Values{200, 40});
 }
 
-TEST_CASE("colours of a palette are those of the picture", "[picture]") {
+TEST_CASE("colours of a palette become the picture's colours", "[picture]") {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.format = PNG_FORMAT_RGB_COLORMAP;
@@ -133,7 +133,7 @@ TEST_CASE("colours of a palette are those of the picture", "[picture]") {
   CHECK(picture.values == Values{200, 1, 200, 100, 2, 100, 50, 3, 50});
 }
 
-TEST_CASE("a PNG file of 16 bits gives the numbers that are in it", "[picture]") {
+TEST_CASE("a PNG file of 16 bits gives its exact numbers", "[picture]") {
   const Picture grey = parse_picture(wide_png(1, 2, {0, 65535, 257, 1, 514, 128}), "a");
   CHECK(grey.shape == ImageShape{1, 3, 2});
   CHECK(grey.values.empty());
@@ -215,7 +215,7 @@ TEST_CASE("a PNG file that is cut off or changed anywhere does no harm", "[pictu
   }
 }
 
-TEST_CASE("a picture is known by its first bytes", "[picture]") {
+TEST_CASE("a picture is recognised by its first bytes", "[picture]") {
   const std::string unknown = "a.png: is neither a JPEG, a PNG nor a binary PGM or PPM file";
   for (const char* content : {"", "P", "P4 1 1 255 a", "P7 1 1 255 a", "p5 1 1 255 a", "\xff\xd8",
                               "\xff\xd8\xfe", "\x89PN"}) {
@@ -225,7 +225,7 @@ TEST_CASE("a picture is known by its first bytes", "[picture]") {
   CHECK_THAT(picture_error("\x89PNG"), Catch::Contains("is a damaged PNG file: "));
 }
 
-TEST_CASE("a PGM or PPM file has 8 bits and exactly the pixels that it says", "[picture]") {
+TEST_CASE("a PGM or PPM file has 8 bits and exactly the declared pixels", "[picture]") {
   for (const char* most : {"254", "256", "1"}) {
     CHECK_THAT(picture_error("P5 1 1 "s + most + " a"),
                Catch::Contains("has not 8 bits per value"));
@@ -250,7 +250,7 @@ TEST_CASE("opacity is rounded to the nearest value", "[picture]") {
   CHECK(grey.values == Values{0, 1, 254, 0});
 }
 
-TEST_CASE("a PNG file that lacks its last chunk has all of its pixels", "[picture]") {
+TEST_CASE("a PNG file without its last chunk gives all its pixels", "[picture]") {
   constexpr size_t kLastChunk = 12;
   const std::string narrow = png(PNG_FORMAT_GRAY, 3, 2, {1, 2, 3, 4, 5, 255}),
                     wide = wide_png(1, 2, {0, 65535, 257, 1});
@@ -262,7 +262,7 @@ TEST_CASE("a PNG file that lacks its last chunk has all of its pixels", "[pictur
   }
 }
 
-TEST_CASE("pictures are known by their ending", "[picture]") {
+TEST_CASE("picture files are recognised by their extension", "[picture]") {
   CHECK(is_picture("a/b.png"));
   CHECK(is_picture("B.PGM"));
   CHECK(is_picture("a.jpg"));

@@ -11,7 +11,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// A grey picture whose values are its numbers.
+/// A grey picture whose values count up.
 Picture counting(uint32_t width, uint32_t height) {
   Picture picture{{1, height, width}, {}, {}};
   for (uint32_t i = 0; i < width * height; ++i) picture.values.push_back(uint8_t(i));
@@ -62,7 +62,7 @@ TEST_CASE("the shorter side or both are resized, then the middle is cut out", "[
                     "larger first");
 }
 
-TEST_CASE("a long picture does not become larger than a picture may be", "[reshape][attack]") {
+TEST_CASE("a long picture is not resized beyond the limit of a picture", "[reshape][attack]") {
   CHECK_THROWS_WITH(size_after(200, 1, {16384, {}, {}}), Catch::Contains("pixels; a picture has"));
 }
 

@@ -21,7 +21,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// All that a source gives.
+/// All images of a source.
 std::vector<std::string> images_of(const SampleSource& source) {
   std::vector<std::string> images;
   for (size_t i = 0; i < source.labels.size(); ++i) images.emplace_back(source.image(i));
@@ -36,7 +36,7 @@ std::string source_error(const std::filesystem::path& source) {
 
 }  // namespace
 
-TEST_CASE("a folder of folders is a class each, all in the order of their names", "[sources]") {
+TEST_CASE("each subfolder is a class, in the order of their names", "[sources]") {
   const test::TempDir folder;
   folder.write("dog/1.pgm", pgm('d'));
   folder.write("cat/2.pgm", pgm('b'));
@@ -51,7 +51,7 @@ TEST_CASE("a folder of folders is a class each, all in the order of their names"
   CHECK(images_of(split.source) == std::vector<std::string>{"aa", "bb", "dd"});
 }
 
-TEST_CASE("what does not belong to a folder of pictures is named", "[sources]") {
+TEST_CASE("foreign files in a folder of pictures are named", "[sources]") {
   const test::TempDir folder;
   CHECK_THAT(source_error(folder.path()), Catch::Contains("neither a data set nor folders of"));
   CHECK_THAT(source_error(folder.path() / "no"), Catch::Contains("there is no such file"));
@@ -66,7 +66,7 @@ TEST_CASE("what does not belong to a folder of pictures is named", "[sources]") 
              Catch::Contains("dog/1.gif: is no JPEG, PNG, PGM or PPM picture"));
 }
 
-TEST_CASE("one odd picture in front of sixty is the odd one", "[sources]") {
+TEST_CASE("the first of sixty pictures is the odd one if the others agree", "[sources]") {
   const test::TempDir folder;
   const auto odd = folder.write("cat/0.pgm", "P5 1 1 255 x");
   for (int i = 1; i < 60; ++i) folder.write("cat/" + std::to_string(i) + ".pgm", pgm('a'));
@@ -79,7 +79,7 @@ TEST_CASE("one odd picture in front of sixty is the odd one", "[sources]") {
                        Catch::Contains("has 2 x 1 pixels in grey; --resize"));
 }
 
-TEST_CASE("a folder whose name cannot be that of a class is refused", "[sources]") {
+TEST_CASE("a folder whose name is not valid for a class is refused", "[sources]") {
   for (const char* name : {"a\nb", "caf\xe9"}) {
     const test::TempDir folder;
     folder.write(std::string(name) + "/1.pgm", pgm('a'));
@@ -89,7 +89,7 @@ TEST_CASE("a folder whose name cannot be that of a class is refused", "[sources]
   }
 }
 
-TEST_CASE("names beside data are lines as they were written, without marks and ends of lines",
+TEST_CASE("a file of names has one name per line, without byte order mark and line ends",
           "[names]") {
   using Names = std::vector<std::string>;
   const test::TempDir folder;
@@ -102,7 +102,7 @@ TEST_CASE("names beside data are lines as they were written, without marks and e
                     Catch::EndsWith("c:2: is not UTF-8; convert the file with iconv"));
 }
 
-TEST_CASE("pictures that EXIF says are turned are counted", "[sources]") {
+TEST_CASE("pictures that EXIF rotates are counted", "[sources]") {
   using namespace std::string_literals;
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const auto turned = [](const std::string& jpeg, bool big_endian, char orientation) {
@@ -161,7 +161,7 @@ TEST_CASE("a folder of IDX files gives its samples", "[sources]") {
   CHECK(split.source.labels == std::vector<uint32_t>{7, 3});
 }
 
-TEST_CASE("a folder that training could read gives its samples", "[sources]") {
+TEST_CASE("a folder of packed data gives its samples", "[sources]") {
   const test::TempDir folder;
   const Dataset dataset = test::tiny_dataset(7);
   write_binary_dataset(folder.path() / "test.dlset", dataset);
@@ -170,14 +170,14 @@ TEST_CASE("a folder that training could read gives its samples", "[sources]") {
   CHECK(split.source.labels == dataset.labels);
   CHECK_THAT(source_error(folder.path() / "test.dlset"),
              Catch::Contains("where are the labels of"));
-  folder.write("images/1.pgm", pgm('a'));  // what it may have been made of
+  folder.write("images/1.pgm", pgm('a'));  // the pictures that it may have been made from
   folder.write("masks/1.pgm", pgm('\1'));
   const ImportedSplit beside = open_source(folder.path(), "", Split::Test);
   CHECK_FALSE(beside.source.has_masks);
   CHECK(images_of(beside.source) == images_of(source_of(dataset)));
 }
 
-TEST_CASE("what is no source of its own is refused with what to do", "[sources]") {
+TEST_CASE("an unsuitable source is refused with what to do", "[sources]") {
   const test::TempDir folder;
   const auto error_of = [&](const std::string& source, const std::string& labels,
                             const ImportOptions& options = {}) {
@@ -215,7 +215,7 @@ TEST_CASE("what is no source of its own is refused with what to do", "[sources]"
   CHECK_THAT(error_of("", "", ignoring), Catch::Contains("--ignore is a value of masks; "));
 }
 
-TEST_CASE("a table names its columns by their use", "[sources]") {
+TEST_CASE("a table's columns are chosen by their use", "[sources]") {
   const test::TempDir folder;
   ImportOptions options;
   options.columns = {{}, {"y"}, ""};
@@ -228,7 +228,7 @@ TEST_CASE("a table names its columns by their use", "[sources]") {
   }
 }
 
-TEST_CASE("IDX files are read compressed, too", "[sources]") {
+TEST_CASE("compressed IDX files are read", "[sources]") {
   const test::TempDir folder;
   const auto number = [](char value) { return std::string("\0\0\0", 3) + value; };
   const std::string image = std::string("\0\0\x08", 3);
@@ -246,7 +246,7 @@ TEST_CASE("IDX files are read compressed, too", "[sources]") {
   CHECK(packed.source.labels == std::vector<uint32_t>{4});
 }
 
-TEST_CASE("pictures of two kinds are told apart by what is to be done", "[sources]") {
+TEST_CASE("pictures of different colours are refused with what to do", "[sources]") {
   const test::TempDir folder;
   folder.write("cat/1.pgm", pgm('a'));
   const auto colour = folder.write("cat/2.ppm", "P6 2 1 255 abcdef");
@@ -255,13 +255,13 @@ TEST_CASE("pictures of two kinds are told apart by what is to be done", "[source
                                            " has 2 x 1 pixels in grey; make them alike first");
 }
 
-TEST_CASE("JPEG files are kept as they are, with what they are to become", "[sources]") {
+TEST_CASE("JPEG files are kept unchanged, with the shape of their samples", "[sources]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const test::TempDir folder;
   const std::vector<std::string> files = {jpeg_file(test::scenery(40, 30, 1)),
                                           jpeg_file(test::scenery(33, 50, 3, 1)),
                                           jpeg_file(test::scenery(64, 48, 3, 2))};
-  folder.write("cat/1.jpg", files[0]);  // grey, beside coloured ones
+  folder.write("cat/1.jpg", files[0]);  // grey, next to coloured ones
   folder.write("cat/2.jpeg", files[1]);
   folder.write("dog/1.jpg", files[2]);
   ImportOptions options;
@@ -286,7 +286,7 @@ TEST_CASE("JPEG files are kept as they are, with what they are to become", "[sou
                        Catch::EndsWith("; --resize and --crop make them alike"));
 }
 
-TEST_CASE("JPEG files that cannot be kept are told at once", "[sources]") {
+TEST_CASE("JPEG files that cannot be kept are all reported at once", "[sources]") {
   if (!can_read_jpeg()) return test::skip("built without libjpeg");
   const test::TempDir folder;
   const std::string good = jpeg_file(test::scenery(40, 30));

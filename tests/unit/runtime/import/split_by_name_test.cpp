@@ -7,7 +7,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("the name alone decides about the split of a sample", "[split_by_name]") {
+TEST_CASE("a sample's split depends only on its name", "[split_by_name]") {
   std::vector<std::string> names;
   for (int i = 0; i < 2000; ++i) names.push_back("cat/" + std::to_string(i) + ".png");
   auto parts = split_by_name(names, {0.2, 0.1});
@@ -19,7 +19,7 @@ TEST_CASE("the name alone decides about the split of a sample", "[split_by_name]
   for (const size_t sample : parts[Split::Test]) {
     CHECK(split_of(names[sample], {0.3, 0.1}) == Split::Test);
   }
-  // By Python's hashlib 0.41497 and 0.98051, now and in later versions.
+  // Python's hashlib gives 0.41497 and 0.98051, which no later version may change.
   CHECK(split_of("cat/1.png", {0.415, 0.1}) == Split::Test);
   CHECK(split_of("cat/1.png", {0.4149, 0.1}) == Split::Train);
   CHECK(split_of("dog/7.jpg", {0.4149, 0.02}) == Split::Validation);
@@ -32,7 +32,7 @@ TEST_CASE("the name alone decides about the split of a sample", "[split_by_name]
   CHECK_THROWS_WITH(split_by_name(names, {0, 1e-9}), Catch::Contains("--validation-share"));
 }
 
-TEST_CASE("a part of a source has its samples with labels or targets", "[split_by_name]") {
+TEST_CASE("a subset of a source keeps its labels or targets", "[split_by_name]") {
   const std::vector<uint8_t> values = {1, 2, 3};
   const SampleSource labels = source_of(make_dataset({1, 1, 1}, 6, values, {3, 4, 5}));
   const SampleSource part = part_of(labels, {0, 2});

@@ -35,7 +35,7 @@ TEST_CASE("classes are numbered by name, or by number", "[table]") {
   CHECK(numbers.dataset.labels.copy() == std::vector<uint32_t>{2, 1, 0});
 }
 
-TEST_CASE("quotes, ends of lines, empty lines and a mark of UTF-8 are as RFC 4180 has them",
+TEST_CASE("quotes, line ends, empty lines and a byte order mark are read as in RFC 4180",
           "[table]") {
   const Table table =
       parse_table("\xEF\xBB\xBF\"a, \"\"b\"\"\",y\r\n\r\n\"1\",2\r\n3,\"4\"", "t", kTarget);
@@ -48,7 +48,7 @@ TEST_CASE("quotes, ends of lines, empty lines and a mark of UTF-8 are as RFC 418
   CHECK(table_error("\xEF\xBB\xBFx,\n", kTarget).starts_with("t.csv:1:3: "));
 }
 
-TEST_CASE("every mistake of a table is told with line and column", "[table]") {
+TEST_CASE("every mistake in a table is reported with line and column", "[table]") {
   CHECK(table_error("x,y\n1,2\nü,3\n4,\n5\n6,nan\n1e99,7\n\"7,8\n", kTarget) ==
         "t.csv:3:1: 'ü' is not a number (column 'x')\n"
         "t.csv:4:3: is empty; write a number, or leave the row out (column 'y')\n"
@@ -73,7 +73,7 @@ TEST_CASE("every mistake of a table is told with line and column", "[table]") {
   CHECK_THAT(table_error("x,y\n1,\"a\nb\"\n", kClass), Catch::Contains("has control characters"));
 }
 
-TEST_CASE("columns that a table has not are told with those that it has", "[table]") {
+TEST_CASE("unknown columns of a table are reported with the known ones", "[table]") {
   CHECK(table_error("", kTarget) == "t.csv: is empty");
   CHECK(table_error("price,size\n", {{}, {"prise"}, ""}) ==
         "t.csv has no column 'prise'; it has price, size; did you mean 'price'?");
@@ -85,7 +85,8 @@ TEST_CASE("columns that a table has not are told with those that it has", "[tabl
   CHECK_THAT(table_error("a,,b\n", kTarget), Catch::StartsWith("t.csv:1:3: the first line names"));
 }
 
-TEST_CASE("a table of texts has a text in each row, and its class if a column has it", "[table]") {
+TEST_CASE("a table of texts has a text per row, and its class if there is such a column",
+          "[table]") {
   const std::string content = "text,kind\n\"a, b\",x\n c ,y\n";
   const TextTable plain = parse_text_table(content, "t.csv", {"text", ""});
   CHECK(plain.texts == std::vector<std::string>{"a, b", "c"});
@@ -105,7 +106,7 @@ TEST_CASE("a table of texts has a text in each row, and its class if a column ha
                     Catch::Contains("did you mean 'kind'?"));
 }
 
-TEST_CASE("every mistake of a table of texts is told with line and column", "[table]") {
+TEST_CASE("every mistake in a table of texts is reported with line and column", "[table]") {
   using namespace std::string_literals;
   const auto error_of = [](const std::string& content) {
     try {
@@ -125,7 +126,7 @@ TEST_CASE("every mistake of a table of texts is told with line and column", "[ta
   CHECK(error_of("text,kind\n\xff,x\n").empty());
 }
 
-TEST_CASE("numbers are decimal, finite and fit into single precision", "[table]") {
+TEST_CASE("numbers must be decimal, finite and within single precision", "[table]") {
   const auto error_of = [](const std::string& number) {
     return table_error("x,y\n" + number + ",1\n", kTarget);
   };
@@ -143,7 +144,7 @@ TEST_CASE("numbers are decimal, finite and fit into single precision", "[table]"
              Catch::Contains(": '" + std::string(40, 'z') + "' is not a number"));
 }
 
-TEST_CASE("a table ends where its text does, whatever lies behind it", "[table]") {
+TEST_CASE("a table is not read beyond the end of its text", "[table]") {
   const auto cut = [](const std::string& text, const std::string& behind) {
     const std::string both = text + behind;
     std::vector<float> targets;
@@ -168,7 +169,7 @@ TEST_CASE("a table ends where its text does, whatever lies behind it", "[table]"
   CHECK(cut("x,y\r1,2\r", "\n3,4\n") == Targets{2});
 }
 
-TEST_CASE("two columns of one name, and names that are no UTF-8, are told with their places",
+TEST_CASE("duplicate column names, and names that are not UTF-8, are reported with their places",
           "[table]") {
   CHECK(table_error("a,b,b\n1,2,30\n", {{}, {"b"}, ""}) ==
         "t.csv:1:5: a second column is called 'b'; give each column a name of its own");
@@ -178,7 +179,7 @@ TEST_CASE("two columns of one name, and names that are no UTF-8, are told with t
         "t.csv:3:3: is not UTF-8; convert the file with iconv (column 'y')");
 }
 
-TEST_CASE("a table in UTF-16 or compressed is called so", "[table]") {
+TEST_CASE("a table in UTF-16, or a compressed one, is refused as such", "[table]") {
   using namespace std::string_literals;
   CHECK_THAT(table_error("\xff\xfex\0,\0"s, kTarget),
              Catch::Equals("t.csv: is UTF-16; convert it: iconv -f UTF-16 -t UTF-8"));
@@ -190,7 +191,7 @@ TEST_CASE("a table in UTF-16 or compressed is called so", "[table]") {
   CHECK_THROWS_WITH(refuse_unreadable("t.tsv.zst"), Catch::EndsWith("unzstd -k t.tsv.zst"));
 }
 
-TEST_CASE("a file that Python converts comes with the line that does it", "[table]") {
+TEST_CASE("a file that Python can convert is refused with the command for it", "[table]") {
   CHECK_THROWS_WITH(refuse_unreadable("a/my t.parquet"),
                     "a/my t.parquet is read by Python: python -m dlflow.convert 'a/my t.parquet' "
                     "-o 'my t.csv'");
@@ -199,7 +200,7 @@ TEST_CASE("a file that Python converts comes with the line that does it", "[tabl
   }
 }
 
-TEST_CASE("whole numbers that single precision rounds are noted once a column", "[table]") {
+TEST_CASE("whole numbers that single precision rounds cause one note per column", "[table]") {
   const Table table = parse_table(
       "id,y\n16777216,1\n16777217,2\n-16777219.0,-3\n16777218,9007199254740993\n1e30,0\n", "t.csv",
       kTarget);
@@ -212,7 +213,7 @@ TEST_CASE("whole numbers that single precision rounds are noted once a column", 
   CHECK(parse_table("id,y\n16777216,0.1\n", "t.csv", kTarget).notes.empty());
 }
 
-TEST_CASE("a class that may say that there is none is noted", "[table]") {
+TEST_CASE("a class that may mean a missing value causes a note", "[table]") {
   const Table table = parse_table("x,y\n1,NA\n2,cat\n3,NA\n4,nan\n", "t.csv", kClass);
   CHECK(table.notes ==
         std::vector<std::string>{"t.csv:2:3: 'NA' is a class as any other (column 'y', and 1 "
@@ -222,7 +223,7 @@ TEST_CASE("a class that may say that there is none is noted", "[table]") {
   CHECK(parse_text_table("t,y\na,?\n", "t.csv", {"t", "y"}).notes.size() == 1);
 }
 
-TEST_CASE("classes that are numbers are in the order of their values, each in one way", "[table]") {
+TEST_CASE("numeric classes are sorted by value, and each must be written in one way", "[table]") {
   using Names = std::vector<std::string>;
   CHECK(in_order_of_labels({"10", "9.0", "1"}, "t") == Names{"1", "9.0", "10"});
   CHECK(in_order_of_labels({"1e1", "-0.5", "2"}, "t") == Names{"-0.5", "2", "1e1"});
@@ -233,7 +234,7 @@ TEST_CASE("classes that are numbers are in the order of their values, each in on
                     "t.csv: the classes '9' and '9.0' are one number; write it in one way");
 }
 
-TEST_CASE("tables are known by their ending", "[table]") {
+TEST_CASE("tables are recognised by their extension", "[table]") {
   CHECK(is_table("a/b.csv"));
   CHECK(is_table("b.tsv"));
   CHECK_FALSE(is_table("b.txt"));
@@ -241,7 +242,7 @@ TEST_CASE("tables are known by their ending", "[table]") {
   CHECK(separator_of("b.csv") == ',');
 }
 
-TEST_CASE("a column of classes that has as many as numbers is refused", "[table]") {
+TEST_CASE("a column with too many classes is refused", "[table]") {
   std::string content = "x,y\n";
   for (size_t i = 0; i <= kMaxTableClasses; ++i) content += "1," + std::to_string(i) + "\n";
   CHECK_THAT(table_error(content, kClass), Catch::Contains("has more than 65536 classes"));

@@ -15,7 +15,7 @@ char* address(const memory& m) { return static_cast<char*>(m.get_data_handle());
 
 }  // namespace
 
-TEST_CASE("values that never live together share memory", "[arena]") {
+TEST_CASE("values with disjoint lifetimes share memory", "[arena]") {
   Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
   const memory a = arena.add(floats(1000), 0);
   arena.keep(a, 1);
@@ -27,17 +27,17 @@ TEST_CASE("values that never live together share memory", "[arena]") {
   CHECK(arena.bytes() == 2 * 4032);  // whole cache lines
 }
 
-TEST_CASE("a value takes a gap that it fills to the last byte", "[arena]") {
+TEST_CASE("a value uses a gap of exactly its size", "[arena]") {
   Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
   arena.add(floats(3 * 1008), 0);
   const memory above = arena.add(floats(2 * 1008), 0);
   arena.keep(above, 1);
   arena.add(floats(2 * 1008), 1);
-  arena.add(floats(1008), 1);  // fits between the two others of its time
+  arena.add(floats(1008), 1);  // fits between the two others with the same lifetime
   CHECK(arena.measure(Schedule(8, {})) == 5 * 4032);
 }
 
-TEST_CASE("a view has the address of what it views", "[arena]") {
+TEST_CASE("a view has the address of its original", "[arena]") {
   Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
   const memory first = arena.add(floats(3), 0);
   const memory a = arena.add(floats(12), 0);
@@ -52,7 +52,7 @@ TEST_CASE("a view has the address of what it views", "[arena]") {
 
 namespace {
 
-/// Six operations in a chain. Each reads the result of the one before, in the forward pass and in
+/// Six operations in a chain. Each reads the result of the previous one, in the forward pass and in
 /// its backward pass.
 struct Chain {
   Arena arena{dnnl::engine(dnnl::engine::kind::cpu, 0)};
@@ -71,13 +71,12 @@ struct Chain {
 
 }  // namespace
 
-TEST_CASE("results that a segment alone reads give their bytes up until its backward pass",
-          "[arena]") {
+TEST_CASE("results that only one segment reads are freed until its backward pass", "[arena]") {
   constexpr size_t kBytes = 4032;
   Chain chain;
   CHECK(chain.arena.measure(Schedule(6, {})) == 6 * kBytes);
-  // 2, the last of the segment, is read by another one, and stays. 0 and 1 are gone when 3 to 5 are
-  // needed.
+  // Result 2, the last of the segment, has a reader outside and stays. Results 0 and 1 are freed
+  // before 3 to 5 are needed.
   CHECK(chain.arena.measure(Schedule(6, {{0, 3}})) == 4 * kBytes);
   chain.arena.allocate(Schedule(6, {{0, 3}}));
   CHECK(chain.arena.gives_up(0));

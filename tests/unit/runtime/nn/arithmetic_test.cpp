@@ -8,7 +8,7 @@
 
 using namespace dlflow::runtime;
 
-TEST_CASE("what decides the bits is said, and no two ways to compute are called alike",
+TEST_CASE("the arithmetic has a name, and different arithmetic has different names",
           "[arithmetic]") {
   const std::string usual = arithmetic(Compute::Float32);
   CHECK_THAT(usual, Catch::Matches("dlflow .+ \\(.+\\), oneDNN [23]\\..+, .+, \\d+ threads?"));
@@ -21,7 +21,7 @@ TEST_CASE("what decides the bits is said, and no two ways to compute are called 
   CHECK(arithmetic(Compute::Float32) == usual);
 }
 
-TEST_CASE("factors that oneDNN may round are other arithmetic", "[arithmetic]") {
+TEST_CASE("oneDNN's rounding of factors changes the name of the arithmetic", "[arithmetic]") {
   const std::string usual = arithmetic(Compute::Float32);
   dnnl_set_default_fpmath_mode(dnnl_fpmath_mode_bf16);
   const std::string rough = arithmetic(Compute::Float32);

@@ -90,7 +90,7 @@ TEST_CASE("the bits of a block's product do not depend on its extent", "[block_p
   CHECK(parts == whole);
 }
 
-TEST_CASE("a block is transposed", "[block_product]") {
+TEST_CASE("a block can be transposed", "[block_product]") {
   const Numbers from = any_numbers(32 * 50, 1);
   Numbers to(48 * 40, -1.0f);
   transpose_block(32, 48, {from.data(), 50}, {to.data(), 40});

@@ -17,7 +17,7 @@ std::vector<uint8_t> draw(uint32_t sample, size_t count) {
 
 }  // namespace
 
-TEST_CASE("draws are the same one by one as 64 at once", "[draws]") {
+TEST_CASE("draws are the same one at a time and 64 at a time", "[draws]") {
   const std::vector<uint8_t> all = draw(11, 5 * 64 + 3);
   for (const size_t count : {1, 4, 63, 64, 65, 130}) {
     CHECK(std::ranges::equal(draw(11, count), std::span(all).first(count)));
@@ -27,7 +27,7 @@ TEST_CASE("draws are the same one by one as 64 at once", "[draws]") {
   }
 }
 
-TEST_CASE("of all numbers, `rate` are dropped", "[draws]") {
+TEST_CASE("dropout drops the share `rate` of all numbers", "[draws]") {
   const std::vector<uint8_t> keeps = draw(1, 40000);
   CHECK(std::ranges::count(keeps, 0) == Approx(10000).margin(400));  // five standard deviations
   CHECK(std::ranges::count(keeps, 1) + std::ranges::count(keeps, 0) == 40000);

@@ -7,16 +7,16 @@
 
 #include "runtime/nn/layer_syntax.h"
 
-/// A network for each word of layer_syntax(), so that a new layer is compared, too.
+/// A network for each name in layer_syntax(), so that tests also cover a new layer.
 namespace dlflow::test {
 
 struct LayerCase {
   std::string word;
-  std::string input;  ///< of a network that ends with three scores
+  std::string input;  ///< the input of a network that ends with three scores
   std::string layers;
 };
 
-/// "- max_pool: {name: tested, kernel: 2}\n"; `every` attribute, or those that it must have.
+/// "- max_pool: {name: tested, kernel: 2}\n"; with `every` attribute, or only the required ones.
 inline std::string line_of(const std::string& word, const runtime::LayerSyntax& syntax,
                            bool every) {
   static const std::map<std::string, std::string> values = {
@@ -43,7 +43,7 @@ inline std::string line_of(const std::string& word, const runtime::LayerSyntax& 
   return line + "}\n";
 }
 
-/// Behind layers with weights, so that the gradients of what the layer reads count. (A bias before
+/// A case with weights before the layer, so that its input gradient is checked. (A bias before
 /// batch normalisation has none.)
 inline LayerCase case_of(const std::string& word, const std::string& line) {
   const std::string maps =
@@ -60,7 +60,7 @@ inline LayerCase case_of(const std::string& word, const std::string& line) {
       runtime::parse_model("name: m\ninput: " + layer.input + "\nlayers:\n" + layer.layers,
                            "m.yaml");
       return layer;
-    } catch (const runtime::ModelError&) {  // it takes another kind of value
+    } catch (const runtime::ModelError&) {  // the attribute takes another kind of value
     }
   }
   throw std::runtime_error("every_layer.h has no network for: " + line);

@@ -36,13 +36,13 @@ TEST_CASE("a ReLU goes into the layer before it, past a max_pool", "[fusion]") {
               kEnd) == Names{"a(input)+relu", "b(a)", "p(b)+relu", "f(p)", "fc(f)"});
 }
 
-TEST_CASE("a value that others read keeps its ReLU apart", "[fusion]") {
+TEST_CASE("a value with other readers keeps a separate ReLU", "[fusion]") {
   CHECK(fused("- conv2d: {name: a, channels: 2, kernel: 1}\n- relu: {name: r}\n"
               "- add: {name: s, from: a}\n" +
               kEnd) == Names{"a(input)", "r(a)", "s(r,a)", "f(s)", "fc(f)"});
 }
 
-TEST_CASE("a residual is added by the batch_norm before it, once both are there", "[fusion]") {
+TEST_CASE("a batch_norm adds the residual after it once both results are computed", "[fusion]") {
   CHECK(
       fused("- conv2d: {name: c, channels: 2, kernel: 1}\n- batch_norm: {name: n}\n"
             "- conv2d: {name: s, channels: 2, kernel: 1, from: input}\n- add: {from: n}\n- relu\n" +
@@ -71,7 +71,7 @@ TEST_CASE("a whole ResNet becomes convolutions and batch normalisations", "[fusi
   CHECK(others == 2);  // global_avg_pool and fc
 }
 
-TEST_CASE("a ReLU6 goes into batch normalisation alone", "[fusion]") {
+TEST_CASE("a ReLU6 is fused only into batch normalisation", "[fusion]") {
   CHECK(fused("- conv2d: {name: c, channels: 2, kernel: 1}\n- batch_norm: {name: n}\n- relu6\n"
               "- conv2d: {name: d, channels: 2, kernel: 1}\n- relu6: {name: r}\n" +
               kEnd) == Names{"c(input)", "n(c)+relu6", "d(n)", "r(d)", "f(r)", "fc(f)"});

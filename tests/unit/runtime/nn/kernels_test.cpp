@@ -1,4 +1,4 @@
-// Kernels on bf16 give what they give on the same numbers as fp32, rounded.
+// Kernels on bf16 must give the rounded results of the same numbers in fp32.
 #include "runtime/nn/kernels.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// The same numbers in both types; those it starts with are exact in both.
+/// The same numbers in both types; the initial ones are exact in both.
 struct Both {
   std::vector<float> floats;
   std::vector<BFloat16> halves;
@@ -33,7 +33,7 @@ struct Both {
   }
 };
 
-/// Multiples of 1/8 from -4 to 4: sums of two are exact, too.
+/// Multiples of 1/8 from -4 to 4: sums of two are also exact.
 Both random_numbers(size_t count, unsigned seed) {
   std::mt19937 generator(seed);
   Both both;
@@ -59,7 +59,7 @@ MapGeometry geometry(int64_t images, int64_t side, int64_t channels) {
 
 }  // namespace
 
-TEST_CASE("bf16 is the nearest, ties to even, and NaN stays NaN", "[kernels]") {
+TEST_CASE("numbers are rounded to the nearest bf16, ties to even, and NaN stays NaN", "[kernels]") {
   CHECK(narrow(1.0f).bits == 0x3f80);
   CHECK(narrow(1.0f + 0x1p-8f).bits == 0x3f80);
   CHECK(narrow(1.0f + 0x1.8p-7f).bits == 0x3f82);
@@ -71,7 +71,7 @@ TEST_CASE("bf16 is the nearest, ties to even, and NaN stays NaN", "[kernels]") {
   CHECK(widen(narrow(-2.5f)) == -2.5f);
 }
 
-TEST_CASE("elementwise kernels of bf16 round what those of fp32 give", "[kernels]") {
+TEST_CASE("elementwise kernels of bf16 give the rounded results of fp32", "[kernels]") {
   const size_t count = GENERATE(1, 16, 37);
   const bool with_relu = GENERATE(false, true);
   Both a = random_numbers(count, 1), b = random_numbers(count, 2), y = random_numbers(count, 3);
@@ -105,7 +105,7 @@ TEST_CASE("no gradient goes back through a ReLU that made -0.0", "[kernels]") {
   CHECK(gradient.agree());
 }
 
-TEST_CASE("a value that is not a number gets through the kernels of bf16", "[kernels]") {
+TEST_CASE("the kernels of bf16 pass on NaN", "[kernels]") {
   Both a = random_numbers(20, 1), b = random_numbers(20, 2), sum = a;
   for (const size_t i : {size_t(3), size_t(17)}) {
     a.halves[i] = narrow(std::bit_cast<float>(0xffffffff));
@@ -116,7 +116,7 @@ TEST_CASE("a value that is not a number gets through the kernels of bf16", "[ker
   }
 }
 
-TEST_CASE("batch normalisation of bf16 rounds what that of fp32 gives", "[kernels]") {
+TEST_CASE("batch normalisation of bf16 gives the rounded results of fp32", "[kernels]") {
   const int64_t channels = GENERATE(5, 16, 36);
   const MapGeometry g = geometry(3, 5, channels);
   const auto count = size_t(3 * g.image_stride), width = size_t(16 * g.groups);
@@ -151,7 +151,7 @@ TEST_CASE("batch normalisation of bf16 rounds what that of fp32 gives", "[kernel
   CHECK(dx.agree());
 }
 
-TEST_CASE("max pooling of bf16 rounds what that of fp32 gives", "[kernels]") {
+TEST_CASE("max pooling of bf16 gives the rounded results of fp32", "[kernels]") {
   const int64_t channels = GENERATE(5, 32);
   const int64_t side = GENERATE(6, 7);
   const MapGeometry g = geometry(2, side, channels);
@@ -171,14 +171,14 @@ TEST_CASE("max pooling of bf16 rounds what that of fp32 gives", "[kernels]") {
   CHECK(dx.agree());
 }
 
-TEST_CASE("of equal scores the first five are the highest, and none beside NaN", "[kernels]") {
+TEST_CASE("the first five of equal scores count as the top 5, and none beside NaN", "[kernels]") {
   const std::vector<float> equal(10, 0.5f);
   for (uint32_t label = 0; label < 10; ++label) {
     CAPTURE(label);
     CHECK(num_in_top5(equal, std::vector{label}) == (label < 5 ? 1 : 0));
   }
 
-  const std::vector<float> scores = {3, 1, 4, 1, 5, 9, 2, 6};  // the five: 5, 7, 4, 2, 0
+  const std::vector<float> scores = {3, 1, 4, 1, 5, 9, 2, 6};  // the top five: 5, 7, 4, 2, 0
   for (uint32_t label = 0; label < 8; ++label) {
     CAPTURE(label);
     const bool is_high = std::set<uint32_t>{5, 7, 4, 2, 0}.contains(label);
@@ -197,7 +197,7 @@ TEST_CASE("of equal scores the first five are the highest, and none beside NaN",
   CHECK(num_in_top5(two, std::vector<uint32_t>{1, 0}) == 1);
 }
 
-TEST_CASE("right answers are counted among the rows that have a target", "[kernels]") {
+TEST_CASE("right answers are counted only in rows with a target", "[kernels]") {
   const std::vector<float> scores = {0, 2, 1, 3, 0, 0, 1, 1, 0, 0, 0, 5};
   const std::vector<uint32_t> targets = {1, kNoTarget, 0, 1};
   const std::vector<float> shares = {1, 1, 1, 1};
@@ -205,7 +205,7 @@ TEST_CASE("right answers are counted among the rows that have a target", "[kerne
   const TokenSums sums =
       token_cross_entropy({scores.data(), 4, 3}, targets, shares, 0, probabilities.data());
   CHECK(sums.num_targets == 3);
-  CHECK(sums.num_correct == 2);  // of equal scores the first is the answer
+  CHECK(sums.num_correct == 2);  // the first of equal scores is the answer
   const double loss = std::log(1 + std::exp(-1) + std::exp(-2)) + std::log(2 + std::exp(-1)) +
                       std::log(2 + std::exp(5));
   CHECK(sums.loss == Approx(loss).epsilon(1e-6));

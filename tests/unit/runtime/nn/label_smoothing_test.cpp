@@ -24,7 +24,7 @@ TEST_CASE("loss and gradient with smoothed labels are PyTorch's", "[nn]") {
   }
 }
 
-TEST_CASE("the loss of shares of classes and its gradient are those of torch.nn.CrossEntropyLoss",
+TEST_CASE("the loss of class shares and its gradient equal torch.nn.CrossEntropyLoss",
           "[kernels]") {
   const std::vector<float> scores = {1, 2, -1, 0.5f, 0, 3};
   const std::vector<float> targets = {0.75f, 0.25f, 0, 0, 0.4f, 0.6f};

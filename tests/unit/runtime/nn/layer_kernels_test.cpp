@@ -1,5 +1,4 @@
-// Each kind of layer in bf16, and what oneDNN has for the layers of the models that come with
-// dlflow.
+// Tests each kind of layer in bf16, and oneDNN's implementations for the layers of dlflow's models.
 #include <cmath>
 #include <dnnl.hpp>
 
@@ -14,7 +13,7 @@ using namespace dlflow;
 using namespace dlflow::runtime;
 using namespace dlflow::test;
 
-TEST_CASE("each kind of layer in bf16 is near what it is in fp32", "[network]") {
+TEST_CASE("each kind of layer in bf16 is close to fp32", "[network]") {
   if (dnnl::get_effective_cpu_isa() < dnnl::cpu_isa::avx512_core_bf16) {
     WARN("skipped here: this processor has no bf16");
     return;
@@ -95,7 +94,7 @@ TEST_CASE("the models that come with dlflow use no reference code of oneDNN", "[
   }
 }
 
-TEST_CASE("a layer for which oneDNN has reference code alone is refused", "[network]") {
+TEST_CASE("a layer for which oneDNN has only reference code is refused", "[network]") {
   Layer layer;
   layer.name = "c1";
   layer.line = 7;

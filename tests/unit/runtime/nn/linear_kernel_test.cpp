@@ -20,7 +20,7 @@ std::vector<float> random_numbers(int64_t count, unsigned seed) {
   return numbers;
 }
 
-/// Of one sample, in double precision.
+/// The expected value for one sample, in double precision.
 double expected_at(const ProductShape& shape, const std::vector<float>& weight,
                    std::span<const float> dy, int64_t row) {
   double sum = 0;
@@ -33,7 +33,7 @@ double expected_at(const ProductShape& shape, const std::vector<float>& weight,
 
 }  // namespace
 
-TEST_CASE("the gradient of what a linear layer read is dy W, each sample's by itself", "[linear]") {
+TEST_CASE("the input gradient of a linear layer is dy W, separately for each sample", "[linear]") {
   const int64_t group = GENERATE(64, 128);
   const ProductShape shape{0, 48, 256, group};
   const int64_t samples = GENERATE(1, 7, 16, 17, 32);
@@ -43,7 +43,7 @@ TEST_CASE("the gradient of what a linear layer read is dy W, each sample's by it
   std::vector<float> dx(size_t(samples) * rows + 1, -7.0f);
   linear_backward_data(shape, weight.data(), dy.data(), samples, dx.data());
 
-  CHECK(dx.back() == -7.0f);  // nothing is written behind it
+  CHECK(dx.back() == -7.0f);  // nothing is written beyond the end
   double largest = 0;
   for (size_t s = 0; s < size_t(samples); ++s) {
     const std::span<const float> of_sample(dy.data() + s * columns, columns);
@@ -59,7 +59,7 @@ TEST_CASE("the gradient of what a linear layer read is dy W, each sample's by it
   CHECK(largest > 0);
 }
 
-TEST_CASE("weights in other groups, and other leaves, are left to oneDNN", "[linear]") {
+TEST_CASE("other groups of weights and other leaf sizes are left to oneDNN", "[linear]") {
   CHECK(has_linear_backward_data({0, 48, 256, 64}, 16));
   CHECK(has_linear_backward_data({0, 48, 256, 128}, 32));
   CHECK_FALSE(has_linear_backward_data({0, 48, 192, 192}, 16));

@@ -50,7 +50,7 @@ TEST_CASE("lenet's shapes are inferred", "[model]") {
                         "(B,64,12,12)", "(B,9216)", "(B,128)", "(B,128)", "(B,10)"});
 }
 
-TEST_CASE("a block is used under its own name with its own parameters", "[model]") {
+TEST_CASE("each use of a block has its own name and parameters", "[model]") {
   const Model resnet = read("resnet20");
   CHECK(resnet.layers.size() == 3 + 7 * 7 + 2 * 9 + 2);
   const auto find = [&](const std::string& layer) {
@@ -64,7 +64,7 @@ TEST_CASE("a block is used under its own name with its own parameters", "[model]
   CHECK(find("fc").shape == TensorShape{10});
 }
 
-TEST_CASE("every layer has one word, and a row in model-format.md", "[model]") {
+TEST_CASE("every layer has one name, and a row in model-format.md", "[model]") {
   const std::string page = read_file(DLFLOW_DOCS "/user/model-format.md");
   for (const auto& [word, syntax] : layer_syntax()) {
     CHECK(name(syntax.kind) == word);
@@ -72,9 +72,7 @@ TEST_CASE("every layer has one word, and a row in model-format.md", "[model]") {
   }
 }
 
-TEST_CASE(
-    "the models that come with dlflow have as many parameters as those that they are named after",
-    "[model]") {
+TEST_CASE("dlflow's models have as many parameters as their namesakes", "[model]") {
   const std::map<std::string, int64_t> counts = {
       {"resnet18", 11'689'512},   {"resnet34", 21'797'672}, {"resnet50", 25'557'032},
       {"vgg11", 132'863'336},     {"vgg16", 138'357'544},   {"mobilenet-v2", 3'504'872},
@@ -87,7 +85,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a forward pass has as many multiply-adds as torchvision's tables say", "[model]") {
+TEST_CASE("a forward pass has the multiply-adds of torchvision's tables", "[model]") {
   const std::map<std::string, double> billions = {
       {"resnet18", 1.814}, {"resnet34", 3.664},     {"resnet50", 4.089},    {"vgg11", 7.609},
       {"vgg16", 15.47},    {"mobilenet-v2", 0.301}, {"densenet121", 2.834}, {"googlenet", 1.498}};
@@ -97,7 +95,7 @@ TEST_CASE("a forward pass has as many multiply-adds as torchvision's tables say"
   }
 }
 
-TEST_CASE("attention has the products of the positions that it looks at", "[model]") {
+TEST_CASE("attention counts products only for the positions that it attends to", "[model]") {
   const auto layers = [](const std::string& causal) {
     return parse_model(
         "name: m\ninput: [4]\nlayers:\n  - embedding: {vocabulary: 5, features: 6}\n"
@@ -111,7 +109,7 @@ TEST_CASE("attention has the products of the positions that it looks at", "[mode
   CHECK(cost_of(all).parameters == 5 * 6 + 6 * 18 + 6 * 5 + 5);
 }
 
-TEST_CASE("the model's init is that of layers with weights that have none", "[model]") {
+TEST_CASE("the model's init applies to layers with weights and no init of their own", "[model]") {
   const Model model = parse_model(
       "name: m\ninput: [4]\ninit: he\nlayers:\n- linear: {features: 4}\n- batch_norm\n"
       "- linear: {features: 4, init: xavier}\n- linear: {features: 2, init: pytorch}\n",
@@ -232,7 +230,7 @@ TEST_CASE("a shape that does not fit is reported where the layer stands", "[mode
               "'input'"});
 }
 
-TEST_CASE("an attribute that a layer has not is one mistake, whatever it says", "[model]") {
+TEST_CASE("an unknown attribute of a layer is one mistake, whatever its value", "[model]") {
   const std::string end = "- flatten\n- linear: {name: a, features: 2}\n";
   CHECK(layer_mistakes("- gelu: {slope: 1}\n" + end) ==
         Lines{"4:10: unknown key 'slope' in 'gelu'; known: name, from"});
@@ -255,12 +253,12 @@ TEST_CASE("all mistakes of a file are reported at once", "[model]") {
               "7:33: no layer 'nowhere' before this one"});
 }
 
-TEST_CASE("a layer by the word of another library is told by ours", "[model]") {
+TEST_CASE("a layer by another library's name is refused with dlflow's name", "[model]") {
   CHECK(layer_mistakes("- dense: 3\n") ==
         Lines{"4:3: unknown layer 'dense'; did you mean 'linear'?"});
 }
 
-TEST_CASE("the ends of a network are checked", "[model]") {
+TEST_CASE("the inputs and outputs of a network are checked", "[model]") {
   CHECK(layer_mistakes("- relu\n") ==
         Lines{"4:3: the last layer must give one score per class, (B,F) with F of at least 2; "
               "'relu1' gives (B,1,28,28)",
@@ -270,7 +268,7 @@ TEST_CASE("the ends of a network are checked", "[model]") {
         Lines{"5:3: nothing reads 'unused'"});
 }
 
-TEST_CASE("what is wrong in a block names the line of its use", "[model]") {
+TEST_CASE("a mistake in a block names the line of its use", "[model]") {
   const std::string head =
       "name: m\ninput: [4]\nblocks:\n  b:\n    - linear: {features: $n, bias: $bias}\nlayers:\n";
   CHECK(mistakes(head + "  - b: {name: one, n: 2, bias: false}\n") == Lines{});
@@ -282,7 +280,7 @@ TEST_CASE("what is wrong in a block names the line of its use", "[model]") {
         Lines{"7:5: a block needs a 'name', which its layers' names begin with"});
 }
 
-TEST_CASE("what is not a model at all is refused", "[model]") {
+TEST_CASE("a text that is not a model is refused", "[model]") {
   CHECK(mistakes("") == Lines{"1:1: a model is a YAML mapping with 'name', 'input' and 'layers'; "
                               "`dlflow model import` writes one from an ONNX file"});
   CHECK(mistakes("name: [").size() == 1);
@@ -293,8 +291,7 @@ TEST_CASE("what is not a model at all is refused", "[model]") {
   CHECK(mistakes("name: m\ninput: [1048576]\nlayers: [linear: {features: 1048576}]\n").size() == 1);
 }
 
-TEST_CASE("a model whose layers together make gigabytes of one image is refused",
-          "[model][attack]") {
+TEST_CASE("a model whose layers need gigabytes for one image is refused", "[model][attack]") {
   std::string layers = "  - conv2d: {name: first, channels: 1, kernel: 1}\n";
   const auto mistakes_of = [](const std::string& text) {
     return mistakes("name: m\ninput: [1, 16384, 16384]\nlayers:\n" + text);
@@ -307,7 +304,7 @@ TEST_CASE("a model whose layers together make gigabytes of one image is refused"
 
 namespace {
 
-/// Without the places where layers are written.
+/// The layers without their places in the file.
 std::vector<Layer> layers_of(const Model& model) {
   std::vector<Layer> layers = model.layers;
   for (Layer& layer : layers) layer.line = layer.column = 0;

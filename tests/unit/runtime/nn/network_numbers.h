@@ -8,7 +8,7 @@
 #include "runtime/nn/reference/reference_network.h"
 #include "runtime/nn/weight_layout.h"
 
-/// What goes into a network that is tested, and how far what comes out is from what should.
+/// The inputs of a network under test, and the distance of its results from the expected ones.
 namespace dlflow::test {
 
 inline std::vector<float> to_floats(const std::vector<double>& values) {
@@ -35,7 +35,7 @@ inline runtime::HugeBuffer load(const runtime::WeightLayout& layout,
   return buffer;
 }
 
-/// bf16 has 4e-3 per number, of which each layer adds some.
+/// bf16 has an error of 4e-3 per number, to which each layer adds.
 constexpr double kBFloat16Tolerance = 5e-2;
 
 }  // namespace dlflow::test

@@ -20,12 +20,13 @@ using namespace dlflow::test;
 
 namespace {
 
-/// Single precision has 6e-8 per operation; sums of some hundred terms of either sign and the
-/// transforms of Winograd's algorithm leave about ten times that, batch normalisation over few
-/// values a hundred times. A wrong index or sign is off by 1e-1.
+/// Single precision has an error of 6e-8 per operation. Sums of some hundred terms of both signs
+/// and the transforms of Winograd's algorithm reach about ten times that, batch normalisation over
+/// few values a hundred times. A wrong index or sign gives an error of 1e-1.
 constexpr double kTolerance = 2e-5;
 
-/// Of parameter `index`, where the optimizer and sums over ranks count on it.
+/// Whether the padding of parameter `index` is zero, on which the optimizer and sums over ranks
+/// rely.
 bool padding_is_zero(const WeightLayout& layout, std::span<float> buffer, size_t index) {
   HugeBuffer packed(layout.size());
   layout.from_plain(layout.to_plain(buffer, index), packed.floats(), index);
@@ -34,8 +35,8 @@ bool padding_is_zero(const WeightLayout& layout, std::span<float> buffer, size_t
                             packed.floats().subspan(parameter.offset, parameter.size));
 }
 
-/// One training step and one inference against the reference; `layout` may come from a network of
-/// another batch size.
+/// Compares one training step and one inference with the reference; `layout` may come from a
+/// network of another batch size.
 void compare(const test::Problem& p, std::shared_ptr<const WeightLayout> layout = nullptr,
              Compute compute = Compute::Float32) {
   const double tolerance = compute == Compute::Float32 ? kTolerance : kBFloat16Tolerance;
@@ -97,7 +98,7 @@ TEST_CASE("convolutions agree with the reference for odd sizes", "[network]") {
           batch);
 }
 
-TEST_CASE("a ReLU6 behind batch normalisation agrees with the reference", "[network]") {
+TEST_CASE("a ReLU6 after batch normalisation agrees with the reference", "[network]") {
   const int64_t batch = GENERATE(3, 17);
   const std::string channels = GENERATE("3", "16", "20");
   const std::string conv = "- conv2d: {channels: " + channels + ", kernel: 3}\n";
@@ -122,8 +123,8 @@ TEST_CASE("depthwise convolutions agree with the reference, on maps of any size"
           batch);
 }
 
-TEST_CASE("convolutions that are done by Winograd's algorithm agree, too", "[network]") {
-  omp_set_num_threads(GENERATE(1, 2));  // with two, oneDNN does them, where it has it
+TEST_CASE("convolutions by Winograd's algorithm agree with the reference", "[network]") {
+  omp_set_num_threads(GENERATE(1, 2));  // with two threads, oneDNN computes them if it can
   compare("[32, 18, 18]",
           "- conv2d: {channels: 64, kernel: 3}\n- relu\n"
           "- conv2d: {channels: 32, kernel: 3, padding: 1}\n" +
@@ -135,14 +136,14 @@ TEST_CASE("convolutions that are done by Winograd's algorithm agree, too", "[net
               kEnd,
           2);
   omp_set_num_threads(1);
-  compare("[32, 16, 12]",  // with such padding, oneDNN has no fast way
+  compare("[32, 16, 12]",  // oneDNN has no fast implementation for such padding
           "- conv2d: {channels: 32, kernel: 3, padding: [2, 1], bias: false}\n"
           "- batch_norm: {name: n}\n- relu\n- conv2d: {channels: 48, kernel: 3}\n" +
               kEnd,
           17);
 }
 
-TEST_CASE("a network of bf16 agrees as far as bf16 goes", "[network]") {
+TEST_CASE("a network in bf16 agrees with the reference within its precision", "[network]") {
   if (dnnl::get_effective_cpu_isa() < dnnl::cpu_isa::avx512_core_bf16) {
     WARN("skipped here: this processor has no bf16");
     return;
@@ -150,7 +151,7 @@ TEST_CASE("a network of bf16 agrees as far as bf16 goes", "[network]") {
   const int64_t batch = GENERATE(1, 17);
   const std::string channels = GENERATE("1", "3", "16", "20", "32");
   const std::string conv = "- conv2d: {channels: " + channels + ", kernel: ";
-  // Without ReLU and max_pool, which make much of a small difference.
+  // Without ReLU and max_pool, which amplify small differences.
   const std::string layers =
       GENERATE_COPY(conv + "3}\n" + conv + "3, padding: 1, bias: false}\n" + conv +
                         "1, stride: 2, bias: false}\n- flatten\n" +
@@ -182,9 +183,9 @@ TEST_CASE("linear layers agree with the reference for odd sizes", "[network]") {
           batch);
 }
 
-TEST_CASE("large linear layers agree with the reference, whatever computes them", "[network]") {
+TEST_CASE("large linear layers agree with the reference in all their kernels", "[network]") {
   omp_set_num_threads(1);
-  const int64_t batch = GENERATE(8, 16, 20, 33);  // linear_backward_data takes 16 and 20
+  const int64_t batch = GENERATE(8, 16, 20, 33);  // linear_backward_data accepts 16 and 20
   const auto [input, before] = GENERATE(table<const char*, const char*>(
       {{"[20]", "- linear: {features: 64}\n- relu\n"},
        {"[3, 8, 8]", "- conv2d: {channels: 16, kernel: 3}\n- relu\n- flatten\n"}}));
@@ -227,7 +228,7 @@ TEST_CASE("batch normalisation agrees with the reference", "[network]") {
 
 namespace {
 
-/// Replaces the sums of each network by those of all, wherever a pass stops for them.
+/// Replaces the sums of each network by those over all networks at each stop of a pass.
 void finish_pass(std::vector<Network>& networks) {
   for (;;) {
     std::vector<std::span<double>> sums;
@@ -241,7 +242,7 @@ void finish_pass(std::vector<Network>& networks) {
   }
 }
 
-/// Consecutive parts of a batch, of these sizes, as networks that share its statistics.
+/// Compares networks that share statistics, for consecutive parts of a batch of these sizes.
 void compare_joint(const std::string& input, const std::string& layers,
                    const std::vector<size_t>& sizes) {
   const size_t batch = std::accumulate(sizes.begin(), sizes.end(), size_t(0));
@@ -302,8 +303,7 @@ TEST_CASE("networks that share a batch share its statistics", "[network]") {
   compare_joint("[2, 6, 5]", layers, {4, 1, 4, 3});
 }
 
-TEST_CASE("a frozen layer has no place among gradients, and changes none of the others",
-          "[network]") {
+TEST_CASE("a frozen layer has no gradients, and does not change the others", "[network]") {
   const auto gradients_of = [](const test::Problem& p) {
     Network network(p.model, int64_t(p.labels.size()), Network::Mode::Training);
     const WeightLayout& layout = *network.layout();
@@ -322,13 +322,13 @@ TEST_CASE("a frozen layer has no place among gradients, and changes none of the 
     return all;
   };
   for (const test::LayerCase& layer : test::every_layer()) {
-    if (layer.word == "batch_norm") continue;  // frozen, it computes in another way
+    if (layer.word == "batch_norm") continue;  // a frozen one computes something else
     CAPTURE(layer.layers);
     test::Problem p = test::make_problem(layer.input, layer.layers, 5);
     const auto all = gradients_of(p);
     for (Layer& frozen : p.model.layers) {
       if (tensors_of(frozen, p.model.shape_of(frozen.inputs[0])).empty()) continue;
-      if (frozen.name == "last") continue;  // something must be trained
+      if (frozen.name == "last") continue;  // one layer must be trained
       frozen.frozen = true;
       const auto rest = gradients_of(p);
       for (const auto& [name, gradient] : rest) {
@@ -337,7 +337,7 @@ TEST_CASE("a frozen layer has no place among gradients, and changes none of the 
         CHECK(distance(gradient, wanted) < kTolerance);
       }
       CHECK_FALSE(rest.contains(frozen.name + ".weight"));
-      frozen.frozen = layer.word.size() % 2 == 0;  // alone, or with those before it
+      frozen.frozen = layer.word.size() % 2 == 0;  // frozen alone, or with the layers before it
     }
   }
 }
@@ -360,7 +360,7 @@ TEST_CASE("values with several readers get the sum of their gradients", "[networ
           3);
 }
 
-TEST_CASE("maps become rows for whoever reads them", "[network]") {
+TEST_CASE("feature maps are flattened for any reader", "[network]") {
   const std::string conv = "- conv2d: {channels: 20, kernel: 3}\n";
   compare("[2, 6, 5]", conv + "- flatten\n- relu\n- linear: {features: 3}\n", 3);
   compare("[2, 6, 5]", conv + "- global_avg_pool\n- batch_norm\n- linear: {features: 3}\n", 3);
@@ -440,7 +440,7 @@ TEST_CASE("weights start from the seed and their name alone, within PyTorch's bo
   CHECK(values(1, 3, "n.running_mean") == std::vector<float>(20, 0));
 }
 
-TEST_CASE("weights start as the model says", "[network]") {
+TEST_CASE("weights start with the model's initialisation", "[network]") {
   const test::Problem p = test::make_problem(
       "[16, 9, 9]",
       "- conv2d: {name: he, channels: 64, kernel: 3, init: he}\n"
@@ -462,7 +462,7 @@ TEST_CASE("weights start as the model says", "[network]") {
     for (const float x : numbers) squares += double(x) * double(x);
     return squares / double(numbers.size());
   };
-  // torch.nn.init.kaiming_normal_: 2 / fan_in; of 9216 numbers, to 1.5 % (one standard deviation)
+  // torch.nn.init.kaiming_normal_: 2 / fan_in; the standard deviation over 9216 numbers is 1.5 %
   CHECK(variance(values("he.weight")) == Approx(2.0 / (16 * 9)).epsilon(0.06));
   CHECK(std::ranges::max(values("he.weight")) > 3 * std::sqrt(2.0f / (16 * 9)));  // not uniform
   CHECK(values("he.bias") == std::vector<float>(64, 0));
@@ -479,7 +479,7 @@ TEST_CASE("weights start as the model says", "[network]") {
   CHECK(std::ranges::max(values("usual.bias")) > 0);
 }
 
-TEST_CASE("weights survive their way through the flat buffer", "[network]") {
+TEST_CASE("weights are unchanged after a way through the flat buffer", "[network]") {
   const test::Problem p =
       test::make_problem("[3, 9, 9]", "- conv2d: {channels: 20, kernel: 3}\n" + kEnd, 2);
   const Network network(p.model, 2, Network::Mode::Training);
@@ -516,7 +516,7 @@ TEST_CASE("a language model agrees with the reference, and its targets are count
   CHECK(result.num_correct <= result.num_targets);
 }
 
-TEST_CASE("a token that is none is named", "[network]") {
+TEST_CASE("an invalid token is named", "[network]") {
   const test::Problem p = test::make_problem(
       "[3]", "- embedding: {vocabulary: 4, features: 4}\n- linear: {features: 4}\n", 1,
       "next_token");
@@ -528,7 +528,7 @@ TEST_CASE("a token that is none is named", "[network]") {
                     Catch::Contains("the data has the token 4"));
 }
 
-TEST_CASE("dropout draws by seed, epoch, sample and layer, whatever the batch", "[network]") {
+TEST_CASE("dropout depends on seed, epoch, sample and layer, but not on the batch", "[network]") {
   const test::Problem p = test::make_problem(
       "[40]", "- dropout: {name: d, rate: 0.5}\n- linear: {name: l, features: 3}\n", 2);
   const auto scores = [&](const Draws& draws, std::vector<float> images) {
@@ -595,7 +595,7 @@ StepNumbers step_within(const test::Problem& p, size_t most_bytes,
   return numbers;
 }
 
-/// Twelve residual blocks of different layers.
+/// Twelve residual blocks with different layers.
 std::string deep_layers() {
   std::string layers = "- conv2d: {name: block0, channels: 16, kernel: 3, padding: 1}\n";
   const std::vector<std::string> activations = {"relu", "silu", "gelu"};
@@ -633,7 +633,7 @@ TEST_CASE("a step that computes results again has the same bits in less memory",
       Catch::Contains("at least") && Catch::Contains("'activation_memory' is 1000 B"));
 }
 
-TEST_CASE("a language model computes results again, too", "[network]") {
+TEST_CASE("a language model can compute results again", "[network]") {
   const test::Problem p = test::make_problem(
       "[6]",
       "- embedding: {name: tokens, vocabulary: 11, features: 16}\n- positions: {name: positions}\n"
@@ -649,7 +649,7 @@ TEST_CASE("a language model computes results again, too", "[network]") {
   CHECK(again.gradients == usual.gradients);
 }
 
-TEST_CASE("networks that share a batch compute their parts again with its statistics",
+TEST_CASE("networks that share a batch use its statistics when they compute results again",
           "[network]") {
   const test::Problem p = test::make_problem("[3, 16, 16]", deep_layers(), 4);
   const std::vector<float> images = to_floats(p.images.values);

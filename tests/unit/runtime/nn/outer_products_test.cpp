@@ -37,7 +37,7 @@ std::vector<LeafFactors> random_leaves(const ProductShape& shape,
   return leaves;
 }
 
-/// The parts that are left of `leaves`, and the squared length of each.
+/// The remaining parts of `leaves`, and the squared length of each leaf.
 struct Sums {
   std::vector<std::vector<float>> parts;
   std::vector<double> squares;
@@ -55,7 +55,7 @@ Sums add_up(const ProductShape& shape, const std::vector<LeafFactors>& leaves,
   sums.parts.assign(num_parts, std::vector<float>(size_t(shape.rows * shape.columns), -7.0f));
   std::vector<float*> parts;
   for (std::vector<float>& part : sums.parts) parts.push_back(part.data());
-  for (int step = 0; step < 2; ++step) {  // nothing is left of the step before
+  for (int step = 0; step < 2; ++step) {  // the second step must not contain the first
     sums.squares.assign(leaves.size(), 0);
     for (size_t i = 0; i < leaves.size(); ++i) {
       products.begin_leaf(i, leaves[i].samples);
@@ -72,7 +72,7 @@ std::vector<float> sum(std::vector<float> a, const std::vector<float>& b) {
   return a;
 }
 
-/// What a network leaves of its gradients when two leaves with the same samples are added up.
+/// The gradients that a network leaves in memory after adding up two leaves with the same samples.
 HugeBuffer gradients_of_two_leaves(Network& network, const std::vector<float>& images,
                                    const std::vector<uint32_t>& labels) {
   const std::vector<ProductShape> shapes = network.products();
@@ -117,7 +117,7 @@ TEST_CASE("outer products are those of the samples, in the weight's format", "[p
   CHECK(sums.squares[0] == Approx(squares).epsilon(1e-5));
 }
 
-TEST_CASE("leaves that are added up together have the bits of leaves that are added one by one",
+TEST_CASE("leaves added together give the same bits as leaves added one by one",
           "[products][exact]") {
   const ProductShape shape{0, 48, 128, 64};
   const std::vector<LeafFactors> leaves = random_leaves(shape, {3, 1, 0, 4, 7});
@@ -138,7 +138,7 @@ TEST_CASE("leaves that are added up together have the bits of leaves that are ad
   CHECK(add_up(shape, leaves, {0, 0, 0, 0, 0}).parts == alone);
 }
 
-TEST_CASE("large linear layers leave their gradients to outer products, and the sum is the same",
+TEST_CASE("large linear layers compute gradients by outer products, with the same sum",
           "[products][network]") {
   omp_set_num_threads(1);
   const std::string input = GENERATE("[20]", "[3, 8, 8]");
@@ -163,7 +163,7 @@ TEST_CASE("large linear layers leave their gradients to outer products, and the 
   network.backward(whole.floats(), 1);
   const HugeBuffer added = gradients_of_two_leaves(network, images, p.labels);
   for (size_t i = 0; i < layout.parameters().size(); ++i) {
-    const bool is_sum = i == shapes[0].parameter;  // the others are of one leaf
+    const bool is_sum = i == shapes[0].parameter;  // the others have one leaf
     CAPTURE(layout.parameters()[i].name);
     std::vector<float> expected = layout.to_plain(whole.floats(), i);
     for (float& value : expected) value *= is_sum ? 1 : 0.5f;

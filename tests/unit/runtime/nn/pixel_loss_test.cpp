@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kNone = kIgnoredClass;
 
-/// Of 2 classes and 2 x 3 pixels each.
+/// Masks of 2 classes, with 2 x 3 pixels each.
 const std::vector<float> kMasks = {0, 1, 1, kNone, 0, 1, 1, 1, 1, 0, kNone, kNone};
 
 test::Problem segmentation(const std::string& loss) {
@@ -78,7 +78,7 @@ TEST_CASE("the reference's gradients of pixel losses are the slopes of its loss"
   }
 }
 
-TEST_CASE("a network learns masks as the reference does", "[nn]") {
+TEST_CASE("a network learns masks like the reference", "[nn]") {
   for (const std::string& loss : kLosses) {
     const test::Problem p = segmentation(loss);
     CAPTURE(loss);
@@ -86,7 +86,7 @@ TEST_CASE("a network learns masks as the reference does", "[nn]") {
   }
 }
 
-TEST_CASE("masks of which nothing counts have no loss and no gradient", "[nn]") {
+TEST_CASE("masks whose pixels are all ignored have no loss and no gradient", "[nn]") {
   const PixelLoss loss{true, true, 0, {}};
   const std::vector<float> scores = {1, 2, 3, -1, 0, 5}, mask(3, kNone);
   std::vector<float> probabilities(6), gradient(6, 7.0f);
@@ -96,10 +96,9 @@ TEST_CASE("masks of which nothing counts have no loss and no gradient", "[nn]") 
   CHECK(gradient == std::vector<float>(6, 0.0f));
 }
 
-TEST_CASE("a perfect answer has no Dice loss, of equal scores the first class is the answer",
-          "[nn]") {
+TEST_CASE("a perfect answer has no Dice loss, and equal scores mean the first class", "[nn]") {
   const std::vector<float> scores = {80, -80, -80, 80, 0, 0}, mask = {0, 1, 1};
-  // classes 0 and 1 of three pixels: sure of 0, sure of 1, undecided
+  // three pixels: class 0 for sure, class 1 for sure, undecided
   const std::vector<float> planes = {scores[0], scores[2], scores[4],
                                      scores[1], scores[3], scores[5]};
   std::vector<float> probabilities(6);
@@ -113,7 +112,7 @@ TEST_CASE("a perfect answer has no Dice loss, of equal scores the first class is
   CHECK(sums.loss == Approx(0).margin(1e-12));
 }
 
-TEST_CASE("a score that is no number makes no loss that is one", "[nn]") {
+TEST_CASE("a NaN among scores makes the pixel loss NaN", "[nn]") {
   const std::vector<float> scores = {NAN, 1, 2, 3}, mask = {1, 0};
   std::vector<float> probabilities(4);
   for (const bool dice : {false, true}) {

@@ -10,7 +10,7 @@ namespace dlflow::test {
 
 inline void fill(runtime::reference::Tensor& tensor, std::mt19937& random, double scale) {
   std::uniform_real_distribution<double> uniform(-scale, scale);
-  // What single precision can hold, so that both sides start from the same numbers.
+  // Rounded to single precision, so that both sides start from the same numbers.
   for (double& v : tensor.values) v = double(float(uniform(random)));
 }
 
@@ -21,7 +21,7 @@ struct Problem {
   std::vector<uint32_t> labels;
 };
 
-/// Weights are named and shaped as the model wants them.
+/// A problem with weights of the model's names and shapes.
 inline Problem make_problem(runtime::Model model, int64_t batch) {
   Problem p;
   p.model = std::move(model);

@@ -53,13 +53,13 @@ TEST_CASE("each layer's gradients are the slopes of its loss", "[reference]") {
       "- linear: {features: 3}\n");
 }
 
-TEST_CASE("no layer's gradients are forgotten", "[reference]") {
+TEST_CASE("the gradients of every layer are checked", "[reference]") {
   for (const test::LayerCase& layer : test::every_layer()) {
     check_gradients(layer.layers, layer.input);
   }
 }
 
-TEST_CASE("layers compute what their formulas say", "[reference]") {
+TEST_CASE("layers compute their formulas", "[reference]") {
   Tensor x({1, 1, 2, 3});
   x.values = {1, 2, 3, 4, 5, 6};
   CHECK(max_pool(x, {2, 1, 0}).values == std::vector<double>{5, 6});

@@ -47,7 +47,7 @@ TEST_CASE("losses of targets and their gradients are PyTorch's", "[nn]") {
   }
 }
 
-TEST_CASE("binary cross-entropy counts right answers and stands any logit", "[nn]") {
+TEST_CASE("binary cross-entropy counts right answers and handles any logit", "[nn]") {
   const std::vector<float> scores = {2, -3, 0.5f, -0.5f, 1e30f, -1e30f},
                            targets = {1, 0, 0, 1, 1, 0};
   std::vector<float> differences(6);
@@ -59,7 +59,7 @@ TEST_CASE("binary cross-entropy counts right answers and stands any logit", "[nn
   CHECK(differences[5] == 0);
 }
 
-TEST_CASE("a result that is no number makes no loss that is one", "[nn]") {
+TEST_CASE("a NaN among results makes the target loss NaN", "[nn]") {
   std::vector<float> differences(1);
   for (const LossKind loss : kAll) {
     const std::vector<float> scores = {NAN}, targets = {1};
@@ -67,7 +67,7 @@ TEST_CASE("a result that is no number makes no loss that is one", "[nn]") {
   }
 }
 
-TEST_CASE("a network learns targets as the reference does", "[nn]") {
+TEST_CASE("a network learns targets like the reference", "[nn]") {
   const std::string word = GENERATE("mse", "l1", "huber", "bce");
   const test::Problem p = test::make_problem(
       "[3]", "  - linear: {features: 5}\n  - tanh\n  - linear: {features: 2}\n", 4, word);

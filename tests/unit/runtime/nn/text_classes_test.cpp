@@ -8,7 +8,7 @@
 #include "tests/unit/runtime/nn/network_numbers.h"
 #include "tests/unit/runtime/nn/random_tensors.h"
 
-/// Encoders of texts that are filled up to one length, and have a class each.
+/// Tests encoders of padded texts that have one class each.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using namespace dlflow::test;
@@ -25,7 +25,7 @@ std::string encoder(const std::string& attention) {
          "- linear: {name: last, features: 3}\n";
 }
 
-/// fp32 has 6e-8 per operation.
+/// fp32 has an error of 6e-8 per operation.
 constexpr double kTolerance = 1e-5;
 
 struct Passed {
@@ -75,7 +75,7 @@ constexpr const char* kAttentions[] = {"heads: 2, causal: false", "heads: 3, cau
 TEST_CASE("encoders of padded texts agree with the reference", "[network][texts]") {
   const std::string attention =
       GENERATE(from_range(std::begin(kAttentions), std::end(kAttentions)));
-  const int64_t length = GENERATE(7, 150);  // more than a block of attention
+  const int64_t length = GENERATE(7, 150);  // the second is more than a block of attention
   const Problem p = make_problem("[" + std::to_string(length) + "]", encoder(attention), 4);
   const std::vector<float> lengths = {float(length), 1, 5, float(length - 1)};
   const reference::Step wanted =
@@ -99,8 +99,7 @@ TEST_CASE("encoders of padded texts agree with the reference", "[network][texts]
   }
 }
 
-TEST_CASE("a text has the same scores and gradients however far it is filled up",
-          "[network][texts]") {
+TEST_CASE("a text has the same scores and gradients with any padding", "[network][texts]") {
   const std::string attention =
       GENERATE(from_range(std::begin(kAttentions), std::end(kAttentions)));
   const Problem p = make_problem("[40]", encoder(attention), 5);
@@ -124,7 +123,7 @@ TEST_CASE("a text has the same scores and gradients however far it is filled up"
   }
 }
 
-TEST_CASE("tokens behind the end of a text change no bit", "[network][texts]") {
+TEST_CASE("tokens after the end of a text change no bit", "[network][texts]") {
   Problem p = make_problem("[40]", encoder("heads: 2, causal: false"), 3);
   const std::vector<float> lengths = {39, 4, 20};
   const Passed before = pass(p, p.model, lengths);
@@ -161,7 +160,7 @@ TEST_CASE("the reference's gradients with padding are the slopes of its loss",
   }
 }
 
-TEST_CASE("networks of texts with a class need a mean before they leave positions",
+TEST_CASE("networks for classes of texts need a mean before positions are removed",
           "[network][texts]") {
   const auto reason = [](const std::string& layers) {
     return reason_against_padding(parse_model("name: m\ninput: [8]\nlayers:\n" + layers, "m.yaml"));
@@ -173,7 +172,7 @@ TEST_CASE("networks of texts with a class need a mean before they leave position
   CHECK_THAT(reason("- embedding: {name: e, vocabulary: 9, features: 12}\n- gelu: {name: g}\n"
                     "- concat: {name: c, from: [e, g]}\n- mean_pool\n- linear: {features: 3}\n"),
              Catch::Contains("layer 'c' (concat) is neither computed position by position nor"));
-  // A layer that would read all tokens of a text, filled up ones included, as numbers.
+  // A layer that would read all tokens of a text, including padding, as numbers.
   CHECK_THAT(reason("- linear: {name: l, features: 3}\n"),
              Catch::Contains("layer 'l' (linear) is neither computed position by position nor"));
 }

@@ -10,7 +10,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// Of the largest number: the direct way has 2e-7.
+/// Relative to the largest number; direct convolution has an error of 2e-7.
 constexpr double kError = 2e-5;
 
 MapGeometry geometry(int64_t images, int64_t channels, int64_t height, int64_t width,
@@ -26,7 +26,7 @@ struct Case {
   int64_t images, from, to, height, width, top, left;
 };
 
-/// Numbers of a map or of weights, at random between -1 and 1.
+/// Random numbers between -1 and 1 for a map or weights.
 std::vector<float> random_numbers(size_t count, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<float> numbers(count);
@@ -34,7 +34,7 @@ std::vector<float> random_numbers(size_t count, uint32_t seed) {
   return numbers;
 }
 
-/// A convolution, the direct way in double precision.
+/// Direct convolution in double precision.
 class Direct {
  public:
   Direct(const Case& c, bool blocked)
@@ -95,8 +95,8 @@ constexpr Case kCases[] = {
     {1, 16, 16, 4, 4, 1, 1},   {3, 16, 48, 5, 7, 1, 1},  {2, 32, 16, 6, 9, 0, 0},
     {2, 48, 32, 3, 2, 2, 2},   {1, 16, 32, 10, 3, 2, 1}, {2, 16, 16, 1, 1, 1, 1},
     {40, 32, 64, 8, 8, 1, 1},   // more than a block of tiles
-    {5, 144, 128, 6, 6, 0, 1},  // weights that fit into no cache
-    {7, 16, 320, 4, 4, 1, 1},   // blocks as small as they can be
+    {5, 144, 128, 6, 6, 0, 1},  // weights larger than any cache
+    {7, 16, 320, 4, 4, 1, 1},   // blocks of the smallest size
 };
 
 std::vector<Registers> registers_here() {
@@ -109,10 +109,10 @@ std::vector<Registers> registers_here() {
 
 }  // namespace
 
-TEST_CASE("Winograd's algorithm gives what the direct way does", "[winograd]") {
+TEST_CASE("Winograd's algorithm agrees with direct convolution", "[winograd]") {
   const Case c = GENERATE(from_range(std::begin(kCases), std::end(kCases)));
   const bool blocked = GENERATE(true, false);
-  if (registers_here().empty()) return;  // nothing calls it there
+  if (registers_here().empty()) return;  // the kernel is never called there
   const Registers registers = GENERATE(from_range(registers_here()));
   CAPTURE(c.images, c.from, c.to, c.height, c.width, c.top, c.left, blocked,
           registers == Registers::Avx512);

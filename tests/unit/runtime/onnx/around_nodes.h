@@ -6,14 +6,14 @@
 #include "tests/support/onnx_message.h"
 #include "tests/unit/runtime/onnx/onnx_graph.h"
 
-/// Files that are a network around the nodes that a test is about.
+/// Files with a network around the nodes under test.
 namespace dlflow::test {
 
 inline Message number(const std::string& name, float value) {
   return numbers_of(name, {}, {value});
 }
 
-/// Of nodes that read x, maps of a convolution (a network has weights), and give y.
+/// A file of nodes that read x, the maps of a convolution (a network has weights), and give y.
 inline std::string on_maps(const std::vector<Message>& nodes, std::vector<Message> constants = {},
                            const std::vector<int64_t>& input = {-1, 3, 8, 8},
                            uint64_t operator_set = 17) {
@@ -23,7 +23,7 @@ inline std::string on_maps(const std::vector<Message>& nodes, std::vector<Messag
   return file_of(all, constants, input, operator_set, "in");
 }
 
-/// Of one operation on such maps, x, whose result is m.
+/// Files with one operation on such maps, x, whose result is m.
 struct OnMaps {
   std::vector<Message> constants = {};
   std::vector<int64_t> input = {-1, 3, 8, 8};
@@ -40,7 +40,7 @@ struct OnMaps {
   std::string refused(const Message& operation) const { return refusal(file({operation})); }
 };
 
-/// Of one operation on features (B,4), behind a linear layer.
+/// Files with one operation on features (B,4), after a linear layer.
 struct OnFeatures {
   std::vector<Message> constants = {};
   uint64_t operator_set = 17;
@@ -58,7 +58,7 @@ struct OnFeatures {
   std::string refused(const Message& operation) const { return refusal(file({operation})); }
 };
 
-/// Of sequences (B,6,4), behind an embedding.
+/// A file of nodes on sequences (B,6,4), after an embedding.
 inline std::string on_sequences(const std::vector<Message>& nodes,
                                 std::vector<Message> constants = {}) {
   std::vector<Message> all = {node("Gather", {"table", "x"}, "e")};

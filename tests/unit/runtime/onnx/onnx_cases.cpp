@@ -39,7 +39,7 @@ Safetensors saved(const std::filesystem::path& path, const reference::NamedTenso
   return Safetensors::open(path);
 }
 
-/// Two channels of pixels, if they are features, or one for each.
+/// A scale for two channels of pixels, or one for each feature.
 InputScale scale_of(const Model& model) {
   InputScale input;
   const size_t channels =
@@ -51,7 +51,7 @@ InputScale scale_of(const Model& model) {
   return input;
 }
 
-/// What `normalized` was before it was multiplied and shifted.
+/// The input before normalisation whose result is `normalized`.
 std::vector<double> before_normalization(const Model& model, const InputScale& input,
                                          const reference::Tensor& normalized) {
   std::vector<double> values = normalized.values;

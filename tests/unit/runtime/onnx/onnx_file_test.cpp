@@ -73,7 +73,7 @@ TEST_CASE("constants of every type are read from their fields", "[onnx]") {
   CHECK(of_numbers(7, 7, {5, -7}).integers == Integers{5, -7});
 }
 
-TEST_CASE("constants that are not what they say are refused", "[onnx]") {
+TEST_CASE("constants that contradict their header are refused", "[onnx]") {
   CHECK_THROWS_WITH(of_raw(8, 1, "x"), Contains("constant 'c' has numbers of ONNX's type 8;"));
   CHECK_THROWS_WITH(of_raw(1, 3, bytes_of<float>({1, 2})),
                     "constant 'c' has 2 numbers, its shape asks for 3");
@@ -90,7 +90,7 @@ TEST_CASE("constants that are not what they say are refused", "[onnx]") {
   CHECK_THROWS_WITH(of_shape(more), Contains("has no valid shape"));
 }
 
-TEST_CASE("what dlflow does not read of a file is told", "[onnx]") {
+TEST_CASE("unsupported parts of a file are reported", "[onnx]") {
   const Message graph =
       Message().add(11, test::port("x", {-1, 3})).add(12, test::port("y", {-1, 2}));
   const auto opset = [](const char* domain, uint64_t version) {
@@ -111,7 +111,7 @@ TEST_CASE("what dlflow does not read of a file is told", "[onnx]") {
                     Contains("sparse constants"));
 }
 
-TEST_CASE("a setting is a list if its type says so, even an empty one", "[onnx]") {
+TEST_CASE("a setting with the type of a list is one, even if it is empty", "[onnx]") {
   const auto setting_of = [](const Message& value) {
     const Message node = test::node("Op", {"x"}, "y")
                              .add(3, std::string_view("first"))
@@ -132,7 +132,7 @@ TEST_CASE("a setting is a list if its type says so, even an empty one", "[onnx]"
   CHECK(std::get<std::string>(setting_of(Message().add(4, std::string_view("a")))) == "a");
 }
 
-TEST_CASE("an input that is a constant, too, is none", "[onnx]") {
+TEST_CASE("an input that is also a constant does not count as an input", "[onnx]") {
   const Message weights = test::floats("w", {3, 2});
   const Message graph = Message()
                             .add(5, weights)
@@ -147,7 +147,7 @@ TEST_CASE("an input that is a constant, too, is none", "[onnx]") {
   CHECK_FALSE(file.inputs[0].is_integer);
 }
 
-TEST_CASE("the file is named with what is wrong with it", "[onnx]") {
+TEST_CASE("an error names the file and its fault", "[onnx]") {
   const test::TempDir folder;
   const auto damaged = folder.write("a.onnx", "\xff\xff");
   CHECK_THROWS_WITH(read_onnx_file(damaged),

@@ -10,7 +10,7 @@
 #include "base/protobuf.h"
 #include "runtime/onnx/read_onnx.h"
 
-/// ONNX files that a test puts together, and what becomes of them.
+/// ONNX files made by tests, and the results of importing them.
 namespace dlflow::test {
 
 using runtime::ImportedNetwork;
@@ -32,7 +32,7 @@ inline Message port(const std::string& name, const std::vector<int64_t>& sizes, 
   return Message().add(1, std::string_view(name)).add(2, Message().add(1, tensor));
 }
 
-/// A constant of these numbers.
+/// A constant with these numbers.
 inline Message numbers_of(const std::string& name, const std::vector<int64_t>& shape,
                           const std::vector<float>& numbers) {
   const std::string_view raw(reinterpret_cast<const char*>(numbers.data()), numbers.size() * 4);
@@ -43,7 +43,7 @@ inline Message numbers_of(const std::string& name, const std::vector<int64_t>& s
       .add(9, raw);
 }
 
-/// A constant of halves.
+/// A constant whose numbers are all 0.5.
 inline Message floats(const std::string& name, const std::vector<int64_t>& shape) {
   int64_t count = 1;
   for (const int64_t size : shape) count *= size;
@@ -61,7 +61,8 @@ inline std::string file_of(const std::vector<Message>& nodes, const std::vector<
   return Message().add(7, graph).add(8, Message().add(2, operator_set)).bytes();
 }
 
-/// The node with a setting: a list of whole numbers, one, a number, a text, or a tensor.
+/// Adds a setting to a node: a list of whole numbers, a whole number, a number, a text, or a
+/// tensor.
 inline Message with(Message message, const char* name, std::vector<int64_t> numbers) {
   return message.add(5, Message().add(1, std::string_view(name)).add(8, std::span(numbers)));
 }
@@ -86,7 +87,7 @@ inline ImportedNetwork imported(const std::string& content) {
   return runtime::import_onnx(runtime::parse_onnx(content, "."), "net");
 }
 
-/// Why it is not imported; "none" if it is.
+/// The reason why the file is not imported; "none" if it is.
 inline std::string refusal(const std::string& content) {
   try {
     imported(content);

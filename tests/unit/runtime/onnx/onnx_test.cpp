@@ -7,7 +7,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("weights that are not there or do not fit the model are refused by name", "[export]") {
+TEST_CASE("weights that are missing or do not fit the model are refused by name", "[export]") {
   const test::TempDir folder;
   const Model model = parse_model(
       "name: m\ninput: [3]\nlayers:\n  - linear: {name: scores, features: 2, bias: false}\n",

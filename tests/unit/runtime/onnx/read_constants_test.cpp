@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/onnx/around_nodes.h"
 
-/// Constants and shapes that a file works out by nodes.
+/// Tests constants and shapes that a file computes by nodes.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
@@ -15,8 +15,8 @@ using test::refusal;
 using test::whole_numbers;
 using test::with;
 
-TEST_CASE("sizes that a file works out are what they would be", "[onnx]") {
-  /// Whether the whole number 'r', which `nodes` give, is 6: a size of a shape.
+TEST_CASE("sizes that a file computes are evaluated", "[onnx]") {
+  /// Whether `nodes` compute 'r', a size in a shape, as the whole number 6.
   const auto gives = [](const std::vector<Message>& nodes) {
     std::vector<Message> all = nodes;
     all.push_back(with(node("Concat", {"batch", "r"}, "shape"), "axis", 0));
@@ -51,7 +51,7 @@ TEST_CASE("sizes that a file works out are what they would be", "[onnx]") {
   }
 }
 
-TEST_CASE("a floating-point constant may come from a node", "[onnx]") {
+TEST_CASE("a floating-point constant may be the result of a node", "[onnx]") {
   const ImportedNetwork network =
       imported(file_of({with(node("Constant", {}, "r"), "value_float", 2.5f),
                         node("Mul", {"x", "r"}, "n"), node("MatMul", {"n", "w"}, "y")},
@@ -109,7 +109,7 @@ TEST_CASE("shapes that no layer gives are refused", "[onnx]") {
   CHECK_THAT(refusal(turned("whole")), Contains("it is no transposed matrix"));
 }
 
-TEST_CASE("a constant gets a shape of as many numbers", "[onnx]") {
+TEST_CASE("a constant can be reshaped if the number of its values stays", "[onnx]") {
   const auto of = [](const std::vector<int64_t>& sizes) {
     return refusal(file_of({node("Reshape", {"w", "sizes"}, "t"), node("MatMul", {"x", "t"}, "y")},
                            {floats("w", {2, 3}), whole_numbers("sizes", sizes)}, {-1, 3}));

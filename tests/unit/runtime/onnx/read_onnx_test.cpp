@@ -27,7 +27,7 @@ using test::with;
 
 namespace {
 
-/// What write_onnx() makes of the problem, with an input that is not scaled unless `scale` says so.
+/// The file that write_onnx() makes of the problem, with an unscaled input unless `scale` is given.
 std::string written(const test::Problem& problem, const std::optional<InputScale>& scale = {}) {
   const test::TempDir folder;
   std::map<std::string, std::vector<float>> floats;
@@ -73,7 +73,7 @@ void check_same_names(const ImportedNetwork& network, const test::Problem& probl
   CHECK(ours == expected);
 }
 
-/// Whether write_onnx() puts a layer together from several operators.
+/// Whether write_onnx() makes a layer of several operators.
 bool is_put_together(const Model& model) {
   const std::set<LayerKind> kinds = {LayerKind::AdaptiveAvgPool, LayerKind::Attention,
                                      LayerKind::Gelu, LayerKind::GroupNorm, LayerKind::RmsNorm};
@@ -119,7 +119,8 @@ std::string smaller(std::string text) {
   return text;
 }
 
-/// But for names, which files have of layers with weights alone, and for what they do not say.
+/// The layers without names, which files have only for layers with weights, and without attributes
+/// that files do not contain.
 std::vector<Layer> without_names(const Model& model) {
   std::vector<Layer> layers = model.layers;
   for (Layer& layer : layers) {
@@ -136,7 +137,7 @@ bool is_for_training_alone(const Layer& layer) {
 
 }  // namespace
 
-TEST_CASE("each model of one operator a layer is read back as it was exported", "[onnx]") {
+TEST_CASE("each model with one operator per layer is read back as it was exported", "[onnx]") {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(DLFLOW_MODELS))
     files.push_back(entry.path());
@@ -160,7 +161,7 @@ TEST_CASE("each model of one operator a layer is read back as it was exported", 
   CHECK(num_read >= 10);
 }
 
-TEST_CASE("a mean over positions that a file is told nothing of is a mean_pool", "[onnx]") {
+TEST_CASE("a mean over positions without further inputs is a mean_pool", "[onnx]") {
   const auto mean = [](std::vector<int64_t> axes) {
     return file_of({node("Gather", {"table", "x"}, "e"),
                     Message(node("ReduceMean", {"e"}, "m"))
@@ -174,7 +175,7 @@ TEST_CASE("a mean over positions that a file is told nothing of is a mean_pool",
   CHECK_THAT(refusal(mean({2})), Catch::Contains("(ReduceMean): dlflow has means of whole maps"));
 }
 
-TEST_CASE("what a file does with its input first is its normalisation", "[onnx]") {
+TEST_CASE("a scaling of the input at the start of a file is its normalisation", "[onnx]") {
   const test::Problem problem = problem_of(
       "[2, 4, 4]", "- conv2d: {channels: 2, kernel: 3}\n- flatten\n- linear: {features: 3}\n");
   const ImportedNetwork network = imported(written(problem, InputScale{{2, 3}, {0.5f, -1}}));
@@ -210,7 +211,7 @@ TEST_CASE("zeros around a map are the padding of the convolution that reads them
              Catch::Contains("it pads the sides of a map differently"));
 }
 
-TEST_CASE("padding that is said as 'the same size' is worked out", "[onnx]") {
+TEST_CASE("padding given as SAME is computed", "[onnx]") {
   const auto convolved = [](const std::string& operation, std::vector<int64_t> weights,
                             int64_t stride) {
     const std::vector<int64_t> strides = {stride, stride};
@@ -229,7 +230,7 @@ TEST_CASE("padding that is said as 'the same size' is worked out", "[onnx]") {
              Catch::Contains("its padding depends on the size of the map"));
 }
 
-TEST_CASE("names of a stranger's file are told so that they can be printed", "[onnx]") {
+TEST_CASE("names from a foreign file are made printable in messages", "[onnx]") {
   const Message epsilon =
       Message().add(1, std::string_view("epsilon")).add(2, 1e-3f).add(20, uint64_t{1});
   const std::string name = "\x1b[31m\xff";
@@ -242,7 +243,7 @@ TEST_CASE("names of a stranger's file are told so that they can be printed", "[o
   CHECK_THAT(network.notes[0], Catch::Contains("has another epsilon"));
 }
 
-TEST_CASE("the running variance of a batch normalisation makes up for another epsilon", "[onnx]") {
+TEST_CASE("another epsilon of batch normalisation is folded into the running variance", "[onnx]") {
   const Message normalized =
       with(node("BatchNormalization", {"x", "b", "b", "b", "b"}, "n"), "epsilon", 1e-3f);
   const ImportedNetwork network =
@@ -265,7 +266,7 @@ TEST_CASE("a linear layer with the weights of the embedding is tied to it", "[on
   CHECK(network.weights.size() == 2);
   CHECK(network.notes.empty());
   check_same_scores(problem);
-  // Pooled, so that the weights are those of a Gemm.
+  // With pooling, so that the weights belong to a Gemm.
   check_same_scores(test::make_problem(
       "[1]", embedding + "- flatten\n- linear: {features: 5, tied: tokens, bias: false}\n", 2));
 
@@ -279,7 +280,7 @@ TEST_CASE("a linear layer with the weights of the embedding is tied to it", "[on
   CHECK_THAT(stored_twice.notes[0], Catch::Contains("the model trains them as one"));
 }
 
-TEST_CASE("weights that two layers share otherwise are refused", "[onnx]") {
+TEST_CASE("other weights that two layers share are refused", "[onnx]") {
   const std::string refused = "are the weights of two nodes";
   const Message gather = node("Gather", {"w", "x"}, "e");
   const std::vector<Message> square = {floats("w", {3, 3}), floats("v", {3, 3}),
@@ -299,7 +300,7 @@ TEST_CASE("weights that two layers share otherwise are refused", "[onnx]") {
              Catch::Contains(refused));
 }
 
-TEST_CASE("a bias is not that of a layer whose result another node reads without it", "[onnx]") {
+TEST_CASE("a bias does not belong to a layer whose result is also read without it", "[onnx]") {
   const auto of = [](const std::vector<Message>& nodes) {
     return refusal(file_of(nodes, {floats("w", {3, 2}), floats("b", {2})}, {-1, 3}));
   };
@@ -310,7 +311,7 @@ TEST_CASE("a bias is not that of a layer whose result another node reads without
              Catch::Contains("'s' (Add): dlflow has no layer that computes with such a constant"));
 }
 
-TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
+TEST_CASE("the loss has to match the scores", "[onnx]") {
   const auto loss_of = [](const std::string& loss, const std::string& channels) {
     const std::string layer = "- conv2d: {channels: " + channels + ", kernel: 3, padding: 1}\n";
     return imported(written(test::make_problem("[2, 4, 4]", layer, 1, loss))).model.loss;
@@ -319,13 +320,13 @@ TEST_CASE("the loss is one that the scores can be for", "[onnx]") {
   CHECK(loss_of("pixel_cross_entropy", "5") == LossKind::PixelCrossEntropy);
 }
 
-TEST_CASE("nodes that nothing needs are not read", "[onnx]") {
+TEST_CASE("nodes whose result is unused are not read", "[onnx]") {
   const std::string content = file_of({node("MatMul", {"x", "w"}, "y"), node("Einsum", {"x"}, "z")},
                                       {floats("w", {3, 2})}, {-1, 3});
   CHECK(imported(content).model.layers.size() == 1);
 }
 
-TEST_CASE("what no layer of dlflow can be is refused with the node's name", "[onnx]") {
+TEST_CASE("a node without a matching layer of dlflow is refused by its name", "[onnx]") {
   const std::vector<Message> weights = {floats("w", {3, 2}), floats("b", {2})};
   const auto of = [&](const std::vector<Message>& nodes, std::vector<int64_t> input = {-1, 3}) {
     return refusal(file_of(nodes, weights, input));
@@ -371,8 +372,7 @@ TEST_CASE("a network has one input and one output", "[onnx]") {
              Catch::StartsWith("the file has 2 inputs: 'x', 'lengths'"));
 }
 
-TEST_CASE("files that are none, end early or ask for much are refused before memory is taken",
-          "[onnx]") {
+TEST_CASE("invalid, truncated or huge files are refused before memory is allocated", "[onnx]") {
   CHECK_THROWS_WITH(parse_onnx("", "."), "it has no network");
   CHECK_THROWS_WITH(parse_onnx("\xff\xff", "."), "not a message of Protocol Buffers");
   const std::string good =
@@ -384,7 +384,7 @@ TEST_CASE("files that are none, end early or ask for much are refused before mem
   CHECK_THAT(refusal(file_of({}, {tensor}, {-1, 3})), Catch::Contains("has no valid shape"));
 }
 
-TEST_CASE("weights in other files are read from beside the model and nowhere else", "[onnx]") {
+TEST_CASE("weights in other files are read only from the model's folder", "[onnx]") {
   const test::TempDir folder;
   const std::vector<float> numbers = {9, 1, 2, 3, 4, 5, 6};
   write_file(folder.path() / "weights.bin",

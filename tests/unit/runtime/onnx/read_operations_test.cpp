@@ -3,7 +3,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/onnx/around_nodes.h"
 
-/// What each operation of a file becomes, and what of it no layer of dlflow can be.
+/// Tests which layer each operation of a file becomes, and which operations are refused.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
@@ -46,7 +46,7 @@ TEST_CASE("Clip is relu or relu6 by its bounds", "[onnx]") {
              Contains("its attribute 'min' is no number"));
 }
 
-TEST_CASE("activations have dlflow's form alone", "[onnx]") {
+TEST_CASE("activations are read only in dlflow's form", "[onnx]") {
   const OnFeatures of;
   const Message leaky = node("LeakyRelu", {"l"}, "y");
   CHECK(of.layer(leaky).slope == Approx(0.01));
@@ -60,7 +60,7 @@ TEST_CASE("activations have dlflow's form alone", "[onnx]") {
              Contains("its attribute 'approximate' is no text"));
 }
 
-TEST_CASE("a layer that is put together from operators is refused by one of them", "[onnx]") {
+TEST_CASE("an unknown layer made of several operators is refused by one of their names", "[onnx]") {
   const OnFeatures of{{number("two", 2), floats("four", {4}), whole_numbers("axis", {1}),
                        whole_numbers("heads", {-1, 6, 2, 2}), whole_numbers("pairs", {12, -1})}};
   for (const char* operation : {"Erf", "Sqrt", "Reciprocal", "Neg", "ReduceSum", "IsNaN"}) {
@@ -94,7 +94,7 @@ TEST_CASE("a layer that is put together from operators is refused by one of them
   }
 }
 
-TEST_CASE("Cast keeps whole numbers whole, and others as they are", "[onnx]") {
+TEST_CASE("Cast keeps whole numbers whole, and others unchanged", "[onnx]") {
   const OnFeatures of{{floats("four", {4}), whole_numbers("sizes", {-1, 4})}};
   const auto cast = [](const char* from, const char* to, int type) {
     return with(node("Cast", {from}, to), "to", type);
@@ -119,7 +119,8 @@ TEST_CASE("Cast keeps whole numbers whole, and others as they are", "[onnx]") {
   CHECK_THAT(shape(kFloat), Contains("it makes other numbers of a constant"));
 }
 
-TEST_CASE("SiLU is a sigmoid that nobody else reads, times what it reads", "[onnx]") {
+TEST_CASE("a product of a value and its sigmoid is SiLU if nothing else reads the sigmoid",
+          "[onnx]") {
   const OnFeatures of;
   const Message sigmoid = node("Sigmoid", {"l"}, "s");
   CHECK(imported(of.file({sigmoid, node("Mul", {"l", "s"}, "y")})).model.layers.at(1).kind ==
@@ -137,7 +138,7 @@ TEST_CASE("SiLU is a sigmoid that nobody else reads, times what it reads", "[onn
              Contains(refused));
 }
 
-TEST_CASE("softmax is along the last dimension, by whatever number", "[onnx]") {
+TEST_CASE("softmax is along the last dimension, given by either index", "[onnx]") {
   const auto layers = [](const std::string& file) { return imported(file).model.layers.size(); };
   const OnFeatures of, old{{}, 11};
   const Message relu = node("Relu", {"s"}, "y"), softmax = node("Softmax", {"l"}, "s");
@@ -146,7 +147,7 @@ TEST_CASE("softmax is along the last dimension, by whatever number", "[onnx]") {
   CHECK(layers(old.file({softmax, relu})) == 3);
   CHECK_THAT(refusal(of.file({with(softmax, "axis", 0), relu})), Contains("along the last"));
   const Message of_sequence = node("Softmax", {"e"}, "y");
-  CHECK(imported(on_sequences({of_sequence})).model.layers.size() == 1);  // the loss has it
+  CHECK(imported(on_sequences({of_sequence})).model.layers.size() == 1);  // the loss contains it
   CHECK_THAT(refusal(on_sequences({with(of_sequence, "axis", 1)})), Contains("along the last"));
 }
 
@@ -246,7 +247,7 @@ TEST_CASE("a normalisation has a weight and a bias for each channel or feature",
   CHECK_THAT(maps.refused(group_norm("one")), Contains("not those of 3 channels"));  // below 21
 }
 
-TEST_CASE("maps of one point are features without their dimensions", "[onnx]") {
+TEST_CASE("maps of one pixel become features without their spatial dimensions", "[onnx]") {
   const auto squeezed = [](const std::vector<int64_t>& input, const std::vector<int64_t>& axes) {
     return on_maps({node("Squeeze", {"x", "axes"}, "y")}, {whole_numbers("axes", axes)}, input);
   };
@@ -260,7 +261,7 @@ TEST_CASE("maps of one point are features without their dimensions", "[onnx]") {
   CHECK_THAT(refusal(squeezed({-1, 1, 1, 1}, {1, 2, 3})), Contains(refused));
 }
 
-TEST_CASE("Gemm has factors, turned weights and a bias", "[onnx]") {
+TEST_CASE("Gemm may have factors, transposed weights and a bias", "[onnx]") {
   const std::vector<float> six = {1, 2, 3, 4, 5, 6};
   const std::vector<Message> constants = {
       numbers_of("w", {2, 3}, six), numbers_of("t", {3, 2}, six), numbers_of("b", {2}, {1, 2}),
@@ -272,7 +273,7 @@ TEST_CASE("Gemm has factors, turned weights and a bias", "[onnx]") {
     for (const auto& [name, tensor] : network.weights) {
       all.insert(all.end(), tensor.numbers.begin(), tensor.numbers.end());
     }
-    return all;  // the bias before the weight
+    return all;  // the bias comes before the weight
   };
   const Message plain = with(node("Gemm", {"x", "w"}, "y"), "transB", 1);
   CHECK(tensors(plain) == six);
@@ -290,7 +291,7 @@ TEST_CASE("Gemm has factors, turned weights and a bias", "[onnx]") {
   CHECK_THAT(refusal(file_of({plain}, constants, {-1, 3, 8, 8})), Contains("not (B,F)"));
 }
 
-TEST_CASE("a constant may come first in a sum or product, and be one of several kinds", "[onnx]") {
+TEST_CASE("a constant may be the first or second operand of a sum or product", "[onnx]") {
   const OnFeatures of{{floats("b", {4}), floats("row", {1, 4}), floats("five", {5}),
                        whole_numbers("whole", {1, 2, 3, 4})}};
   for (const char* constant : {"b", "row"}) {
@@ -332,7 +333,7 @@ TEST_CASE("a constant may come first in a sum or product, and be one of several 
   CHECK_THAT(refused({scaled, shifted, node("Add", {"n", "s"}, "y")}), Contains("with two scales"));
 }
 
-TEST_CASE("add joins two results of one shape, one of them that of the layer before", "[onnx]") {
+TEST_CASE("add takes two results of one shape, one from the layer before it", "[onnx]") {
   const OnFeatures of{{floats("v", {4, 3}), floats("u", {4, 4})}};
   const Message relu = node("Relu", {"l"}, "r");
   CHECK(imported(of.file({relu, node("Add", {"l", "r"}, "y")})).model.layers[2].inputs ==
@@ -346,7 +347,7 @@ TEST_CASE("add joins two results of one shape, one of them that of the layer bef
              Contains("it adds the results of two earlier layers"));
 }
 
-TEST_CASE("a table of positions has a row for each", "[onnx]") {
+TEST_CASE("a table of positions has one row per position", "[onnx]") {
   const auto of = [](std::vector<int64_t> shape) {
     return on_sequences({node("Add", {"e", "p"}, "y")}, {floats("p", std::move(shape))});
   };
@@ -365,8 +366,7 @@ TEST_CASE("a table of positions has a row for each", "[onnx]") {
   }
 }
 
-TEST_CASE("names are those of the file, as far as they are free and a model file can say them",
-          "[onnx]") {
+TEST_CASE("layers keep the file's names if these are unused and valid in a model file", "[onnx]") {
   const auto name_of = [](const std::string& weights) {
     const std::string file =
         file_of({node("MatMul", {"x", weights}, "a"), node("Relu", {"a"}, "y")},

@@ -1,7 +1,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/onnx/around_nodes.h"
 
-/// Pools and changes of size: which of them are layers of dlflow.
+/// Tests which pools and changes of size become layers of dlflow.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
@@ -17,7 +17,7 @@ using test::refusal;
 using test::whole_numbers;
 using test::with;
 
-TEST_CASE("pools are squares without dilation, whose windows lie in the map and its padding",
+TEST_CASE("pools are square without dilation, with windows inside the map and its padding",
           "[onnx]") {
   const OnMaps of;
   const Message pool = with(node("MaxPool", {"x"}, "m"), "kernel_shape", {2, 2});
@@ -57,7 +57,7 @@ TEST_CASE("a pool that rounds up is read if its windows lie inside anyway", "[on
   CHECK_THAT(rounds_up(7, 2, 2, 0), Contains("lie half outside of the map (ceil_mode)"));
   CHECK(rounds_up(7, 3, 2, 1) == "none");
   CHECK_THAT(rounds_up(8, 3, 2, 0), Contains("lie half outside"));
-  CHECK(rounds_up(3, 1, 3, 0) == "none");  // the window behind the map is left out
+  CHECK(rounds_up(3, 1, 3, 0) == "none");  // the window beyond the map is left out
 }
 
 TEST_CASE("means of pools count the padding as zeros", "[onnx]") {
@@ -126,7 +126,7 @@ TEST_CASE("means of whole maps are global_avg_pool, or keep their dimensions", "
       Contains("no layer that gives this shape"));
 }
 
-TEST_CASE("Resize makes squares of pixels", "[onnx]") {
+TEST_CASE("Resize repeats each pixel as a square", "[onnx]") {
   OnMaps of{{numbers_of("two", {4}, {1, 1, 2, 2}), numbers_of("odd", {4}, {1, 1, 2, 3}),
              numbers_of("half", {4}, {1, 1, 1.5f, 1.5f}),
              numbers_of("small", {4}, {1, 1, 0.5f, 0.5f}), numbers_of("batch", {4}, {2, 1, 2, 2}),

@@ -11,7 +11,7 @@ TEST_CASE("a running mean moves by its share of the difference", "[optim]") {
   std::vector<float> averaged(38, 1);
   move_average(values, 0.25f, std::span(averaged).first(37));
   std::vector<float> expected(38, 2);
-  expected.back() = 1;  // lies beside it
+  expected.back() = 1;  // beside the averaged numbers
   CHECK(averaged == expected);
   move_average(values, 1, std::span(averaged).first(37));
   expected.assign(38, 5);

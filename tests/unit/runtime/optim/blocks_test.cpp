@@ -15,7 +15,7 @@ TEST_CASE("blocks cover each layer and cross no border", "[optim]") {
   CHECK(make_blocks({}).empty());
 }
 
-TEST_CASE("shares of blocks are even by elements, not by number", "[optim]") {
+TEST_CASE("shares of blocks are even in elements, not in number", "[optim]") {
   // A large layer and many small ones.
   std::vector<LayerSlot> layers = {{0, 640000, false}};
   for (size_t i = 0; i < 100; ++i) layers.push_back({640000 + i * 16, 16, true});
@@ -33,7 +33,7 @@ TEST_CASE("shares of blocks are even by elements, not by number", "[optim]") {
   }
 }
 
-TEST_CASE("a block goes to the share that its middle lies in, of two the later", "[optim]") {
+TEST_CASE("a block goes to the share that contains its middle, the later one on a tie", "[optim]") {
   const auto shares_of = [](const std::vector<size_t>& counts, size_t shares) {
     std::vector<Block> blocks;
     for (const size_t count : counts) blocks.push_back({0, 0, count});
@@ -56,7 +56,7 @@ TEST_CASE("there may be more shares than blocks, or no block at all", "[optim]")
   CHECK(share_out({}, 3) == std::vector<size_t>{0, 0, 0, 0});
 }
 
-TEST_CASE("a sum of squares has every value once, wherever it is", "[optim]") {
+TEST_CASE("a sum of squares has every value once, at any position", "[optim]") {
   for (const size_t count : {1, 15, 16, 17, 33}) {
     for (size_t i = 0; i < count; ++i) {
       std::vector<float> values(count);

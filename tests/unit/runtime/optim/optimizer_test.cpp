@@ -18,7 +18,7 @@ namespace {
 
 constexpr auto& kKinds = OptimizerOptions::kKinds;
 
-/// Weights and what an optimizer keeps for them.
+/// Weights and the optimizer's state for them.
 struct Trained {
   std::vector<float> weights;
   std::array<std::vector<float>, Elements::kMostStates> state;
@@ -34,7 +34,7 @@ struct Trained {
   bool operator==(const Trained&) const = default;
 };
 
-/// One step for a layer as a whole.
+/// Takes one step for a whole layer.
 bool step(Optimizer& optimizer, Trained& trained, const LayerSlot& slot,
           std::vector<float> gradients) {
   const Elements elements = trained.part(slot.first, slot.count);
@@ -67,7 +67,7 @@ OptimizerOptions options_of(const Json& json) {
   return options;
 }
 
-/// What pytorch_steps.py wrote: kept beside this file, or just now.
+/// The output of pytorch_steps.py: the file beside this one, or a new one.
 Json pytorch_steps() { return test::from_pytorch("DLFLOW_PYTORCH_STEPS", DLFLOW_PYTORCH_STEPS); }
 
 }  // namespace
@@ -96,10 +96,10 @@ TEST_CASE("each optimizer takes the steps of PyTorch and of its paper", "[optim]
       }
     }
   }
-  CHECK(untested == std::set<std::string>());  // pytorch_steps.py has a case of each
+  CHECK(untested == std::set<std::string>());  // pytorch_steps.py has a case for each
 }
 
-TEST_CASE("the documents and the example know every optimizer", "[optim]") {
+TEST_CASE("the documents and the example name every optimizer", "[optim]") {
   const std::string page = read_file(DLFLOW_DOCS "/contributor/runtime.md");
   std::string state = read_file(DLFLOW_DOCS "/contributor/checkpoint-format.md");
   state = state.substr(state.find("optimizer.safetensors"));
@@ -112,7 +112,7 @@ TEST_CASE("the documents and the example know every optimizer", "[optim]") {
   }
 }
 
-TEST_CASE("an update in parts has the bits of one in a piece", "[optim]") {
+TEST_CASE("an update in parts has the bits of a whole update", "[optim]") {
   const Kind kind = GENERATE(from_range(kKinds));
   const bool nesterov = GENERATE(false, true);
   constexpr size_t kElements = 37;  // whole vectors and a rest
@@ -157,7 +157,7 @@ TEST_CASE("padding that is zero stays zero", "[optim]") {
   }
 }
 
-TEST_CASE("a weight that is no finite number is noticed, wherever it is", "[optim]") {
+TEST_CASE("a weight that is not finite is detected at any position", "[optim]") {
   const Kind kind = GENERATE(from_range(kKinds));
   const size_t place = GENERATE(0, 5, 36);
   const float gradient =
@@ -172,7 +172,7 @@ TEST_CASE("a weight that is no finite number is noticed, wherever it is", "[opti
   CHECK_FALSE(step(*optimizer, trained, {0, 37, false}, gradients));
 }
 
-TEST_CASE("a gradient that is too large for a weight is noticed", "[optim]") {
+TEST_CASE("a gradient that overflows a weight is detected", "[optim]") {
   const double rate = GENERATE(0.0, 2.0);
   const auto optimizer = make_optimizer({.momentum = 0});
   optimizer->begin_step(rate, 1);
@@ -182,7 +182,7 @@ TEST_CASE("a gradient that is too large for a weight is noticed", "[optim]") {
   CHECK(step(*optimizer, trained, {0, 37, false}, gradients) == (rate == 0));
 }
 
-TEST_CASE("a layer's own rate and decay count, and one that does not decay has none", "[optim]") {
+TEST_CASE("a layer has its own rate and decay, or no decay", "[optim]") {
   const Kind kind = GENERATE(from_range(kKinds));
   const auto step_of = [&](double rate, double decay, const LayerTerms& layer) {
     const auto optimizer = make_optimizer({.kind = kind, .weight_decay = decay});
@@ -200,7 +200,7 @@ TEST_CASE("a layer's own rate and decay count, and one that does not decay has n
   CHECK(step_of(0.25, 0.25, {}) != plain);
 }
 
-TEST_CASE("the ratio of a layer that decays counts its own decay", "[optim]") {
+TEST_CASE("the trust ratio of a layer includes its own decay", "[optim]") {
   const auto lars = make_optimizer({.kind = Kind::Lars, .weight_decay = 0.5, .trust = 0.25});
   CHECK(lars->trust_ratio(2, 3, {}) == Approx(0.25 * 2 / (3 + 0.5 * 2)));
   CHECK(lars->trust_ratio(2, 3, {.weight_decay = 1.5}) == Approx(0.25 * 2 / (3 + 1.5 * 2)));

@@ -12,7 +12,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-/// The numbers of a leaf, in one of the calls.
+/// The numbers of a leaf in one of the calls.
 Numbers numbers_of(size_t leaf, size_t count) {
   RandomStream random(count, RandomUse::Initialization, uint32_t(leaf));
   Numbers numbers(count);
@@ -20,7 +20,7 @@ Numbers numbers_of(size_t leaf, size_t count) {
   return numbers;
 }
 
-/// What each leaf has after each of two calls, on that many ranks.
+/// The numbers of each leaf after each of two calls, on that many ranks.
 std::vector<Numbers> sums_on(int num_ranks, size_t num_leaves) {
   const auto of_ranks = on_ranks(num_ranks, [&](Communicator& comm) {
     LeafSums sums(comm, num_leaves);
@@ -56,6 +56,6 @@ TEST_CASE("every leaf gets the sum over all leaves, with the same bits on any nu
     }
     for (size_t i = 0; i < sums.size(); ++i) CHECK(sums[i] == Approx(expected[i]).margin(1e-12));
   }
-  const int num_ranks = GENERATE(2, 3, 9);  // with 9, one has nothing to add
+  const int num_ranks = GENERATE(2, 3, 9);  // with 9 ranks, one has nothing to add
   CHECK(sums_on(num_ranks, num_leaves) == alone);
 }

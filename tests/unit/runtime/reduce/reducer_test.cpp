@@ -19,10 +19,10 @@ namespace {
 constexpr size_t kLineBytes = 64;
 const std::vector<size_t> kSizes = {300, 1, 0, 17, 10};  // 19, 1, 0, 2, 1 cache lines
 
-/// What a rank consumed in one step.
+/// The sums that a rank consumed in one step.
 struct Consumed {
   std::vector<float> sums = std::vector<float>(FlatLayout(kSizes).num_elements());
-  std::vector<int> times = std::vector<int>(sums.size());  // each element
+  std::vector<int> times = std::vector<int>(sums.size());  // of each element
 
   void take(size_t first, std::span<const float> pieces) {
     for (size_t i = 0; i < pieces.size(); ++i) {
@@ -32,7 +32,7 @@ struct Consumed {
   }
 };
 
-/// What a rank does with a leaf: onto the stack, and so often the two topmost become their sum.
+/// Pushes a rank's leaf onto its stack, and adds the two topmost entries `additions` times.
 void push(std::vector<std::vector<float>>& stack, std::vector<float> leaf, uint8_t additions) {
   stack.push_back(std::move(leaf));
   for (; additions > 0; --additions) {
@@ -42,8 +42,8 @@ void push(std::vector<std::vector<float>>& stack, std::vector<float> leaf, uint8
   }
 }
 
-/// The sums of all elements, which must have come once: to one of the ranks if they share a node,
-/// else to each, with the same bits.
+/// The sums of all elements. Checks that each was consumed once: by one of the ranks of a node,
+/// otherwise by each rank with the same bits.
 std::vector<float> sums_of(const std::vector<Consumed>& ranks, bool one_node) {
   const std::vector<int> once(ranks[0].times.size(), 1);
   Consumed all;
@@ -94,7 +94,7 @@ TEST_CASE("a parameter larger than the limit is a bucket of its own", "[reduce]"
   CHECK(buckets[4] == Bucket{0, 1, 0, 304});
 }
 
-TEST_CASE("gradients are summed over ranks, whatever the buckets and the order", "[reduce]") {
+TEST_CASE("gradients are summed over ranks with any buckets in any order", "[reduce]") {
   const int num_ranks = GENERATE(1, 2, 3);
   const int ranks_per_node = GENERATE(1, 3);  // messages, shared memory
   const size_t bucket_bytes = GENERATE(1, 3 * kLineBytes, 1000 * kLineBytes);
@@ -140,7 +140,7 @@ TEST_CASE("gradients are summed over ranks, whatever the buckets and the order",
   }
 }
 
-TEST_CASE("a parameter larger than a piece comes whole, and once", "[reduce]") {
+TEST_CASE("a parameter larger than a piece is consumed whole, and once", "[reduce]") {
   const std::vector<size_t> sizes = {10, 200000};
   ThreadGroup group(2, 10s, 1);
   const auto ranks = on_ranks(group, 2, [&](Communicator& comm) {
@@ -174,8 +174,7 @@ TEST_CASE("a parameter larger than a piece comes whole, and once", "[reduce]") {
   }
 }
 
-TEST_CASE("a bucket leaves with its last leaf, and not before what holds it back is over",
-          "[reduce]") {
+TEST_CASE("a bucket is sent after its last leaf, and not while it is held back", "[reduce]") {
   const bool holds = GENERATE(false, true);
   ThreadGroup group(1, 10s);
   Consumed consumed;
@@ -242,7 +241,7 @@ TEST_CASE("a timeline has each bucket once, and the wait for a rank that comes l
   CHECK(std::get<1>(ranks[0]) > 0);
 }
 
-TEST_CASE("the leaves of a rank stay apart as long as they take no more than 64 MiB", "[reduce]") {
+TEST_CASE("leaves of a rank are kept apart up to 64 MiB", "[reduce]") {
   const auto additions_of = [](int num_ranks, size_t elements) {
     return on_ranks(num_ranks, [&](Communicator& comm) {
       ReducerOptions options{.mode = SumMode::Exact, .num_leaves = 2 * size_t(num_ranks)};
@@ -270,7 +269,7 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
       for (int step = 0; step < 3; ++step) {
         last = {};
         reducer.begin();
-        std::vector<std::vector<float>> stack;  // of the parameter that the caller adds up
+        std::vector<std::vector<float>> stack;  // for the parameter that the caller adds up
         for (size_t leaf = 0; leaf < reducer.num_leaves(); ++leaf) {
           RandomStream random(uint64_t(step), RandomUse::Initialization,
                               uint32_t(reducer.first_leaf() + leaf));
@@ -300,14 +299,14 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
   };
   const std::vector<float> alone = sums_on(1, 0);
   CHECK(alone[5] != 0);
-  const int num_ranks = GENERATE(2, 3, 4, 7, 8, 9);  // with 9, one has nothing to do
+  const int num_ranks = GENERATE(2, 3, 4, 7, 8, 9);  // with 9 ranks, one has nothing to do
   CHECK(sums_on(num_ranks, 0) == alone);
   CHECK(sums_on(num_ranks, 2) == alone);
   CHECK(sums_on(num_ranks, 0, true) == alone);
   CHECK(sums_on(num_ranks, 2, true) == alone);
 }
 
-TEST_CASE("ranks with other parameters are named on every rank", "[reduce]") {
+TEST_CASE("ranks with different parameters are named on every rank", "[reduce]") {
   const auto errors = on_ranks(4, [](Communicator& comm) -> std::string {
     const bool differs = comm.rank() == 1 || comm.rank() == 3;
     return test::error_of([&] {

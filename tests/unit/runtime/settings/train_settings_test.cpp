@@ -24,7 +24,7 @@ std::string mistake(const Json& json) {
 
 }  // namespace
 
-TEST_CASE("what a train step does not say has a default", "[settings]") {
+TEST_CASE("a key missing from a train step has a default", "[settings]") {
   const TrainSettings s = parse_train_settings(with(Json::object()));
   CHECK(global_batch(s, 3) == 128);
   CHECK(s.precision.exact);
@@ -102,7 +102,7 @@ TEST_CASE("a wrong key is named", "[settings]") {
         "with: 'precision.leaves' must be at most 1048576");
 }
 
-TEST_CASE("the largest values that are allowed are", "[settings]") {
+TEST_CASE("the largest valid values are accepted", "[settings]") {
   const TrainSettings s = parse_train_settings(
       with({{"batch", UINT32_MAX}, {"epochs", 3}, {"warmup_epochs", 3}, {"accumulate", 1048576}}));
   CHECK(s.batch == UINT32_MAX);
@@ -143,7 +143,7 @@ TEST_CASE("leaves have at least 32 samples unless their number is given", "[sett
   CHECK(leaves({{"batch", 100}, {"accumulate", 3}}) == 6);
 }
 
-TEST_CASE("gradients travel in a type that keeps what precision promises", "[settings]") {
+TEST_CASE("the wire type of gradients must suit the precision", "[settings]") {
   CHECK(mistake(with({{"gradients", {{"wire", "bf16"}}}})) ==
         "with: 'gradients.wire' must be 'fp32' unless 'precision' has 'reduction: fast'");
   CHECK(mistake(with({{"gradients", {{"wire", "int8"}}}})) ==
@@ -165,7 +165,7 @@ TEST_CASE("precision is refused where it contradicts itself", "[settings]") {
         "with: 'batch_per_rank' cannot be used together with 'batch'");
 }
 
-TEST_CASE("batches that are accumulated are one step", "[settings]") {
+TEST_CASE("accumulated batches form one step", "[settings]") {
   const TrainSettings s = parse_train_settings(with({{"batch_per_rank", 32},
                                                      {"accumulate", 4},
                                                      {"label_smoothing", 0.1},
@@ -178,7 +178,7 @@ TEST_CASE("batches that are accumulated are one step", "[settings]") {
   CHECK(mistake(with({{"label_smoothing", 1}})) == "with: 'label_smoothing' must be less than 1");
 }
 
-TEST_CASE("the memory for results of layers is a size, or as much as they take", "[settings]") {
+TEST_CASE("the memory for results of layers is a size, or unlimited", "[settings]") {
   CHECK(parse_train_settings(with(Json::object())).activation_bytes == UINT64_MAX);
   CHECK(parse_train_settings(with({{"activation_memory", "2GiB"}})).activation_bytes == uint64_t{2}
                                                                                             << 30);
@@ -186,7 +186,7 @@ TEST_CASE("the memory for results of layers is a size, or as much as they take",
         "with: 'activation_memory' must be a size, such as 4GiB");
 }
 
-TEST_CASE("a number of loader threads is read, and refused where it is none", "[settings]") {
+TEST_CASE("a number of loader threads is read, and refused if it is invalid", "[settings]") {
   CHECK_FALSE(parse_train_settings(with(Json::object())).loader_threads);
   CHECK(parse_train_settings(with({{"loader_threads", 3}})).loader_threads == size_t{3});
   CHECK(parse_evaluate_settings({{"checkpoint", "c"}, {"data", "d"}, {"loader_threads", 2}})
@@ -195,7 +195,7 @@ TEST_CASE("a number of loader threads is read, and refused where it is none", "[
   CHECK(mistake(with({{"loader_threads", 257}})) == "with: 'loader_threads' must be at most 256");
 }
 
-TEST_CASE("gradients are compressed only in ways that go together", "[settings]") {
+TEST_CASE("gradients are compressed only with settings that fit together", "[settings]") {
   const auto compressed = [](const Json& gradients, const char* reduction = "fast") {
     return with({{"precision", {{"reduction", reduction}}}, {"gradients", gradients}});
   };
@@ -249,7 +249,7 @@ TEST_CASE("every key about compression is read", "[settings]") {
   CHECK(read({{"compression", "topk"}}).aggregation == Aggregation::Hierarchical);
 }
 
-TEST_CASE("ways to cooperate have their own keys and defaults", "[settings]") {
+TEST_CASE("each way to cooperate has its own keys and defaults", "[settings]") {
   using Way = CooperationOptions::Kind;
   const auto read = [](const Json& json) {
     return parse_train_settings(with({{"cooperation", json}}));
@@ -282,7 +282,7 @@ TEST_CASE("ways to cooperate have their own keys and defaults", "[settings]") {
   CHECK(read({{"kind", "pairwise"}}).cooperation.every == 1);
 }
 
-TEST_CASE("what decides the bits of a result is said in a few words", "[settings]") {
+TEST_CASE("a few words name the settings that influence the bits of a result", "[settings]") {
   const auto words = [](const Json& cooperation) {
     return how_gradients_are_added(
         parse_train_settings(with({{"cooperation", cooperation}, {"epochs", 1}})), 4);
@@ -300,7 +300,7 @@ TEST_CASE("what decides the bits of a result is said in a few words", "[settings
   CHECK(words({{"kind", "pairwise"}}) == "pairwise every 1, ranks: 4");
 }
 
-TEST_CASE("in fast mode, how gradients travel decides the bits, too", "[settings]") {
+TEST_CASE("in fast mode, those words include how gradients are sent", "[settings]") {
   const auto words = [](Json more) {
     more["precision"] = {{"reduction", "fast"}};
     return how_gradients_are_added(parse_train_settings(with(more)), 2);
@@ -316,7 +316,7 @@ TEST_CASE("in fast mode, how gradients travel decides the bits, too", "[settings
         "gossip every 1, ranks: 3, accumulate: 2");
 }
 
-TEST_CASE("keys that do not go with a way to cooperate are refused", "[settings]") {
+TEST_CASE("keys that do not apply to a way to cooperate are refused", "[settings]") {
   const auto refusal = [](const Json& cooperation, const Json& more = Json::object()) {
     Json json = with(more);
     json["cooperation"] = cooperation;

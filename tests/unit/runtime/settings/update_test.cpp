@@ -23,7 +23,7 @@ std::string update_mistake(const Json& with) {
 
 }  // namespace
 
-TEST_CASE("without a word, the optimizer is SGD with momentum", "[settings]") {
+TEST_CASE("the default optimizer is SGD with momentum", "[settings]") {
   CHECK(read(Json::object()) == UpdateSettings{});
   CHECK(read(Json::object()).optimizer.kind == Kind::Sgd);
 }
@@ -32,7 +32,7 @@ TEST_CASE("momentum belongs to sgd and lars", "[settings]") {
   const Json with = {{"optimizer", {{"kind", "adam"}}}, {"momentum", 0.5}};
   CHECK_THAT(update_mistake(with), Catch::Contains("'momentum'") && Catch::Contains("adam"));
   CHECK(update_mistake({{"optimizer", {{"kind", "adam"}}}, {"momentum", 0.9}})
-            .empty());  // as workflows have it
+            .empty());  // as in workflows
   CHECK(read({{"optimizer", {{"kind", "lars"}}}, {"momentum", 0.5}}).optimizer.momentum == 0.5);
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("momentum is below 1", "[settings]") {
         "with: 'momentum' must be below 1: with more, steps grow without end");
 }
 
-TEST_CASE("what decays is what the optimizer's authors meant, unless somebody says", "[settings]") {
+TEST_CASE("weight decay follows the optimizer's paper by default", "[settings]") {
   const auto decays_vectors = [](const Json& with) { return read(with).decays_vectors; };
   CHECK(decays_vectors(Json::object()));
   CHECK(decays_vectors({{"optimizer", {{"kind", "adamw"}}}}));
@@ -69,7 +69,7 @@ TEST_CASE("an optimizer is read with its own keys", "[settings]") {
   CHECK(read({{"optimizer", {{"kind", "sgd"}, {"nesterov", true}}}}).optimizer.nesterov);
 }
 
-TEST_CASE("rmsprop and adagrad have the constants of PyTorch", "[settings]") {
+TEST_CASE("rmsprop and adagrad have PyTorch's constants", "[settings]") {
   CHECK(read({{"optimizer", {{"kind", "rmsprop"}}}}).optimizer.alpha == 0.99);
   CHECK(read({{"optimizer", {{"kind", "rmsprop"}, {"alpha", 0.5}}}}).optimizer.alpha == 0.5);
   CHECK(read({{"optimizer", {{"kind", "rmsprop"}}}}).optimizer.epsilon == 1e-8);
@@ -82,7 +82,7 @@ TEST_CASE("rmsprop and adagrad have the constants of PyTorch", "[settings]") {
         "with: 'momentum' is not an option of 'adagrad'");
 }
 
-TEST_CASE("what an optimizer does not know is named", "[settings]") {
+TEST_CASE("unknown keys of an optimizer are named", "[settings]") {
   CHECK(update_mistake({{"optimizer", "adam"}}) == "with: 'optimizer' is not a JSON object");
   CHECK(update_mistake({{"optimizer", Json::object()}}) ==
         "with: 'optimizer.kind' must be 'sgd', 'adam', 'adamw', 'rmsprop', "
@@ -95,7 +95,7 @@ TEST_CASE("what an optimizer does not know is named", "[settings]") {
         "with: unknown key 'optimizer.beta'; did you mean 'betas'?");
 }
 
-TEST_CASE("what a step makes of the gradients is read", "[settings]") {
+TEST_CASE("settings for the use of gradients are read", "[settings]") {
   const UpdateSettings settings = read({{"clip_norm", 2},
                                         {"shard_optimizer", true},
                                         {"accumulate", 4},

@@ -30,7 +30,7 @@ namespace {
 
 using Path = std::vector<std::string>;
 
-/// A `with:` as the engine hands it over, defaults filled in; nothing if the table refuses it.
+/// A `with:` as the engine passes it on, with defaults; nothing if the table refuses it.
 std::optional<Json> filled_in(const Shape& table, const Json& with) {
   Mistakes mistakes({}, {});
   const Names names;
@@ -41,8 +41,8 @@ std::optional<Json> filled_in(const Shape& table, const Json& with) {
 struct Program {
   std::string name;
   Json least;                                          ///< the required keys
-  std::function<void(const Json& with)> parse;         ///< throws if it refuses
-  std::function<bool(const Json&, const Json&)> same;  ///< settings of both
+  std::function<void(const Json& with)> parse;         ///< throws if the program refuses it
+  std::function<bool(const Json&, const Json&)> same;  ///< whether both give the same settings
 
   const Shape& table() const { return find_step_kind(name)->with; }
   std::string refusal(const Json& with) const {
@@ -52,7 +52,7 @@ struct Program {
 
 Program train() {
   return {"train",
-          // So many epochs that any number of them can be for warm-up.
+          // Enough epochs for any number of warm-up epochs.
           {{"model", "m.yaml"}, {"data", "d"}, {"epochs", 1'000'000'000}, {"lr", 0.1}},
           [](const Json& with) { (void)parse_train_settings(with); },
           [](const Json& a, const Json& b) {
@@ -69,8 +69,9 @@ Program evaluate() {
           }};
 }
 
-/// The keys beside which a key can be given at all: what the programs alone know. In the order in
-/// which a description names defaults ("local_sgd: …, 8 unless given; gossip: …, 1 unless given").
+/// The keys that must be given together with a key, which only the programs define. They are in the
+/// order in which a description names defaults ("local_sgd: …, 8 unless given; gossip: …, 1 unless
+/// given").
 std::vector<Json> contexts_of(const Path& path) {
   const Json fast = {{"precision", {{"reduction", "fast"}}}};
   const auto compressed = [&](const char* method) {
@@ -116,13 +117,13 @@ std::vector<Json> contexts_of(const Path& path) {
   return path.size() > 1 ? contexts_of({path.front()}) : std::vector<Json>{Json::object()};
 }
 
-/// Those for one of the key's values: GPUs alone have TF32.
+/// The keys for one value of the key: only GPUs have TF32.
 std::vector<Json> contexts_of(const Path& path, const Json& value) {
   if (value != "tf32") return contexts_of(path);
   return {{{"device", "cuda"}, {"precision", {{"reduction", "fast"}}}}};
 }
 
-/// The smallest value that `shape` accepts, for the required keys beside one that is tried.
+/// The smallest value that `shape` accepts, used for required keys next to the key under test.
 Json any_value(const Shape& shape) {
   switch (shape.type) {
     case Shape::Type::Choice:
@@ -138,7 +139,7 @@ Json any_value(const Shape& shape) {
   }
 }
 
-/// `with` with `value` at `path`, and whatever is required in the objects on the way.
+/// Returns `with` with `value` at `path`, and all required keys of the objects on the way.
 Json with_value(const Shape& table, Json with, const Path& path, const Json& value) {
   const Shape* shape = &table;
   Json* at = &with;
@@ -165,7 +166,7 @@ void collect(const Shape& shape, std::vector<Json>& values) {
   for (const Shape& part : shape.parts) collect(part, values);
 }
 
-/// Of every type, at all bounds and beyond, every choice and a word that is none.
+/// Values of every type, at and beyond all bounds, every choice, and an invalid word.
 std::vector<Json> values_for(const Shape& shape) {
   std::vector<Json> values = {nullptr,       true,           false,     -1,  0,   1,  2,
                               -0.5,          1e-9,           0.5,       1.5, "x", "", "1GiB",
@@ -210,7 +211,7 @@ Json start_of(const Program& program, const Json& context) {
   return with;
 }
 
-/// What is different for one `with:`; empty if both programs agree.
+/// The difference between both for one `with:`; empty if they agree.
 std::string difference(const Program& program, const Json& with) {
   const std::optional<Json> filled = filled_in(program.table(), with);
   const std::string refusal = program.refusal(with);
@@ -227,7 +228,8 @@ std::vector<std::string> names_in(const Shape& object) {
   return names;
 }
 
-/// The keys that the program reads in the object at `path`: its refusal of another one names them.
+/// The keys that the program reads in the object at `path`, taken from its error for an unknown
+/// key.
 std::vector<std::string> names_read(const Program& program, Path path) {
   const Json start = start_of(program, contexts_of(path).front());
   path.emplace_back("qqqqqqqqqqqqqqqqqqqqqqqq");
@@ -240,7 +242,7 @@ std::vector<std::string> names_read(const Program& program, Path path) {
   return {std::sregex_token_iterator(names.begin(), names.end(), comma, -1), {}};
 }
 
-/// "0.01 unless given": the values that a description says are used, in its order.
+/// The values before "unless given" in a description, in its order.
 std::vector<Json> described_defaults(const std::string& description) {
   static const std::regex default_of(R"((\[[^\]]*\]|[^ ;]+),? unless given)");
   std::vector<Json> values;
@@ -270,7 +272,7 @@ TEST_CASE("the table of `with:` and the program accept the same values, with the
   }
 }
 
-TEST_CASE("the program reads the keys that the table of `with:` has, and needs those that it needs",
+TEST_CASE("the program reads the keys in the table of `with:`, and requires the same ones",
           "[with]") {
   for (const Program& program : {train(), evaluate()}) {
     CHECK(names_read(program, {}) == names_in(program.table()));

@@ -23,7 +23,7 @@ using Result = std::vector<std::pair<std::string, std::string>>;
 
 }  // namespace
 
-TEST_CASE("files of folders are taken by their pattern, in the order of names", "[documents]") {
+TEST_CASE("files of folders are selected by a pattern, in the order of names", "[documents]") {
   const test::TempDir folder;
   fs::create_directories(folder.path() / "b");
   write_file_atomic(folder.path() / "b/2.txt", "two");
@@ -41,7 +41,8 @@ TEST_CASE("files of folders are taken by their pattern, in the order of names", 
   CHECK_THROWS_WITH(read({folder.path() / "empty.txt"}), Catch::Contains("has no text"));
 }
 
-TEST_CASE("the order of a folder's files is not that in which they were written", "[documents]") {
+TEST_CASE("the order of a folder's files does not depend on when they were written",
+          "[documents]") {
   const test::TempDir folder;
   for (const char* name : {"b", "c", "a", "d"}) {
     write_file_atomic(folder.path() / (name + std::string(".txt")), name);
@@ -50,7 +51,7 @@ TEST_CASE("the order of a folder's files is not that in which they were written"
         Result{{"a.txt", "a"}, {"b.txt", "b"}, {"c.txt", "c"}, {"d.txt", "d"}});
 }
 
-TEST_CASE("a pattern is for the names of files alone", "[documents]") {
+TEST_CASE("a pattern applies only to names of files", "[documents]") {
   const test::TempDir folder;
   fs::create_directories(folder.path() / "b.txt");
   write_file_atomic(folder.path() / "b.txt/a.txt", "inner");
@@ -67,7 +68,7 @@ TEST_CASE("a line may end a document within a file", "[documents]") {
   CHECK(read({file}) == Result{{"s.txt:1", "one\n"}, {"s.txt:2", "\n <|endoftext|>\n"}});
 }
 
-TEST_CASE("documents end in a text with the line ends of Windows, too", "[documents]") {
+TEST_CASE("documents also end in a text with line ends of Windows", "[documents]") {
   const test::TempDir folder;
   const fs::path file = folder.path() / "s.txt";
   write_file_atomic(file, "\xEF\xBB\xBFone\r\n<|endoftext|>\r\ntwo\r\n<|endoftext|>\r\n");
@@ -76,7 +77,7 @@ TEST_CASE("documents end in a text with the line ends of Windows, too", "[docume
   CHECK(read({file}) == Result{{"s.txt", "one"}});
 }
 
-TEST_CASE("a text in UTF-16 or compressed is called so", "[documents]") {
+TEST_CASE("a text in UTF-16, or a compressed one, is refused as such", "[documents]") {
   const test::TempDir folder;
   write_file_atomic(folder.path() / "a.txt", std::string("\xff\xfe"
                                                          "a\0",
@@ -89,11 +90,11 @@ TEST_CASE("a text in UTF-16 or compressed is called so", "[documents]") {
                         Catch::Contains("b.txt: is compressed by xz; unpack it with unxz"));
 }
 
-TEST_CASE("all files that are no text are told with their places", "[documents]") {
+TEST_CASE("all files that are not text are reported with their places", "[documents]") {
   const test::TempDir folder;
   write_file_atomic(folder.path() / "a.txt", "good");
   write_file_atomic(folder.path() / "b.txt", "one\ncaf\xe9");
-  CHECK(read({folder.path()}).size() == 2);  // any bytes but NUL
+  CHECK(read({folder.path()}).size() == 2);  // any bytes except NUL
   write_file_atomic(folder.path() / "c.txt", std::string("one\nx\0", 6));
   CHECK_THROWS_WITH(read({folder.path()}),
                     Catch::EndsWith("c.txt:2:2: is a NUL byte, which no text has"));

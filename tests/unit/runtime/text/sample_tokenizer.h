@@ -13,7 +13,7 @@ inline Message tokenizer_piece(std::string_view text, uint64_t type) {
   return Message().add(1, text).add(2, -1.5f).add(3, type);
 }
 
-/// As SentencePiece writes one, with `bytes` of the 256 bytes.
+/// A tokenizer in SentencePiece's format, with `bytes` of the 256 bytes.
 inline std::string sample_tokenizer(int bytes = 256, std::string_view end = "<|endoftext|>",
                                     uint64_t type_of_end = 3,
                                     const std::string& byte_65 = "<0x41>") {

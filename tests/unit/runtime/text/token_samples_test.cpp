@@ -13,8 +13,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("tokens become samples, and are known by their tokenizer in the file",
-          "[token_samples]") {
+TEST_CASE("tokens become samples, with their tokenizer in the file", "[token_samples]") {
   const test::TempDir folder;
   const Vocabulary bytes = Vocabulary::bytes();
   const std::vector<uint32_t> tokens = {104, 105, 0, 97, 98, 99, 100};
@@ -37,8 +36,7 @@ TEST_CASE("tokens become samples, and are known by their tokenizer in the file",
   CHECK(read_vocabulary(dataset.tokenizer, folder.path()).has_bytes_alone());
 }
 
-TEST_CASE("tokens of byte pairs are floats, and come back as the tokens that they were",
-          "[token_samples]") {
+TEST_CASE("tokens of byte pairs are stored as floats, and read back unchanged", "[token_samples]") {
   const test::TempDir folder;
   write_file_atomic(folder.path() / "tokenizer.model", test::sample_tokenizer());
   const Vocabulary pairs = Vocabulary::parse(test::sample_tokenizer(), "t");
@@ -59,7 +57,8 @@ TEST_CASE("tokens of byte pairs are floats, and come back as the tokens that the
                         Catch::Contains("begins with " + pairs.id()));
 }
 
-TEST_CASE("texts of unequal length are samples of the tokens that each has", "[token_samples]") {
+TEST_CASE("texts of unequal length are samples with their own numbers of tokens",
+          "[token_samples]") {
   const test::TempDir folder;
   const bool pairs = GENERATE(false, true);
   const Vocabulary vocabulary =
@@ -83,8 +82,7 @@ TEST_CASE("texts of unequal length are samples of the tokens that each has", "[t
   CHECK(bits_per_byte(std::log(2.0), dataset, vocabulary) == Approx(1));
 }
 
-TEST_CASE("bits per byte are those of the bytes that are foretold, if there are any",
-          "[token_samples]") {
+TEST_CASE("bits per byte count the predicted bytes, if there are any", "[token_samples]") {
   const Vocabulary bytes = Vocabulary::bytes();
   const auto bits = [&](std::vector<uint8_t> sample) {
     const auto length = uint32_t(sample.size());
@@ -93,11 +91,11 @@ TEST_CASE("bits per byte are those of the bytes that are foretold, if there are 
   };
   CHECK(bits({'a', 'b'}) == Approx(2));
   CHECK(bits({'a', 'b', 'c'}) == Approx(2));
-  CHECK(bits({'a', 'b', 0}) == Approx(4));  // the end is foretold, and is no byte of the text
+  CHECK(bits({'a', 'b', 0}) == Approx(4));  // the end is predicted, but is not a byte of the text
   CHECK(bits({'a', 0}) == Approx(2));
 }
 
-TEST_CASE("data without its tokenizer, or with another, is refused", "[token_samples]") {
+TEST_CASE("data without its tokenizer, or with a different one, is refused", "[token_samples]") {
   const test::TempDir folder;
   Dataset dataset = make_dataset({1, 1, 2}, 300, std::vector<float>{1, 299}, {0});
   dataset.tokenizer = std::string(32, 'a');

@@ -29,7 +29,7 @@ TEST_CASE("the pieces of a tokenizer's file become text again", "[vocabulary]") 
   CHECK(!vocabulary.has_bytes_alone());
 }
 
-TEST_CASE("a file that is no tokenizer, or loses text, is refused", "[vocabulary]") {
+TEST_CASE("a file that is not a tokenizer, or loses text, is refused", "[vocabulary]") {
   CHECK_THROWS_WITH(Vocabulary::parse("", "t"), Catch::Contains("t: is not a tokenizer"));
   CHECK_THROWS_WITH(Vocabulary::parse("hello", "t"), Catch::Contains("t: is not a tokenizer"));
   CHECK_THROWS_WITH(Vocabulary::parse("{\"model\": 1}", "t"), Catch::Contains("t: is JSON"));
@@ -42,7 +42,7 @@ TEST_CASE("a file that is no tokenizer, or loses text, is refused", "[vocabulary
   CHECK_THROWS_WITH(Vocabulary::parse(test::sample_tokenizer(256, "<pad>"), "t"),
                     Catch::Contains("no token that ends a document"));
   CHECK_THROWS_WITH(Vocabulary::parse(test::sample_tokenizer(256, "</s>", 5), "t"),
-                    Catch::Contains("no token that ends a document"));  // a piece that is not used
+                    Catch::Contains("no token that ends a document"));  // an unused piece
   CHECK(Vocabulary::parse(test::sample_tokenizer(256, "</s>"), "t").end_of_text() == 1);
   for (const char* no_byte : {"[0x41>", "<1x41>", "<0y41>", "<0xZ1>", "<0x4Z>", "<0x41)"}) {
     std::string other = whole;

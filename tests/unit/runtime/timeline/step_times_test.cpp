@@ -10,7 +10,7 @@ using Row = Timeline::Row;
 
 const Timeline::Clock::time_point kStart{std::chrono::seconds(100)};
 
-/// In milliseconds after the start of the timeline.
+/// A span in milliseconds after the start of the timeline.
 Timeline::Span span(Row row, const std::string& name, int begin, int end) {
   return {row, name, kStart + std::chrono::milliseconds(begin),
           kStart + std::chrono::milliseconds(end)};
@@ -18,8 +18,7 @@ Timeline::Span span(Row row, const std::string& name, int begin, int end) {
 
 }  // namespace
 
-TEST_CASE("a span counts without the spans within it, and the sum of all is the steps' time",
-          "[timeline]") {
+TEST_CASE("a span counts without its inner spans, and all sum to the steps' time", "[timeline]") {
   const std::vector<Timeline::Span> spans = {
       span(Row::Computation, "load", 0, 1),
       span(Row::Waiting, "gradients a", 2, 4),
@@ -48,7 +47,7 @@ TEST_CASE("a span counts without the spans within it, and the sum of all is the 
   CHECK(times.other == Approx(0.002 + 0.006));
 }
 
-TEST_CASE("sums are ready at the median of the steps that have as many", "[timeline]") {
+TEST_CASE("the time of each sum is the median over steps with all sums", "[timeline]") {
   std::vector<Timeline::Span> spans;
   for (const auto& [begin, first, second] :
        {std::tuple(0, 5, 8), std::tuple(20, 6, 9), std::tuple(40, 7, 19)}) {

@@ -6,7 +6,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("a timeline holds what begins and ends while it records", "[timeline]") {
+TEST_CASE("a timeline holds spans that begin and end while it records", "[timeline]") {
   Timeline timeline;
   { const Timed timed(timeline, Timeline::Row::Step, "before"); }
   {

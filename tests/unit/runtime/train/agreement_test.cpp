@@ -12,7 +12,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("every rank learns what each rank has", "[agreement]") {
+TEST_CASE("every rank learns the values of all ranks", "[agreement]") {
   const int ranks = GENERATE(1, 2, 5);
   const auto all = test::on_ranks(
       ranks, [](Communicator& comm) { return gather(comm, double(comm.rank()) / 2); });
@@ -29,7 +29,7 @@ TEST_CASE("rank 0's text reaches every rank, whatever its length", "[agreement]"
   CHECK(all == std::vector<std::string>(3, text));
 }
 
-TEST_CASE("ranks that differ are named, on every rank", "[agreement]") {
+TEST_CASE("ranks that differ are named on every rank", "[agreement]") {
   const auto messages = test::on_ranks(4, [](Communicator& comm) {
     return test::error_of([&] {
       require_agreement(comm, {{"the seed", "1"}, {"the model", comm.rank() % 2 ? "b" : "a"}});
@@ -42,7 +42,7 @@ TEST_CASE("ranks that differ are named, on every rank", "[agreement]") {
   }
 }
 
-TEST_CASE("what differs is shown where people can read it", "[agreement]") {
+TEST_CASE("a difference is shown with the values if they are readable", "[agreement]") {
   const auto messages = test::on_ranks(3, [](Communicator& comm) {
     const std::string own = comm.rank() == 2 ? "avx2" : "avx512_core";
     return test::error_of([&] {
@@ -58,8 +58,8 @@ TEST_CASE("what differs is shown where people can read it", "[agreement]") {
 
 namespace {
 
-/// What rank 1 of two is told if it computes by `arithmetic`, or keeps its weights as another
-/// network does.
+/// The message on rank 1 of two if it computes with `arithmetic`, or stores its weights in another
+/// order.
 std::string told(const std::string& arithmetic, bool other_order, bool exact) {
   const Model model = parse_model(test::kTinyModel, "tiny.yaml");
   const NetworkSet networks(model, 8, Network::Mode::Training);
@@ -79,9 +79,9 @@ std::string told(const std::string& arithmetic, bool other_order, bool exact) {
 
 }  // namespace
 
-TEST_CASE("ranks that compute differently do not begin", "[agreement]") {
+TEST_CASE("ranks that compute differently do not start", "[agreement]") {
   CHECK(told("avx512_core", false, true) == "agreed");
-  CHECK(told("avx2", false, false) == "agreed");  // fast: nobody promised the bits
+  CHECK(told("avx2", false, false) == "agreed");  // fast mode does not promise the bits
   CHECK_THAT(told("avx2", false, true),
              Catch::StartsWith("the arithmetic of rank 1 differs from that of rank 0 (avx2; rank "
                                "0: avx512_core); start all ranks on processors of one kind") &&

@@ -11,7 +11,7 @@ using namespace dlflow::test;
 
 namespace {
 
-/// 10 samples, whose labels are their numbers, in steps of 4: of 4, 4 and 2.
+/// 10 samples, labelled with their numbers, in steps of 4, 4 and 2.
 constexpr size_t kSamples = 10;
 const Division kDivision = {.num_samples = kSamples, .global_batch = 4, .num_leaves = 4};
 
@@ -60,7 +60,7 @@ TEST_CASE("the ranks' batches together are the epoch's order", "[batches]") {
   CHECK(together == epoch_permutation(kSamples, 5, 1));
 }
 
-TEST_CASE("a run that goes on loads from the step that it seeks", "[batches]") {
+TEST_CASE("a continued run loads from its next step", "[batches]") {
   ThreadGroup group(1);
   Communicator& comm = group.communicator(0);
   const std::vector<LabelList> whole = load(comm, 0, 0, 5);
@@ -69,7 +69,7 @@ TEST_CASE("a run that goes on loads from the step that it seeks", "[batches]") {
   CHECK(whole[3].size() == 4);  // of the next epoch
 }
 
-TEST_CASE("the images of a batch are proven when they are read", "[batches]") {
+TEST_CASE("the images of a batch are verified when they are read", "[batches]") {
   class Images final : public StepImages {
    public:
     void check(const void*) override { ++checked; }

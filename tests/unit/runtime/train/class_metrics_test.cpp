@@ -11,7 +11,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// By all pairs.
+/// The area computed from all pairs.
 double area_by_pairs(const std::vector<uint32_t>& labels, const std::vector<float>& scores,
                      size_t classes, size_t c) {
   double right = 0, pairs = 0;
@@ -38,8 +38,9 @@ TEST_CASE("F1 and the confusion matrix are those of scikit-learn's documentation
   CHECK(macro_f1({}) == 0);
 }
 
-TEST_CASE("intersection over union is scikit-learn's, over the classes that occur", "[metrics]") {
-  // sklearn.metrics.jaccard_score, examples: [0, 2, 1, 2] and [0, 1, 2, 2] have 1, 0 and 1/3
+TEST_CASE("intersection over union equals scikit-learn's, over the classes that occur",
+          "[metrics]") {
+  // sklearn.metrics.jaccard_score, examples: [0, 2, 1, 2] and [0, 1, 2, 2] give 1, 0 and 1/3
   const std::vector<uint32_t> truth = {0, 1, 2, 2}, guess = {0, 2, 1, 2};
   CHECK(mean_iou(count_classes(truth, guess, 3)) == Approx((1 + 0 + 1.0 / 3) / 3));
   CHECK(mean_iou(count_classes(truth, guess, 6)) == Approx((1 + 0 + 1.0 / 3) / 3));
@@ -58,7 +59,8 @@ TEST_CASE("a confusion matrix has the counts of each class", "[metrics]") {
   }
 }
 
-TEST_CASE("classes are called by their names in words that expressions take", "[metrics]") {
+TEST_CASE("metrics of classes are named after the classes, with letters valid in expressions",
+          "[metrics]") {
   using Names = std::vector<std::string>;
   CHECK(class_keys(Names{"T-shirt/top", "Ankle boot", "é3", "_x_"}, 4) ==
         Names{"T_shirt_top", "Ankle_boot", "3", "x"});
@@ -88,8 +90,7 @@ TEST_CASE("the area under the curve is the share of pairs in the right order", "
   CHECK(area_under_curve(labels, scores, classes).value() == Approx(mean).epsilon(1e-12));
 }
 
-TEST_CASE("the area under the curve of scikit-learn's example, and where there is none",
-          "[metrics]") {
+TEST_CASE("the area under the curve equals scikit-learn's, or is undefined", "[metrics]") {
   // sklearn.metrics.roc_auc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
   const std::vector<float> scores = {0.9f, 0.1f, 0.6f, 0.4f, 0.65f, 0.35f, 0.2f, 0.8f};
   const std::vector<uint32_t> labels = {0, 0, 1, 1};
@@ -101,7 +102,7 @@ TEST_CASE("the area under the curve of scikit-learn's example, and where there i
   CHECK(area_under_curve({}, {}, 2) == std::nullopt);
 }
 
-TEST_CASE("measures of classes have the same bits on any number of ranks", "[metrics][exact]") {
+TEST_CASE("metrics of classes have the same bits on any number of ranks", "[metrics][exact]") {
   const auto measured_on = [](int ranks) {
     const test::TempDir dir;
     test::TrainingJob job = test::tiny_job(dir.path(), 1);

@@ -1,4 +1,4 @@
-// Training with compressed gradients: what it learns, and what a checkpoint must hold.
+// Tests training with compressed gradients: its results and its checkpoints.
 #include <algorithm>
 
 #include "base/file.h"
@@ -18,7 +18,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-// Weights of 4096 and 2304 numbers, large enough to be compressed; one of 216, which is not.
+// Weights of 4096 and 2304 numbers, large enough for compression; one of 216, which is not.
 constexpr const char* kModel = R"(name: small
 input: [1, 8, 8]
 layers:
@@ -106,26 +106,25 @@ TEST_CASE("on one node nothing is left out unless every rank compresses", "[comp
   CHECK(loss(ranks_too, how) != loss(again, {}));
 }
 
-TEST_CASE("compressed, a run that stops and goes on ends with the bits of one that did not",
+TEST_CASE("a compressed run that stops and continues ends with the bits of one that did not",
           "[compression]") {
   Compression how = named(GENERATE(CompressionMethod::MsTopK, CompressionMethod::Int8,
                                    CompressionMethod::Dgc, CompressionMethod::PowerSgd));
   const bool by_node = how.method == CompressionMethod::MsTopK;
-  const int ranks_per_node = by_node ? GENERATE(2, 3) : 1;  // 3: on the other node there is one
+  const int ranks_per_node = by_node ? GENERATE(2, 3) : 1;  // 3: the other node has one rank
   const int ranks = by_node ? 4 : 2;
   if (by_node) how.aggregation = Aggregation::Hierarchical;
   how.warmup_epochs = is_sparse(how.method) ? 1 : 0;
   const test::TempDir whole, parts;
   train_on(ranks, ranks_per_node, job_in(whole.path(), how, 2));
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   const TrainingJob job = job_in(parts.path(), how, 2);
   for (int i = 0; i < 3; ++i) CHECK_FALSE(train_on(ranks, ranks_per_node, job, stop).finished);
   CHECK(train_on(ranks, ranks_per_node, job).finished);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("what ranks have not sent adds up to the same on another number of them",
-          "[compression]") {
+TEST_CASE("unsent gradients have the same sum on another number of ranks", "[compression]") {
   const NetworkSet networks(parse_model(kModel, "small.yaml"), 8, Network::Mode::Training);
   const WeightLayout& layout = *networks.layout();
   Compression how = named(CompressionMethod::Dgc);
@@ -188,7 +187,7 @@ TEST_CASE("a compressed run goes on with another number of ranks", "[compression
   CHECK(train_on(2, 1, job_in(folder.path(), how)).summary.at("accuracy") > 0.85);
 }
 
-TEST_CASE("a gradient that is no number stops a compressed run in its step", "[compression]") {
+TEST_CASE("a NaN among gradients stops a compressed run in its step", "[compression]") {
   const CompressionMethod method = GENERATE(from_range(kAll));
   const test::TempDir folder;
   TrainingJob job = job_in(folder.path(), named(method));
@@ -196,7 +195,7 @@ TEST_CASE("a gradient that is no number stops a compressed run in its step", "[c
   CHECK_THROWS_AS(train_on(2, 1, job), Diverged);
 }
 
-TEST_CASE("weights with rows and columns are compressed, short ones are not", "[compression]") {
+TEST_CASE("matrices are compressed, and short weights are not", "[compression]") {
   const NetworkSet networks(parse_model(kModel, "small.yaml"), 8, Network::Mode::Training);
   const auto& parameters = networks.layout()->parameters();
   Compression how = named(CompressionMethod::PowerSgd);
@@ -207,7 +206,7 @@ TEST_CASE("weights with rows and columns are compressed, short ones are not", "[
   REQUIRE(compressed.matrices.size() == 2);
   CHECK(compressed.matrices[0].rows.size() == 16);
   CHECK(compressed.matrices[0].columns.size() == 16 * 9);
-  // Row 3, column 5 as PyTorch has them.
+  // Row 3, column 5 in PyTorch's order.
   std::vector<float> plain(16 * 16 * 9), buffer(networks.layout()->size());
   plain[3 * 16 * 9 + 5] = 1;
   networks.layout()->from_plain(plain, buffer, compressed.parameters[0]);

@@ -65,7 +65,7 @@ bool fits(const CooperationOptions& cooperation, int ranks) {
 
 }  // namespace
 
-TEST_CASE("every way to cooperate learns, and reports what it reached", "[cooperation]") {
+TEST_CASE("every way to cooperate learns, and reports its results", "[cooperation]") {
   const auto cooperation =
       GENERATE(kLocal, kElastic, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const int ranks = GENERATE(1, 2, 3, 4, 5);
@@ -106,14 +106,15 @@ TEST_CASE("without staleness or between averages of one step, training is synchr
     return train_on(ranks, job)[0].summary.at("loss").get<double>();
   };
   CHECK(loss_of(kSynchronousServers, workers + 2) == Approx(loss_of({}, workers)).epsilon(1e-3));
-  last_batch = LastBatch::Drop;  // which ranks that average their weights divide in another way
-  if (32 % workers == 0) {       // else the mean is over shares of other sizes
+  last_batch = LastBatch::Drop;  // averaging would divide it differently
+  if (32 % workers == 0) {       // otherwise the mean is over shares of other sizes
     CHECK(loss_of({.kind = Kind::LocalSgd, .every = 1}, workers) ==
           Approx(loss_of({}, workers)).epsilon(1e-3));
   }
 }
 
-TEST_CASE("with one worker, every way to cooperate is what it would do alone", "[cooperation]") {
+TEST_CASE("with one worker, every way to cooperate trains like that worker alone",
+          "[cooperation]") {
   const auto kind = GENERATE(OptimizerOptions::Kind::Sgd, OptimizerOptions::Kind::AdamW);
   const size_t accumulate = GENERATE(size_t(1), size_t(2));
   const auto bits_of = [&](const CooperationOptions& cooperation, int ranks) {
@@ -122,7 +123,7 @@ TEST_CASE("with one worker, every way to cooperate is what it would do alone", "
     job.settings.precision = {false, 0};
     job.settings.update.optimizer.kind = kind;
     job.settings.update.accumulate = accumulate;
-    train_on(ranks, job, kStop);  // and goes on
+    train_on(ranks, job, kStop);  // and continues
     train_on(ranks, job);
     return newest_bits(dir.path());
   };
@@ -135,7 +136,7 @@ TEST_CASE("with one worker, every way to cooperate is what it would do alone", "
   CHECK(bits_of(kFreeServer, 2) == plain);
 }
 
-TEST_CASE("a run that stops and goes on ends with the same bits, where the way has such",
+TEST_CASE("a run that stops and continues ends with the same bits in deterministic ways",
           "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kSynchronousServers);
   const test::TempDir whole, parts;
@@ -147,12 +148,12 @@ TEST_CASE("a run that stops and goes on ends with the same bits, where the way h
     CHECK_FALSE(end.finished);
     stops.insert(end.checkpoint);
   }
-  CHECK(stops.size() == 3);  // each went on
+  CHECK(stops.size() == 3);  // each run continued
   CHECK(train_on(3, job)[0].finished);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("ranks without samples in a step count it as an update", "[cooperation]") {
+TEST_CASE("a step without samples counts as an update", "[cooperation]") {
   const test::TempDir whole, parts;
   const auto job_in = [](const test::TempDir& dir) {
     TrainingJob job = tiny_job(dir.path(), kLocal, 2);
@@ -167,7 +168,7 @@ TEST_CASE("ranks without samples in a step count it as an update", "[cooperation
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("every way to cooperate goes on, also on other ranks and in another way",
+TEST_CASE("every way to cooperate can be continued, even on other ranks or in another way",
           "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kGossip, kPairwise, kServer, kFreeServer);
   const test::TempDir dir;
@@ -180,7 +181,7 @@ TEST_CASE("every way to cooperate goes on, also on other ranks and in another wa
   CHECK(end.summary.at("accuracy") > 0.9);
 }
 
-TEST_CASE("with servers, the loss that is reported is that of the samples, however many workers",
+TEST_CASE("with servers, the loss is the mean over samples with any number of workers",
           "[cooperation]") {
   const auto loss_on = [](const CooperationOptions& cooperation, int ranks) {
     const test::TempDir dir;
@@ -189,15 +190,15 @@ TEST_CASE("with servers, the loss that is reported is that of the samples, howev
     return train_on(ranks, job)[0].summary.at("loss").get<double>();
   };
   const double one = loss_on(kSynchronousServers, 3);
-  CHECK(loss_on(kSynchronousServers, 6) == Approx(one).epsilon(0.2));  // of other samples
+  CHECK(loss_on(kSynchronousServers, 6) == Approx(one).epsilon(0.2));  // of different samples
 }
 
-TEST_CASE("one rank that is asked to stop is enough", "[cooperation]") {
+TEST_CASE("a request to stop on one rank stops all", "[cooperation]") {
   const auto cooperation =
       GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
   const TrainingJob job = tiny_job(dir.path(), cooperation, 1000);
-  const int asked = GENERATE(0, 1, 3);  // the last is a server, where there are any
+  const int asked = GENERATE(0, 1, 3);  // the last rank is a server if there are any
   ThreadGroup group(4, std::chrono::seconds(60));
   const auto ends = test::on_ranks(group, 4, [&](Communicator& comm) {
     return train(comm, job, comm.rank() == asked ? kStop : kGoOn);
@@ -206,7 +207,7 @@ TEST_CASE("one rank that is asked to stop is enough", "[cooperation]") {
   CHECK(list_checkpoints(job.checkpoints).size() == 1);
 }
 
-TEST_CASE("checkpoints are saved after as many steps as the policy says", "[cooperation]") {
+TEST_CASE("checkpoints are saved after the policy's number of steps", "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kGossip, kPairwise, kServer);
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), cooperation, 2);
@@ -217,8 +218,7 @@ TEST_CASE("checkpoints are saved after as many steps as the policy says", "[coop
   CHECK(names == std::vector<std::string>{"step-000005", "step-000010", "step-000014"});
 }
 
-TEST_CASE("a loss that is no number stops every rank, whichever way they cooperate",
-          "[cooperation]") {
+TEST_CASE("a NaN loss stops every rank in all ways to cooperate", "[cooperation]") {
   const auto cooperation =
       GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
@@ -238,7 +238,7 @@ TEST_CASE("a loss that is no number stops every rank, whichever way they coopera
   CHECK_THAT(messages[0], Catch::Matches("loss is (NaN|infinite) at step [0-9]+ \\(ranks? .*"));
 }
 
-TEST_CASE("ranks that cooperate in different ways do not begin", "[cooperation]") {
+TEST_CASE("ranks that cooperate in different ways do not start", "[cooperation]") {
   const test::TempDir dir;
   const auto messages = test::on_ranks(2, [&](Communicator& comm) {
     return test::error_of(
@@ -247,7 +247,7 @@ TEST_CASE("ranks that cooperate in different ways do not begin", "[cooperation]"
   CHECK_THAT(messages[1], Catch::StartsWith("the settings of rank 1 differs"));
 }
 
-TEST_CASE("a checkpoint says in which way it was trained", "[cooperation]") {
+TEST_CASE("a checkpoint names the way of cooperation", "[cooperation]") {
   const test::TempDir dir;
   const TrainingEnd end = train_on(3, tiny_job(dir.path(), kServer, 1))[0];
   CHECK(load_checkpoint(end.checkpoint).state.at("reduction") ==

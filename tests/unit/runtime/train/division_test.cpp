@@ -13,7 +13,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// Batch normalisation behind a linear layer: one value per sample and channel.
+/// Batch normalisation after a linear layer: one value per sample and channel.
 constexpr const char* kPerceptron = R"(name: perceptron
 input: [1, 8, 8]
 layers:
@@ -24,7 +24,7 @@ layers:
   - linear: {name: second, features: 3}
 )";
 
-/// Two values per sample and channel, one below the other.
+/// Two values per sample and channel.
 constexpr const char* kTwoPixels = R"(name: two
 input: [1, 3, 2]
 layers:
@@ -43,7 +43,7 @@ TrainSettings settings_of(size_t batch, size_t leaves) {
   return settings;
 }
 
-/// Of a whole step.
+/// The number of ranks without samples in a whole step.
 size_t ranks_without_samples(const LeafSettings& settings, size_t ranks) {
   const size_t samples = settings.batch * settings.accumulate, leaves = num_leaves(settings);
   const Division division = {samples, samples, leaves};
@@ -57,20 +57,20 @@ size_t ranks_without_samples(const LeafSettings& settings, size_t ranks) {
   return count;
 }
 
-/// The number behind `key` in `text`; 0 without it.
+/// The number after `key` in `text`; 0 without it.
 size_t number_behind(const std::string& key, const std::string& text) {
   const size_t place = text.find(key);
   return place == std::string::npos ? 0 : std::stoul(text.substr(place + key.size()));
 }
 
-/// What `advice` makes of `settings`.
+/// Returns `settings` after following `advice`.
 LeafSettings advised(LeafSettings settings, const std::string& advice) {
   if (const size_t leaves = number_behind("leaves: ", advice)) settings.leaves = leaves;
   if (const size_t batch = number_behind("batch: ", advice)) settings.batch = batch;
   return settings;
 }
 
-/// Whether what is said of ranks without work is so, and each advice gives all of them some.
+/// Whether the message about idle ranks is true, and each advice gives all of them samples.
 bool is_true(const std::optional<std::string>& told, const LeafSettings& settings, size_t ranks) {
   const size_t idle = ranks_without_samples(settings, ranks);
   if (!told) return idle == 0;
@@ -86,7 +86,7 @@ bool is_true(const std::optional<std::string>& told, const LeafSettings& setting
 
 }  // namespace
 
-TEST_CASE("a last, uneven step leaves what was learnt behind a batch normalisation", "[division]") {
+TEST_CASE("a small last step does not undo training with batch normalisation", "[division]") {
   const test::TempDir dir;
   TrainingJob job = test::tiny_job(dir.path(), 12);
   job.model = perceptron();
@@ -105,7 +105,7 @@ TEST_CASE("a last, uneven step leaves what was learnt behind a batch normalisati
   }
 }
 
-TEST_CASE("batch normalisation over one value is refused, and says what to do", "[division]") {
+TEST_CASE("batch normalisation over one value is refused, with what to do", "[division]") {
   const auto divide = [](const char* model, size_t samples, TrainSettings settings) {
     return division_of(settings, parse_model(model, "m.yaml"), samples, {1, 2});
   };
@@ -114,14 +114,14 @@ TEST_CASE("batch normalisation over one value is refused, and says what to do", 
                     "leave one alone; take another 'batch', fewer leaves, or 'last_batch: drop'");
   CHECK_THROWS_AS(divide(kPerceptron, 128, settings_of(4, 4)), Error);
   CHECK(divide(kPerceptron, 130, settings_of(128, 4)).num_steps() == 2);
-  CHECK(divide(test::kTinyModel, 129, settings_of(128, 4)).num_steps() == 2);  // of pixels
+  CHECK(divide(test::kTinyModel, 129, settings_of(128, 4)).num_steps() == 2);  // over pixels
   CHECK(divide(kTwoPixels, 129, settings_of(128, 4)).num_steps() == 2);
   Model frozen = parse_model(kPerceptron, "m.yaml");
-  for (Layer& layer : frozen.layers) layer.frozen = true;  // goes by its running statistics
+  for (Layer& layer : frozen.layers) layer.frozen = true;  // running statistics
   CHECK(division_of(settings_of(128, 4), frozen, 129, {1, 2}).num_steps() == 2);
   TrainSettings settings = settings_of(128, 4);
-  SECTION("dropped") { settings.last_batch = LastBatch::Drop; }
-  SECTION("over the whole step") {
+  SECTION("if the last batch is dropped") { settings.last_batch = LastBatch::Drop; }
+  SECTION("if statistics are over the whole step") {
     settings.batch = 43;  // three steps
     settings.precision.leaves = 43;
     settings.joint_batch_norm = true;
@@ -129,7 +129,7 @@ TEST_CASE("batch normalisation over one value is refused, and says what to do", 
   CHECK_NOTHROW(divide(kPerceptron, 129, settings));
 }
 
-TEST_CASE("more leaves than anybody computes are told before they are counted", "[division]") {
+TEST_CASE("too many leaves are refused before they are counted", "[division]") {
   TrainSettings settings = settings_of(128, 8);
   settings.update.accumulate = 1 << 20;
   CHECK_THROWS_WITH(division_of(settings, perceptron(), 500, {}),
@@ -137,7 +137,7 @@ TEST_CASE("more leaves than anybody computes are told before they are counted", 
                     "'accumulate'");
 }
 
-TEST_CASE("less than a batch that is to be dropped is nothing to train with", "[division]") {
+TEST_CASE("data smaller than a dropped last batch leaves nothing to train with", "[division]") {
   TrainSettings settings = settings_of(128, 4);
   settings.last_batch = LastBatch::Drop;
   CHECK_THROWS_WITH(division_of(settings, perceptron(), 127, {}),
@@ -145,9 +145,7 @@ TEST_CASE("less than a batch that is to be dropped is nothing to train with", "[
                     "and a step takes 128");
 }
 
-TEST_CASE(
-    "ranks that are told to have nothing to do have no samples, and the advice gives them some",
-    "[division]") {
+TEST_CASE("ranks reported as idle have no samples, and the advice gives them some", "[division]") {
   for (const size_t batch : {1, 2, 3, 4, 5, 7, 8, 31, 64, 100, 128, 300}) {
     for (size_t leaves = 0; leaves <= 12; ++leaves) {
       for (size_t accumulate = 1; accumulate <= 3; ++accumulate) {

@@ -17,7 +17,7 @@ layers:
 loss: pixel_cross_entropy
 )";
 
-/// Samples of three pixels: of class 0, of class 1, and of none.
+/// Samples of three pixels: of class 0, of class 1, and without a class.
 Dataset masked(size_t num_samples) {
   std::vector<uint8_t> rows;
   for (size_t i = 0; i < num_samples; ++i) {
@@ -29,8 +29,8 @@ Dataset masked(size_t num_samples) {
   return dataset;
 }
 
-/// On each of `ranks` ranks, seven samples in batches of two, of which `infer` says the scores and
-/// the result by the sample's number.
+/// Evaluates seven samples in batches of two on each of `ranks` ranks; `infer` gives the scores and
+/// the result for a sample's number.
 template <typename Infer>
 std::vector<Evaluation> evaluated(int ranks, const char* model_text, const Dataset& dataset,
                                   Infer infer) {
@@ -50,34 +50,34 @@ std::vector<Evaluation> evaluated(int ranks, const char* model_text, const Datas
 
 }  // namespace
 
-TEST_CASE("the pixels of all ranks count, and none that have no class", "[evaluation]") {
+TEST_CASE("the pixels of all ranks count, except those without a class", "[evaluation]") {
   const int ranks = GENERATE(1, 2, 3, 5);
-  // Of sample 0 all pixels are taken for class 0, of others for class 1: (classes, pixels).
+  // All pixels of sample 0 are predicted as class 0, those of others as class 1: (classes, pixels).
   const auto infer = [](uint32_t sample, std::vector<float>& scores, BatchResult&) {
     const float one = sample == 0 ? 0 : 1;
     scores.insert(scores.end(), {0.5, 0.5, 0.5, one, one, one});
   };
   for (const Evaluation& result : evaluated(ranks, kOfPixels, masked(7), infer)) {
-    CHECK(result.pixels == std::vector<int64_t>{1, 6, 1, 6});  // rows: what they are
+    CHECK(result.pixels == std::vector<int64_t>{1, 6, 1, 6});  // rows: true classes
     CHECK(result.iou == Approx((1.0 / 8 + 6.0 / 13) / 2));
     CHECK(result.dice == Approx((2.0 / 9 + 12.0 / 19) / 2));
     CHECK(result.metrics().at("iou") == *result.iou);
   }
 }
 
-TEST_CASE("the classes of all ranks' samples are at their place", "[evaluation]") {
+TEST_CASE("the classes of all ranks' samples are in the order of samples", "[evaluation]") {
   const int ranks = GENERATE(1, 2, 3, 5);
   const std::vector<uint32_t> labels = {0, 0, 1, 1, 0, 1, 1};
   const Dataset dataset =
       make_dataset<uint8_t>({1, 1, 2}, 2, std::vector<uint8_t>(14), std::vector(labels));
-  const std::vector<float> second = {-3, -2, 2, 3, 1, 4, -1};  // score of class 1; of class 0: 0
+  const std::vector<float> second = {-3, -2, 2, 3, 1, 4, -1};  // scores of class 1; class 0 has 0
   const auto infer = [&](uint32_t sample, std::vector<float>& scores, BatchResult&) {
     scores.insert(scores.end(), {0, second[sample]});
   };
   for (const Evaluation& result : evaluated(
            ranks, "name: m\ninput: [2]\nlayers:\n  - linear: {features: 2}\n", dataset, infer)) {
     CHECK(result.predicted == std::vector<uint32_t>{0, 0, 1, 1, 1, 1, 0});
-    CHECK(result.auc == Approx(11.0 / 12));  // of 12 pairs one is in the wrong order
+    CHECK(result.auc == Approx(11.0 / 12));  // one of 12 pairs is in the wrong order
   }
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("errors of all batches add up", "[evaluation]") {
   }
 }
 
-TEST_CASE("what is counted of all batches adds up", "[evaluation]") {
+TEST_CASE("counts of all batches add up", "[evaluation]") {
   const int ranks = GENERATE(1, 2, 3);
   const Dataset dataset =
       make_dataset<uint8_t>({1, 1, 2}, 6, std::vector<uint8_t>(14), std::vector<uint32_t>(7));

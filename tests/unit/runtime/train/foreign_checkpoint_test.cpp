@@ -8,7 +8,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// A checkpoint of one tensor of six numbers, called `name`.
+/// A checkpoint with one tensor of six numbers, named `name`.
 Checkpoint checkpoint_with(const test::TempDir& folder, const std::string& name) {
   const test::SampleCheckpoint sample(7);
   CheckpointContent content = sample.content();
@@ -18,9 +18,8 @@ Checkpoint checkpoint_with(const test::TempDir& folder, const std::string& name)
 
 }  // namespace
 
-TEST_CASE(
-    "a checkpoint whose model text makes gigabytes of few numbers is refused before any is made",
-    "[checkpoint][attack]") {
+TEST_CASE("a checkpoint whose model text asks for gigabytes is refused before allocation",
+          "[checkpoint][attack]") {
   const test::TempDir folder;
   const Model model = parse_model(
       "name: huge\ninput: [1, 1, 1024]\n"

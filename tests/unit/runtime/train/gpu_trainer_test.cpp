@@ -16,7 +16,7 @@ using Catch::Contains;
 
 namespace {
 
-/// 205 training samples in batches of 32: the last of an epoch has 13.
+/// 205 training samples in batches of 32: the last batch of an epoch has 13.
 TrainingJob tiny_job(const std::filesystem::path& folder, Device device, uint64_t epochs) {
   TrainingJob job;
   job.settings.device = device;
@@ -69,7 +69,7 @@ TEST_CASE("training on GPUs ends where training on CPUs ends", "[gpu_trainer]") 
   const test::TempDir cpu, gpu;
   const TrainingEnd expected = train_on(ranks, tiny_job(cpu.path(), Device::Cpu, 2));
   TrainingJob job = tiny_job(gpu.path(), Device::Cuda, 2);
-  job.prefetch = GENERATE(0, 2);  // with a thread, batches are staged beside the step before
+  job.prefetch = GENERATE(0, 2);  // with a thread, batches are staged during the step before
   const TrainingEnd end = train_on(ranks, job);
   CHECK(end.finished);
   CHECK(end.summary.at("steps") == 2 * 7);
@@ -89,7 +89,7 @@ TEST_CASE("a run on GPUs goes on from its checkpoint with the same bits", "[gpu_
   CHECK(numbers_of(end) == numbers_of(expected));
 }
 
-TEST_CASE("a run may change between CPU and GPU at a checkpoint", "[gpu_trainer]") {
+TEST_CASE("a run may switch between CPU and GPU at a checkpoint", "[gpu_trainer]") {
   const test::TempDir cpu, changing;
   const TrainingEnd expected = train_on(1, tiny_job(cpu.path(), Device::Cpu, 3));
   train_on(1, tiny_job(changing.path(), Device::Cpu, 1));
@@ -113,7 +113,7 @@ TEST_CASE("batches of every size are built before the first step", "[gpu_trainer
   CHECK(built_late == std::vector<size_t>{0, 0});
 }
 
-TEST_CASE("on GPUs, too, a weight that is no number stops the run in its step", "[gpu_trainer]") {
+TEST_CASE("a NaN weight on a GPU stops the run in its step", "[gpu_trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), Device::Cuda, 2);
   job.settings.lr = 1e30;
@@ -121,7 +121,7 @@ TEST_CASE("on GPUs, too, a weight that is no number stops the run in its step", 
   CHECK_THROWS_AS(train_on(1, job), Diverged);
 }
 
-TEST_CASE("on GPUs, too, a loss that is no number stops the run in its step", "[gpu_trainer]") {
+TEST_CASE("a NaN loss on a GPU stops the run in its step", "[gpu_trainer]") {
   const int ranks = GENERATE(1, 2);
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), Device::Cuda, 2);
@@ -131,14 +131,15 @@ TEST_CASE("on GPUs, too, a loss that is no number stops the run in its step", "[
                     Contains("loss is ") && Contains(" at step 2; a lower lr"));
 }
 
-TEST_CASE("without the plug-in, a run says what it needs", "[gpu_trainer]") {
+TEST_CASE("a run without the plug-in names what it needs", "[gpu_trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), Device::Cuda, 1);
   job.gpu.plugin = dir.path() / "libdlflow_cuda.so";
   CHECK_THROWS_WITH(train_on(1, job), Contains("'device: cuda' needs libdlflow_cuda"));
 }
 
-TEST_CASE("what a GPU cannot keep is refused before anything is read", "[gpu_trainer]") {
+TEST_CASE("settings that a GPU cannot support are refused before anything is read",
+          "[gpu_trainer]") {
   const auto mistake = [](Json more) -> std::string {
     Json with = {{"model", "m"}, {"data", "d"},      {"epochs", 1},
                  {"lr", 0.1},    {"device", "cuda"}, {"precision", {{"reduction", "fast"}}}};

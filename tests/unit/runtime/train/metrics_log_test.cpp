@@ -21,7 +21,7 @@ Json last_line(const std::filesystem::path& file) {
 
 }  // namespace
 
-TEST_CASE("an epoch that waited much for its data says so, others only have the number",
+TEST_CASE("only an epoch that waited long for its data prints that, and all log the time",
           "[metrics]") {
   const test::TempDir dir;
   const auto file = dir.path() / "metrics.jsonl";
@@ -40,9 +40,7 @@ TEST_CASE("an epoch that waited much for its data says so, others only have the 
   CHECK(log.data_wait() == 1000);
 }
 
-TEST_CASE(
-    "a line says when it was written, the learning rate, and the gradient's norm if it is known",
-    "[metrics]") {
+TEST_CASE("a line has its time, the learning rate, and the gradient's norm if known", "[metrics]") {
   const test::TempDir dir;
   const auto file = dir.path() / "metrics.jsonl";
   MetricsLog log(file, {2, 1, 0});
@@ -55,7 +53,7 @@ TEST_CASE(
   CHECK(line.at("at").get<double>() == Approx(now).margin(60));
 }
 
-TEST_CASE("the wait for other ranks is that of the epoch, and of all steps at the end",
+TEST_CASE("the wait for other ranks is logged per epoch, and for all steps at the end",
           "[metrics]") {
   const test::TempDir dir;
   const auto file = dir.path() / "metrics.jsonl";
@@ -70,7 +68,7 @@ TEST_CASE("the wait for other ranks is that of the epoch, and of all steps at th
   CHECK(log.communication_wait() == 2.5);
 }
 
-TEST_CASE("an epoch's loss is that of its own steps, by their samples", "[metrics]") {
+TEST_CASE("an epoch's loss is the mean of its own steps, weighted by samples", "[metrics]") {
   const test::TempDir dir;
   const auto file = dir.path() / "metrics.jsonl";
   MetricsLog log(file, {2, 1, 0});

@@ -18,7 +18,7 @@ double loss_of(NetworkSet& networks, int64_t batch) {
   return networks.get(batch).forward(images, labels).loss_sum / double(batch);
 }
 
-/// Losses of a batch of the usual size and of another one, as of the last step of an epoch.
+/// Losses of a batch of the usual size and of another size, such as that of an epoch's last step.
 std::pair<double, double> losses_with(double smoothing, const std::vector<float>& class_weights) {
   NetworkSet networks(parse_model(test::kTinyModel, "tiny.yaml"), kUsual, Network::Mode::Inference);
   HugeBuffer weights(networks.layout()->size());
@@ -42,7 +42,7 @@ TEST_CASE("batches of all sizes have the same loss, smoothed and weighted alike"
   CHECK((usual == plain.first) == is_plain);
 }
 
-TEST_CASE("networks of all sizes are in the timeline, whenever they were built", "[network_set]") {
+TEST_CASE("networks of all sizes are in the timeline, even those built earlier", "[network_set]") {
   NetworkSet networks(parse_model(test::kTinyModel, "tiny.yaml"), kUsual, Network::Mode::Inference);
   HugeBuffer weights(networks.layout()->size());
   initialise(*networks.layout(), 1, weights.floats());

@@ -10,7 +10,7 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// Images that lie where they are, and what the rank is said to do while it asks for them.
+/// Images in memory that record the rank's activity while they are requested.
 class Watched final : public StepImages {
  public:
   explicit Watched(const Lifeline& lifeline) : lifeline_(lifeline) {}
@@ -32,7 +32,7 @@ class Watched final : public StepImages {
 
 }  // namespace
 
-TEST_CASE("a rank that fetches its data is known to wait for it", "[train]") {
+TEST_CASE("a rank that loads data is reported as waiting for it", "[train]") {
   const Dataset data = make_dataset<uint8_t>({1, 2, 2}, 2, std::vector<uint8_t>(16), {0, 1, 0, 1});
   ThreadGroup group(1);
   Communicator& comm = group.communicator(0);

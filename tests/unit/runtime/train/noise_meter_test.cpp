@@ -43,10 +43,10 @@ TEST_CASE("the noise scale is the variance over the squared mean", "[noise]") {
   const std::optional<double> scale = meter.take();
   REQUIRE(scale);
   CHECK(*scale == Approx(deviation * deviation / 0.01).epsilon(0.1));
-  CHECK_FALSE(meter.take());  // of what came since
+  CHECK_FALSE(meter.take());  // nothing new has come
 }
 
-TEST_CASE("the norm of the gradient is that of the step measured last", "[noise]") {
+TEST_CASE("the norm of the gradient is that of the last measured step", "[noise]") {
   std::mt19937 random(3);
   NoiseMeter meter({kBatch, kLeaves, kLeaves, kElements, true});
   CHECK_FALSE(meter.gradient_norm());
@@ -54,7 +54,7 @@ TEST_CASE("the norm of the gradient is that of the step measured last", "[noise]
   CHECK(*meter.gradient_norm() == Approx(0.1 * std::sqrt(double(kElements))));
 }
 
-TEST_CASE("what cannot be estimated is not told", "[noise]") {
+TEST_CASE("a noise scale that cannot be estimated is not reported", "[noise]") {
   std::mt19937 random(3);
   NoiseMeter one_leaf({kBatch, 1, 1, kElements, true});
   one_leaf.begin_step(0, kBatch);
@@ -70,7 +70,7 @@ TEST_CASE("what cannot be estimated is not told", "[noise]") {
   CHECK_FALSE(short_batch.take());
 }
 
-TEST_CASE("statistics behind the gradients do not count", "[noise]") {
+TEST_CASE("statistics after the gradients do not count", "[noise]") {
   NoiseMeter meter({kBatch, kLeaves, 1, 3, true});
   meter.begin_step(0, kBatch);
   meter.add_sums(2, std::vector<float>{2, 5, 5});

@@ -1,4 +1,4 @@
-// What training promises, with every optimizer.
+// Tests the guarantees of training with every optimizer.
 #include <map>
 
 #include "runtime/checkpoint/checkpoint.h"
@@ -57,19 +57,19 @@ TEST_CASE("each optimizer's weights have the same bits on any number of ranks",
   }
 }
 
-TEST_CASE("each optimizer goes on with the same bits, also on other ranks",
+TEST_CASE("each optimizer continues with the same bits, even on other ranks",
           "[trainer][optim][exact]") {
   const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
   const test::TempDir whole, parts;
   train_on(2, job_with(kind, whole.path(), 2));
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   const TrainingJob job = job_with(kind, parts.path(), 2);
   for (const int ranks : {1, 3, 8, 2}) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
   CHECK(train_on(3, job)[0].finished);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("a checkpoint names what the optimizer keeps for each weight", "[trainer][optim]") {
+TEST_CASE("a checkpoint names the optimizer's state for each weight", "[trainer][optim]") {
   const test::TempDir dir;
   const TrainingEnd end = train_on(2, job_with(Kind::AdamW, dir.path(), 1))[0];
   const Checkpoint checkpoint = load_checkpoint(end.checkpoint);
@@ -87,7 +87,8 @@ TEST_CASE("a checkpoint of another optimizer is refused", "[trainer][optim]") {
                                     "had, or train into another folder of checkpoints"));
 }
 
-TEST_CASE("a checkpoint from before there were other optimizers goes on", "[trainer][optim]") {
+TEST_CASE("a checkpoint from before other optimizers existed can be continued",
+          "[trainer][optim]") {
   const test::TempDir dir;
   const TrainingJob job = job_with(Kind::Sgd, dir.path(), 2);
   const std::atomic<bool> stop = true;
@@ -101,7 +102,7 @@ TEST_CASE("a checkpoint from before there were other optimizers goes on", "[trai
   CHECK(train_on(1, job)[0].finished);
 }
 
-TEST_CASE("biases and batch normalisation do not decay where only weights do",
+TEST_CASE("biases and batch normalisation do not decay if only weights do",
           "[trainer][optim][exact]") {
   const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
   const auto job_in = [&](const test::TempDir& dir, double decay, bool vectors) {
@@ -132,7 +133,7 @@ TEST_CASE("biases and batch normalisation do not decay where only weights do",
     INFO(name);
     CHECK(weights.at(name) == none.at(name));
   }
-  CHECK(all.at("bn.weight") != none.at("bn.weight"));  // ones, which decay beyond any gradient
+  CHECK(all.at("bn.weight") != none.at("bn.weight"));  // ones, whose decay exceeds any gradient
   CHECK(weights_of(3, 0, 0.5, false) == weights);      // one copy, in pieces
   CHECK(weights_of(3, 1, 0.5, false) == weights);      // replicas
 }
@@ -158,7 +159,7 @@ TEST_CASE("clipping and shards of the state keep the bits on any number of ranks
   }
 }
 
-TEST_CASE("shards of the state go to a checkpoint and back, also to other ranks",
+TEST_CASE("shards of the state are saved and restored, even on other ranks",
           "[trainer][optim][exact]") {
   const test::TempDir whole, parts;
   train_on(1, job_with(Kind::Adam, whole.path(), 2));
@@ -174,7 +175,7 @@ TEST_CASE("shards of the state go to a checkpoint and back, also to other ranks"
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("what the optimizer's state takes of each rank's memory is told", "[trainer][optim]") {
+TEST_CASE("the memory for the optimizer's state on each rank is reported", "[trainer][optim]") {
   const auto bytes = [](int ranks, int ranks_per_node, bool shard) {
     const test::TempDir dir;
     TrainingJob job = job_with(Kind::Adam, dir.path(), 1);
@@ -192,7 +193,7 @@ TEST_CASE("what the optimizer's state takes of each rank's memory is told", "[tr
   CHECK(bytes(2, 1, true) < alone);        // shards
 }
 
-TEST_CASE("a gradient that is no number is named, whatever waits for it", "[trainer][optim]") {
+TEST_CASE("a NaN among gradients is named with any optimizer setting", "[trainer][optim]") {
   const Kind kind = GENERATE(Kind::Sgd, Kind::Lamb);
   const bool shard = GENERATE(false, true);
   const test::TempDir dir;
@@ -256,7 +257,7 @@ TEST_CASE("the learning rate follows the batch, and labels may be smooth", "[tra
   CHECK(bits(0.0625, RateScaling::None, 1, 0.1) != plain);
 }
 
-TEST_CASE("the gradient noise scale is told with each epoch, the same on any ranks",
+TEST_CASE("the gradient noise scale is logged per epoch, the same on any number of ranks",
           "[trainer][optim]") {
   const auto scales = [](int ranks, int ranks_per_node) {
     const test::TempDir dir;

@@ -38,7 +38,7 @@ layers:
   - linear: {name: fc, features: 3}
 )";
 
-/// What pytorch_recipes.py wrote: kept beside this file, or just now.
+/// The output of pytorch_recipes.py: the file beside this one, or a new one.
 Json pytorch_recipes() {
   return test::from_pytorch("DLFLOW_PYTORCH_RECIPES", DLFLOW_PYTORCH_RECIPES);
 }
@@ -74,7 +74,7 @@ TrainingJob job_below(const std::filesystem::path& folder, uint64_t epochs) {
   return tiny_job(folder, epochs);
 }
 
-/// The file of a finished training of kTinyModel.
+/// The file with weights of a finished training of kTinyModel.
 std::filesystem::path trained_tiny(const std::filesystem::path& folder) {
   return train_on(1, job_below(folder / "before", 1))[0].checkpoint / "model.safetensors";
 }
@@ -121,7 +121,7 @@ TEST_CASE("frozen layers and groups of parameters end where those of PyTorch do"
   }
 }
 
-TEST_CASE("frozen layers keep their bits, and a run with them has the same on any number of ranks",
+TEST_CASE("frozen layers keep their bits, and a run with them is exact on any number of ranks",
           "[recipes][exact]") {
   const std::string frozen = GENERATE("conv", "bn", "fc");
   const bool joint = GENERATE(false, true);
@@ -173,7 +173,7 @@ TEST_CASE("a fine-tuning that stops and goes on ends with the bits of one that d
   };
   std::filesystem::copy_file(trained_tiny(start.path()), start.path() / "start.safetensors");
   train_on(2, job_in(whole.path()));
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = job_in(parts.path());
   for (const int ranks : {1, 3, 2}) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
 
@@ -181,7 +181,7 @@ TEST_CASE("a fine-tuning that stops and goes on ends with the bits of one that d
     CHECK(train_on(2, job)[0].finished);
     CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
   }
-  SECTION("but not with others") {
+  SECTION("but not with other settings") {
     job.settings.freeze = {"conv"};
     CHECK_THAT(refusal(job), Contains("freeze [\"conv\",\"bn\"], not [\"conv\"]"));
     job = job_in(parts.path());
@@ -199,7 +199,7 @@ TEST_CASE("a network for other classes starts from the layers that fit, with a n
   const std::filesystem::path file = trained_tiny(dir.path());
   const auto before = tensors_in(Safetensors::open(file));
   TrainingJob job = job_below(dir.path() / "after", 1);
-  job.settings.start_from = file.parent_path();  // a checkpoint as well
+  job.settings.start_from = file.parent_path();  // a checkpoint is also accepted
   job.settings.lr = 1e-30;
   std::string text = test::kTinyModel;
   job.model = parse_model(text.replace(text.find("features: 3"), 11, "features: 4"), "tiny.yaml");
@@ -209,7 +209,7 @@ TEST_CASE("a network for other classes starts from the layers that fit, with a n
   CHECK(weights.at("bn.weight") == before.at("bn.weight"));
   CHECK(weights.at("fc.weight").size() == before.at("fc.weight").size() / 3 * 4);
 
-  SECTION("but no other may have another shape") {
+  SECTION("other layers must have the same shape") {
     job = job_below(dir.path() / "other", 1);
     job.settings.start_from = file;
     text = test::kTinyModel;
@@ -217,19 +217,19 @@ TEST_CASE("a network for other classes starts from the layers that fit, with a n
     CHECK_THAT(refusal(job), Contains("has 'conv.weight' of shape (8,1,3,3), the model (4,1,3,3); "
                                       "only the last layer with weights may differ"));
   }
-  SECTION("and none that is frozen may start anew") {
+  SECTION("frozen layers must not start anew") {
     job.checkpoints = dir.path() / "frozen";
     job.settings.freeze = {"fc"};
     CHECK_THAT(refusal(job), Contains("has no 'fc.weight' that fits"));
   }
-  SECTION("and one of them must be there") {
+  SECTION("at least one layer must fit") {
     write_tensors(dir.path() / "x", {{"x", {{"shape", {1}}, {"values", {1}}}}});
     job.settings.start_from = dir.path() / "x";
     CHECK_THAT(refusal(job), Contains("has no tensor that model 'tiny' has: x"));
   }
 }
 
-TEST_CASE("half floats are weights to start from", "[recipes]") {
+TEST_CASE("fine-tuning can start from half-precision weights", "[recipes]") {
   const test::TempDir dir;
   const std::vector<uint16_t> halves(72, 0x3c00), brains(8, 0x3f80);
   const auto view = [](const char* name, DType type, std::vector<uint64_t> shape,
@@ -247,7 +247,7 @@ TEST_CASE("half floats are weights to start from", "[recipes]") {
   CHECK(newest_weights(job).at("conv.bias") == std::vector<float>(8, 1.0f));
 }
 
-TEST_CASE("a pattern that fits nothing is refused", "[recipes]") {
+TEST_CASE("a pattern without a match is refused", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
   job.settings.freeze = {"conv*", "head"};
@@ -263,7 +263,7 @@ TEST_CASE("a pattern that fits nothing is refused", "[recipes]") {
         "group before: bn.weight, bn.bias, fc.weight, fc.bias");
 }
 
-TEST_CASE("keys of fine-tuning are read, and named where they are wrong", "[recipes][settings]") {
+TEST_CASE("keys of fine-tuning are read, and named if they are wrong", "[recipes][settings]") {
   const auto read = [](const Json& more) {
     Json with = {{"model", "m"}, {"data", "d"}, {"epochs", 1}, {"lr", 1}};
     with.update(more);
@@ -287,7 +287,7 @@ TEST_CASE("keys of fine-tuning are read, and named where they are wrong", "[reci
              Contains("'freeze' needs ranks that step together"));
 }
 
-TEST_CASE("the mean of the weights has the same bits on any number of ranks, over stops, too",
+TEST_CASE("the mean of the weights has the same bits on any number of ranks, even after stops",
           "[recipes][exact]") {
   const auto kind = GENERATE(OptimizerOptions::Kind::Sgd, OptimizerOptions::Kind::Lamb);
   const bool shard = GENERATE(false, true);
@@ -315,14 +315,14 @@ TEST_CASE("the mean of the weights has the same bits on any number of ranks, ove
     }
   }
   const test::TempDir parts;
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = job_in(parts.path());
   for (const int ranks : {3, 1, 2}) CHECK_FALSE(train_there(ranks, 1, job, stop).finished);
   CHECK(train_there(2, 0, job).finished);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("with a mean of the weights, it is what is evaluated, and training goes by the weights",
+TEST_CASE("the mean of the weights is evaluated, and training uses the weights themselves",
           "[recipes]") {
   const test::TempDir plain, mean;
   TrainingJob job = tiny_job(plain.path(), 1);
@@ -336,7 +336,7 @@ TEST_CASE("with a mean of the weights, it is what is evaluated, and training goe
   for (const auto& [name, values] : weights) {
     INFO(name);
     CHECK(kept.at(name + ".trained") == values);
-    if (name != "conv.bias") CHECK(newest_weights(job).at(name) != values);  // the norm undoes it
+    if (name != "conv.bias") CHECK(newest_weights(job).at(name) != values);  // batch_norm undoes it
   }
   ThreadGroup alone(1);
   const Dataset held_out = split_off_validation(alone.communicator(0), job.data,
@@ -354,7 +354,7 @@ TEST_CASE("with a mean of the weights, it is what is evaluated, and training goe
   CHECK_THAT(refusal(job), Contains("ema 0.5, not 0.9"));
 }
 
-TEST_CASE("the best value is the first of equals, and none is no number", "[recipes]") {
+TEST_CASE("the best value is the first of equals, and never NaN", "[recipes]") {
   BestValue best;
   CHECK_FALSE(best.take("accuracy", std::nan(""), 1, 0));
   CHECK(best.take("accuracy", 0.5, 2, 0));
@@ -367,7 +367,7 @@ TEST_CASE("the best value is the first of equals, and none is no number", "[reci
   CHECK(best.take("loss", 0.6, 8, 0));
 }
 
-TEST_CASE("a training without patience left ends early, after the same epoch however it runs",
+TEST_CASE("a training whose patience is exhausted ends after the same epoch on any ranks",
           "[recipes][exact]") {
   const auto job_in = [](const std::filesystem::path& folder) {
     TrainingJob job = tiny_job(folder, 40);
@@ -397,7 +397,7 @@ TEST_CASE("a training without patience left ends early, after the same epoch how
     CHECK(newest_bits(dir.path()) == newest_bits(whole.path()));
   }
   const test::TempDir parts;
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = job_in(parts.path());
   for (uint64_t step = 1; step < 7 * epochs; ++step) {
     REQUIRE_FALSE(train_on(1 + int(step % 2), job, stop)[0].finished);
@@ -407,10 +407,10 @@ TEST_CASE("a training without patience left ends early, after the same epoch how
   CHECK(last.summary.at("epochs") == epochs);
   CHECK(last.summary.at("best_epoch") == best);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
-  CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // there is nothing left to do
+  CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // nothing is left to do
 }
 
-TEST_CASE("a training ends after the epoch that reaches what it is to reach, however it runs",
+TEST_CASE("a training ends after the epoch that reaches its target, on any ranks",
           "[recipes][exact]") {
   const auto job_in = [](const std::filesystem::path& folder, double reach) {
     TrainingJob job = tiny_job(folder, 8);
@@ -433,7 +433,7 @@ TEST_CASE("a training ends after the epoch that reaches what it is to reach, how
   CHECK(end.summary.at("accuracy") == wanted);
 
   const test::TempDir parts;
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   for (uint64_t step = 1; step < 7 * first; ++step) {
     REQUIRE_FALSE(train_on(1 + int(step % 2), job_in(parts.path(), wanted), stop)[0].finished);
   }
@@ -443,8 +443,7 @@ TEST_CASE("a training ends after the epoch that reaches what it is to reach, how
 }
 
 TEST_CASE(
-    "mixed images train the same bits on any number of ranks, and are refused where labels "
-    "cannot be mixed",
+    "mixed images give the same bits on any number of ranks, and need labels that can be mixed",
     "[recipes][exact]") {
   const auto job_in = [](const std::filesystem::path& folder) {
     TrainingJob job = tiny_job(folder, 2);
@@ -475,7 +474,7 @@ TEST_CASE(
         "with: 'augment.saturation' is for pictures of 3 channels; the training data have 1");
 }
 
-TEST_CASE("the shares of classes are learnt, mixed, too, alike on any number of ranks",
+TEST_CASE("shares of classes are learnt, even mixed ones, with the same bits on any ranks",
           "[recipes][exact]") {
   const auto end_with = [](int ranks, float share_of_label, double mixup = 0) {
     const test::TempDir dir;
@@ -501,14 +500,14 @@ TEST_CASE("the shares of classes are learnt, mixed, too, alike on any number of 
   CHECK(whole.at("f1") == with_labels.at("f1"));
 
   const auto [bits, soft] = end_with(1, 0.7f);
-  CHECK(soft.at("loss") > whole.at("loss"));  // it is at least the entropy of the shares
+  CHECK(soft.at("loss") > whole.at("loss"));  // the entropy of the shares is a lower bound
   CHECK(end_with(2, 0.7f).first == bits);
   CHECK(end_with(3, 0.7f).first == bits);
   CHECK(end_with(1, 0.7f, 0.4).first == end_with(3, 0.7f, 0.4).first);
   CHECK(end_with(1, 0.7f, 0.4).first != bits);
 }
 
-TEST_CASE("samples drawn by classes train the same bits on any number of ranks and over stops",
+TEST_CASE("samples drawn by class give the same bits on any number of ranks and after stops",
           "[recipes][exact]") {
   const auto job_in = [](const std::filesystem::path& folder) {
     TrainingJob job = tiny_job(folder, 2);
@@ -522,17 +521,17 @@ TEST_CASE("samples drawn by classes train the same bits on any number of ranks a
     train_on(ranks, job_in(dir.path()));
     CHECK(newest_bits(dir.path()) == newest_bits(alone.path()));
   }
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   while (!train_on(2, job_in(parts.path()), stop)[0].finished) {
   }
   CHECK(newest_bits(parts.path()) == newest_bits(alone.path()));
 }
 
-TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
+TEST_CASE("the best checkpoint is kept, and is the result", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 8);
   job.settings.keep_best = "loss";
-  job.settings.lr = 3;  // it does not go on learning
+  job.settings.lr = 3;  // too large a rate for further learning
   job.settings.schedule = Schedule::Course::Constant;
   job.policy.keep = 1;
   job.policy.unit = CheckpointPolicy::Unit::Epochs;
@@ -550,14 +549,15 @@ TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
   CHECK(end.summary.at("loss") == least);
   CHECK(end.checkpoint == checkpoint_folder(job.checkpoints, best * 7));
   CHECK(verify_checkpoint(end.checkpoint).metrics.at("loss") == least);
-  CHECK(list_checkpoints(job.checkpoints).size() == 2);  // and the last
+  CHECK(list_checkpoints(job.checkpoints).size() == 2);  // and the last one
 
   remove_checkpoint(end.checkpoint);
   job.settings.epochs = 9;
   CHECK_THAT(refusal(job), Contains("the best checkpoint so far cannot be used"));
 }
 
-TEST_CASE("training goes on without a damaged newest checkpoint, which was the best", "[recipes]") {
+TEST_CASE("training continues without the newest checkpoint if it was the best and is damaged",
+          "[recipes]") {
   const auto job_in = [](const std::filesystem::path& folder) {
     TrainingJob job = tiny_job(folder, 2);
     job.settings.keep_best = "loss";
@@ -578,7 +578,7 @@ TEST_CASE("training goes on without a damaged newest checkpoint, which was the b
   const TrainingEnd end = train_on(1, job)[0];
   REQUIRE(end.summary.at("best_epoch") == 2);
   const auto folders = list_checkpoints(job.checkpoints);
-  REQUIRE(folders.size() == 3);  // also the first epoch's, the best when step 12 was saved
+  REQUIRE(folders.size() == 3);  // including the first epoch's, the best when step 12 was saved
   REQUIRE(end.checkpoint == folders.back());
   std::filesystem::resize_file(end.checkpoint / "model.safetensors", 100);
 
@@ -586,7 +586,7 @@ TEST_CASE("training goes on without a damaged newest checkpoint, which was the b
   CHECK(newest_bits(hurt.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("keep_best and stop_early are refused where nothing measures them", "[recipes]") {
+TEST_CASE("keep_best and stop_early are refused if their metric is not measured", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
   job.settings.keep_best = "top5";
@@ -601,7 +601,7 @@ TEST_CASE("keep_best and stop_early are refused where nothing measures them", "[
         "above 0");
 }
 
-TEST_CASE("a model is measured by the metrics that it is said to be", "[recipes]") {
+TEST_CASE("training measures exactly the metrics listed for a model", "[recipes]") {
   const std::string scores = GENERATE("3", "6");
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
@@ -614,7 +614,8 @@ TEST_CASE("a model is measured by the metrics that it is said to be", "[recipes]
   CHECK(measured == std::set<std::string>(names.begin(), names.end()));
 }
 
-TEST_CASE("class weights change what is learnt, alike on any number of ranks", "[recipes][exact]") {
+TEST_CASE("class weights change the training, in the same way on any number of ranks",
+          "[recipes][exact]") {
   const auto end_with = [](int ranks, const std::vector<float>& weights) {
     const test::TempDir dir;
     TrainingJob job = tiny_job(dir.path(), 1);
@@ -634,8 +635,7 @@ TEST_CASE("class weights change what is learnt, alike on any number of ranks", "
   CHECK(refusal(job) == "with: 'class_weights' has 2 numbers for the 3 classes of model 'tiny'");
 }
 
-TEST_CASE("a training within a memory budget computes results again, to the same bits",
-          "[recipes]") {
+TEST_CASE("a training within a memory budget recomputes results, with the same bits", "[recipes]") {
   const test::TempDir dir;
   std::string layers = "- linear: {name: a, features: 64}\n";
   for (int i = 0; i < 10; ++i) layers += "- gelu\n- linear: {features: 64}\n";

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kMinute = 60e6;  // microseconds
 
-/// How often each rank's events name a span, in the file of a recording of `steps` steps.
+/// How often each rank's events name a span in the recording of `steps` steps.
 std::map<std::pair<int, std::string>, int> recorded(int ranks, uint64_t steps, uint64_t made,
                                                     bool meets = true) {
   const test::TempDir dir;
@@ -48,8 +48,7 @@ std::map<std::pair<int, std::string>, int> recorded(int ranks, uint64_t steps, u
 
 }  // namespace
 
-TEST_CASE("the steps after the first ten are recorded, those of each rank as its own",
-          "[recording]") {
+TEST_CASE("the steps after the first ten are recorded, separately for each rank", "[recording]") {
   using Counts = std::map<std::pair<int, std::string>, int>;
   CHECK(recorded(1, 2, 14) == Counts{{{0, "step of 0"}, 2}});
   CHECK(recorded(3, 4, 14) ==

@@ -21,8 +21,8 @@ class Rank {
         noise_({.own_leaves = reducer_.num_leaves()}),
         slot_(reducer_, noise_) {}
 
-  /// A step in which leaf i of all has the loss 1 + i. A rank without leaves has no gradients to
-  /// read sums from.
+  /// Takes a step in which leaf i of all has the loss 1 + i. A rank without leaves cannot read sums
+  /// from gradients.
   ReportSlot::Sums step(const ReportSlot::OfRank& of_rank) {
     reducer_.begin();
     slot_.begin_step(of_rank);
@@ -37,7 +37,7 @@ class Rank {
       return {};
     }
     const auto sums = slot_.read(reducer_.layout().slot(reducer_.gradients(0), 1));
-    reducer_.finish();  // others may wait for this rank yet
+    reducer_.finish();  // others may still wait for this rank
     return sums;
   }
 
@@ -52,7 +52,7 @@ class Rank {
   ReportSlot slot_;
 };
 
-/// As people would write it down.
+/// The sums in words.
 std::string in_words(const ReportSlot::Sums& sums) {
   const auto number = [](float value) { return std::to_string(int(value)); };
   return "loss " + number(sums.report.loss) + ", stops " + number(sums.report.stops) + ", saves " +
@@ -61,8 +61,7 @@ std::string in_words(const ReportSlot::Sums& sums) {
 
 }  // namespace
 
-TEST_CASE("losses are summed over leaves, and what a rank says counts once however many it has",
-          "[report_slot]") {
+TEST_CASE("losses are summed over leaves, and a rank's requests count once", "[report_slot]") {
   const int num_ranks = GENERATE(1, 2, 3, 4);
   const auto told = dlflow::test::on_ranks(num_ranks, [](Communicator& comm) {
     return in_words(Rank(comm).step({{.stops = 1, .saves = comm.rank() == 0 ? 1.0f : 0.0f}, 2}));
@@ -81,7 +80,7 @@ TEST_CASE("waits for other ranks are summed over ranks", "[report_slot]") {
   CHECK(waited == std::vector<float>(3, 1.5f));
 }
 
-TEST_CASE("a rank without leaves has no say", "[report_slot]") {
+TEST_CASE("a rank without leaves adds nothing to a report", "[report_slot]") {
   auto told = dlflow::test::on_ranks(int(kSlotLeaves) + 1, [](Communicator& comm) {
     return in_words(Rank(comm).step({{.stops = comm.rank() == int(kSlotLeaves) ? 1.0f : 0.0f}, 1}));
   });
@@ -90,7 +89,7 @@ TEST_CASE("a rank without leaves has no say", "[report_slot]") {
   CHECK(told == std::vector<std::string>(kSlotLeaves, expected));
 }
 
-TEST_CASE("what a rank said in one step is forgotten in the next", "[report_slot]") {
+TEST_CASE("a rank's requests last for one step", "[report_slot]") {
   const auto told = dlflow::test::on_ranks(2, [](Communicator& comm) {
     Rank rank(comm);
     rank.step({{.stops = 1}, 1});

@@ -5,7 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
-/// What a sample costs in memory beside its image and label, which stay in their file.
+/// Measures the memory for a sample besides its image and label, which stay in their file.
 using namespace dlflow;
 using namespace dlflow::runtime;
 namespace fs = std::filesystem;
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRanks = 4;
 
-/// Asks for the bytes that are in use while samples are read.
+/// Measures the bytes in use while samples are read.
 class MeasuredImages final : public StepImages {
  public:
   MeasuredImages(std::shared_ptr<StepImages> images, std::atomic<uint64_t>& most)
@@ -33,7 +33,7 @@ class MeasuredImages final : public StepImages {
   std::atomic<uint64_t>& most_;
 };
 
-/// Of all ranks of a node, in the second of two steps with `samples` images of 2x2 bytes.
+/// The bytes of all ranks of a node in the second of two steps, with `samples` images of 2x2 bytes.
 uint64_t bytes_used(size_t samples, size_t chunk_bytes) {
   const test::TempDir dir;
   write_binary_dataset(dir.path() / "train.dlset",
@@ -63,11 +63,13 @@ uint64_t bytes_used(size_t samples, size_t chunk_bytes) {
 
 }  // namespace
 
-TEST_CASE("a sample takes four bytes of a node, for the order, and none of a rank", "[trainer]") {
+TEST_CASE("a sample takes four bytes of memory per node for the order, and none per rank",
+          "[trainer]") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   test::skip("a sanitizer has a heap of its own");
 #else
-  // Many images have a hash together, or each has one; then fewer do, as hashing takes longer.
+  // Many images share a hash, or each has its own; then there are fewer images, since hashing takes
+  // longer.
   const bool together = GENERATE(true, false);
   const size_t chunk_bytes = together ? kChunkBytes : 4;
   const size_t few = together ? 100'000 : 10'000, many = 21 * few;

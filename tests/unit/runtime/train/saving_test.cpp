@@ -3,7 +3,7 @@
 #include "tests/support/limited.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
-/// Checkpoints that are written while training goes on.
+/// Tests checkpoints that are written during training.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using test::tiny_job;
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Its checkpoints are of more than 100 KB, its metrics are not.
+/// A job with checkpoints above 100 KB and metrics below.
 TrainingJob wide_job(const fs::path& folder, uint64_t epochs) {
   TrainingJob job = tiny_job(folder, epochs);
   job.model = parse_model(
@@ -24,7 +24,7 @@ TrainingJob wide_job(const fs::path& folder, uint64_t epochs) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint holds the state of when it was taken, whatever training does to it",
+TEST_CASE("a checkpoint holds the state at its start, though training goes on",
           "[trainer][threads]") {
   const test::TempDir dir;
   const Model model = parse_model(test::kTinyModel, "tiny.yaml");
@@ -36,8 +36,8 @@ TEST_CASE("a checkpoint holds the state of when it was taken, whatever training 
   std::ranges::copy(weights.floats().first(first.size()), first.floats().begin());
   ThreadGroup alone(1);
   StateSnapshot snapshot(layout);
-  const bool gathered = GENERATE(false, true);  // from ranks that have shards of it
-  for (const uint64_t step : {1, 2}) {          // the second in the memory of the first
+  const bool gathered = GENERATE(false, true);  // from ranks that have shards of the state
+  for (const uint64_t step : {1, 2}) {          // the second one reuses the memory of the first
     ModelState::OptimizerContent optimizer;
     optimizer.buffers = {{".m", first.floats()}, {".v", second.floats()}};
     if (gathered) {
@@ -71,13 +71,13 @@ TEST_CASE("a checkpoint holds the state of when it was taken, whatever training 
   }
 }
 
-TEST_CASE("a checkpoint that cannot be written ends the run by its name, and leaves those before",
+TEST_CASE("a checkpoint that cannot be written is named, ends the run, and leaves the older ones",
           "[trainer]") {
   const test::TempDir dir;
   const TrainingEnd before = train_on(1, wide_job(dir.path(), 1))[0];
   TrainingJob job = wide_job(dir.path(), 2000);
-  SECTION("of a step") { job.policy = {CheckpointPolicy::Unit::Steps, 1, 2}; }
-  SECTION("of the end") {
+  SECTION("the checkpoint of a step") { job.policy = {CheckpointPolicy::Unit::Steps, 1, 2}; }
+  SECTION("the checkpoint at the end") {
     job.settings.epochs = 2;
     job.policy = {CheckpointPolicy::Unit::Epochs, 100, 2};
   }
@@ -92,7 +92,7 @@ TEST_CASE("a checkpoint that cannot be written ends the run by its name, and lea
   CHECK(latest.rejected.empty());
 }
 
-TEST_CASE("a run that diverges while a checkpoint is written leaves it whole", "[trainer]") {
+TEST_CASE("a run that diverges while a checkpoint is written completes it", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = wide_job(dir.path(), 3);
   job.settings.lr = 1e6;
@@ -104,7 +104,7 @@ TEST_CASE("a run that diverges while a checkpoint is written leaves it whole", "
   CHECK(latest.rejected.empty());
 }
 
-TEST_CASE("who asks to stop gets all steps, also those after a checkpoint that is being written",
+TEST_CASE("a stop saves all steps, even those after a checkpoint that is being written",
           "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = wide_job(dir.path(), 50);

@@ -6,7 +6,7 @@
 #include "tests/support/hashed_bytes.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
-/// How often a checkpoint is read and hashed by ranks that go on from it.
+/// Tests how often ranks read and hash a checkpoint that they continue from.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using test::error_of;
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A run of one epoch whose checkpoint has megabytes.
+/// A run of one epoch with a checkpoint of megabytes.
 TrainingJob wide_job(const fs::path& folder) {
   TrainingJob job = test::tiny_job(folder, 1);
   job.model = parse_model(
@@ -46,7 +46,7 @@ TEST_CASE("a run that goes on hashes its checkpoint once per node", "[trainer]")
   CHECK(hashed < uint64_t(nodes) * bytes + bytes / 2);
 }
 
-TEST_CASE("ranks that find another checkpoint are named", "[trainer]") {
+TEST_CASE("ranks that find different checkpoints are named", "[trainer]") {
   const test::TempDir ours, theirs;
   const fs::path here = test::train_on(1, wide_job(ours.path()))[0].checkpoint;
   TrainingJob other = wide_job(theirs.path());
@@ -60,8 +60,7 @@ TEST_CASE("ranks that find another checkpoint are named", "[trainer]") {
   }
 }
 
-TEST_CASE("a rank does not take another copy of a checkpoint for what its node has proven",
-          "[trainer]") {
+TEST_CASE("a rank does not accept another copy of its node's verified checkpoint", "[trainer]") {
   const test::TempDir ours, theirs;
   const fs::path here = test::train_on(1, wide_job(ours.path()))[0].checkpoint;
   const fs::path there = theirs.path() / here.filename();
@@ -72,5 +71,5 @@ TEST_CASE("a rank does not take another copy of a checkpoint for what its node h
     return error_of([&] { load_shared_checkpoint(comm, comm.rank() == 1 ? there : here); });
   });
   CHECK_THAT(errors[1], Catch::Contains("model.safetensors is damaged"));
-  CHECK_THAT(errors[0], Catch::Contains("rank 1"));  // whom it waited for
+  CHECK_THAT(errors[0], Catch::Contains("rank 1"));  // the rank that it waited for
 }

@@ -9,7 +9,7 @@
 #include "tests/support/hashed_bytes.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
-/// How often data is read and hashed, and that no damage is missed by it.
+/// Tests how often data is read and hashed, and that no damage is missed.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
@@ -30,7 +30,7 @@ TrainingJob large_job(const fs::path& folder) {
   return job;
 }
 
-/// What every rank ends with, where ranks open `data` as dlflow-train does.
+/// Each rank's end of a training, with `data` opened as in dlflow-train.
 std::vector<TrainingEnd> train_on_files(int ranks, int ranks_per_node, const TrainingJob& job,
                                         const fs::path& data, const std::atomic<bool>& stop) {
   ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
@@ -73,11 +73,11 @@ TEST_CASE("ranks begin without hashing all of packed data", "[trainer][data]") {
   job.settings.normalize = PixelStatistics{{0.25}, {0.2}};
   const uint64_t hashed =
       test::hashed_by([&] { train_on_files(4, 0, job, dir.path(), kAfterOneStep); });
-  // 500 images in chunks of 256 may be in all of them; labels and hashes are each rank's.
+  // 500 images may come from all chunks of 256; each rank reads labels and hashes itself.
   CHECK(hashed < kPixels + 4 * (4 * kSamples + kOverhead));
 }
 
-TEST_CASE("packed data is hashed once per node in a whole epoch, and no more for its statistics",
+TEST_CASE("packed data is hashed once per node in an epoch, including its statistics",
           "[trainer][data]") {
   const bool shards = GENERATE(false, true);
   const int nodes = GENERATE(1, 2);
@@ -101,7 +101,7 @@ TEST_CASE("packed data is hashed once per node in a whole epoch, and no more for
   CHECK(test::newest_bits(dir.path()) == test::newest_bits(alone.path()));
 }
 
-TEST_CASE("data without hashes of its parts is hashed once per node", "[trainer][data]") {
+TEST_CASE("data without hashes of chunks is hashed once per node", "[trainer][data]") {
   const int nodes = GENERATE(1, 2);
   const test::TempDir dir;
   write_idx(dir, test::tiny_dataset(kSamples));
@@ -111,7 +111,7 @@ TEST_CASE("data without hashes of its parts is hashed once per node", "[trainer]
   CHECK(hashed < size_t(nodes) * (kPixels + 4 * kSamples) + 4 * kOverhead);
 }
 
-TEST_CASE("ranks whose files differ do not begin, packed or not", "[trainer][data]") {
+TEST_CASE("ranks whose files differ do not start, packed or not", "[trainer][data]") {
   const bool packed = GENERATE(true, false);
   const test::TempDir dir, ours, theirs;
   Dataset data = test::tiny_dataset(kSamples);
@@ -142,8 +142,8 @@ TEST_CASE("ranks whose files differ do not begin, packed or not", "[trainer][dat
   }
 }
 
-TEST_CASE("a damaged image never trains, whoever reads it when", "[trainer][data]") {
-  const bool measured = GENERATE(true, false);  // all of it is read before the first step
+TEST_CASE("a damaged image is never trained on, whichever rank reads it first", "[trainer][data]") {
+  const bool measured = GENERATE(true, false);  // all data is read before the first step
   const uint64_t sample = GENERATE(0, 4321, kSamples - 1);
   const test::TempDir dir;
   const fs::path file = dir.path() / "train.dlset";
@@ -167,7 +167,7 @@ TEST_CASE("damaged labels or hashes are refused by the rank that opens them", "[
                     Contains("the SHA-256 of its labels and hashes does not hold"));
 }
 
-TEST_CASE("a rank does not take other files for those that its node has proven", "[data]") {
+TEST_CASE("a rank does not accept other files in place of its node's verified ones", "[data]") {
   const test::TempDir ours, theirs;
   for (const test::TempDir* dir : {&ours, &theirs}) {
     write_binary_dataset(dir->path() / "train.dlset", test::tiny_dataset(kSamples));

@@ -10,11 +10,11 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("validation samples are held out, the same by all ranks, and none is lost", "[split]") {
+TEST_CASE("all ranks hold out the same validation samples, and none is lost", "[split]") {
   std::vector<uint8_t> pixels;
   std::vector<uint32_t> labels;
   for (uint8_t i = 0; i < 50; ++i) {
-    pixels.insert(pixels.end(), {i, 0});  // the first value names the picture
+    pixels.insert(pixels.end(), {i, 0});  // the first value identifies the picture
     labels.push_back(i % 3);
   }
   const Dataset dataset = make_dataset({1, 1, 2}, 3, pixels, labels);
@@ -54,7 +54,7 @@ TEST_CASE("the same seed holds out the same samples", "[split]") {
   CHECK(held_out(3) != held_out(4));
 }
 
-TEST_CASE("something must be left to train on", "[split]") {
+TEST_CASE("a validation split must leave samples for training", "[split]") {
   ThreadGroup alone(1);
   const auto divide = [&](size_t held_out) {
     return split_off_validation(alone.communicator(0), test::tiny_dataset(50), held_out, 0);

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kStepsPerEpoch = 10;
 const Schedule kSchedule = {.peak_rate = 0.5, .warmup_steps = 100};
 
-/// What this rank has of the samples of a step: leaves of 5 and 3, of 32.
+/// This rank's share of a step: leaves of 5 and 3 samples, of 32 in all.
 class Step {
  public:
   Step() {
@@ -45,7 +45,7 @@ TEST_CASE("a step of all ranks follows the mean over all samples", "[step]") {
   CHECK(plan.rate_among_ranks == plan.learning_rate);
 }
 
-TEST_CASE("a step on texts is divided by the tokens that they foretell", "[step_plan][texts]") {
+TEST_CASE("a step on texts is divided by the number of predicted tokens", "[step_plan][texts]") {
   LocalBatch batch;
   batch.global_samples = 4;
   const StepPlanner planner(false, 10, kSchedule);
@@ -55,7 +55,7 @@ TEST_CASE("a step on texts is divided by the tokens that they foretell", "[step_
   CHECK(planner.plan(batch).tokens == 30);
 }
 
-TEST_CASE("a rank that follows its own mean counts by its share of the samples", "[step]") {
+TEST_CASE("a rank with a local mean is weighted by its share of the samples", "[step]") {
   const StepPlan plan = ::plan(Step().batch(), true);
   CHECK(plan.samples == 8);
   CHECK(plan.learning_rate == learning_rate(kSchedule, 23));

@@ -8,7 +8,7 @@
 #include "tests/support/error_of.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
-/// Training on texts of unequal length.
+/// Tests training on texts of unequal length.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using test::kGoOn;
@@ -37,7 +37,7 @@ TrainingJob texts_job(const std::filesystem::path& folder, uint64_t epochs,
   return job;
 }
 
-/// The evaluation of `job`'s data by untrained weights, on two ranks.
+/// Evaluates `job`'s data with untrained weights, on two ranks.
 auto loss_with(const TrainingJob& job, size_t batch) {
   return test::on_ranks(2, [&](Communicator& comm) {
     NetworkSet networks(job.model, int64_t(batch), Network::Mode::Inference);
@@ -69,7 +69,7 @@ TrainingJob classes_job(const std::filesystem::path& folder, uint64_t epochs) {
 
 }  // namespace
 
-TEST_CASE("classes of texts train to the same bits on any number of ranks",
+TEST_CASE("classes of texts train with the same bits on any number of ranks",
           "[trainer][exact][texts]") {
   const auto bits = [](int ranks) {
     const test::TempDir dir;
@@ -82,14 +82,14 @@ TEST_CASE("classes of texts train to the same bits on any number of ranks",
   CHECK(bits(3) == alone);
 }
 
-TEST_CASE("a network learns the classes of texts, also by local SGD", "[trainer][texts]") {
+TEST_CASE("a network learns the classes of texts, even by local SGD", "[trainer][texts]") {
   const test::TempDir dir;
   TrainingJob job = classes_job(dir.path(), 30);
   job.settings.lr = 0.05;
   job.settings.validation = 50;
   if (GENERATE(false, true)) job.settings.cooperation.kind = CooperationOptions::Kind::LocalSgd;
   const Json summary = train_on(2, job)[0].summary;
-  CHECK(summary.at("accuracy") > 0.8);  // by chance 0.33
+  CHECK(summary.at("accuracy") > 0.8);  // 0.33 by chance
   CHECK(summary.at("tokens_per_s") > 0);
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("classes of texts and networks that do not fit are refused by name", "
   CHECK_THAT(refusal(encoder_text(), texts), Catch::Contains("pack them with --labels folders"));
 }
 
-TEST_CASE("texts of unequal length train to the same bits on any number of ranks",
+TEST_CASE("texts of unequal length train with the same bits on any number of ranks",
           "[trainer][exact][texts]") {
   const std::string alone = bits_on(1);
   const int ranks = GENERATE(1, 2, 3);
@@ -125,7 +125,7 @@ TEST_CASE("a run on texts goes on within an epoch, on another number of ranks",
           "[trainer][exact][texts]") {
   const test::TempDir whole, parts;
   train_on(1, texts_job(whole.path(), 2));
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   const TrainingJob job = texts_job(parts.path(), 2);
   for (int i = 0; i < 9; ++i) CHECK_FALSE(train_on(1 + i % 3, job, stop)[0].finished);
   CHECK(train_on(2, job)[0].finished);
@@ -138,15 +138,14 @@ TEST_CASE("a network learns from texts of unequal length", "[trainer][texts]") {
   job.settings.lr = 0.1;
   job.settings.validation = 50;
   const Json summary = train_on(2, job)[0].summary;
-  CHECK(summary.at("loss") < 1.2);  // of two equal choices 0.69, of seven 1.95
+  CHECK(summary.at("loss") < 1.2);  // 0.69 for two equal choices, 1.95 for seven
   CHECK(summary.at("tokens_per_s") > 0);
 }
 
-TEST_CASE("the loss is the mean over real tokens, however far texts are filled up",
-          "[trainer][texts]") {
+TEST_CASE("the loss is the mean over real tokens with any padding", "[trainer][texts]") {
   const test::TempDir dir;
   const TrainingJob job = texts_job(dir.path(), 1);
-  // By hand, each text alone and as long as it is.
+  // Computed by hand, with each text alone and without padding.
   NetworkSet networks(job.model, 1, Network::Mode::Inference);
   HugeBuffer weights(networks.layout()->size());
   initialise(*networks.layout(), 3, weights.floats());
@@ -185,7 +184,7 @@ TEST_CASE("networks in which padding would change a text are refused by name", "
              Catch::Contains("'loss: next_token' alone"));
 }
 
-TEST_CASE("ranks that do not take each step together do not train on texts", "[trainer][texts]") {
+TEST_CASE("ranks without synchronous steps are refused for texts", "[trainer][texts]") {
   const test::TempDir dir;
   TrainingJob job = texts_job(dir.path(), 1);
   job.settings.cooperation.kind = CooperationOptions::Kind::LocalSgd;

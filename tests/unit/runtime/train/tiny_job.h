@@ -22,7 +22,7 @@ namespace dlflow::test {
 
 using namespace runtime;
 
-/// 205 training samples in batches of 32: the last of an epoch has 13, 8 leaves of 1 or 2.
+/// 205 training samples in batches of 32: the last batch of an epoch has 13, in 8 leaves of 1 or 2.
 inline TrainingJob tiny_job(const std::filesystem::path& folder, uint64_t epochs) {
   TrainingJob job;
   job.settings.epochs = epochs;
@@ -41,7 +41,7 @@ inline TrainingJob tiny_job(const std::filesystem::path& folder, uint64_t epochs
 
 inline const std::atomic<bool> kGoOn = false;
 
-/// What each rank's run ended with.
+/// The end of each rank's run.
 inline std::vector<TrainingEnd> train_on(int ranks, const TrainingJob& job,
                                          const std::atomic<bool>& stop = kGoOn) {
   return on_ranks(ranks, [&](Communicator& comm) { return train(comm, job, stop); });
@@ -62,8 +62,8 @@ inline std::vector<Json> lines_of(const std::filesystem::path& file) {
   return lines;
 }
 
-/// Makes `job` one whose second step meets a gradient of b.weight that is not finite, while the
-/// loss is small.
+/// Changes `job` so that the gradient of b.weight is not finite in the second step, while the loss
+/// is small.
 inline void overflow_gradient_of_b(TrainingJob& job) {
   job.model = parse_model(
       "name: deep\ninput: [64]\nlayers:\n  - linear: {name: a, features: 4}\n"

@@ -16,13 +16,14 @@ TrainedNetwork load(const std::filesystem::path& checkpoint) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint brings along the network that it is of", "[trained_network]") {
+TEST_CASE("a checkpoint contains its network", "[trained_network]") {
   const test::TempDir dir;
   const test::TrainingJob job = test::tiny_job(dir.path(), 1);
   CHECK(load(test::train_on(1, job)[0].checkpoint).model.text == job.model.text);
 }
 
-TEST_CASE("a checkpoint that a Python script saved is none of a network", "[trained_network]") {
+TEST_CASE("a checkpoint that a Python script saved is refused, since it has no network",
+          "[trained_network]") {
   const test::TempDir dir;
   CheckpointContent content;
   content.info.step = 3;
@@ -33,7 +34,7 @@ TEST_CASE("a checkpoint that a Python script saved is none of a network", "[trai
                                       "network"));
 }
 
-TEST_CASE("tokens are those of the tokenizer that the network was trained with, if both are known",
+TEST_CASE("tokens must come from the network's own tokenizer, if both are known",
           "[trained_network]") {
   const test::TempDir dir;
   TrainedNetwork network = load(test::train_on(1, test::tiny_job(dir.path(), 1))[0].checkpoint);

@@ -22,7 +22,7 @@ using test::newest_bits;
 using test::tiny_job;
 using test::train_on;
 
-TEST_CASE("training learns, and reports what it reached", "[trainer]") {
+TEST_CASE("training learns, and reports its results", "[trainer]") {
   const int ranks = GENERATE(1, 2);
   const test::TempDir dir;
   const std::vector<TrainingEnd> ends = train_on(ranks, tiny_job(dir.path(), 6));
@@ -71,14 +71,14 @@ TEST_CASE("a run that stops and goes on ends with the bits of one that did not",
   const test::TempDir whole, parts;
   train_on(ranks, tiny_job(whole.path(), 3));
 
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = tiny_job(parts.path(), 3);
   for (int i = 0; i < 9; ++i) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
   CHECK(train_on(ranks, job)[0].finished);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("the weights have the same bits on any number of ranks, however they talk",
+TEST_CASE("the weights have the same bits on any number of ranks, with shared memory or messages",
           "[trainer][exact]") {
   struct Ranks {
     int count, threads;
@@ -140,7 +140,7 @@ TEST_CASE(
   CHECK(bits_on(ranks, text, true) == bits_on(1, text, true));
 }
 
-TEST_CASE("tokens are not taken for pictures", "[trainer]") {
+TEST_CASE("augmentation of tokens is refused", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);  // with augment: [flip]
   job.data = test::tiny_text(255);
@@ -165,11 +165,11 @@ TEST_CASE("large linear layers have the same bits on any number of ranks", "[tra
         "wide.yaml");
     ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
     const auto ends = test::on_ranks(group, ranks, [&](Communicator& comm) {
-      omp_set_num_threads(1);  // as outer products want it
+      omp_set_num_threads(1);  // as outer products require
       return train(comm, job, kGoOn).summary;
     });
     CHECK(ends[0].at("accuracy") > 0.5);
-    // A rank without leaves says nothing about the noise.
+    // A rank without leaves does not measure the noise.
     const Json noise =
         ranks == 9 ? Json() : lines_of(dir.path() / "metrics.jsonl").back().at("noise_scale");
     return std::pair(newest_bits(dir.path()) + ends[0].at("loss").dump(), noise);
@@ -183,7 +183,7 @@ TEST_CASE("large linear layers have the same bits on any number of ranks", "[tra
   }
 }
 
-TEST_CASE("priority changes no bit, and half floats on the wire hardly the result",
+TEST_CASE("priority changes no bit, and 16 bits on the wire hardly change the result",
           "[trainer][exact]") {
   const auto train_as = [](int ranks, const GradientTravel& travel, bool exact) {
     const test::TempDir dir;
@@ -227,9 +227,9 @@ TEST_CASE("batch normalisation over the global batch has the same bits on any nu
   CHECK(bits_on(ranks, 2) == alone);  // messages
 }
 
-TEST_CASE("batch normalisation over the global batch knows ranks without samples",
+TEST_CASE("batch normalisation over the global batch allows ranks without samples",
           "[trainer][exact]") {
-  // More gradients than a bucket holds: between nodes 1 MiB, on one 8 MiB.
+  // More gradients than fit into a bucket: 1 MiB between nodes, 8 MiB on one.
   const auto [width, ranks_per_node] = GENERATE(table<int, int>({{600, 1}, {1600, 0}}));
   const auto bits_on = [&](int ranks) {
     const test::TempDir dir;
@@ -249,10 +249,10 @@ TEST_CASE("batch normalisation over the global batch knows ranks without samples
   };
   const std::string alone = bits_on(1);
   CHECK(bits_on(3) == alone);
-  CHECK(bits_on(5) == alone);  // one has no leaves
+  CHECK(bits_on(5) == alone);  // one rank has no leaves
 }
 
-TEST_CASE("checkpoints count on where a step gets more samples", "[trainer]") {
+TEST_CASE("checkpoints keep counting if a step gets more samples", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 2);
   job.settings.batch = 8;
@@ -266,12 +266,10 @@ TEST_CASE("checkpoints count on where a step gets more samples", "[trainer]") {
   CHECK(latest_valid(job.checkpoints).path == end.checkpoint);
 }
 
-TEST_CASE(
-    "without a validation set, an epoch's loss is that of all its steps, also of those before a "
-    "stop",
-    "[trainer]") {
+TEST_CASE("without a validation set, an epoch's loss includes the steps before a stop",
+          "[trainer]") {
   const test::TempDir whole, parts;
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = tiny_job(whole.path(), 1);
   job.settings.validation = 0;
   const double loss = train_on(2, job)[0].summary.at("loss").get<double>();
@@ -280,7 +278,7 @@ TEST_CASE(
   CHECK(train_on(2, job)[0].summary.at("loss").get<double>() == loss);
 }
 
-TEST_CASE("each sample counts as much in an epoch's loss, also those of a smaller last step",
+TEST_CASE("each sample has the same weight in an epoch's loss, even in a smaller last step",
           "[trainer]") {
   MeanLoss loss;
   loss.add(1, 32);
@@ -288,7 +286,7 @@ TEST_CASE("each sample counts as much in an epoch's loss, also those of a smalle
   loss.add(4, 1);
   CHECK(loss.mean() == Approx(68.0 / 65));
 
-  // Nothing is learnt: the loss is that of all samples, however they are divided into steps.
+  // Almost without a learning rate, the loss is that of all samples with any division into steps.
   const auto loss_with = [](size_t batch) {
     const test::TempDir dir;
     TrainingJob job = tiny_job(dir.path(), 1);
@@ -302,8 +300,7 @@ TEST_CASE("each sample counts as much in an epoch's loss, also those of a smalle
   CHECK(loss_with(127) == Approx(loss_with(255)).epsilon(1e-5));  // the last step has one sample
 }
 
-TEST_CASE("a batch of more than all samples is all samples, and takes no more memory",
-          "[trainer]") {
+TEST_CASE("a batch larger than the data has all samples, and takes no more memory", "[trainer]") {
   const test::TempDir large, larger;
   TrainingJob job = tiny_job(large.path(), 2);
   job.settings.precision.leaves = 1;
@@ -325,7 +322,7 @@ TEST_CASE("batch normalisation over the global batch does not depend on the leav
     return train_on(2, job)[0].summary.at("loss").get<double>();
   };
   const double whole = loss_with(1);
-  CHECK(loss_with(4) == Approx(whole).epsilon(1e-4));  // up to rounding
+  CHECK(loss_with(4) == Approx(whole).epsilon(1e-4));  // equal except for rounding
   CHECK(loss_with(8) == Approx(whole).epsilon(1e-4));
 }
 
@@ -333,7 +330,7 @@ TEST_CASE("a run goes on with the same bits on another number of ranks", "[train
   const test::TempDir whole, parts;
   train_on(2, tiny_job(whole.path(), 3));
 
-  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const std::atomic<bool> stop = true;  // each run takes one step and saves
   const TrainingJob job = tiny_job(parts.path(), 3);
   for (const int ranks : {1, 3, 8, 2, 4, 1, 8, 3}) {
     CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
@@ -342,7 +339,7 @@ TEST_CASE("a run goes on with the same bits on another number of ranks", "[train
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
-TEST_CASE("what changes the bits of a run that goes on is named", "[trainer][exact]") {
+TEST_CASE("a setting that changes the bits of a continued run is named", "[trainer][exact]") {
   TrainingState saved;
   saved.global_batch = 128;
   saved.reduction = "exact, leaves: 8";
@@ -369,7 +366,8 @@ TEST_CASE("what changes the bits of a run that goes on is named", "[trainer][exa
   CHECK_THAT(state.arithmetic, Catch::Contains("oneDNN 2."));
 }
 
-TEST_CASE("in fast mode the number of ranks shows in the bits, but not much", "[trainer][exact]") {
+TEST_CASE("in fast mode the number of ranks changes the bits, but hardly the result",
+          "[trainer][exact]") {
   const auto end_of = [](int ranks) {
     const test::TempDir dir;
     TrainingJob job = tiny_job(dir.path(), 6);
@@ -383,7 +381,7 @@ TEST_CASE("in fast mode the number of ranks shows in the bits, but not much", "[
   CHECK(end_of(2).second == two.second);
 }
 
-TEST_CASE("what is saved and when follows the policy", "[trainer]") {
+TEST_CASE("checkpoints follow the policy", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 2);
   job.policy = {CheckpointPolicy::Unit::Steps, 3, 100};
@@ -405,7 +403,7 @@ TEST_CASE("a finished run that is started again changes nothing", "[trainer]") {
   CHECK(newest_bits(dir.path()) == bits);
 }
 
-TEST_CASE("a loss that is no number stops every rank and names where it began", "[trainer]") {
+TEST_CASE("a NaN loss stops every rank and names its origin", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 3);
   job.settings.lr = 1e30;
@@ -435,7 +433,7 @@ TEST_CASE("a weight that overflows is named with its step", "[trainer]") {
                      "warm-up may help"));
 }
 
-TEST_CASE("a gradient that overflows is named where the backward pass met it first", "[trainer]") {
+TEST_CASE("an overflowing gradient is named with the layer where it first appeared", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 3);
   test::overflow_gradient_of_b(job);
@@ -446,7 +444,7 @@ TEST_CASE("a gradient that overflows is named where the backward pass met it fir
   CHECK(list_checkpoints(job.checkpoints).back().filename() == "step-000002");
 }
 
-TEST_CASE("ranks with different seeds do not begin", "[trainer]") {
+TEST_CASE("ranks with different seeds do not start", "[trainer]") {
   const test::TempDir dir;
   const auto messages = test::on_ranks(2, [&](Communicator& comm) {
     TrainingJob job = tiny_job(dir.path(), 1);
@@ -464,7 +462,7 @@ TEST_CASE("checkpoints of another run are refused", "[trainer]") {
   CHECK_THROWS_WITH(train_on(1, job), Catch::Contains("is of a run with seed 0"));
 }
 
-TEST_CASE("a run that goes on keeps what says what is learnt", "[trainer]") {
+TEST_CASE("a continued run must keep the settings that influence the result", "[trainer]") {
   using Change = std::pair<std::string, std::function<void(TrainingJob&)>>;
   const auto [message, change] = GENERATE(values<Change>({
       {"lr 0.05, not 0.1", [](TrainingJob& job) { job.settings.lr = 0.1; }},
@@ -494,7 +492,7 @@ TEST_CASE("a run that goes on keeps what says what is learnt", "[trainer]") {
   CHECK(newest_bits(dir.path()) == bits);
 }
 
-TEST_CASE("a checkpoint from before settings were saved goes on", "[trainer]") {
+TEST_CASE("a checkpoint from before settings were saved can be continued", "[trainer]") {
   const test::TempDir dir;
   const TrainingJob job = tiny_job(dir.path(), 2);
   const std::atomic<bool> stop = true;
@@ -507,7 +505,7 @@ TEST_CASE("a checkpoint from before settings were saved goes on", "[trainer]") {
   CHECK(train_on(1, job)[0].finished);
 }
 
-TEST_CASE("a setting that a later version added keeps nobody from going on", "[trainer]") {
+TEST_CASE("a setting added by a later version does not prevent continuing", "[trainer]") {
   CHECK(changed_settings({{"lr", 0.1}}, {{"lr", 0.1}, {"new", 1}}).empty());
   CHECK(changed_settings({{"lr", 0.1}, {"gone", 1}}, {{"lr", 0.1}}) ==
         std::vector<std::string>{"gone 1, which this version does not know"});

@@ -11,7 +11,7 @@ using Kind = OptimizerOptions::Kind;
 
 namespace {
 
-/// A layer of several blocks, a bias, and a layer of one.
+/// A layer of several blocks, a bias, and a layer of one block.
 const std::vector<LayerSlot> kLayers = {{0, 50000, false}, {50000, 16, true}, {50016, 32, false}};
 constexpr size_t kNumbers = 50048;
 
@@ -21,7 +21,7 @@ std::vector<float> waves(float scale) {
   return values;
 }
 
-/// The weights of each rank after a step from ones with SGD of rate 1.
+/// The weights of each rank after one step of SGD with rate 1 from ones.
 std::vector<std::vector<float>> clipped_step(int ranks, double clip_norm, float gradient) {
   ThreadGroup group(ranks, std::chrono::seconds(60), 1);
   return test::on_ranks(group, ranks, [&](Communicator& comm) {
@@ -38,7 +38,7 @@ std::vector<std::vector<float>> clipped_step(int ranks, double clip_norm, float 
 
 }  // namespace
 
-TEST_CASE("norms are those of whole layers, with the same bits on every rank and any number",
+TEST_CASE("norms are those of whole layers, with the same bits on any number of ranks",
           "[optim][exact]") {
   const std::vector<float> ones(kNumbers, 1), mixed = waves(3);
   const auto norms_on = [&](int ranks) {
@@ -55,7 +55,7 @@ TEST_CASE("norms are those of whole layers, with the same bits on every rank and
   }
 }
 
-TEST_CASE("a rank reads its own blocks alone", "[optim]") {
+TEST_CASE("a rank reads only its own blocks", "[optim]") {
   const auto norms = test::on_ranks(2, [&](Communicator& comm) {
     LayerNorms layers(comm, kLayers);
     std::vector<float> values(kNumbers, NAN);
@@ -68,7 +68,7 @@ TEST_CASE("a rank reads its own blocks alone", "[optim]") {
   CHECK(norms[1] == norms[0]);
 }
 
-TEST_CASE("clipping limits the norm of the whole gradient, as PyTorch does", "[optim]") {
+TEST_CASE("clipping limits the norm of the whole gradient, as in PyTorch", "[optim]") {
   const int ranks = GENERATE(1, 3);
   const double norm = 0.5 * std::sqrt(double(kNumbers));
   for (const auto& weights : clipped_step(ranks, 2, 0.5f)) {
@@ -77,10 +77,10 @@ TEST_CASE("clipping limits the norm of the whole gradient, as PyTorch does", "[o
     CHECK(weights[kNumbers - 1] == weights[0]);
   }
   CHECK(clipped_step(ranks, norm + 1, 0.5f)[0] == std::vector<float>(kNumbers, 0.5f));
-  CHECK(clipped_step(ranks, 2, NAN)[0].empty());  // is noticed
+  CHECK(clipped_step(ranks, 2, NAN)[0].empty());  // it is detected
 }
 
-TEST_CASE("with shards, a weight that is no number is noticed on every rank", "[optim]") {
+TEST_CASE("with shards, a weight that is not finite is detected on every rank", "[optim]") {
   const size_t broken = GENERATE(size_t(1), kNumbers / 2, kNumbers - 1);
   ThreadGroup group(3, std::chrono::seconds(60), 1);
   const auto finite = test::on_ranks(group, 3, [&](Communicator& comm) {
@@ -95,8 +95,7 @@ TEST_CASE("with shards, a weight that is no number is noticed on every rank", "[
   CHECK(finite == std::vector<int>{0, 0, 0});
 }
 
-TEST_CASE("of an update of several blocks, a weight that is no number is noticed in any",
-          "[optim]") {
+TEST_CASE("a weight that is not finite is detected in any block of an update", "[optim]") {
   const size_t broken = GENERATE(size_t(1), kNumbers / 2, kNumbers - 1);
   ThreadGroup group(1);
   const auto sgd = make_optimizer({.momentum = 0});
@@ -105,7 +104,7 @@ TEST_CASE("of an update of several blocks, a weight that is no number is noticed
   WholeUpdate update(group.communicator(0), *sgd, kLayers, settings, StateSharing::Replicas);
   std::vector<float> weights(kNumbers, 1), velocity(kNumbers), gradients(kNumbers, 1);
   gradients[broken] = -3e38f;
-  weights[broken] = 3e38f;  // the step goes beyond what a float can be
+  weights[broken] = 3e38f;  // the step exceeds the range of a float
   sgd->begin_step(1, 1);
   CHECK(!update.apply(gradients, {weights, {velocity}, 0}));
 }

@@ -24,7 +24,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("frames arrive whole and in order, the last ones from one that has closed", "[watch]") {
+TEST_CASE("frames arrive whole and in order, even after the sender has closed", "[watch]") {
   Pair pair;
   CHECK_FALSE(pair.b.receive());
   pair.a.send(FrameKind::Pulse, "first");
@@ -39,7 +39,7 @@ TEST_CASE("frames arrive whole and in order, the last ones from one that has clo
   CHECK_FALSE(pair.b.is_open());
 }
 
-TEST_CASE("a frame that the connection does not take at once follows", "[watch]") {
+TEST_CASE("a frame that the connection does not take at once is sent later", "[watch]") {
   Pair pair;
   const std::string body(FrameSocket::kMaxBytes, 'x');
   pair.a.send(FrameKind::Calls, body);
@@ -52,7 +52,7 @@ TEST_CASE("a frame that the connection does not take at once follows", "[watch]"
   CHECK(frame->body == body);
 }
 
-TEST_CASE("a frame that comes byte by byte is whole in the end", "[watch]") {
+TEST_CASE("a frame that comes byte by byte is put together", "[watch]") {
   Pair from, to;
   from.a.send(FrameKind::Pulse, "body");
   std::array<char, 64> bytes{};
@@ -67,9 +67,9 @@ TEST_CASE("a frame that comes byte by byte is whole in the end", "[watch]") {
   CHECK(frame->body == "body");
 }
 
-TEST_CASE("a frame may be as long as is allowed, however it comes in pieces", "[watch]") {
+TEST_CASE("a frame of the largest length is read, in any pieces", "[watch]") {
   Pair pair;
-  const std::string body(16384 - 4, 'x');  // with its header four bytes more than one read takes
+  const std::string body(16384 - 4, 'x');  // with its header, four bytes more than one read takes
   pair.a.send(FrameKind::Hello, body);
   REQUIRE_FALSE(pair.a.has_to_send());
   const auto frame = pair.b.receive(body.size());
@@ -77,7 +77,7 @@ TEST_CASE("a frame may be as long as is allowed, however it comes in pieces", "[
   CHECK(frame->body == body);
 }
 
-TEST_CASE("a link that was closed gives nothing more", "[watch]") {
+TEST_CASE("a closed link gives no more frames", "[watch]") {
   Pair pair;
   for (const char* body : {"first", "second"}) pair.a.send(FrameKind::Pulse, body);
   REQUIRE(pair.b.receive());
@@ -92,7 +92,7 @@ TEST_CASE("a frame that is too long closes the link", "[watch]") {
   CHECK_FALSE(pair.b.is_open());
 }
 
-TEST_CASE("nothing more is to be sent to one that has gone", "[watch]") {
+TEST_CASE("a link whose peer has gone has nothing to send", "[watch]") {
   Pair pair;
   pair.b.close();
   pair.a.send(FrameKind::Pulse, "late");
@@ -103,7 +103,7 @@ TEST_CASE("nothing more is to be sent to one that has gone", "[watch]") {
   CHECK_FALSE(pair.a.has_to_send());
 }
 
-TEST_CASE("one that went without having read all ends the link", "[watch]") {
+TEST_CASE("a link ends if its peer goes without reading all", "[watch]") {
   Pair pair;
   pair.a.send(FrameKind::Pulse, "unread");
   pair.b.close();

@@ -20,7 +20,7 @@ TEST_CASE("calls and errors are read from frames as they were written", "[watch]
   CHECK(std::string(error->what()) == "gone");
 }
 
-TEST_CASE("frames that end too early say nothing of calls and errors", "[watch]") {
+TEST_CASE("truncated frames are not read as calls or errors", "[watch]") {
   for (const char* body : {"", "1234567"}) {
     CHECK(calls_from(body).count == 0);
     CHECK(calls_from(body).newest.empty());

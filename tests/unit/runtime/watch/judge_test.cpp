@@ -8,8 +8,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank 0's judge over `num_ranks` ranks, on nodes of two, with a clock that the test turns. Each
-/// rank is heard of whenever time passes, until it is `silent`.
+/// Rank 0's judge over `num_ranks` ranks, on nodes of two, with a clock that the test advances.
+/// Each rank sends a pulse whenever time passes, unless it is `silent`.
 struct Court {
   explicit Court(int num_ranks) : logs(size_t(num_ranks)), pulses(size_t(num_ranks)) {
     for (int rank = 0; rank < num_ranks; ++rank) {
@@ -25,7 +25,7 @@ struct Court {
     ++pulses[size_t(rank)].progress;
   }
 
-  /// Ranks `waiting` wait in a call; the others do not.
+  /// Makes the ranks `waiting` wait in a call.
   void wait(const std::vector<int>& waiting) {
     for (const int rank : waiting) {
       call(rank, {"barrier"});
@@ -33,7 +33,7 @@ struct Court {
     }
   }
 
-  /// A second at a time.
+  /// Lets `time` pass, a second at a time.
   Judge::Opinion pass(std::chrono::seconds time) {
     for (Judge::Opinion opinion;; time -= 1s) {
       for (size_t rank = 0; rank < pulses.size(); ++rank) {
@@ -52,7 +52,7 @@ struct Court {
     }
   }
 
-  /// Without a word from any rank.
+  /// Lets `time` pass without a pulse of any rank.
   Judge::Opinion pass_and_look(std::chrono::milliseconds time) {
     now += time;
     return judge_->look(now);
@@ -63,7 +63,7 @@ struct Court {
   std::vector<CallLog> logs;
   std::vector<Pulse> pulses;
   int silent = -1, computing = -1;
-  std::pair<int, int> behind_silent{1, 0};  // from one rank to another
+  std::pair<int, int> behind_silent{1, 0};  // the first and the last rank
   Judge::Time now{};
 
  private:
@@ -76,12 +76,11 @@ std::string text(const Judge::Opinion& opinion) {
 
 }  // namespace
 
-TEST_CASE("a rank that ended well and is gone is nobody's fault, another that is gone is",
-          "[watch]") {
+TEST_CASE("a rank that leaves when done is no fault, any other that leaves is", "[watch]") {
   Court court(3);
   court.judge().done(1);
   court.judge().lost(1, court.now);
-  court.computing = 2;  // the others have something to do
+  court.computing = 2;  // the others are busy
   const Judge::Opinion opinion = court.pass(300s);
   CHECK_FALSE(opinion.verdict);
   CHECK(opinion.warning.empty());
@@ -92,7 +91,7 @@ TEST_CASE("a rank that ended well and is gone is nobody's fault, another that is
   CHECK_THAT(text(court.pass(1s)), Catch::Contains("rank 2") && !Catch::Contains("rank 1"));
 }
 
-TEST_CASE("a silent rank is named alone, though nothing is heard of those behind it", "[watch]") {
+TEST_CASE("a silent rank is named without the ranks connected through it", "[watch]") {
   Court court(40);
   court.silent = 1;
   court.behind_silent = {33, 39};
@@ -102,7 +101,7 @@ TEST_CASE("a silent rank is named alone, though nothing is heard of those behind
   CHECK_THAT(text(court.pass(300s)), Catch::StartsWith("rank 1 (node n0): silent for 60 s"));
 }
 
-TEST_CASE("ranks behind one that has left well are not judged any more", "[watch]") {
+TEST_CASE("ranks connected through one that left when done are not judged", "[watch]") {
   Court court(40);
   court.judge().done(1);
   court.judge().lost(1, court.now);
@@ -114,7 +113,7 @@ TEST_CASE("ranks behind one that has left well are not judged any more", "[watch
   CHECK_THAT(text(court.pass(300s)), Catch::StartsWith("ranks 5-31: nothing done for 60 s"));
 }
 
-TEST_CASE("ranks that agree are left alone, whoever is ahead", "[watch]") {
+TEST_CASE("ranks that agree are left alone, even if one is ahead", "[watch]") {
   Court court(3);
   for (int i = 0; i < 5; ++i) court.call(1, {"all-reduce", "w", 10, "fp32"});
   for (int i = 0; i < 3; ++i) court.call(0, {"all-reduce", "w", 10, "fp32"});
@@ -123,7 +122,7 @@ TEST_CASE("ranks that agree are left alone, whoever is ahead", "[watch]") {
   CHECK(text(opinion) == "");
 }
 
-TEST_CASE("the first call that differs is told, with all versions of it", "[watch]") {
+TEST_CASE("the first differing call is reported, with all its versions", "[watch]") {
   Court court(4);
   for (int rank = 0; rank < 4; ++rank) {
     court.call(rank, {"barrier"});
@@ -155,34 +154,34 @@ TEST_CASE("a rank that cannot send its calls is not waited for", "[watch]") {
                         "1 (node n0) broadcast of 4 bytes from rank 0;"));
 }
 
-TEST_CASE("ranks that come to the call a little later are named, too", "[watch]") {
+TEST_CASE("ranks that make the differing call a little later are also named", "[watch]") {
   Court court(2);
   court.call(0, {"barrier"});
   court.call(1, {"broadcast", "", 4, "bytes", 0});
   CHECK_FALSE(court.pass(0s).asks);
   CHECK_FALSE(court.pass_and_look(149ms).asks);
   CHECK(court.pass_and_look(1ms).asks);
-  CHECK_FALSE(court.pass_and_look(1ms).asks);  // once
+  CHECK_FALSE(court.pass_and_look(1ms).asks);  // only once
 }
 
-TEST_CASE("calls are waited for as long as they can tell what differs", "[watch]") {
+TEST_CASE("the comparison waits for calls that can show the difference", "[watch]") {
   Court court(3);
   court.call(0, {"barrier"});
   court.call(1, {"barrier"});
   court.call(2, {"broadcast", "", 4, "bytes", 0});
   REQUIRE(court.pass(1s).asks);
   court.judge().sent({1, court.logs[1].recent()});
-  SECTION("a rank that is lost, or has left, sends none") {
+  SECTION("it does not wait for a rank that is lost or has left") {
     const bool has_left = GENERATE(false, true);
     if (has_left) court.judge().done(2);
     court.judge().lost(2, court.now);
     CHECK_THAT(text(court.pass_and_look(0ms)), Catch::Contains("too many calls ago to say which"));
   }
-  SECTION("without one that lives the others do not tell") {
+  SECTION("it waits for five seconds for a living rank whose calls are needed") {
     CHECK(text(court.pass_and_look(4999ms)) == "");
     CHECK_THAT(text(court.pass_and_look(1ms)), Catch::Contains("too many calls ago to say which"));
   }
-  SECTION("half a second, if the others tell") {
+  SECTION("it waits for half a second if the other calls show it") {
     Court other(3);
     other.call(0, {"barrier"});
     other.call(1, {"broadcast", "", 4, "bytes", 0});
@@ -194,22 +193,22 @@ TEST_CASE("calls are waited for as long as they can tell what differs", "[watch]
   }
 }
 
-TEST_CASE("who stands still is not told while calls are compared, which say why", "[watch]") {
+TEST_CASE("a stalled rank is not reported while calls are compared", "[watch]") {
   Court court(3);
   court.wait({0});
   court.computing = 1;
   court.silent = 2;
-  court.pass(10s);  // it warns
+  court.pass(10s);  // a warning
   CHECK(text(court.pass(49s)) == "");
   court.call(1, {"broadcast", "", 4, "bytes", 0});
-  const auto opinion = court.pass(1s);  // rank 2 has been silent for as long as it may
+  const auto opinion = court.pass(1s);  // rank 2 has reached its limit of silence
   CHECK(opinion.asks);
   CHECK(text(opinion) == "");
   court.judge().sent({1, court.logs[1].recent()});
   CHECK_THAT(text(court.pass_and_look(500ms)), Catch::StartsWith("call 1 is not the same"));
 }
 
-TEST_CASE("a rank that is ahead says that its calls differ, since rank 0 cannot tell", "[watch]") {
+TEST_CASE("a rank that is ahead reports differing calls, since rank 0 cannot see them", "[watch]") {
   Court court(2);
   court.call(0, {"barrier"});
   court.call(1, {"broadcast", "", 4, "bytes", 0});
@@ -219,7 +218,7 @@ TEST_CASE("a rank that is ahead says that its calls differ, since rank 0 cannot 
   CHECK(court.pass(1s).asks);
 }
 
-TEST_CASE("a rank that is gone differs from nobody", "[watch]") {
+TEST_CASE("a lost rank is not asked for its calls", "[watch]") {
   Court court(2);
   court.judge().differs(1);
   court.judge().lost(1, court.now);
@@ -252,7 +251,7 @@ TEST_CASE("a rank that leaves when its work is done is not lost", "[watch]") {
   CHECK(text(court.pass(100s)) == "");
 }
 
-TEST_CASE("what a rank threw is what all throw", "[watch]") {
+TEST_CASE("all ranks throw the error of the rank that threw", "[watch]") {
   Court court(2);
   court.judge().failed(1, Errc::NotFound, "data: No such file or directory", court.now);
   const auto opinion = court.pass(1s);
@@ -271,15 +270,14 @@ TEST_CASE("a rank that threw because of a call that differs is not the cause", "
   CHECK_THAT(text(court.pass(0s)), Catch::StartsWith("call 1 is not the same"));
 }
 
-TEST_CASE("a rank that threw is the cause unless pulses tell of another one soon after",
-          "[watch]") {
+TEST_CASE("a rank that threw is the cause unless pulses soon show another one", "[watch]") {
   Court court(2);
   court.judge().failed(1, Errc::InvalidInput, "expected 4 bytes", court.now);
-  SECTION("none") {
+  SECTION("pulses show no other cause") {
     CHECK(text(court.pass_and_look(299ms)) == "");
     CHECK(text(court.pass_and_look(1ms)) == "rank 1 (node n0): expected 4 bytes");
   }
-  SECTION("one") {
+  SECTION("pulses show another cause") {
     CHECK(text(court.pass_and_look(200ms)) == "");
     court.call(0, {"barrier"});
     court.call(1, {"broadcast", "", 4, "bytes", 0});
@@ -288,7 +286,7 @@ TEST_CASE("a rank that threw is the cause unless pulses tell of another one soon
   }
 }
 
-TEST_CASE("of ranks that threw the first is told, by the name that it gives", "[watch]") {
+TEST_CASE("the first rank that threw is reported, by the name in its message", "[watch]") {
   Court court(3);
   court.judge().failed(2, Errc::NotFound, "rank 2: no such file", court.now);
   court.judge().failed(1, Errc::InvalidInput, "something else", court.now);
@@ -297,7 +295,7 @@ TEST_CASE("of ranks that threw the first is told, by the name that it gives", "[
   CHECK(opinion.verdict->code() == Errc::NotFound);
 }
 
-TEST_CASE("who ends all ranks does not warn them, too", "[watch]") {
+TEST_CASE("an opinion that ends all ranks has no warning", "[watch]") {
   Court court(2);
   court.wait({0});
   court.pass(0s);
@@ -308,7 +306,7 @@ TEST_CASE("who ends all ranks does not warn them, too", "[watch]") {
   CHECK(opinion.warning.empty());
 }
 
-TEST_CASE("a call that was forgotten has a number and no name", "[watch]") {
+TEST_CASE("a call that is no longer logged has a number and no name", "[watch]") {
   const auto place_of = [](uint64_t call) {
     Court court(2);
     for (size_t i = 0; i < CallLog::kKept + 1; ++i) court.call(0, {"barrier"});
@@ -328,7 +326,7 @@ TEST_CASE("a call that was forgotten has a number and no name", "[watch]") {
   CHECK(place_of(CallLog::kKept + 2) == "rank 0 (node n0) waits in call 4098");
 }
 
-TEST_CASE("a silent rank that others wait for is told once, and ends all after the limit",
+TEST_CASE("a silent rank that others wait for causes one warning, and ends all after the limit",
           "[watch]") {
   Court court(3);
   court.wait({0, 1});
@@ -345,7 +343,7 @@ TEST_CASE("a silent rank that others wait for is told once, and ends all after t
   CHECK(opinion.verdict->fault() == Fault::Stalled);
 }
 
-TEST_CASE("a silent rank is told though something comes to one of those that wait", "[watch]") {
+TEST_CASE("a silent rank is reported although one of the waiting ranks makes progress", "[watch]") {
   Court court(3);
   court.wait({0, 1});
   court.computing = 0;  // its waits end
@@ -353,7 +351,7 @@ TEST_CASE("a silent rank is told though something comes to one of those that wai
   CHECK_THAT(court.pass(10s).warning, Catch::StartsWith("rank 2 (node n1): silent for 10 s;"));
 }
 
-TEST_CASE("a rank that does nothing though its process answers is told apart", "[watch]") {
+TEST_CASE("a rank that does nothing although its process answers is reported as such", "[watch]") {
   Court court(3);
   court.wait({0, 1});
   court.pass(10s);
@@ -362,7 +360,7 @@ TEST_CASE("a rank that does nothing though its process answers is told apart", "
         "(barrier)");
 }
 
-TEST_CASE("a rank that has left is not among those that are waited for", "[watch]") {
+TEST_CASE("a rank that has left does not count as stalled", "[watch]") {
   Court court(3);
   court.judge().done(1);
   court.judge().lost(1, court.now);
@@ -372,15 +370,15 @@ TEST_CASE("a rank that has left is not among those that are waited for", "[watch
         "rank 2 (node n1): nothing done for 10 s; rank 0 (node n0) waits in call 1 (barrier)");
 }
 
-TEST_CASE("a rank that computes, or says what it does, is waited for", "[watch]") {
+TEST_CASE("a rank that computes, or has a known activity, is waited for", "[watch]") {
   Court court(3);
   court.wait({0, 1});
-  SECTION("computes") {
+  SECTION("it computes") {
     court.computing = 2;
     CHECK(court.pass(10s).warning ==
           "rank 2 (node n1) computes; ranks 0-1 wait in call 1 (barrier)");
   }
-  SECTION("saves") {
+  SECTION("it saves a checkpoint") {
     court.pulses[2].activity = {"saves a checkpoint"};
     CHECK(court.pass(10s).warning ==
           "rank 2 (node n1) saves a checkpoint; ranks 0-1 wait in call 1 (barrier)");
@@ -388,7 +386,7 @@ TEST_CASE("a rank that computes, or says what it does, is waited for", "[watch]"
   CHECK(text(court.pass(1000s)) == "");
 }
 
-TEST_CASE("ranks that wait for data stall once nothing comes to any rank", "[watch]") {
+TEST_CASE("ranks that wait for data stall if no rank makes progress", "[watch]") {
   Court court(3);
   for (int rank = 0; rank < 2; ++rank) {
     court.pulses[size_t(rank)].activity = {"waits for data"};
@@ -406,7 +404,7 @@ TEST_CASE("ranks that wait for data stall once nothing comes to any rank", "[wat
   CHECK(opinion.verdict->fault() == Fault::Stalled);
 }
 
-TEST_CASE("all ranks wait for data that does not come", "[watch]") {
+TEST_CASE("all ranks stall if they wait for data that does not come", "[watch]") {
   Court court(2);
   for (Pulse& pulse : court.pulses) {
     pulse.activity = {"waits for data"};
@@ -422,7 +420,7 @@ TEST_CASE("a rank that nobody waits for may sleep", "[watch]") {
   CHECK(text(court.pass(1000s)) == "");
 }
 
-TEST_CASE("ranks that all wait for each other are told where", "[watch]") {
+TEST_CASE("ranks that all wait for each other are reported with their call", "[watch]") {
   Court court(2);
   court.call(1, {"barrier"});
   court.call(0, {"barrier"});
@@ -433,7 +431,7 @@ TEST_CASE("ranks that all wait for each other are told where", "[watch]") {
   CHECK_THAT(text(court.pass(50s)), Catch::StartsWith("nothing has come to any rank for 60 s;"));
 }
 
-TEST_CASE("ranks that wait often but get what they wait for do not stall", "[watch]") {
+TEST_CASE("ranks whose waits end do not stall", "[watch]") {
   Court court(2);
   court.wait({0, 1});
   court.computing = 0;  // its waits end

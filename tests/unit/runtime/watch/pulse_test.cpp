@@ -16,15 +16,15 @@ std::chrono::nanoseconds processor_time() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-/// Until this thread has used so much of a processor, however long that takes.
+/// Computes until this thread has used `time` of a processor.
 void compute(std::chrono::nanoseconds time) {
   for (const auto end = processor_time() + time; processor_time() < end;) {
   }
 }
 
-/// The pulse of this thread, by a clock that the test turns.
+/// The pulse of this thread, with a clock that the test advances.
 struct Patient {
-  /// Whether it moved since the last look.
+  /// Whether the thread made progress since the last look, `time` ago.
   bool moves_after(std::chrono::milliseconds time) {
     now += time;
     pulse = taker.take(now);
@@ -40,7 +40,7 @@ struct Patient {
 
 }  // namespace
 
-TEST_CASE("a call, and a wait that has ended, are progress", "[watch]") {
+TEST_CASE("a call and the end of a wait are progress", "[watch]") {
   Patient patient;
   patient.moves_after(0ms);
   CHECK_FALSE(patient.moves_after(1ms));
@@ -57,17 +57,16 @@ TEST_CASE("a call, and a wait that has ended, are progress", "[watch]") {
   CHECK_FALSE(patient.pulse.waits);
   patient.lifeline.submit({"barrier"});
   patient.lifeline.end_wait();
-  CHECK(patient.moves_after(1ms));  // as much of both
+  CHECK(patient.moves_after(1ms));  // equal progress of both must not cancel
 }
 
-TEST_CASE("a fiftieth of the time on a processor is progress, but not of one who waits",
-          "[watch]") {
+TEST_CASE("a fiftieth of the time on a processor is progress, except during a wait", "[watch]") {
   Patient patient;
   patient.moves_after(1000ms);
   compute(20ms);
   CHECK_FALSE(patient.moves_after(99ms));  // too short to tell
   CHECK(patient.moves_after(901ms));
-  CHECK_FALSE(patient.moves_after(1h));  // it has used next to nothing of it
+  CHECK_FALSE(patient.moves_after(1h));  // the processor time was negligible
   patient.lifeline.begin_wait();
   compute(20ms);
   CHECK_FALSE(patient.moves_after(1000ms));  // it polls
@@ -75,8 +74,7 @@ TEST_CASE("a fiftieth of the time on a processor is progress, but not of one who
   CHECK(patient.moves_after(1h));
 }
 
-TEST_CASE("an activity is told as far as there is room, and what it waits for as it comes",
-          "[watch]") {
+TEST_CASE("a pulse has a truncated activity, and progress of its wait", "[watch]") {
   Patient patient;
   patient.moves_after(0ms);
   CHECK(patient.pulse.activity[0] == '\0');
@@ -96,5 +94,5 @@ TEST_CASE("an activity is told as far as there is room, and what it waits for as
   CHECK_FALSE(patient.moves_after(1ms));
   ++arrivals;
   patient.lifeline.submit({"barrier"});
-  CHECK(patient.moves_after(1ms));  // as much of both
+  CHECK(patient.moves_after(1ms));  // equal progress of both must not cancel
 }

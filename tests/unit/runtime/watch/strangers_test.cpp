@@ -7,7 +7,7 @@
 #include "runtime/watch/watch_center.h"
 #include "tests/support/catch.h"
 
-/// Whoever connects to rank 0 and is none of the ranks.
+/// Tests connections to rank 0 by other processes than ranks.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using namespace std::chrono_literals;
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int kRanks = 2;
-constexpr size_t kMost = 1 + kRanks + kMaxStrangers;  // the listener, strangers
+constexpr size_t kMost = 1 + kRanks + kMaxStrangers;  // the listener, ranks and strangers
 
 class Center {
  public:
@@ -31,7 +31,7 @@ class Center {
 
   void turn(std::chrono::seconds later = 0s) { center.turn({}, false, start + later); }
 
-  /// What a rank says first.
+  /// The first message of a rank.
   static std::string hello(int rank, const std::string& token) {
     return to_body(HelloHead{rank, uint32_t(token.size())}) + token + "a-node";
   }
@@ -49,7 +49,7 @@ std::vector<FrameKind> kinds_heard(FrameSocket& rank) {
 
 }  // namespace
 
-TEST_CASE("strangers without a word take a bounded number of descriptors, and ranks still join",
+TEST_CASE("silent strangers take a bounded number of descriptors, and ranks still join",
           "[watch][attack]") {
   Center rank0;
   std::vector<FileDescriptor> strangers;
@@ -65,8 +65,7 @@ TEST_CASE("strangers without a word take a bounded number of descriptors, and ra
   CHECK(rank0.center.children().num_joined() == 1);
 }
 
-TEST_CASE("strangers who all come at once take a bounded number of descriptors, too",
-          "[watch][attack]") {
+TEST_CASE("simultaneous strangers take a bounded number of descriptors", "[watch][attack]") {
   Center rank0;
   std::vector<FileDescriptor> strangers;
   for (size_t i = 0; i < 2 * kMost; ++i) strangers.push_back(rank0.connect());
@@ -90,7 +89,7 @@ TEST_CASE("a stranger has two seconds to show the token", "[watch][attack]") {
   CHECK(rank0.descriptors() == 1);
 }
 
-TEST_CASE("strangers are sent away once all ranks are there", "[watch][attack]") {
+TEST_CASE("strangers are rejected once all ranks have joined", "[watch][attack]") {
   Center rank0;
   const FileDescriptor stranger = rank0.connect();
   rank0.turn();
@@ -99,24 +98,23 @@ TEST_CASE("strangers are sent away once all ranks are there", "[watch][attack]")
   rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
   rank0.turn();
   CHECK(rank0.center.children().num_joined() == 1);
-  CHECK(rank0.descriptors() == 1);  // that of the rank
+  CHECK(rank0.descriptors() == 1);  // the rank's descriptor
 }
 
-TEST_CASE("a rank is asked for its calls if they differ, and never else", "[watch]") {
+TEST_CASE("a rank is asked for its calls only if they differ", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
   rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
   for (int i = 0; i < 3; ++i) rank0.turn(std::chrono::seconds(i));
   CHECK(rank0.center.children().num_joined() == 1);
-  CHECK(rank0.descriptors() == 1);  // nobody else is listened to
+  CHECK(rank0.descriptors() == 1);  // there is no listener any more
   CHECK(kinds_heard(rank) == std::vector{FrameKind::Welcome});
   rank.send(FrameKind::Differs);
   for (int i = 3; i < 6; ++i) rank0.turn(std::chrono::seconds(i));
   CHECK(kinds_heard(rank) == std::vector{FrameKind::Ask});
 }
 
-TEST_CASE("what a rank's connection does not take at once follows, without a further pulse",
-          "[watch]") {
+TEST_CASE("data that a rank's connection does not take at once is sent later", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
   rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
@@ -135,7 +133,7 @@ TEST_CASE("what a rank's connection does not take at once follows, without a fur
   CHECK(heard == sent);
 }
 
-TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") {
+TEST_CASE("rank 0 sends its goodbye once all ranks have done their work", "[watch]") {
   Center rank0;
   FrameSocket rank(rank0.connect());
   rank.send(FrameKind::Hello, Center::hello(1, rank0.center.children().endpoint().token));
@@ -146,11 +144,10 @@ TEST_CASE("rank 0 says goodbye once all ranks have done their work", "[watch]") 
   rank0.turn();
   CHECK_FALSE(rank0.center.leave());
   CHECK_FALSE(rank0.center.leave());
-  CHECK(kinds_heard(rank) == std::vector{FrameKind::Goodbye});  // said once
+  CHECK(kinds_heard(rank) == std::vector{FrameKind::Goodbye});  // only once
 }
 
-TEST_CASE("who has the token, and says what no rank that is to come says, is not let in",
-          "[watch][attack]") {
+TEST_CASE("a stranger with the token but an invalid greeting is rejected", "[watch][attack]") {
   Center rank0;
   const std::string token = rank0.center.children().endpoint().token;
   const std::string good = Center::hello(1, token);
@@ -173,7 +170,7 @@ TEST_CASE("who has the token, and says what no rank that is to come says, is not
   CHECK(come(FrameKind::Hello, good) == 1);
 }
 
-TEST_CASE("a wrong token lets nobody in", "[watch][attack]") {
+TEST_CASE("a stranger with a wrong token is rejected", "[watch][attack]") {
   Center rank0;
   const std::string right = rank0.center.children().endpoint().token;
   for (const std::string& wrong :

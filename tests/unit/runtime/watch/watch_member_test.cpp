@@ -13,14 +13,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Rank 0, played by the test: a listener, and a link to the one rank that came.
+/// Rank 0, played by the test: a listener, and a connection to the one rank.
 struct PlayedCenter {
   PlayedCenter() : listener(listen_anywhere()), endpoint(endpoint_of(listener)) {
     endpoint.node = "b1";
     endpoint.addresses = {"127.0.0.1"};
   }
 
-  /// Takes the connection and answers what it says first with `kind`, or closes it.
+  /// Accepts the connection and answers the first message with `kind`, or closes it.
   void welcome(std::optional<FrameKind> kind) {
     FileDescriptor socket;
     while (!(socket = accept_from(listener))) std::this_thread::yield();
@@ -41,7 +41,7 @@ struct PlayedCenter {
   std::optional<Frame> hello;
 };
 
-/// Rank 1 of a centre that welcomes it, by a clock that the test turns.
+/// Rank 1 with a centre that welcomes it, and a clock that the test advances.
 struct Leaf {
   explicit Leaf(bool tells = true) {
     std::jthread thread([this] { center.welcome(FrameKind::Welcome); });
@@ -49,7 +49,7 @@ struct Leaf {
     now = std::chrono::steady_clock::now();
   }
 
-  /// What it says next to what rank 0 has sent.
+  /// Returns its next message after it has read those of rank 0.
   Frame reply() {
     std::optional<Frame> frame;
     while (!frame) {
@@ -73,7 +73,7 @@ struct Leaf {
 
 }  // namespace
 
-TEST_CASE("a rank says who it is, and is connected once it is welcome", "[watch]") {
+TEST_CASE("a rank introduces itself, and is connected after its welcome", "[watch]") {
   Leaf rank;
   REQUIRE(rank.leaf->is_connected());
   REQUIRE(rank.center.hello);
@@ -85,7 +85,7 @@ TEST_CASE("a rank says who it is, and is connected once it is welcome", "[watch]
   CHECK(text.substr(0, head->token_bytes) == rank.center.endpoint.token);
 }
 
-TEST_CASE("what the connection does not take at once follows, without a further pulse", "[watch]") {
+TEST_CASE("data that the connection does not take at once is sent later", "[watch]") {
   Leaf rank;
   const auto has_to_send = [&] {
     std::vector<pollfd> descriptors;
@@ -101,7 +101,7 @@ TEST_CASE("what the connection does not take at once follows, without a further 
   CHECK(heard == sent);
 }
 
-TEST_CASE("who does not answer with a welcome is not rank 0", "[watch]") {
+TEST_CASE("a peer that does not answer with a welcome is not rank 0", "[watch]") {
   const auto answer = GENERATE(std::optional<FrameKind>(), std::optional(FrameKind::Pulse));
   PlayedCenter center;
   const CallLog calls;
@@ -113,15 +113,14 @@ TEST_CASE("who does not answer with a welcome is not rank 0", "[watch]") {
   CHECK_FALSE(leaf->is_connected());
 }
 
-TEST_CASE("who takes the connection and says nothing is not waited for without end", "[watch]") {
-  const PlayedCenter center;  // the system takes connections for it
+TEST_CASE("the wait for a silent peer's welcome ends", "[watch]") {
+  const PlayedCenter center;  // the system accepts connections for it
   const CallLog calls;
   const WatchMember leaf({1, 2, center.endpoint, true}, calls, WatchLimits{}, 0ms);
   CHECK_FALSE(leaf.is_connected());
 }
 
-TEST_CASE("rank 0 is silent for a rank that waits, which is told once and then ends all",
-          "[watch]") {
+TEST_CASE("a silent rank 0 causes one warning, then an error on the ranks that wait", "[watch]") {
   const bool tells = GENERATE(true, false);
   Leaf rank(tells);
   rank.turn();
@@ -145,17 +144,17 @@ TEST_CASE("rank 0 is silent for a rank that waits, which is told once and then e
                                       Catch::EndsWith("; others wait for it in call 7"));
 }
 
-TEST_CASE("a rank that does not wait for rank 0, or moves, leaves it alone", "[watch]") {
+TEST_CASE("a rank that does not wait, or makes progress, tolerates a silent rank 0", "[watch]") {
   Leaf rank;
   CHECK_FALSE(rank.turn(1h).error);  // it does not wait
   rank.pulse.waits = true;
   for (int i = 0; i < 3; ++i) {
-    ++rank.pulse.progress;  // it gets what it waits for
+    ++rank.pulse.progress;  // the rank's wait ends
     CHECK_FALSE(rank.turn(1h).error);
   }
 }
 
-TEST_CASE("a rank answers rank 0: its calls, that they differ, and what it threw", "[watch]") {
+TEST_CASE("a rank sends rank 0 its calls, differences and errors", "[watch]") {
   Leaf rank;
   rank.calls.add({"barrier"});
   rank.center.link.send(FrameKind::Ask);
@@ -168,11 +167,11 @@ TEST_CASE("a rank answers rank 0: its calls, that they differ, and what it threw
   pulse.calls = others.head().count;
   pulse.hash = others.head().hash;
   for (int i = 0; i < 2; ++i) rank.center.link.send(FrameKind::Pulse, to_body(pulse));
-  pulse.calls = 2;  // this rank cannot tell
+  pulse.calls = 2;  // this rank has not made call 2
   rank.center.link.send(FrameKind::Pulse, to_body(pulse));
-  rank.center.link.send(FrameKind::Ask);  // behind which nothing more comes
+  rank.center.link.send(FrameKind::Ask);  // the last message
   CHECK(rank.reply().kind == FrameKind::Differs);
-  CHECK(rank.reply().kind == FrameKind::Calls);  // it says so once
+  CHECK(rank.reply().kind == FrameKind::Calls);  // it reports the difference once
   rank.leaf->fail(Errc::NotFound, "no such file", rank.now);
   const auto failed = rank.center.next();
   REQUIRE(failed);
@@ -180,7 +179,7 @@ TEST_CASE("a rank answers rank 0: its calls, that they differ, and what it threw
   CHECK(std::string(error_from(failed->body)->what()) == "no such file");
 }
 
-TEST_CASE("rank 0's verdict is that of all, and its goodbye frees a rank", "[watch]") {
+TEST_CASE("rank 0's verdict holds for all, and its goodbye lets a rank leave", "[watch]") {
   Leaf rank;
   CHECK_FALSE(rank.leaf->leave());
   CHECK_FALSE(rank.leaf->leave());
@@ -194,7 +193,7 @@ TEST_CASE("rank 0's verdict is that of all, and its goodbye frees a rank", "[wat
   rank.leaf->add_to(descriptors);
   CHECK(descriptors.empty());
   CHECK(rank.center.next()->kind == FrameKind::Goodbye);
-  CHECK_FALSE(rank.center.next());  // said once
+  CHECK_FALSE(rank.center.next());  // only once
 
   Leaf other;
   other.center.link.send(FrameKind::Verdict,
@@ -202,7 +201,7 @@ TEST_CASE("rank 0's verdict is that of all, and its goodbye frees a rank", "[wat
   WatchEnd::Outcome outcome;
   while (!outcome.error) outcome = other.turn();
   CHECK(std::string(outcome.error->what()) == "no such file");
-  CHECK_FALSE(outcome.tells);  // rank 0 has
+  CHECK_FALSE(outcome.tells);  // rank 0 has printed it
   other.center.link.close();
   outcome = {};
   while (!outcome.error) outcome = other.turn();

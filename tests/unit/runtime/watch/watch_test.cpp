@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What under_watch() says on every rank, and what it told people.
+/// The error of under_watch() on every rank, and the lines printed.
 struct Told {
   std::vector<std::string> errors;
   std::vector<std::string> lines;
@@ -42,12 +42,12 @@ Told watched(int num_ranks, Work work, WatchOptions options = {}) {
   return told;
 }
 
-/// Until it throws. Real calls take some time, too.
+/// Goes on until a call throws. Real calls also take some time.
 void go_on(Communicator& comm) {
   for (;; std::this_thread::sleep_for(1ms)) comm.barrier();
 }
 
-/// The first rank of another node than that of rank 0.
+/// A rank that is the first on its node, which is not rank 0's.
 class FirstOfNode final : public OtherRank {
  public:
   using OtherRank::OtherRank;
@@ -55,7 +55,7 @@ class FirstOfNode final : public OtherRank {
   int node_rank() const override { return 0; }
 };
 
-/// A rank that gets a wrong token, so that rank 0 does not let it in.
+/// A rank with a wrong token, which rank 0 rejects.
 class Stranger final : public OtherRank {
  public:
   using OtherRank::OtherRank;
@@ -88,7 +88,7 @@ TEST_CASE("ranks that agree do their work and leave", "[watch]") {
   CHECK(worked == num_ranks);
 }
 
-TEST_CASE("ranks that are connected to rank 0 by another one are watched, too", "[watch]") {
+TEST_CASE("ranks connected to rank 0 through another one are watched", "[watch]") {
   constexpr int kRanks = 36, kBehind = 35;  // rank 1 is its parent
   const Told agreed = watched(kRanks, [](Communicator& comm) { comm.barrier(); });
   CHECK(agreed.errors == std::vector<std::string>(kRanks));
@@ -111,7 +111,7 @@ TEST_CASE("ranks that are connected to rank 0 by another one are watched, too", 
   CHECK(thrown.lines.size() == 1);
 }
 
-TEST_CASE("a rank that left is not watched any more", "[watch]") {
+TEST_CASE("a rank that has left is no longer watched", "[watch]") {
   const auto watched_after = on_ranks(2, [](Communicator& comm) {
     bool watched = false;
     under_watch(comm, {}, [&] { watched = comm.lifeline() != nullptr; });
@@ -120,7 +120,7 @@ TEST_CASE("a rank that left is not watched any more", "[watch]") {
   CHECK(watched_after == std::vector(2, std::pair(true, false)));
 }
 
-TEST_CASE("however slow rank 0's watch is, ranks that could connect are watched over", "[watch]") {
+TEST_CASE("ranks that could connect are watched even if rank 0's watch is slow", "[watch]") {
   std::atomic<int> watched_over{0};
   constexpr int kTries = 100;
   for (int i = 0; i < kTries; ++i) {
@@ -131,7 +131,7 @@ TEST_CASE("however slow rank 0's watch is, ranks that could connect are watched 
   CHECK(watched_over == kTries);
 }
 
-TEST_CASE("if one rank cannot connect, all work without a watch, and none is called dead",
+TEST_CASE("if one rank cannot connect, all work without a watch, and none counts as dead",
           "[watch]") {
   std::vector<std::string> lines;
   WatchOptions options;
@@ -152,7 +152,7 @@ TEST_CASE("if one rank cannot connect, all work without a watch, and none is cal
       "warning: 1 rank cannot connect by TCP to the ranks that watch over them"));
 }
 
-TEST_CASE("whatever differs in a call is told on every rank, with both versions", "[watch]") {
+TEST_CASE("any difference in a call is reported on every rank, with both versions", "[watch]") {
   struct Difference {
     Call call;
     std::string text;
@@ -181,7 +181,7 @@ TEST_CASE("whatever differs in a call is told on every rank, with both versions"
   CHECK(told.lines == std::vector<std::string>{"error: " + told.errors[0]});
 }
 
-TEST_CASE("calls in another order are told", "[watch]") {
+TEST_CASE("calls in a different order are reported", "[watch]") {
   const Told told = watched(2, [&](Communicator& comm) {
     comm.submit({"all-reduce", comm.rank() == 0 ? "a" : "b", 10, "fp32"});
     comm.submit({"all-reduce", comm.rank() == 0 ? "b" : "a", 10, "fp32"});
@@ -191,7 +191,7 @@ TEST_CASE("calls in another order are told", "[watch]") {
   CHECK_THAT(told.errors[1], Catch::Contains("all-reduce 'b' of 10 fp32; start"));
 }
 
-TEST_CASE("a rank that ends while others go on is told", "[watch]") {
+TEST_CASE("a rank that ends while others go on is reported", "[watch]") {
   const Told told = watched(3, [&](Communicator& comm) {
     if (comm.rank() != 1) go_on(comm);
   });
@@ -201,7 +201,7 @@ TEST_CASE("a rank that ends while others go on is told", "[watch]") {
   }
 }
 
-TEST_CASE("a broadcast from two roots is told", "[watch]") {
+TEST_CASE("a broadcast with two roots is reported", "[watch]") {
   const Told told = watched(2, [&](Communicator& comm) {
     int value = 0;
     comm.broadcast(std::as_writable_bytes(std::span(&value, 1)), comm.rank());
@@ -211,7 +211,7 @@ TEST_CASE("a broadcast from two roots is told", "[watch]") {
   CHECK(told.errors[1] == told.errors[0]);
 }
 
-TEST_CASE("what one rank throws ends all, and names it", "[watch]") {
+TEST_CASE("an error on one rank ends all, and names the rank", "[watch]") {
   const int failing = GENERATE(0, 1);
   const Told told = watched(3, [&](Communicator& comm) {
     if (comm.rank() == failing) throw Error(Errc::NotFound, "no such file");
@@ -224,7 +224,7 @@ TEST_CASE("what one rank throws ends all, and names it", "[watch]") {
   CHECK(told.lines.size() == 1);
 }
 
-TEST_CASE("waiting for shared memory's flags ends, too", "[watch]") {
+TEST_CASE("a wait for flags in shared memory ends", "[watch]") {
   const Told told = watched(2, [&](Communicator& comm) {
     Allreduce allreduce(comm, 100);
     if (comm.rank() == 1) throw Error(Errc::NotFound, "no such file");
@@ -275,7 +275,7 @@ TEST_CASE("a rank that does nothing while others are done ends all", "[watch]") 
     CHECK_THAT(error, Catch::StartsWith("rank 1 (node "));
 }
 
-TEST_CASE("one rank of each node tells people that rank 0 is silent", "[watch]") {
+TEST_CASE("one rank per node prints that rank 0 is silent", "[watch]") {
   constexpr int kOthers = 3;
   std::atomic<int> ended = 0;
   const auto until_others_ended = [&] {
@@ -286,7 +286,7 @@ TEST_CASE("one rank of each node tells people that rank 0 is silent", "[watch]")
     WatchOptions options;
     options.limits = {100ms, 400ms};
     options.tell = [&](const std::string& line) {
-      if (comm.rank() == 0) return until_others_ended();  // so stands still what watches over it
+      if (comm.rank() == 0) return until_others_ended();  // blocks its watch's thread
       errors += line.starts_with("error: rank 0 ");
     };
     FirstOfNode first(comm);
@@ -304,7 +304,7 @@ TEST_CASE("one rank of each node tells people that rank 0 is silent", "[watch]")
   CHECK(errors_told == std::vector{0, 1, 0, 1});
 }
 
-TEST_CASE("an activity may take longer than the limit", "[watch]") {
+TEST_CASE("a known activity may exceed the limit", "[watch]") {
   WatchOptions options;
   options.limits = {300ms, 600ms};
   const Told told = watched(
@@ -322,7 +322,7 @@ TEST_CASE("an activity may take longer than the limit", "[watch]") {
   CHECK_THAT(told.lines[0], Catch::Contains(") saves a checkpoint; rank 1 (node "));
 }
 
-TEST_CASE("a rank that computes on is left alone until its time is over", "[watch]") {
+TEST_CASE("a rank that goes on computing has time to end", "[watch]") {
   WatchOptions options;
   options.time_to_end = 1h;
   std::atomic<int> ended = 0;
@@ -357,7 +357,7 @@ TEST_CASE("a rank that is done leaves without the others after its time to linge
   CHECK(errors == std::vector<std::string>(2));
 }
 
-TEST_CASE("why all ranks end is told to people before any rank goes by it", "[watch]") {
+TEST_CASE("the reason for the end is printed before any rank acts on it", "[watch]") {
   std::atomic<bool> told = false;
   std::atomic<int> known = 0, known_after = 0;
   WatchOptions options;
@@ -382,7 +382,7 @@ TEST_CASE("why all ranks end is told to people before any rank goes by it", "[wa
   CHECK(codes == std::vector(3, std::pair(Errc::NotFound, Fault::Failed)));
 }
 
-TEST_CASE("once all know why they end, none leaves at once, before one that died", "[watch]") {
+TEST_CASE("ranks that know why they end do not leave at once", "[watch]") {
   const auto stayed = on_ranks(2, [](Communicator& comm) {
     std::chrono::steady_clock::time_point knew;
     WatchOptions options;
@@ -400,7 +400,7 @@ TEST_CASE("once all know why they end, none leaves at once, before one that died
   for (const auto time : stayed) CHECK(time >= 500ms);
 }
 
-TEST_CASE("a rank that does not come to a wait is ended by its watch, and once", "[watch]") {
+TEST_CASE("a rank without waits is ended by its watch, and only once", "[watch]") {
   std::array<std::atomic<int>, 2> ended{};
   const auto errors = on_ranks(2, [&](Communicator& comm) -> std::string {
     WatchOptions options;
@@ -419,6 +419,6 @@ TEST_CASE("a rank that does not come to a wait is ended by its watch, and once",
     return "";
   });
   CHECK(ended[0] == 1);
-  CHECK(ended[1] == 0);  // which knows that all end
+  CHECK(ended[1] == 0);  // this rank has the reason for the end
   CHECK_THAT(errors[0], Catch::EndsWith("no such file"));
 }

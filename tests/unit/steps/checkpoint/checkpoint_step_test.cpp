@@ -21,7 +21,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Checkpoints of `steps`; their accuracy is step / 1000, but that of step 2 is the best.
+/// Saves checkpoints of `steps`. Their accuracy is step / 1000, except for step 2, which has the
+/// best.
 void save(const fs::path& folder, std::initializer_list<uint64_t> steps) {
   for (const uint64_t step : steps) {
     SampleCheckpoint sample(step);
@@ -30,7 +31,7 @@ void save(const fs::path& folder, std::initializer_list<uint64_t> steps) {
   }
 }
 
-/// What the step writes to `stream`, whose descriptor is `number`, before it ends with `status`.
+/// The output of the step on `stream`, whose descriptor is `number`, before it ends with `status`.
 std::string written_to(FILE* stream, int number, const StepFixture& step, int status) {
   const fs::path said = step.folder().write("said", "");
   std::fflush(stream);
@@ -44,7 +45,7 @@ std::string written_to(FILE* stream, int number, const StepFixture& step, int st
   return read_file(said);
 }
 
-/// What the step says before it ends with 1.
+/// The error message of the step, which ends with 1.
 std::string complaint_about(const Json& with) {
   const StepFixture step(with);
   const std::string said = written_to(stderr, 2, step, 1);
@@ -52,7 +53,7 @@ std::string complaint_about(const Json& with) {
   return said;
 }
 
-/// What the step says on standard output; it has to succeed.
+/// The output of the step on standard output; it has to succeed.
 std::string said_by(const Json& with) { return written_to(stdout, 1, StepFixture(with), 0); }
 
 void damage(const fs::path& step_folder) { fs::resize_file(step_folder / "model.safetensors", 5); }
@@ -96,7 +97,7 @@ TEST_CASE("an exported file has the counters that PyTorch's batch normalisation 
   CHECK(exported.at("bn.num_batches_tracked").shape.empty());
 }
 
-TEST_CASE("a network is exported as ONNX, unless a script alone knows it", "[checkpoint step]") {
+TEST_CASE("a network is exported as ONNX unless only a script defines it", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1});
   const StepFixture step({{"from", data.path()}, {"export", "onnx"}});
@@ -112,7 +113,8 @@ TEST_CASE("a network is exported as ONNX, unless a script alone knows it", "[che
              Catch::Contains("saved by a Python script"));
 }
 
-TEST_CASE("a model divided among ranks is not exported, other states may be", "[checkpoint step]") {
+TEST_CASE("a model divided among ranks is not exported, but one with other divided states is",
+          "[checkpoint step]") {
   const test::TempDir data;
   const SampleCheckpoint sample(1);
   CheckpointContent content = sample.content();
@@ -126,7 +128,7 @@ TEST_CASE("a model divided among ranks is not exported, other states may be", "[
              Catch::Contains("is divided among ranks (.distcp files)"));
 }
 
-TEST_CASE("checkpoints of several folders and single ones compete", "[checkpoint step]") {
+TEST_CASE("the best is chosen among several folders and single checkpoints", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path() / "a", {1, 2});
   save(data.path() / "b", {3, 7, 8});
@@ -136,7 +138,7 @@ TEST_CASE("checkpoints of several folders and single ones compete", "[checkpoint
   CHECK_FALSE(fs::exists(step.outputs() / "model.safetensors"));
 }
 
-TEST_CASE("a damaged checkpoint is passed over", "[checkpoint step]") {
+TEST_CASE("a damaged checkpoint is skipped", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2, 3});
   damage(data.path() / "step-000003");
@@ -145,7 +147,7 @@ TEST_CASE("a damaged checkpoint is passed over", "[checkpoint step]") {
   CHECK(verify_checkpoint(step.outputs() / "checkpoint").step == 2);
 }
 
-TEST_CASE("without verify the chosen one is verified all the same", "[checkpoint step]") {
+TEST_CASE("the chosen checkpoint is verified even without verify", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2, 3});
   damage(data.path() / "step-000001");
@@ -165,7 +167,8 @@ TEST_CASE("pruning keeps the newest and the chosen one", "[checkpoint step]") {
   CHECK(left == std::vector<std::string>{"step-000002", "step-000004", "step-000005"});
 }
 
-TEST_CASE("what cannot be chosen from is an error, and nothing is published", "[checkpoint step]") {
+TEST_CASE("an unusable source of checkpoints is an error, and nothing is published",
+          "[checkpoint step]") {
   const test::TempDir data;
   save(data.path() / "good", {1});
   save(data.path() / "one", {1});
@@ -179,7 +182,7 @@ TEST_CASE("what cannot be chosen from is an error, and nothing is published", "[
       {{{"from", data.path() / "none"}}, "from: there is no folder"},
       {{{"from", Json::array()}}, "from: names no folder"},
       {{{"from", 7}}, "from: is a folder of checkpoints"},
-      // These have a checkpoint to choose, and fail for their own reason.
+      // These have a valid checkpoint, and fail for another reason.
       {{{"from", good}, {"select", "best"}}, "best"},
       {{{"from", good}, {"select", 1}}, "wrong type"},
       {{{"from", good}, {"export", "hdf5"}}, "export: \"hdf5\" is not a format"},
@@ -195,7 +198,8 @@ TEST_CASE("what cannot be chosen from is an error, and nothing is published", "[
   CHECK(checkpoint_main() == 0);
 }
 
-TEST_CASE("the step says what it chose and why, and what it removed", "[checkpoint step]") {
+TEST_CASE("the step prints its choice with the reason, and the removed checkpoints",
+          "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2, 3});
   const std::string folder = data.path();
@@ -210,7 +214,7 @@ TEST_CASE("the step says what it chose and why, and what it removed", "[checkpoi
                                                          "removed 2 older checkpoints\n");
 }
 
-TEST_CASE("a checkpoint that is passed over is named", "[checkpoint step]") {
+TEST_CASE("a skipped checkpoint is named", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2});
   damage(data.path() / "step-000001");
@@ -219,7 +223,7 @@ TEST_CASE("a checkpoint that is passed over is named", "[checkpoint step]") {
                                                    Catch::Contains("among 1: it is the latest"));
 }
 
-TEST_CASE("another pass publishes anew", "[checkpoint step]") {
+TEST_CASE("another pass publishes again", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2});
   const StepFixture step({{"from", data.path()}, {"export", "safetensors"}});
@@ -228,7 +232,7 @@ TEST_CASE("another pass publishes anew", "[checkpoint step]") {
   CHECK(verify_checkpoint(step.outputs() / "checkpoint").step == 2);
 }
 
-TEST_CASE("how many checkpoints stay is a number above 0", "[checkpoint step]") {
+TEST_CASE("the number of checkpoints to keep must be above 0", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1});
   for (const Json& prune : {Json(0), Json(-1), Json(1.5), Json("all")}) {

@@ -30,7 +30,7 @@ TEST_CASE("a selection is latest, or max or min of a metric", "[selection]") {
   }
 }
 
-TEST_CASE("the best metric is selected, of equals the one trained longest", "[selection]") {
+TEST_CASE("the best metric is selected, on a tie the one trained longest", "[selection]") {
   const std::vector checkpoints = {
       info(1, {{"accuracy", 0.9}, {"loss", 0.3}}), info(3, {{"accuracy", 0.9}, {"loss", 0.2}}),
       info(2, {{"accuracy", 0.8}, {"loss", 0.1}}), info(4, {{"accuracy", NAN}}), info(5)};
@@ -40,7 +40,7 @@ TEST_CASE("the best metric is selected, of equals the one trained longest", "[se
   CHECK(select_checkpoint(checkpoints, {}) == 4);
 }
 
-TEST_CASE("a metric that no checkpoint has is answered with those there are", "[selection]") {
+TEST_CASE("an unknown metric is refused with the known ones", "[selection]") {
   const std::vector checkpoints = {info(1, {{"accuracy", 0.9}}), info(2, {{"loss", NAN}})};
   CHECK_THROWS_WITH(select_checkpoint(checkpoints, {By::Max, "acuracy"}),
                     "no checkpoint has the metric 'acuracy'; there are: accuracy, loss; did you "
@@ -51,13 +51,13 @@ TEST_CASE("a metric that no checkpoint has is answered with those there are", "[
                     Contains("there are none at all"));
 }
 
-TEST_CASE("of checkpoints that are alike in all, the last is selected", "[selection]") {
+TEST_CASE("the last of equal checkpoints is selected", "[selection]") {
   const std::vector checkpoints = {info(1, {{"loss", 0.5}}), info(1, {{"loss", 0.5}})};
   CHECK(select_checkpoint(checkpoints, {By::Min, "loss"}) == 1);
   CHECK(select_checkpoint(checkpoints, {}) == 1);
 }
 
-TEST_CASE("a selection needs a word and a metric", "[selection]") {
+TEST_CASE("a selection needs a direction and a metric", "[selection]") {
   CHECK_THROWS(parse_selection("min"));
   CHECK_THROWS(parse_selection("min "));
   CHECK_THROWS(parse_selection(" loss"));

@@ -16,14 +16,14 @@ using namespace dlflow;
 using namespace dlflow::steps;
 namespace fs = std::filesystem;
 
-TEST_CASE("a file in two places is one file, where that is possible", "[place file]") {
+TEST_CASE("a file is placed by a hard link if possible", "[place file]") {
   const test::TempDir folder;
   const fs::path from = folder.write("from", "content");
   place_file(from, folder.path() / "to");
   CHECK(fs::equivalent(from, folder.path() / "to"));
 }
 
-TEST_CASE("a copy is a file of its own, with the same content and mode", "[place file]") {
+TEST_CASE("a copy is a separate file, with the same content and mode", "[place file]") {
   const test::TempDir folder;
   const fs::path to = folder.path() / "to";
   const std::string content =
@@ -35,10 +35,10 @@ TEST_CASE("a copy is a file of its own, with the same content and mode", "[place
   CHECK(read_file(to) == content);
   CHECK(fs::status(to).permissions() == fs::perms(0540));
   CHECK_THROWS_WITH(place_copy(from, to), Catch::Contains("cannot write " + to.string()));
-  CHECK(read_file(to) == content);  // what is there stays
+  CHECK(read_file(to) == content);  // the existing file stays
 }
 
-TEST_CASE("what is not there cannot be placed", "[place file]") {
+TEST_CASE("a missing file cannot be placed", "[place file]") {
   const test::TempDir folder;
   for (const auto place : {place_file, place_copy}) {
     CHECK_THROWS_WITH(place(folder.path() / "none", folder.path() / "to"),
@@ -47,7 +47,7 @@ TEST_CASE("what is not there cannot be placed", "[place file]") {
   CHECK_FALSE(fs::exists(folder.path() / "to"));
 }
 
-TEST_CASE("of a copy that does not fit nothing is left", "[place file]") {
+TEST_CASE("a copy that does not fit leaves nothing", "[place file]") {
   const test::TempDir folder;
   const fs::path from = folder.write("from", std::string(100'000, 'x'));
   rlimit before{};
@@ -62,7 +62,7 @@ TEST_CASE("of a copy that does not fit nothing is left", "[place file]") {
   CHECK_FALSE(fs::exists(folder.path() / "to"));
 }
 
-TEST_CASE("where no link can be made there is a copy", "[place file]") {
+TEST_CASE("a file is copied if no link can be made", "[place file]") {
   const test::TempDir folder;
   const fs::path from = folder.write("from", "content");
   const fs::path to = folder.path() / "to";
@@ -73,7 +73,7 @@ TEST_CASE("where no link can be made there is a copy", "[place file]") {
   CHECK(read_file(to) == "content");
 }
 
-TEST_CASE("a copy that a signal interrupts goes on", "[place file]") {
+TEST_CASE("a copy continues after a signal", "[place file]") {
   const test::TempDir folder;
   const fs::path from = folder.write("from", "content");
   int copies = 0;
@@ -87,12 +87,12 @@ TEST_CASE("a copy that a signal interrupts goes on", "[place file]") {
   CHECK(read_file(folder.path() / "to") == "content");
 }
 
-TEST_CASE("a copy whose end is not written is an error, and is removed", "[place file]") {
+TEST_CASE("an incomplete copy is an error, and is removed", "[place file]") {
   const test::TempDir folder;
   const fs::path from = folder.write("from", "content");
   const uint64_t fails = GENERATE(SYS_sendfile, SYS_close, SYS_fstat);
   const auto fate_of = [&](uint64_t call) {
-    if (call == SYS_newfstatat) call = SYS_fstat;  // glibc 2.36 makes the one, 2.41 the other
+    if (call == SYS_newfstatat) call = SYS_fstat;  // glibc 2.36 calls one of them, 2.41 the other
     return call == fails ? test::Fate::fails(EIO) : test::Fate::made();
   };
   const auto ended = test::run_watched(fate_of, [&] { place_copy(from, folder.path() / "to"); });

@@ -31,7 +31,7 @@ TEST_CASE("the help of a step program has its tables in columns", "[program help
         "  75  try again\n");
 }
 
-TEST_CASE("the man page of a step program has the same", "[program help]") {
+TEST_CASE("the man page of a step program has the same tables", "[program help]") {
   const std::string page = man_page(example());
   size_t at = 0;
   for (const char* part :
@@ -44,7 +44,7 @@ TEST_CASE("the man page of a step program has the same", "[program help]") {
   }
 }
 
-TEST_CASE("a step program shows its help when it is asked for it", "[program help]") {
+TEST_CASE("a step program prints its help on request", "[program help]") {
   const auto asked = [](std::vector<const char*> argv) {
     return asked_help(example(), int(argv.size()), const_cast<char**>(argv.data()));
   };

@@ -13,7 +13,7 @@ using namespace dlflow;
 using namespace dlflow::steps;
 using test::StepFixture;
 
-TEST_CASE("a step is given its values and its folders", "[step environment]") {
+TEST_CASE("a step gets its values and its folders", "[step environment]") {
   const StepFixture step(Json{{"epochs", 3}});
   const StepEnvironment environment = read_step_environment();
   CHECK(environment.with == Json{{"epochs", 3}});
@@ -23,7 +23,7 @@ TEST_CASE("a step is given its values and its folders", "[step environment]") {
   CHECK(environment.summary == step.folder().path() / "metrics.json");
 }
 
-TEST_CASE("a program that is started by hand says what it lacks", "[step environment]") {
+TEST_CASE("a program started by hand names the missing variables", "[step environment]") {
   const char* name = GENERATE("DLFLOW_WITH", "DLFLOW_OUTPUTS", "DLFLOW_METRICS", "DLFLOW_SUMMARY");
   const StepFixture step(Json::object());
   ::unsetenv(name);
@@ -33,12 +33,12 @@ TEST_CASE("a program that is started by hand says what it lacks", "[step environ
       "$" + std::string(name) + " is not set: this program is started by `dlflow run`");
 }
 
-TEST_CASE("values that are no object are refused", "[step environment]") {
+TEST_CASE("values that are not an object are refused", "[step environment]") {
   const StepFixture step(GENERATE(Json(7), Json::array()));
   CHECK_THROWS_WITH(read_step_environment(), Catch::EndsWith("with.json is not a JSON object"));
 }
 
-TEST_CASE("outputs and summary are JSON for people", "[step environment]") {
+TEST_CASE("outputs and summary are readable JSON", "[step environment]") {
   const StepFixture step(Json::object());
   const StepEnvironment environment = read_step_environment();
   write_outputs(environment, {{"model", "m"}});

@@ -23,13 +23,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Ranks that share the data of a shared file system, two to a node.
+/// Ranks that share data on a shared file system, two per node.
 struct Ranks {
   explicit Ranks(int number) : group(number, 60s, 2), count(number) {
     runtime::write_binary_dataset(data.path() / "train.dlset", test::tiny_dataset(40));
   }
 
-  /// What each rank reads, while all of them have it.
+  /// The folder that each rank reads, while all of them hold their copies.
   std::vector<fs::path> folders() {
     return test::on_ranks(group, count, [&](runtime::Communicator& comm) {
       const steps::NodeData here(comm, data.path(), runtime::Split::Train, metrics());
@@ -42,7 +42,7 @@ struct Ranks {
 
   fs::path metrics() const { return own.path() / "metrics.jsonl"; }
 
-  /// What people are told: one line, whatever the number of ranks.
+  /// The printed message: one line for any number of ranks.
   std::string message() const { return Json::parse(read_file(metrics())).at("message"); }
 
   std::string size() const { return format_size(fs::file_size(data.path() / "train.dlset")); }
@@ -52,7 +52,7 @@ struct Ranks {
   int count;
 };
 
-/// What `work` prints to this descriptor.
+/// The output of `work` on this descriptor.
 template <typename Work>
 std::string printed(int descriptor, const Work& work) {
   const test::TempDir folder;
@@ -67,7 +67,7 @@ std::string printed(int descriptor, const Work& work) {
 
 }  // namespace
 
-TEST_CASE("a node's disk is the one that the step names, else that of its files that do not last",
+TEST_CASE("a node's disk is the step's own choice, otherwise that for temporary files",
           "[scratch]") {
   const test::Variable budget("DLFLOW_SCRATCH_BUDGET", {});
   const test::Variable temporary("TMPDIR", "/local/tmp");
@@ -92,21 +92,21 @@ TEST_CASE("the first rank of each node has its data copied, and all ranks there 
   const std::string said = printed(STDOUT_FILENO, [&] { folders = ranks.folders(); });
   CHECK(folders[0].string().starts_with(ranks.disk.path().string()));
   CHECK(folders == std::vector<fs::path>(3, folders[0]));
-  // The two nodes have one disk here: the second one finds what the first has made.
+  // Both nodes have the same disk here: the second one finds the copy of the first.
   CHECK(ranks.message() == ranks.size() + " of data on the disk of 2 of 2 nodes, 1 found there");
   CHECK(said.find(": data copied to " + folders[0].string() + " (" + ranks.size()) !=
         std::string::npos);
   CHECK(said.find(": data found in " + folders[0].string()) != std::string::npos);
 }
 
-TEST_CASE("a node that has made the only copy says nothing of others", "[scratch]") {
+TEST_CASE("a node with the only copy prints nothing about others", "[scratch]") {
   Ranks ranks(2);
   const test::Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
   printed(STDOUT_FILENO, [&] { ranks.folders(); });
   CHECK(ranks.message() == ranks.size() + " of data on the disk of 1 of 1 node");
 }
 
-TEST_CASE("where there is no room for a copy the data is read from where it lies", "[scratch]") {
+TEST_CASE("data is read from its original place if there is no room for a copy", "[scratch]") {
   Ranks ranks(4);
   const test::Variable scratch("DLFLOW_SCRATCH", ranks.disk.path());
   const test::Variable budget("DLFLOW_SCRATCH_BUDGET", "1");

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-/// Archives as an attacker, a damaged disk or an ordinary program would make them.
+/// Archives as an attacker, a damaged disk or an ordinary program would write them.
 namespace dlflow::test {
 
 inline std::string gzip(const std::string& content, int level = 6) {
@@ -26,7 +26,7 @@ inline std::string gzip(const std::string& content, int level = 6) {
   return packed;
 }
 
-/// One ustar entry: header and content, filled up to whole blocks.
+/// One ustar entry: header and content, padded to whole blocks.
 struct TarEntry {
   std::string name;
   std::string content = {};

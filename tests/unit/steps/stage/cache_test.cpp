@@ -1,5 +1,6 @@
 #include "steps/stage/cache.h"
 
+#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Adds `content`; nothing keeps it in use afterwards.
+/// Adds `content`, without keeping it in use.
 std::string add(const fs::path& root, const std::string& content, uint64_t budget_bytes = 0) {
   Cache cache(root, budget_bytes);
   const fs::path file = cache.new_file();
@@ -40,14 +41,14 @@ bool has(const fs::path& root, const std::string& hash) {
   return fs::exists(root / "objects" / hash.substr(0, 2) / hash);
 }
 
-/// Sets when an object was last wanted, in seconds of 1970.
+/// Sets the last use of an object, in seconds since 1970.
 void set_last_used(const fs::path& root, const std::string& hash, time_t seconds) {
   const timespec times[2] = {{seconds, 0}, {0, UTIME_OMIT}};
   const fs::path object = root / "objects" / hash.substr(0, 2) / hash;
   REQUIRE(::utimensat(AT_FDCWD, object.c_str(), times, 0) == 0);
 }
 
-/// As order_of_syncs, of adding `count` new objects at once.
+/// The order_of_syncs of adding `count` new objects at once.
 std::optional<std::string> syncs_of_adding(const fs::path& root, size_t count) {
   return test::order_of_syncs([&root, count] {
     Cache cache(root, 0);
@@ -64,7 +65,7 @@ std::optional<std::string> syncs_of_adding(const fs::path& root, size_t count) {
 
 }  // namespace
 
-TEST_CASE("an object is found by its hash, read-only, in whatever cache object", "[cache]") {
+TEST_CASE("an object is found by its hash, and is read-only", "[cache]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
   Cache cache(folder.path(), 0);
@@ -85,7 +86,7 @@ TEST_CASE("an object is on disk before it has its name", "[cache]") {
   CHECK_THAT(*many, Contains("sync-all link link"));
 }
 
-TEST_CASE("an object that somebody wrote to is forgotten, a touched one is not", "[cache]") {
+TEST_CASE("an object that was written to is dropped, a touched one is not", "[cache]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
   const fs::path object = folder.path() / "objects" / hash.substr(0, 2) / hash;
@@ -98,7 +99,7 @@ TEST_CASE("an object that somebody wrote to is forgotten, a touched one is not",
   CHECK_FALSE(fs::exists(object));
 }
 
-TEST_CASE("an object whose mode was changed in a run has its own again", "[cache]") {
+TEST_CASE("an object whose mode was changed in a run gets it back", "[cache]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
   const fs::path object = folder.path() / "objects" / hash.substr(0, 2) / hash;
@@ -130,7 +131,7 @@ TEST_CASE("an object that another user made, or may write to, is never used", "[
   CHECK_FALSE(fs::exists(fs::symlink_status(object)));
 }
 
-TEST_CASE("a cache that a colleague made for one is refused", "[cache][attack]") {
+TEST_CASE("a private cache that another user made is refused", "[cache][attack]") {
   if (::geteuid() != 0) return test::skip("only root can give a folder away");
   const test::TempDir folder;
   fs::permissions(folder.path(), fs::perms(0777));
@@ -164,7 +165,8 @@ TEST_CASE("the least recently used objects make room", "[cache]") {
   CHECK(has(folder.path(), d));
 }
 
-TEST_CASE("what is in use is never evicted, and a budget too small says so", "[cache]") {
+TEST_CASE("objects in use are never evicted, and a budget that is too small is an error",
+          "[cache]") {
   const test::TempDir folder;
   const fs::path root = folder.path() / "cache";
   const std::string linked = add(root, std::string(100, 'a'));
@@ -185,7 +187,7 @@ TEST_CASE("what is in use is never evicted, and a budget too small says so", "[c
   CHECK_THROWS_WITH(Cache(root, 300).make_room(UINT64_MAX), Contains("do not fit"));
 }
 
-TEST_CASE("a promised object stays readable after it left the cache", "[cache]") {
+TEST_CASE("a returned object stays readable after it left the cache", "[cache]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
   Cache cache(folder.path(), 0);
@@ -216,7 +218,7 @@ TEST_CASE("a note that is being written for a download in progress is not evicte
   CHECK(fs::exists(written));
 }
 
-TEST_CASE("a download that begins at any moment of an eviction keeps what it writes", "[cache]") {
+TEST_CASE("a download that begins at any moment of an eviction keeps its file", "[cache]") {
   for (size_t moment = 0;; ++moment) {
     const test::TempDir folder;
     make_directories(folder.path() / "locks");
@@ -238,7 +240,7 @@ TEST_CASE("a download that begins at any moment of an eviction keeps what it wri
   }
 }
 
-TEST_CASE("what a killed job left is swept, what a living one has is not", "[cache]") {
+TEST_CASE("files of killed jobs are removed, those of living jobs are not", "[cache]") {
   const test::TempDir folder;
   test::in_child([&] {
     auto* cache = new Cache(folder.path(), 0);  // never destroyed: the process is killed
@@ -254,7 +256,7 @@ TEST_CASE("what a killed job left is swept, what a living one has is not", "[cac
   CHECK(read_file(file) == "whole");
 }
 
-TEST_CASE("a lock is waited for and taken over from the dead", "[cache]") {
+TEST_CASE("a lock is waited for, and taken over from a dead job", "[cache]") {
   const test::TempDir folder;
   Cache cache(folder.path(), 0);
   int ready[2];
@@ -277,7 +279,7 @@ TEST_CASE("a lock is waited for and taken over from the dead", "[cache]") {
   for (const int end : ready) ::close(end);
 }
 
-TEST_CASE("a note is a JSON object or it is not there", "[cache]") {
+TEST_CASE("a note is a JSON object or missing", "[cache]") {
   const test::TempDir folder;
   Cache cache(folder.path(), 0);
   CHECK_FALSE(cache.note("urls/x.json").has_value());
@@ -308,7 +310,7 @@ TEST_CASE("an object is sealed when it is added, so that it is not hashed again"
   CHECK(info.st_mtim.tv_nsec == (std::stol(hash.substr(0, 7), nullptr, 16) ^ 7));
 }
 
-TEST_CASE("an object that has lost its end is not intact, though it has its old time", "[cache]") {
+TEST_CASE("a truncated object is not intact even with its old time", "[cache]") {
   const test::TempDir folder;
   const fs::path object = folder.write("object", "content");
   const std::string hash = sha256_hex("content");
@@ -321,7 +323,7 @@ TEST_CASE("an object that has lost its end is not intact, though it has its old 
   CHECK_FALSE(is_intact(object, hash));
 }
 
-TEST_CASE("an object that is added takes the place of a damaged one", "[cache]") {
+TEST_CASE("an added object replaces a damaged one", "[cache]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
   const fs::path object = folder.path() / "objects" / hash.substr(0, 2) / hash;
@@ -330,7 +332,7 @@ TEST_CASE("an object that is added takes the place of a damaged one", "[cache]")
     fs::permissions(object, fs::perms(0644));
     { AppendFile(object).append("more"); }
   }
-  SECTION("a folder") {
+  SECTION("the damaged object is a folder") {
     fs::remove(object);
     fs::create_directory(object);
   }
@@ -339,7 +341,7 @@ TEST_CASE("an object that is added takes the place of a damaged one", "[cache]")
   CHECK(read_file(object) == "content");
 }
 
-TEST_CASE("an object that is found is wanted now", "[cache]") {
+TEST_CASE("finding an object updates its time of use", "[cache]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
   set_last_used(folder.path(), hash, 1000);
@@ -357,7 +359,7 @@ TEST_CASE("sixteen objects are synced at once, fifteen one by one", "[cache]") {
   CHECK_THAT(*syncs_of_adding(folder.path(), 16), Contains("sync-all link link"));
 }
 
-TEST_CASE("an object that is there already is added once", "[cache]") {
+TEST_CASE("an existing object is not added again", "[cache]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
   const fs::path object = folder.path() / "objects" / hash.substr(0, 2) / hash;
@@ -370,7 +372,7 @@ TEST_CASE("an object that is there already is added once", "[cache]") {
   CHECK(second.st_nlink == 1);
 }
 
-TEST_CASE("a cache that cannot be made says why when it is needed", "[cache]") {
+TEST_CASE("a cache that cannot be created reports why when it is needed", "[cache]") {
   const test::TempDir folder;
   const fs::path file = folder.write("file", "");
   Cache cache(file / "cache", 0);
@@ -383,7 +385,7 @@ TEST_CASE("a cache that cannot be made says why when it is needed", "[cache]") {
   }
 }
 
-TEST_CASE("a note that is no object is none", "[cache]") {
+TEST_CASE("a note that is not an object is ignored", "[cache]") {
   const test::TempDir folder;
   Cache cache(folder.path(), 0);
   cache.write_note("urls/a.json", Json::array());

@@ -14,13 +14,13 @@ const std::string kB(64, 'b');
 
 }  // namespace
 
-TEST_CASE("a manifest is what sha256sum prints", "[manifest]") {
+TEST_CASE("a manifest has the format of sha256sum", "[manifest]") {
   const Manifest manifest = parse_manifest(
       kA + "  x y\n" + std::string(64, 'B') + " *./d/z\r\n\\" + kA + "  back\\\\slash\n", "SUMS");
   CHECK(manifest == Manifest{{"back\\slash", kA}, {"d/z", kB}, {"x y", kA}});
 }
 
-TEST_CASE("line ends in names are as sha256sum escapes them", "[manifest]") {
+TEST_CASE("line ends in names are escaped as by sha256sum", "[manifest]") {
   const Manifest manifest =
       parse_manifest("\\" + kA + "  ./a\\nb\\r\\\\n.txt\n" + kB + "  a\\nb\n", "SUMS");
   CHECK(manifest == Manifest{{"a\nb\r\\n.txt", kA}, {"a\\nb", kB}});
@@ -45,7 +45,7 @@ TEST_CASE("a wrong line of a manifest is named", "[manifest]") {
   CHECK_THROWS_WITH(parse_manifest(kA + "  x\n" + kB + "  x\n", "SUMS"), Contains("there twice"));
 }
 
-TEST_CASE("all differences are told, but not all of thousands", "[manifest]") {
+TEST_CASE("all differences are reported, up to a limit", "[manifest]") {
   const Manifest manifest = {{"both", kA}, {"gone", kA}, {"other", kA}};
   Listing found;
   found["both"].sha256 = kA;

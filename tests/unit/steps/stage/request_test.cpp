@@ -15,7 +15,7 @@ Source parse_one(const Json& source) {
 
 }  // namespace
 
-TEST_CASE("a source is called after its address unless it has a name", "[request]") {
+TEST_CASE("a source is named after its address unless it has a name", "[request]") {
   CHECK(parse_one({{"url", "https://host/d/train.gz?v=1#x"}}).name == "train.gz");
   CHECK(parse_one({{"url", "https://host/d/train.gz"}, {"unpack", "gzip"}}).name == "train");
   CHECK(parse_one({{"url", "http://host/a.tar.gz"}, {"unpack", "tar"}}).name == "a");
@@ -32,7 +32,7 @@ TEST_CASE("a source is called after its address unless it has a name", "[request
       "code");
 }
 
-TEST_CASE("a local address is a whole path, decoded", "[request]") {
+TEST_CASE("a local address is an absolute path, and is decoded", "[request]") {
   CHECK(parse_one({{"url", "file:///d/a%20b%zz%2"}}).address.place.path == "/d/a b%zz%2");
   CHECK(parse_one({{"url", "file://localhost/d/x%3Fy"}}).address.place.path == "/d/x?y");
 }

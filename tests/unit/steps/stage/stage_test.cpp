@@ -39,7 +39,7 @@ ino_t inode(const fs::path& path) {
   return info.st_ino;
 }
 
-/// How many files are below `folder`.
+/// The number of files below `folder`.
 size_t count_files(const fs::path& folder) {
   size_t count = 0;
   std::error_code none;
@@ -49,7 +49,7 @@ size_t count_files(const fs::path& folder) {
   return count;
 }
 
-/// Nothing of a failed step is left, in its outputs or in the cache.
+/// Checks that a failed step leaves nothing in its outputs or in the cache.
 void check_nothing_left(const StepFixture& step, const fs::path& cache) {
   CHECK(count_files(step.outputs()) == 0);
   for (const char* folder : {"objects", "partial", "unpacked", "urls", "work"}) {
@@ -87,7 +87,7 @@ fs::path partial_in(const fs::path& cache) {
   return {};
 }
 
-/// A mounted file system of its own; mounting needs rights that not everybody has.
+/// A mounted file system for a test; mounting needs rights that not every user has.
 class Mount {
  public:
   explicit Mount(const std::string& options) {
@@ -184,7 +184,7 @@ TEST_CASE("a wrong hash or a damaged archive leaves nothing behind", "[stage]") 
   }
 }
 
-TEST_CASE("a download with a declared hash happens once, without one when it changed", "[stage]") {
+TEST_CASE("a download happens once with a declared hash, otherwise after each change", "[stage]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
   const std::string declared = nginx->serve("declared", "D");
@@ -300,7 +300,7 @@ TEST_CASE("a full disk is an error, and its space is given back", "[stage]") {
   }
 }
 
-TEST_CASE("a read-only cache gives what it has and refuses the rest", "[stage]") {
+TEST_CASE("a read-only cache gives its objects and refuses others", "[stage]") {
   const Mount disk("size=1m");
   if (!disk.mounted()) return test::skip("mounting a file system needs root");
   const TempDir data;
@@ -386,7 +386,7 @@ TEST_CASE("a manifest pins a folder, a pattern and an archive", "[stage]") {
   CHECK(stage_main() == 1);
 }
 
-TEST_CASE("names that would lie on each other are refused", "[stage]") {
+TEST_CASE("names that would overlap are refused", "[stage]") {
   const TempDir data;
   data.write("a/x", "1");
   data.write("b/x", "2");
@@ -402,7 +402,7 @@ TEST_CASE("names that would lie on each other are refused", "[stage]") {
   }
 }
 
-TEST_CASE("the folder of a web server is what its manifest lists", "[stage]") {
+TEST_CASE("a web server's folder has the files in its manifest", "[stage]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
   const TempDir sums;

@@ -58,7 +58,7 @@ std::vector<std::string> names(const Listing& listing) {
 
 }  // namespace
 
-TEST_CASE("a gzip file gives its content, all members of it", "[unpack]") {
+TEST_CASE("a gzip file gives the content of all its members", "[unpack]") {
   Sandbox box;
   const std::string text(300'000, 'x');
   CHECK(box.content(box.unpack(test::gzip(text), Unpack::Gzip), "") == text);
@@ -68,7 +68,7 @@ TEST_CASE("a gzip file gives its content, all members of it", "[unpack]") {
   CHECK(box.content(box.unpack(padded, Unpack::Gzip), "") == "a");
 }
 
-TEST_CASE("a damaged gzip file is refused wherever it is cut or changed", "[unpack]") {
+TEST_CASE("a gzip file is refused if it is cut or changed anywhere", "[unpack]") {
   Sandbox box;
   const std::string good = test::gzip("some text, some text, some other text");
   for (size_t length = 0; length < good.size(); ++length) {
@@ -118,7 +118,7 @@ TEST_CASE("a tar archive gives its files, folders by their names", "[unpack]") {
   CHECK(box.unpack(test::gzip(archive), Unpack::Tar) == listing);
 }
 
-TEST_CASE("what tar(1) writes in each of its formats is read", "[unpack]") {
+TEST_CASE("each format that tar(1) writes is read", "[unpack]") {
   Sandbox box;
   const std::string name = std::string(90, 'a') + "/" + std::string(130, 'b');
   box.folder().write("in/" + name, "content");
@@ -137,7 +137,7 @@ TEST_CASE("what tar(1) writes in each of its formats is read", "[unpack]") {
   }
 }
 
-TEST_CASE("a tar archive that the system's tools compressed is unpacked by them", "[unpack]") {
+TEST_CASE("a tar archive with another compression is unpacked by the system's tools", "[unpack]") {
   Sandbox box;
   const fs::path plain = box.folder().write(
       "plain.tar", test::tar({{.name = "a", .content = std::string(300'000, 'a')}}));
@@ -165,7 +165,7 @@ TEST_CASE("a tar archive that the system's tools compressed is unpacked by them"
   }
 }
 
-TEST_CASE("a compressed tar archive without its program is named with what to do", "[unpack]") {
+TEST_CASE("a compressed tar archive without its program is refused with what to do", "[unpack]") {
   Sandbox box;
   const test::Variable path("PATH", box.folder().path());
   CHECK_THROWS_WITH(
@@ -248,7 +248,7 @@ TEST_CASE("a link inside the archive is kept, and nothing is written through it"
                     Contains("link to 'a', which is no file or folder"));
 }
 
-TEST_CASE("a damaged tar archive is refused wherever it is cut", "[unpack]") {
+TEST_CASE("a tar archive is refused if it is cut anywhere", "[unpack]") {
   Sandbox box;
   const std::string good =
       test::tar({{.name = "a", .content = std::string(700, 'a')}, {.name = "b"}});
@@ -332,7 +332,7 @@ TEST_CASE("an archive that unpacks to far more than its size is refused", "[unpa
       Contains("more than 1 entries"));
 }
 
-TEST_CASE("several sources may be read up to one limit", "[unpack]") {
+TEST_CASE("several sources can share one limit of bytes", "[unpack]") {
   const test::TempDir folder;
   const fs::path file = folder.write("packed.gz", test::gzip("1234"));
   ByteBudget budget{.max_bytes = 9};
@@ -345,7 +345,7 @@ TEST_CASE("several sources may be read up to one limit", "[unpack]") {
   CHECK_THROWS_WITH(read_next(), Contains("the image unpacks to more than 9 B"));
 }
 
-TEST_CASE("what was unpacked is remembered by hash and kind", "[unpack]") {
+TEST_CASE("the list of unpacked files is remembered by hash and kind", "[unpack]") {
   const test::TempDir folder;
   Cache cache(folder.path() / "cache", 0);
   const std::string packed = test::gzip(test::tar({{.name = "a/b", .content = "B"}}));
@@ -356,7 +356,7 @@ TEST_CASE("what was unpacked is remembered by hash and kind", "[unpack]") {
   CHECK_FALSE(remembered_listing(hash, Unpack::Gzip, cache).has_value());
 }
 
-TEST_CASE("the hash of a listing is that of what sha256sum prints", "[unpack]") {
+TEST_CASE("the hash of a listing is that of sha256sum's output", "[unpack]") {
   Listing listing;
   listing["b"].sha256 = sha256_hex("B");
   listing["a"].sha256 = sha256_hex("A");

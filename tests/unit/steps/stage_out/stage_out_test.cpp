@@ -21,7 +21,7 @@ using test::TempDir;
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-TEST_CASE("files and folders are sent as cp would, and told in a manifest", "[stage_out]") {
+TEST_CASE("files and folders are sent like with cp, and listed in a manifest", "[stage_out]") {
   const TempDir results;
   const auto file = results.write("model", "M");
   results.write("set/a/b", "B");
@@ -51,7 +51,7 @@ struct Ended {
   std::string said;
 };
 
-/// What the step says on `descriptor`.
+/// Runs the step and returns its output on `descriptor`.
 Ended run_and_hear(int descriptor, const TempDir& folder) {
   std::fflush(stdout);
   const FileDescriptor before(::dup(descriptor));
@@ -64,7 +64,7 @@ Ended run_and_hear(int descriptor, const TempDir& folder) {
   return {status, read_file(file)};
 }
 
-/// What the step says when it fails.
+/// The error message of the step, which must fail.
 std::string failure(const TempDir& folder) {
   const Ended ended = run_and_hear(STDERR_FILENO, folder);
   CHECK(ended.status == 1);
@@ -80,7 +80,8 @@ Json last_line(const StepFixture& step) {
 
 }  // namespace
 
-TEST_CASE("what cannot be sent is refused for its reason, and nothing is left", "[stage_out]") {
+TEST_CASE("files that cannot be sent are refused with the reason, and nothing is sent",
+          "[stage_out]") {
   const TempDir results;
   const std::string file = results.write("x", "1");
   const std::string same_name = results.write("d/x", "2");
@@ -105,7 +106,7 @@ TEST_CASE("what cannot be sent is refused for its reason, and nothing is left", 
   }
 }
 
-TEST_CASE("the log and the metrics say what was sent and what was there", "[stage_out]") {
+TEST_CASE("the log and the metrics count sent and existing files", "[stage_out]") {
   const TempDir results;
   const TempDir archive;
   const TempDir log;
@@ -123,14 +124,14 @@ TEST_CASE("the log and the metrics say what was sent and what was there", "[stag
   CHECK_FALSE(fs::exists(step.outputs() / ".sending"));
 }
 
-TEST_CASE("a stopped step keeps what it has sent, and is to be called again", "[stage_out]") {
+TEST_CASE("a stopped step keeps its sent files, and asks for another pass", "[stage_out]") {
   const int signal = GENERATE(SIGTERM, SIGUSR1);
   const TempDir results;
   const TempDir archive;
   const TempDir log;
   results.write("a", "A");
   results.write("b", std::string(1000, 'b'));
-  // Held back by its bandwidth when the signal comes.
+  // The bandwidth delays the transfer until the signal comes.
   const StepFixture step(
       {{"from", {(results.path() / "a").string(), (results.path() / "b").string()}},
        {"to", "file://" + archive.path().string()},
@@ -138,7 +139,7 @@ TEST_CASE("a stopped step keeps what it has sent, and is to be called again", "[
        {"bandwidth", 10}});
   std::jthread stopper([&] {
     while (!fs::exists(archive.path() / ".b.dlflow-part")) std::this_thread::sleep_for(1ms);
-    CHECK(read_file(log.path() / "said") == "a: 1 B\n");  // who follows the log sees it at once
+    CHECK(read_file(log.path() / "said") == "a: 1 B\n");  // readers of the log see it at once
     ::kill(::getpid(), signal);
   });
   const Ended ended = run_and_hear(STDOUT_FILENO, log);

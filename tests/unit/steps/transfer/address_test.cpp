@@ -59,7 +59,7 @@ TEST_CASE("an object store is a remote of rclone that needs no configuration", "
   CHECK_THROWS_AS(parse_address("gs://-x/y"), Error);
 }
 
-TEST_CASE("a hub's address names a repository, maybe a revision, and what is in it", "[address]") {
+TEST_CASE("a hub's address names a repository, an optional revision, and a path", "[address]") {
   const test::Variable endpoint("HF_ENDPOINT", "https://hub.test/");
   const Address model = parse_address("hf://owner/name/weights/model%201.bin");
   CHECK(model.scheme == Scheme::Hub);

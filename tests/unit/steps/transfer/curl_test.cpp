@@ -9,7 +9,7 @@ using namespace dlflow;
 using namespace dlflow::steps;
 using Catch::Contains;
 
-TEST_CASE("what curl ends with is told in words, and whether it may pass", "[curl]") {
+TEST_CASE("curl's exit status is described in words, with whether to try again", "[curl]") {
   struct Case {
     int exit_status;
     bool may_pass;
@@ -32,7 +32,7 @@ TEST_CASE("what curl ends with is told in words, and whether it may pass", "[cur
   CHECK_THAT(curl_error(result, "u").what(), Catch::EndsWith(" (curl: why)"));
 }
 
-TEST_CASE("an address and a secret reach curl as they are", "[curl]") {
+TEST_CASE("an address and a secret reach curl unchanged", "[curl]") {
   std::atomic<bool> arrived = false;
   const test::AnsweringServer server([&](const std::string& request) {
     arrived = request.starts_with("GET /a%22b\\c?x=[1-2] HTTP") &&
@@ -64,7 +64,7 @@ TEST_CASE("a server cannot send a download to a file of this machine", "[curl][a
   CHECK_FALSE(std::filesystem::exists(folder.path() / "file"));
 }
 
-TEST_CASE("what an earlier request was answered is not taken for this one's answer", "[curl]") {
+TEST_CASE("the answer to an earlier request is not taken for the current one's", "[curl]") {
   const test::TempDir folder;
   folder.write("t.headers", "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
   const uint16_t closed = test::bind_free_port().second;

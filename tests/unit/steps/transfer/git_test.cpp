@@ -21,10 +21,10 @@ namespace {
 
 constexpr RetryPolicy kQuick{.max_tries = 2, .first_wait = 1ms};
 
-/// A repository with two commits, and what a step gets of it.
+/// A repository with two commits, and the archive that a step makes of one.
 class Repository {
  public:
-  /// Whether git is here.
+  /// Returns false if git is not installed.
   bool make() {
     folder_.write("work/code", "one\r\n");
     folder_.write("work/.gitattributes", "secret export-ignore\ncode text eol=lf\n");
@@ -83,7 +83,7 @@ TEST_CASE("the files of a commit are packed as they were committed", "[git]") {
   CHECK_FALSE(fs::exists(repository.folder() / "bare"));
 }
 
-TEST_CASE("a commit that a repository does not have is told with what has one", "[git]") {
+TEST_CASE("an unknown commit is refused with advice", "[git]") {
   Repository repository;
   if (!repository.make()) return test::skip("git is not installed");
   const std::string none(40, '1');
@@ -93,17 +93,18 @@ TEST_CASE("a commit that a repository does not have is told with what has one", 
   CHECK_FALSE(fs::exists(repository.folder() / "bare"));
 }
 
-TEST_CASE("a server that gives no commit by its name gives it with its branches", "[git]") {
+TEST_CASE("a commit that a server does not serve by hash is fetched with the branches", "[git]") {
   Repository repository;
   if (!repository.make()) return test::skip("git is not installed");
-  // As git before 2.5 did, and as a server may be told to; the newer protocol always gives it.
+  // Like git before 2.5, and as a server may be configured; the newer protocol always serves
+  // commits by hash.
   repository.shell("git config --global protocol.version 0");
   const test::Variable config("GIT_CONFIG_GLOBAL", repository.folder() / ".gitconfig");
   repository.get(repository.first());
   CHECK(repository.names() == ".gitattributes code secret ");
 }
 
-TEST_CASE("a repository that is not there is told in git's words", "[git]") {
+TEST_CASE("a missing repository is reported in git's words", "[git]") {
   Repository repository;
   if (!repository.make()) return test::skip("git is not installed");
   fs::remove_all(repository.folder() / "work");

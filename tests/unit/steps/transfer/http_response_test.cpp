@@ -4,7 +4,7 @@
 
 using namespace dlflow::steps;
 
-TEST_CASE("the last of several answers counts, redirects before it do not", "[http]") {
+TEST_CASE("only the last of several answers counts, after any redirects", "[http]") {
   const HttpResponse response = parse_response(
       "HTTP/1.1 302 Found\r\nContent-Length: 5\r\nETag: \"old\"\r\n\r\n"
       "HTTP/2 200\r\ncontent-length: 1234\r\netag: \"new\"\r\n\r\n");
@@ -13,7 +13,7 @@ TEST_CASE("the last of several answers counts, redirects before it do not", "[ht
   CHECK(response.etag == "\"new\"");
 }
 
-TEST_CASE("a partial answer tells the size of the whole", "[http]") {
+TEST_CASE("a partial answer gives the size of the whole", "[http]") {
   CHECK(parse_response("HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n"
                        "Content-Range: bytes 95-99/100\r\n")
             .total_bytes == 100);
@@ -21,7 +21,7 @@ TEST_CASE("a partial answer tells the size of the whole", "[http]") {
   CHECK_FALSE(parse_response("HTTP/1.1 206 x\r\nContent-Range: bytes 0-1/*\r\n").total_bytes);
 }
 
-TEST_CASE("an unfinished or odd answer is read as far as it goes", "[http]") {
+TEST_CASE("an incomplete or invalid answer is read as far as possible", "[http]") {
   CHECK(parse_response("").status == 0);
   CHECK(parse_response("HTTP/1.1").status == 0);
   CHECK(parse_response("HTTP/1.1 abc\r\n").status == 0);

@@ -28,7 +28,7 @@ std::string numbers(size_t bytes) {
   return text;
 }
 
-/// One address and the file it is downloaded to.
+/// One address and the file for its download.
 class Target {
  public:
   explicit Target(const std::string& url) : request_{.address = parse_address(url), .partial = {}} {
@@ -74,7 +74,7 @@ TEST_CASE("a file is downloaded with its size and ETag", "[download]") {
   CHECK(nginx->count_requests("\"GET /a%20file HTTP/1.1\" 304") == 1);
 }
 
-TEST_CASE("a weak ETag is no version: other bytes may have the same", "[download]") {
+TEST_CASE("a weak ETag is not a version, since other bytes may have the same", "[download]") {
   std::string etag = "W/\"1\"";
   std::string content = "old";
   const test::AnsweringServer server([&](const std::string& request) {
@@ -87,7 +87,7 @@ TEST_CASE("a weak ETag is no version: other bytes may have the same", "[download
   Target target("http://" + server.host() + "/file");
   CHECK(target.download().version.empty());
   content = "new";
-  target.request().known_version = etag;  // that an earlier dlflow took for one
+  target.request().known_version = etag;  // an earlier dlflow took it for a version
   fs::remove(target.request().partial);
   CHECK_FALSE(target.download().unchanged);
   CHECK(target.content() == "new");
@@ -99,7 +99,7 @@ TEST_CASE("a weak ETag is no version: other bytes may have the same", "[download
   CHECK(target.download().unchanged);
 }
 
-TEST_CASE("an ETag says nothing of the file that a redirect leads to later", "[download]") {
+TEST_CASE("an ETag does not apply to the file that a later redirect leads to", "[download]") {
   std::string latest = "one";
   bool dies = false;
   const test::AnsweringServer server([&](const std::string& request) {
@@ -123,14 +123,14 @@ TEST_CASE("an ETag says nothing of the file that a redirect leads to later", "[d
   Target target("http://" + server.host() + "/latest");
   target.request().known_version = target.download().version;
   CHECK(target.content() == "first");
-  SECTION("which is asked for again") {
+  SECTION("that file is requested again") {
     fs::remove(target.request().partial);
     CHECK(target.download().unchanged);
     latest = "two";
     CHECK_FALSE(target.download().unchanged);
     CHECK(target.content() == "other");
   }
-  SECTION("whose first part is here") {
+  SECTION("a part of that file is already here") {
     fs::remove(target.request().partial);
     target.request().known_version.clear();
     dies = true;
@@ -151,7 +151,8 @@ TEST_CASE("an empty file is downloaded", "[download]") {
   CHECK(target.total_bytes() == 0);
 }
 
-TEST_CASE("a download goes on where the last one ended, if it is the same content", "[download]") {
+TEST_CASE("a download continues where the last one ended if the content is the same",
+          "[download]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
   const std::string text = numbers(100'000);
@@ -172,15 +173,15 @@ TEST_CASE("a download goes on where the last one ended, if it is the same conten
     target.download();
     CHECK(nginx->count_requests("\"GET /file HTTP/1.1\" 416") == 1);
   }
-  SECTION("the part is of other content") {
+  SECTION("the part has other content") {
     leave_part(70'000, R"({"version": "\"other\""})");
     CHECK_FALSE(target.download().continued);
   }
-  SECTION("nobody knows of what content the part is") {
+  SECTION("the part's content is unknown") {
     leave_part(70'000, "");
     CHECK_FALSE(target.download().continued);
   }
-  SECTION("the hash will tell") {
+  SECTION("the hash will verify it") {
     leave_part(70'000, "");
     target.request().hash_is_known = true;
     CHECK(target.download().continued);
@@ -193,7 +194,7 @@ TEST_CASE("a download goes on where the last one ended, if it is the same conten
   CHECK(target.content() == text);
 }
 
-TEST_CASE("a connection that dies midway is made again until all is there", "[download]") {
+TEST_CASE("a connection that breaks is made again until the file is complete", "[download]") {
   const std::string text = numbers(3500);
   DyingServer server(text, {.bytes_per_connection = 1000});
   Target target(server.url());
@@ -202,7 +203,7 @@ TEST_CASE("a connection that dies midway is made again until all is there", "[do
   CHECK(server.num_connections() == 4);
 }
 
-TEST_CASE("a download that does not get on gives up, and keeps what it has", "[download]") {
+TEST_CASE("a download without progress gives up, and keeps its part", "[download]") {
   const std::string text = numbers(3500);
   DyingServer server(text, {.bytes_per_connection = 0});
   Target target(server.url());
@@ -214,7 +215,7 @@ TEST_CASE("a download that does not get on gives up, and keeps what it has", "[d
   CHECK(target.content() == text.substr(0, 500));
 }
 
-TEST_CASE("a server that knows no ranges is asked for the whole again", "[download]") {
+TEST_CASE("a server without support for ranges is asked for the whole file", "[download]") {
   const std::string text = numbers(3500);
   DyingServer server(text, {.bytes_per_connection = 9999, .knows_ranges = false});
   Target target(server.url());
@@ -224,7 +225,7 @@ TEST_CASE("a server that knows no ranges is asked for the whole again", "[downlo
   CHECK(target.content() == text);
 }
 
-TEST_CASE("a failure says what it means and whether to try again", "[download]") {
+TEST_CASE("a failure is reported with its meaning and whether to try again", "[download]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
   struct Case {
@@ -250,7 +251,7 @@ TEST_CASE("a failure says what it means and whether to try again", "[download]")
   CHECK(nginx->count_requests("\"GET /none HTTP/1.1\" 404") == 1);
 }
 
-TEST_CASE("an answer that is not the file is an error that may pass", "[download]") {
+TEST_CASE("an answer without the file is a temporary error", "[download]") {
   const std::string status = GENERATE("202 Accepted", "304 Not Modified");
   const test::AnsweringServer server([&](const std::string&) {
     return "HTTP/1.1 " + status + "\r\n" +
@@ -261,7 +262,7 @@ TEST_CASE("an answer that is not the file is an error that may pass", "[download
              Contains("answers with status " + status.substr(0, 3)));
 }
 
-TEST_CASE("a part of a file that nobody asked for is not the file", "[download][attack]") {
+TEST_CASE("a partial answer to a full request is not the file", "[download][attack]") {
   const std::string answer = GENERATE(
       "HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\n"
       "Content-Range: bytes 0-3/4\r\n\r\npart",
@@ -274,7 +275,7 @@ TEST_CASE("a part of a file that nobody asked for is not the file", "[download][
   CHECK(Partial(target.request().partial, true).bytes() == 0);
 }
 
-TEST_CASE("a rest that is shorter than was announced is told with its bytes", "[download]") {
+TEST_CASE("an answer shorter than announced is an error with both sizes", "[download]") {
   const test::AnsweringServer server([](const std::string&) {
     return "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 3-9/10\r\n\r\n";
   });
@@ -285,7 +286,7 @@ TEST_CASE("a rest that is shorter than was announced is told with its bytes", "[
              Contains("3 bytes came, 10 were announced"));
 }
 
-TEST_CASE("headers without an end are cut off", "[download][attack]") {
+TEST_CASE("endless headers are cut off", "[download][attack]") {
   const std::string header = "X: " + std::string(60'000, 'x') + "\r\n";
   const test::AnsweringServer server([&](const std::string&) {
     std::string answer = "HTTP/1.1 200 OK\r\n";
@@ -296,7 +297,7 @@ TEST_CASE("headers without an end are cut off", "[download][attack]") {
   CHECK_THROWS_AS(target.download(), Error);
 }
 
-TEST_CASE("an address with a password is used and never shown", "[download]") {
+TEST_CASE("an address with a password is used but never shown", "[download]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
   const std::string url = nginx->serve("file", "content");

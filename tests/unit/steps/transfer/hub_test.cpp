@@ -27,10 +27,10 @@ std::string answer(const Json& body, const std::string& header = "") {
          "\r\n\r\n" + text;
 }
 
-/// A hub whose answers a test makes, and what it was asked.
+/// A hub with answers made by a test, and a log of requests.
 class Hub {
  public:
-  /// \param answers  by the request's path; all else is not there.
+  /// \param answers  by the request's path; other paths do not exist.
   explicit Hub(std::map<std::string, std::string> answers)
       : answers_(std::move(answers)), server_([this](const std::string& request) {
           const size_t begin = request.find(' ') + 1;
@@ -99,7 +99,7 @@ TEST_CASE("a hub's list is read to its last page", "[hub]") {
   CHECK_FALSE(std::filesystem::exists(hub.folder() / "list.list"));
 }
 
-TEST_CASE("of a hub's folder the one file is taken that was asked for", "[hub]") {
+TEST_CASE("only the requested file of a hub's folder is taken", "[hub]") {
   const Json entries = {{{"type", "file"}, {"path", "d/x"}, {"size", 1}, {"oid", "1"}},
                         {{"type", "file"}, {"path", "d/y z"}, {"size", 2}, {"oid", "2"}}};
   const Json top = {{{"type", "file"}, {"path", "about"}, {"size", 3}, {"oid", "3"}}};
@@ -113,7 +113,7 @@ TEST_CASE("of a hub's folder the one file is taken that was asked for", "[hub]")
   CHECK_THROWS_WITH(hub.list("hf://o/other/x"), Contains("there is no such file"));
 }
 
-TEST_CASE("only the hub is told who asks", "[hub]") {
+TEST_CASE("only the hub gets the token", "[hub]") {
   const Hub hub({{"/api/spaces/o/n/tree/main",
                   answer({{{"type", "file"}, {"path", "x"}, {"size", 1}, {"oid", "1"}}})},
                  {"/spaces/o/n/resolve/main/x", answer(Json(7))}});
@@ -128,21 +128,21 @@ TEST_CASE("only the hub is told who asks", "[hub]") {
   request.progress = [](uint64_t, std::optional<uint64_t>) {};
   const Downloaded downloaded =
       download(request, hub.folder() / "curl", {.max_tries = 1, .first_wait = 1ms});
-  CHECK(downloaded.version == "1");  // the hub's, which the next list tells
+  CHECK(downloaded.version == "1");  // the hub's version, which the next list contains
   CHECK_FALSE(downloaded.unchanged);
   CHECK(read_file(request.partial) == "7");
   CHECK(hub.authorized() == 2);
 
   request.known_version = "1";
   CHECK(download(request, hub.folder() / "curl", {}).unchanged);
-  CHECK(hub.authorized() == 2);  // nobody was asked
+  CHECK(hub.authorized() == 2);  // no further request was made
 
   ::setenv("HF_TOKEN", GENERATE("two words", "line\n", "\x7f", "caf\xc3\xa9"), 1);
   CHECK_THROWS_WITH(hub.list("hf://spaces/o/n/x"), Contains("HF_TOKEN is no token"));
   CHECK(hub.authorized() == 2);
 }
 
-TEST_CASE("a file that is another one by now than the hub has listed is refused", "[hub]") {
+TEST_CASE("a file that changed since the hub listed it is refused", "[hub]") {
   const std::string listed(40, 'a');
   const std::string now = GENERATE(std::string(40, 'a'), std::string(40, 'b'));
   const Hub hub({{"/o/n/resolve/main/x", answer(Json(7), "ETag: \"" + now + "\"\r\n")}});
@@ -161,7 +161,7 @@ TEST_CASE("a file that is another one by now than the hub has listed is refused"
   }
 }
 
-TEST_CASE("a server that lists no files is no hub", "[hub]") {
+TEST_CASE("a server that lists no files is not a hub", "[hub]") {
   const Hub hub(
       {{"/api/models/o/object/tree/main", answer({{"error", "none"}})},
        {"/api/models/o/lost/tree/main",

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kMegabyte = size_t{1} << 20;  // what is copied at once
+constexpr size_t kMegabyte = size_t{1} << 20;  // copied at a time
 
 /// Sends a file to `to` and returns what happened.
 Uploaded send(
@@ -39,7 +39,7 @@ void stop_at_a_megabyte(uint64_t bytes) {
 
 }  // namespace
 
-TEST_CASE("a copy goes on where what is there agrees", "[local]") {
+TEST_CASE("a copy continues after the part that agrees", "[local]") {
   const test::TempDir folder;
   const std::string text = std::string(kMegabyte, 'a') + std::string(kMegabyte, 'b') + "end";
   const auto from = folder.write("from", text);
@@ -55,7 +55,7 @@ TEST_CASE("a copy goes on where what is there agrees", "[local]") {
   }
 }
 
-TEST_CASE("what was sent is on disk before it has its name, and so is the name", "[local]") {
+TEST_CASE("a sent file is synced before and after it gets its name", "[local]") {
   const test::TempDir folder;
   const auto from = folder.write("from", "text");
   const auto order = test::order_of_syncs([&] { send(from, folder.path() / "to"); });
@@ -63,7 +63,7 @@ TEST_CASE("what was sent is on disk before it has its name, and so is the name",
   CHECK(*order == "sync rename sync");
 }
 
-TEST_CASE("a stopped copy keeps what it has", "[local]") {
+TEST_CASE("a stopped copy keeps its part", "[local]") {
   const test::TempDir folder;
   const auto from = folder.write("from", std::string(3 * kMegabyte, 'x'));
   const fs::path to = folder.path() / "to";
@@ -71,7 +71,7 @@ TEST_CASE("a stopped copy keeps what it has", "[local]") {
   CHECK(fs::file_size(to) == kMegabyte);
 }
 
-TEST_CASE("a file is sent once, and again when either side changed", "[local]") {
+TEST_CASE("a file is sent once, and again after a change on either side", "[local]") {
   const test::TempDir folder;
   const auto file = folder.write("file", "content");
   const fs::path to = folder.path() / "new/folder/file";
@@ -84,7 +84,7 @@ TEST_CASE("a file is sent once, and again when either side changed", "[local]") 
   CHECK(std::distance(fs::directory_iterator(to.parent_path()), {}) == 1);
 }
 
-TEST_CASE("an interrupted sender's part is continued, and becomes the file", "[local]") {
+TEST_CASE("an interrupted sender's part is completed and becomes the file", "[local]") {
   const test::TempDir folder;
   const auto file = folder.write("file", std::string(3 * kMegabyte, 'x'));
   const fs::path to = folder.path() / "to/file";
@@ -115,7 +115,7 @@ TEST_CASE("two senders of one file do not write into one part", "[local]") {
   CHECK(std::distance(fs::directory_iterator(to.parent_path()), {}) == 1);
 }
 
-TEST_CASE("what another user put in a part's place is not written to", "[local]") {
+TEST_CASE("a part that another user planted is not written to", "[local]") {
   const test::TempDir folder;
   const auto file = folder.write("file", "content");
   const auto precious = folder.write("precious", "words");

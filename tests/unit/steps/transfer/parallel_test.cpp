@@ -31,7 +31,7 @@ TEST_CASE("every piece of work is done once, on no more threads than allowed", "
   for_each_parallel(0, num_threads, [](size_t) { FAIL("there is nothing to do"); });
 }
 
-TEST_CASE("one error ends no other work, and all are told in order", "[parallel]") {
+TEST_CASE("one error does not end other work, and all are reported in order", "[parallel]") {
   std::atomic<int> done = 0;
   const auto work = [&](size_t i) {
     ++done;
@@ -44,7 +44,7 @@ TEST_CASE("one error ends no other work, and all are told in order", "[parallel]
   CHECK_THROWS_WITH(for_each_parallel(2, 2, work), "no file 1");
 }
 
-TEST_CASE("once one is stopped, nothing else begins", "[parallel]") {
+TEST_CASE("after a stop, no further work begins", "[parallel]") {
   std::atomic<int> done = 0;
   CHECK_THROWS_AS(for_each_parallel(1000, 2,
                                     [&](size_t) {
@@ -55,7 +55,7 @@ TEST_CASE("once one is stopped, nothing else begins", "[parallel]") {
   CHECK(done <= 2);
 }
 
-TEST_CASE("a transfer that gets on is tried for ever, one that does not a few times", "[retry]") {
+TEST_CASE("a transfer with progress is retried for ever, one without a few times", "[retry]") {
   uint64_t bytes = 0;
   int tries = 0;
   const auto fail = [&](Errc code) {
@@ -74,7 +74,7 @@ TEST_CASE("a transfer that gets on is tried for ever, one that does not a few ti
   CHECK(tries == 13);
 }
 
-TEST_CASE("a bandwidth is shared out among the transfers at work", "[limits]") {
+TEST_CASE("the bandwidth is divided among the active transfers", "[limits]") {
   const TransferLimits limits{.parallel = 4, .bytes_per_second = 1000};
   CHECK(limits.share(1) == 1000);
   CHECK(limits.share(100) == 250);

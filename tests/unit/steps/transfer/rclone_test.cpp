@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A remote that fails once, after it has given `first`, and then has "new content".
+/// A remote that fails once after sending `first`, and then sends "new content".
 class FailingRemote {
  public:
   explicit FailingRemote(const std::string& first) {
@@ -47,7 +47,7 @@ printf 'new content' | tail -c +$((offset + 1))
   test::Variable path_{"PATH", test::path_with(folder_.path())};
 };
 
-/// Downloads a file of which the remote tells what is in `listed`.
+/// Downloads a file that the remote lists as `listed`.
 Downloaded download_to(const fs::path& partial, const RemoteFile& listed) {
   return download(
       {.address = parse_address("rclone://remote/file"), .partial = partial, .listed = listed},
@@ -56,7 +56,7 @@ Downloaded download_to(const fs::path& partial, const RemoteFile& listed) {
 
 }  // namespace
 
-TEST_CASE("what rclone brought before a failure is continued if it is the same", "[rclone]") {
+TEST_CASE("a part of rclone's download is continued if its content is the same", "[rclone]") {
   const test::TempDir folder;
   const FailingRemote remote("new ");
   const fs::path partial = folder.path() / "partial";
@@ -64,8 +64,7 @@ TEST_CASE("what rclone brought before a failure is continued if it is the same",
   CHECK(read_file(partial) == "new content");
 }
 
-TEST_CASE("what rclone brought of another content of that size and time is not continued",
-          "[rclone]") {
+TEST_CASE("a part of rclone's download with other content is not continued", "[rclone]") {
   const test::TempDir folder;
   const FailingRemote remote("old ");
   const fs::path partial = folder.path() / "partial";
@@ -73,7 +72,7 @@ TEST_CASE("what rclone brought of another content of that size and time is not c
   CHECK(read_file(partial) == "new content");
 }
 
-TEST_CASE("what rclone brought before a failure is dropped if its content is unknown", "[rclone]") {
+TEST_CASE("a part of rclone's download is dropped if its content is unknown", "[rclone]") {
   const test::TempDir folder;
   const FailingRemote remote("old ");
   const fs::path partial = folder.path() / "partial";
@@ -83,7 +82,7 @@ TEST_CASE("what rclone brought before a failure is dropped if its content is unk
 
 namespace {
 
-/// An rclone that answers with what a test gives it, and notes what it was asked.
+/// An rclone with answers given by a test, and a log of calls.
 class PlayedRclone {
  public:
   PlayedRclone() {
@@ -111,7 +110,7 @@ exit $status
   }
   void lists(const Json& entries) { answers("lsjson", entries.dump()); }
 
-  /// "lsjson --stat remote:file" of each call, without what all calls have.
+  /// "lsjson --stat remote:file" for each call, without the options of all calls.
   std::vector<std::string> calls() const {
     std::vector<std::string> lines =
         split(read_file_if_exists(folder_.path() / "calls").value_or(""), '\n');
@@ -170,7 +169,7 @@ TEST_CASE("rclone lists a folder with all below it", "[rclone]") {
   REQUIRE(files.size() == 3);
   CHECK(files[0].name == "a/x");
   CHECK_FALSE(files[0].bytes);
-  CHECK(files[0].version.empty());  // nobody knows when it changes
+  CHECK(files[0].version.empty());  // its time of change is unknown
   CHECK(files[1].name == "b");
   CHECK(files[1].version == "3 today");
   CHECK(files[2].bytes == 0U);
@@ -187,7 +186,7 @@ TEST_CASE("rclone is asked for the names of one level, or for one file", "[rclon
                                 "lsjson --no-mimetype --stat remote:folder/file"});
 }
 
-TEST_CASE("what rclone cannot list is told with what to do", "[rclone]") {
+TEST_CASE("a failed list of rclone is reported with what to do", "[rclone]") {
   PlayedRclone rclone;
   rclone.lists({{"Path", "folder"}, {"IsDir", true}});
   CHECK_THROWS_WITH(rclone.list("rclone://remote/folder"),
@@ -203,12 +202,10 @@ TEST_CASE("what rclone cannot list is told with what to do", "[rclone]") {
       test::error_of([&] { other.list("rclone://remote/none/"); }, Errc::Unavailable).empty());
 }
 
-TEST_CASE("what a remote has by its hash is not sent again", "[rclone][upload]") {
+TEST_CASE("a file that a remote has by its hash is not sent again", "[rclone][upload]") {
   Sending file;
-  SECTION("by the one that we have") {
-    file.rclone.lists(there(5, {{"sha256", "aa"}, {"md5", "zz"}}));
-  }
-  SECTION("or by another, which rclone computes here") {
+  SECTION("by the known hash") { file.rclone.lists(there(5, {{"sha256", "aa"}, {"md5", "zz"}})); }
+  SECTION("by another hash, which rclone computes here") {
     file.rclone.lists(there(5, {{"md5", "cc"}}));
     file.rclone.answers("hashsum", "cc  file\n");
   }
@@ -218,13 +215,17 @@ TEST_CASE("what a remote has by its hash is not sent again", "[rclone][upload]")
 
 TEST_CASE("a file that a remote lacks is sent, compared, then given its name", "[rclone][upload]") {
   Sending file;
-  SECTION("since there is none") { file.rclone.answers("lsjson", "", 4); }
-  SECTION("since it is a folder") { file.rclone.lists({{"Size", 5}, {"IsDir", true}}); }
-  SECTION("since it has another size") { file.rclone.lists(there(4, {{"sha256", "aa"}})); }
-  SECTION("since it has another content") { file.rclone.lists(there(5, {{"sha256", "bb"}})); }
-  SECTION("since it has no hash") { file.rclone.lists(there(5)); }
+  SECTION("the remote has no such file") { file.rclone.answers("lsjson", "", 4); }
+  SECTION("the remote has a folder of that name") {
+    file.rclone.lists({{"Size", 5}, {"IsDir", true}});
+  }
+  SECTION("the remote's file has another size") { file.rclone.lists(there(4, {{"sha256", "aa"}})); }
+  SECTION("the remote's file has other content") {
+    file.rclone.lists(there(5, {{"sha256", "bb"}}));
+  }
+  SECTION("the remote's file has no hash") { file.rclone.lists(there(5)); }
   file.rclone.answers("copyto", "", 0, "{\"level\":\"notice\",\"stats\":{\"bytes\":5}}\n");
-  file.rclone.lists(there(5));  // of its size: more the remote does not tell
+  file.rclone.lists(there(5));  // of the same size; the remote gives nothing else
   file.rclone.answers("moveto", "");
   CHECK(file.send() == Uploaded::Sent);
   CHECK(file.progress == 5);
@@ -249,29 +250,29 @@ TEST_CASE("an object store is sent a file under its own name", "[rclone][upload]
   CHECK_THAT(calls[1], Contains("--bwlimit=1000B") && Catch::EndsWith(" remote:folder/file"));
 }
 
-TEST_CASE("an upload that fails, or that is not what was sent, is an error", "[rclone][upload]") {
+TEST_CASE("an upload that fails, or has other content, is an error", "[rclone][upload]") {
   Sending file;
   file.rclone.answers("lsjson", "", 3);
-  SECTION("in rclone's words") {
+  SECTION("the transfer fails in rclone's words") {
     file.rclone.answers("copyto", "", 1,
                         "{\"level\":\"notice\",\"msg\":\"a note\"}\n"
                         "{\"level\":\"error\",\"msg\":\"quota exceeded\"}\n");
     CHECK_THROWS_WITH(file.send(), Contains("cannot send to rclone://remote/folder/file") &&
                                        Contains("quota exceeded") && !Contains("a note"));
   }
-  SECTION("if it has another content then") {
+  SECTION("the sent file has other content") {
     file.rclone.answers("copyto", "");
     file.rclone.lists(there(5, {{"sha1", "bb"}}));
     file.rclone.answers("hashsum", "aa  file\n");
     CHECK_THROWS_WITH(file.send(), Contains("is not what was sent to it"));
   }
-  SECTION("if it cannot be hashed") {
+  SECTION("the sent file cannot be hashed") {
     file.rclone.answers("copyto", "");
     file.rclone.lists(there(5, {{"sha1", "bb"}}));
     file.rclone.answers("hashsum", "", 1, "no permission");
     CHECK_THROWS_WITH(file.send(), Contains("cannot hash " + file.file.string()));
   }
-  SECTION("if it cannot be renamed") {
+  SECTION("the sent file cannot be renamed") {
     file.rclone.answers("copyto", "");
     file.rclone.lists(there(5));
     file.rclone.answers("moveto", "", 1, "no permission");
@@ -279,7 +280,7 @@ TEST_CASE("an upload that fails, or that is not what was sent, is an error", "[r
   }
 }
 
-TEST_CASE("a remote says whether it can rename", "[rclone][upload]") {
+TEST_CASE("a remote reports whether it can rename", "[rclone][upload]") {
   PlayedRclone rclone;
   const Address address = parse_address("rclone://remote/x");
   rclone.answers("backend", R"({"Features": {"Move": true}})");

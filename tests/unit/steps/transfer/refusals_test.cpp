@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What a download throws from a server that answers with `status`, and how often it asked.
+/// The error of a download from a server that answers with `status`, and the number of requests.
 struct Refusal {
   Errc code = Errc::Corrupt;
   std::string message;
@@ -45,7 +45,7 @@ std::string bad_address(const std::string& url) {
 
 }  // namespace
 
-TEST_CASE("a server that has no such file, or does not give it, is asked once", "[download]") {
+TEST_CASE("a server that lacks or denies a file is asked once", "[download]") {
   for (const char* status : {"404 Not Found", "410 Gone"}) {
     const Refusal refusal = refusal_of(status);
     CHECK(refusal.code == Errc::NotFound);
@@ -111,7 +111,7 @@ TEST_CASE("an address that another program could take for something else is refu
   CHECK(parse_address("https://h/a?b#c").place.path == "/a");
 }
 
-TEST_CASE("limits are numbers of transfers and sizes per second", "[limits]") {
+TEST_CASE("limits are a number of transfers and a size per second", "[limits]") {
   CHECK(parse_limits(Json::object()).parallel == 4);
   CHECK(parse_limits(Json::object()).bytes_per_second == 0);
   const TransferLimits limits = parse_limits({{"parallel", 1}, {"bandwidth", "10MB"}});
@@ -128,7 +128,7 @@ TEST_CASE("limits are numbers of transfers and sizes per second", "[limits]") {
   }
 }
 
-TEST_CASE("each transfer has an equal share of the bandwidth, and never none", "[limits]") {
+TEST_CASE("each transfer has an equal share of the bandwidth, never zero", "[limits]") {
   const TransferLimits limits{.parallel = 4, .bytes_per_second = 100};
   CHECK(limits.threads(0) == 1);
   CHECK(limits.threads(3) == 3);

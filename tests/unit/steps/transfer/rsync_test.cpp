@@ -43,37 +43,37 @@ constexpr const char* kSent = "case \"$*\" in *--dry-run*) ;; *) echo sent ;; es
 
 }  // namespace
 
-TEST_CASE("what was sent is compared with what is there then", "[upload]") {
+TEST_CASE("a sent file is compared with the remote's file", "[upload]") {
   const FakeRsync rsync(kSent);
   CHECK(rsync.upload() == Uploaded::Sent);
   CHECK_THAT(rsync.calls(), Catch::Contains("--dry-run"));
 }
 
-TEST_CASE("what is there already is not sent", "[upload]") {
+TEST_CASE("an existing file is not sent again", "[upload]") {
   const FakeRsync rsync("true");
   CHECK(rsync.upload() == Uploaded::AlreadyThere);
   CHECK_THAT(rsync.calls(), !Catch::Contains("--dry-run"));
 }
 
-TEST_CASE("what is there and is not what was sent is no upload", "[upload]") {
+TEST_CASE("a remote file that differs after sending is an error", "[upload]") {
   const FakeRsync rsync("case \"$*\" in *--dry-run*) echo differs ;; *) echo sent ;; esac");
   CHECK_THROWS_WITH(rsync.upload(), Catch::EndsWith("is not what was sent to it"));
 }
 
-TEST_CASE("an rsync that fails, or fails to compare, is no upload", "[upload]") {
+TEST_CASE("an rsync that fails to send or compare is an error", "[upload]") {
   const FakeRsync sending("echo sent; exit 23");
   CHECK_THROWS_WITH(sending.upload(), Catch::Contains("cannot send to "));
   const FakeRsync comparing("case \"$*\" in *--dry-run*) exit 23 ;; *) echo sent ;; esac");
   CHECK_THROWS_WITH(comparing.upload(), Catch::Contains("cannot verify "));
 }
 
-TEST_CASE("rsync is told its bandwidth in KiB per second", "[upload]") {
+TEST_CASE("rsync gets its bandwidth in KiB per second", "[upload]") {
   const FakeRsync rsync(kSent);
   rsync.upload(10 * 1024);
   CHECK_THAT(rsync.calls(), Catch::Contains("--bwlimit=10 "));
 }
 
-TEST_CASE("rsync's list is read, and what is no file in it left out", "[rsync]") {
+TEST_CASE("only the files in rsync's list are read", "[rsync]") {
   const FakeRsync rsync(
       "echo 'cd+++++++++ 4096 2026/01/31-12:00:00 rwxr-xr-x sub/'\n"
       "echo '>f+++++++++ 7 2026/01/31-12:00:00 rwxr-xr-x b c'\n"
@@ -90,13 +90,13 @@ TEST_CASE("rsync's list is read, and what is no file in it left out", "[rsync]")
   CHECK_THAT(rsync.calls(), Catch::Contains(" -p 2222 ") && Catch::Contains("--recursive"));
 }
 
-TEST_CASE("rsync is told of a port only if there is one", "[rsync]") {
+TEST_CASE("rsync gets a port only if there is one", "[rsync]") {
   const FakeRsync rsync("echo '>f+++++++++ 7 2026/01/31-12:00:00 rw-r--r-- x'");
   CHECK(rsync.list("ssh://host/place/x").at(0).name.empty());
   CHECK_THAT(rsync.calls(), !Catch::Contains(" -p ") && !Catch::Contains("--recursive"));
 }
 
-TEST_CASE("a folder that was asked for as a file is named with what to do", "[rsync]") {
+TEST_CASE("a folder requested as a file is refused with what to do", "[rsync]") {
   const FakeRsync rsync("echo 'skipping directory place'");
   CHECK_THROWS_WITH(rsync.list("ssh://host/place"),
                     Catch::Contains("only files are staged, and there is a directory place; "

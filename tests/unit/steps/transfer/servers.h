@@ -18,7 +18,8 @@
 #include "base/handle.h"
 #include "tests/support/temp_dir.h"
 
-/// Web servers on this machine: a real one, one that says what a test wants, one that breaks off.
+/// Web servers on this machine: a real one, one with answers of a test, one whose connections
+/// break.
 namespace dlflow::test {
 
 inline sockaddr_in loopback(uint16_t port) {
@@ -45,8 +46,8 @@ inline bool accepts_connections(uint16_t port) {
   return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-/// nginx on a folder of its own. Below /slow/ it sends 200 kB/s, below /redirect/ it sends clients
-/// to a local file.
+/// nginx with its own folder. Below /slow/ it sends 200 kB/s, and below /redirect/ it redirects
+/// clients to a local file.
 class Nginx {
  public:
   /// Null if nginx is not installed.
@@ -70,8 +71,8 @@ class Nginx {
     return "http://127.0.0.1:" + std::to_string(port_) + "/" + name;
   }
 
-  /// How many requests the access log has that contain `text`, such as "GET /x HTTP/1.1\" 206".
-  /// nginx writes one there after its answer has been read: waits for the first.
+  /// The number of requests in the access log that contain `text`, such as "GET /x HTTP/1.1\" 206".
+  /// nginx writes an entry after the answer was read, so this waits for the first one.
   size_t count_requests(const std::string& text) const {
     for (int i = 0; i < 500 && count_in_log(text) == 0; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -130,8 +131,8 @@ class Nginx {
   pid_t pid_ = -1;
 };
 
-/// A server that says what `answer` makes of a request, and ends the connection; if it is endless,
-/// it goes on with letters until its client has enough.
+/// A server that sends the `answer` to a request and closes the connection; an endless one then
+/// sends letters until its client disconnects.
 class AnsweringServer {
  public:
   using Answer = std::function<std::string(const std::string& request)>;
@@ -176,7 +177,7 @@ class AnsweringServer {
   std::thread thread_;
 };
 
-/// A server whose connections die after `bytes_per_connection` bytes of its one content.
+/// A server whose connections break after `bytes_per_connection` bytes of its only content.
 class DyingServer {
  public:
   struct Behaviour {

@@ -9,7 +9,7 @@ using namespace dlflow;
 using namespace dlflow::steps;
 using Catch::Contains;
 
-TEST_CASE("a tool's output, messages and exit status are told apart", "[tool]") {
+TEST_CASE("a tool's output, messages and exit status are kept apart", "[tool]") {
   const test::TempDir folder;
   const ToolResult result = run_tool({.argv = {"sh", "-c", "echo out; echo $X >&2; exit 3"},
                                       .temporary = folder.path() / "t",
@@ -25,7 +25,7 @@ TEST_CASE("a missing tool is named with what to do", "[tool]") {
                     Contains("'no-such-tool' is needed and not in PATH; install it, or load"));
 }
 
-TEST_CASE("a tool and what it started end when its watcher throws", "[tool]") {
+TEST_CASE("a tool and its processes end when its watcher throws", "[tool]") {
   const test::TempDir folder;
   const auto watch = [](const ToolResult& so_far) {
     if (so_far.output == "begun\n") throw Stopped{};
@@ -36,7 +36,7 @@ TEST_CASE("a tool and what it started end when its watcher throws", "[tool]") {
                   Stopped);
 }
 
-TEST_CASE("what tools say is final or may pass", "[tool]") {
+TEST_CASE("a tool's message decides whether to try again", "[tool]") {
   const auto code = [](const std::string& message) {
     return tool_error("cannot", {.exit_status = 1, .output = {}, .message = message}).code();
   };

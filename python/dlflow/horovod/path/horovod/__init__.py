@@ -1,4 +1,4 @@
-"""Found as `horovod` on PYTHONPATH: becomes dlflow.horovod, and each horovod.X the module dlflow.horovod.X."""
+"""Found as `horovod` on PYTHONPATH: becomes dlflow.horovod, and each horovod.X becomes dlflow.horovod.X."""
 
 import importlib
 import importlib.abc
@@ -13,7 +13,7 @@ _NOT_COVERED = ("mxnet", "spark", "ray", "runner", "data")
 
 
 class _Loader(importlib.abc.Loader):
-    """Hands over the module that there is already under its other name."""
+    """Returns the existing module under its other name."""
 
     def __init__(self, module: types.ModuleType):
         self._module, self._spec = module, module.__spec__
@@ -22,7 +22,7 @@ class _Loader(importlib.abc.Loader):
         return self._module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        module.__spec__ = self._spec  # importlib has put that of the other name here
+        module.__spec__ = self._spec  # importlib has replaced it by the alias's
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -39,7 +39,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def _import_real() -> types.ModuleType:
-    """dlflow itself may not be on PYTHONPATH: it is where this file is."""
+    """Imports dlflow from this file's tree: it may not be on PYTHONPATH."""
     if importlib.util.find_spec("dlflow") is None:
         sys.path.append(str(pathlib.Path(__file__).absolute().parents[4]))
     return importlib.import_module(_REAL)
@@ -52,4 +52,4 @@ _real = _import_real()
 sys.meta_path.insert(0, _Finder())
 __version__ = _real.__version__
 run = _real.run
-__path__ = []  # submodules come from the finder alone
+__path__ = []  # only the finder provides submodules

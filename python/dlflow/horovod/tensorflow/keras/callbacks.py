@@ -1,4 +1,4 @@
-"""Callbacks of fit(): the same state on all ranks, metrics of all ranks, and learning rates that fit their number."""
+"""Callbacks of fit(): the same state on all ranks, metrics of all ranks, and learning rates adapted to the number of ranks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Logs = Optional[Dict[str, Any]]
 
 
 class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
-    """Gives all ranks the model and the optimizer of `root_rank` after the first batch, when the optimizer has its state."""
+    """Gives all ranks the model and the optimizer of `root_rank` after the first batch, when the optimizer's state exists."""
 
     def __init__(self, root_rank: int, device: str = ""):
         super().__init__()
@@ -30,7 +30,7 @@ class BroadcastGlobalVariablesCallback(tf.keras.callbacks.Callback):
 
 
 class MetricAverageCallback(tf.keras.callbacks.Callback):
-    """Replaces the metrics of an epoch by their means over all ranks, for the callbacks behind it."""
+    """Replaces the metrics of an epoch by their means over all ranks, for the callbacks after it."""
 
     def __init__(self, device: str = ""):
         super().__init__()
@@ -45,11 +45,11 @@ class MetricAverageCallback(tf.keras.callbacks.Callback):
 
 
 class LearningRateScheduleCallback(tf.keras.callbacks.Callback):
-    """Sets the learning rate to `initial_lr` times `multiplier`, a number or a function of the epoch, in the epochs from `start_epoch` to
-    before `end_epoch`: at the beginning of each, or, if not `staircase`, of each batch, with fractions of an epoch.
+    """Sets the learning rate to `initial_lr` times `multiplier`, a number or a function of the epoch, from epoch `start_epoch` until
+    `end_epoch` (exclusive): at the beginning of each epoch, or, if not `staircase`, of each batch, with fractional epochs.
 
-    momentum_correction: sums of past updates, which contain the rate of their time, are scaled with the rate. (Goyal et al., Accurate,
-    Large Minibatch SGD, 2017, section 2.)
+    momentum_correction: scales momenta, which contain the rates of past updates, with the rate. (Goyal et al., Accurate, Large Minibatch
+    SGD, 2017, section 2.)
     """
 
     def __init__(self, initial_lr: float, multiplier: Union[float, Callable[[float], float]], start_epoch: int = 0,
@@ -88,12 +88,12 @@ class LearningRateScheduleCallback(tf.keras.callbacks.Callback):
         if hasattr(optimizer, "get_slot"):
             raise NotImplementedError(f"momentum_correction is for Keras's present optimizers, not for a legacy {type(optimizer).__name__}: "
                                       "give momentum_correction=False")
-        for one in getattr(optimizer, "momentums", None) or getattr(optimizer, "_momentums", None) or []:  # none before the first batch
+        for one in getattr(optimizer, "momentums", None) or getattr(optimizer, "_momentums", None) or []:  # missing before the first batch
             one.assign(one * (rate / before))
 
 
 class LearningRateWarmupCallback(LearningRateScheduleCallback):
-    """Raises the learning rate from `initial_lr` divided by the number of ranks to `initial_lr`, batch by batch through the first epochs."""
+    """Raises the learning rate from `initial_lr` divided by the number of ranks to `initial_lr`, batch by batch during the first epochs."""
 
     def __init__(self, initial_lr: float, warmup_epochs: int = 5, momentum_correction: bool = True, steps_per_epoch: Optional[int] = None,
                  verbose: int = 0):
@@ -101,7 +101,7 @@ class LearningRateWarmupCallback(LearningRateScheduleCallback):
         self._verbose = verbose
 
     def _part(self, epoch: float) -> float:
-        """At the end of an epoch, one part of so many as there are epochs is done."""
+        """The multiplier, which rises linearly to 1 at the end of the last warm-up epoch."""
         done = (epoch + 1 / self._steps) / self._end  # type: ignore[operator]
         return (1 + done * (size() - 1)) / size()
 

@@ -1,4 +1,4 @@
-"""hvd.elastic: training that goes on from its last commit; how, is said in dlflow.horovod.common.elastic."""
+"""hvd.elastic: training that continues from its last commit; see dlflow.horovod.common.elastic."""
 
 from dlflow.horovod.common.elastic import run
 from dlflow.horovod.torch.elastic.sampler import ElasticSampler

@@ -1,4 +1,4 @@
-"""A sampler that goes on in the middle of an epoch, with any number of ranks."""
+"""A sampler that continues in the middle of an epoch, with any number of ranks."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from dlflow.horovod.torch.mpi_ops import rank, size
 
 
 class ElasticSampler(torch.utils.data.Sampler):
-    """Divides what is left of an epoch among the ranks. record_batch() after each batch, set_epoch() at the end of each epoch.
+    """Divides the rest of an epoch among the ranks. Call record_batch() after each batch, set_epoch() at the end of each epoch.
 
-    The last ranks get samples from the beginning of the rest where it does not divide evenly. `seed` is the same on all ranks.
+    If the rest does not divide evenly, the last ranks also get samples from its beginning. `seed` must be the same on all ranks.
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0):
@@ -22,7 +22,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def set_epoch(self, epoch: int) -> None:
-        """The next epoch: nothing of it was processed."""
+        """Starts the next epoch, in which nothing was processed yet."""
         self.epoch, self.processed_num = epoch, 0
         self.reset()
 
@@ -38,7 +38,7 @@ class ElasticSampler(torch.utils.data.Sampler):
         self.reset()
 
     def reset(self) -> None:
-        """Divides what is left among the ranks that there are now."""
+        """Divides the rest among the current ranks."""
         self.num_replicas, self.rank = size(), rank()
         order = list(range(len(self.dataset)))
         if self.shuffle:

@@ -14,7 +14,7 @@ from dlflow.horovod.torch.functions import broadcast_object, broadcast_optimizer
 
 
 class StateHandler:
-    """An object with state_dict(), and the copy of it that save() keeps."""
+    """An object with state_dict(), and its copy from the last save()."""
 
     def __init__(self, value: Any):
         self.value = value
@@ -27,7 +27,7 @@ class StateHandler:
         self.value.load_state_dict(self.saved)
 
     def sync(self) -> None:
-        """Gives all ranks what rank 0 has, which is a commit of all from here on."""
+        """Gives all ranks the state of rank 0, which becomes their common commit."""
         raise NotImplementedError
 
     def set_value(self, value: Any) -> None:
@@ -62,7 +62,7 @@ def _handler(value: Any) -> Optional[StateHandler]:
 
 
 class TorchState(ObjectState):
-    """Models, optimizers and samplers are saved by their state_dict(), other objects as they are."""
+    """Saves models, optimizers and samplers by their state_dict(), other objects as they are."""
 
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any):
         values = {**kwargs, "model": model, "optimizer": optimizer}
