@@ -6,7 +6,7 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "engine/plan/retry.h"
+#include "engine/decide/retry.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {

@@ -9,10 +9,10 @@
 
 namespace dlflow {
 
-/// One attempt of a job, as its earlier passes left it.
+/// One attempt of a job, with the record of its earlier passes.
 class Attempt {
  public:
-  /// Makes its folder and job.json, if it has none yet.
+  /// Makes its folder and job.json, unless they exist.
   Attempt(JobSpec spec, int number);
 
   const JobSpec& spec() const { return spec_; }
@@ -21,21 +21,21 @@ class Attempt {
 
   /// The last state on record.
   std::optional<JobState> state() const { return last_ ? last_->state : std::nullopt; }
-  /// Exit status of its program then.
+  /// The exit status of its program in that state.
   std::optional<int> exit() const { return last_ ? last_->exit : std::nullopt; }
   bool has_ended() const { return last_ && is_final(*last_->state); }
   int failed_tries() const { return failed_tries_; }
-  /// The last pass is tried again for want of memory.
+  /// Whether the last pass ran out of memory and is tried again.
   bool wants_more_memory() const;
-  /// A note without a state came last: SIGTERM ended the pass.
+  /// Whether SIGTERM ended the last pass: the last event is a note without a state.
   bool was_stopped() const { return stopped_; }
-  /// The same, and it saved a checkpoint first.
+  /// Whether it also saved a checkpoint before.
   bool has_saved() const;
-  /// The node whose failure ended that pass, if it was told of it.
+  /// The node whose failure ended that pass, if it is known.
   const std::string& lost_node() const { return lost_node_; }
-  /// Of the next pass, where one before it timed out and it is to be longer; 0: as the job asks.
+  /// The walltime of the next pass, if an earlier one timed out and it grows; 0: as the job asks.
   std::chrono::seconds walltime() const { return walltime_; }
-  /// The last pass timed out, and the next one is longer.
+  /// Whether the last pass timed out, and the next one is longer.
   bool wants_more_time() const { return last_ && last_->walltime.count() > 0; }
 
   /// Reads its record again.

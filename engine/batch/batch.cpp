@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 constexpr seconds kTimeToRecord{30};
 
-/// The one that binds, where 0 is none.
+/// The smaller of two limits; 0 is no limit.
 int smaller_limit(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
 
 }  // namespace
@@ -38,7 +38,7 @@ Resources packed(Resources resources, size_t elements) {
 }
 
 seconds warning_time(minutes limit, seconds lead) {
-  constexpr seconds kLongest(65'000);  // SLURM takes 65,535 s
+  constexpr seconds kLongest(65'000);  // SLURM's maximum is 65,535 s
   if (lead.count() > 0) {
     return std::min({lead, kLongest, limit.count() == 0 ? kLongest : seconds(limit) / 2});
   }

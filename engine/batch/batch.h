@@ -32,48 +32,47 @@ struct Dependency {
 
 /// One submission: a plain job, or a job array.
 struct Batch {
-  std::string name;  ///< unique per attempt: what a job is found by after an unclear answer
+  std::string name;  ///< unique per attempt: finds the job after an unclear answer
   Resources resources;
   std::vector<uint32_t> tasks;  ///< numbers of the array's tasks, ascending; empty: a plain job
   int max_parallel = 0;         ///< of them that run at a time; 0: as the profile says
   std::vector<Dependency> dependencies;
   std::vector<std::string> excluded_nodes = {};  ///< that it must not run on
   bool may_requeue = true;
-  /// What it waits for has failed: it leaves the queue, since others wait for its end.
+  /// If its dependencies have failed it leaves the queue, since other jobs wait for its end.
   bool leaves_if_hopeless = false;
-  std::chrono::seconds lead{0};         ///< that its program has to save; 0: as is usual
+  std::chrono::seconds lead{0};         ///< the time in which its program saves; 0: the default
   std::filesystem::path run_directory;  ///< where the batch shell starts
-  /// What the batch shell prints is appended here, by all tasks of an array; "{task}" in its last
-  /// part stands for the task's number.
+  /// The output of the batch shells of all its tasks is appended here; "{task}" in its last
+  /// component stands for the task's number.
   std::filesystem::path log;
   std::vector<std::string> command;
   std::string comment;  ///< for people who look at the queue
 };
 
-/// The time limit that the batch system is given: walltime and 30 s, in which the supervisor saves
-/// and records, rounded up to minutes, but not above the profile's. 0: not said.
+/// The time limit for the batch system: walltime and 30 s, in which the supervisor saves and
+/// records, rounded up to minutes, but not above the profile's. 0: none.
 std::chrono::minutes time_limit(const Resources& resources, const Profile& profile);
 
-/// The walltime that stands behind `limit`, which the batch system has for such a job: what people
-/// wrote, and at which the job is asked to save. `limit` itself if it is another, since it was
-/// raised, or is that of a pack.
+/// The walltime behind `limit`, the batch system's limit of such a job: the one that people wrote,
+/// at which the job is asked to save. `limit` itself if it was raised, or belongs to a pack.
 std::chrono::seconds own_limit(std::chrono::seconds limit, const Resources& resources,
                                const Profile& profile);
 
-/// What a task asks for that runs `elements` with these resources one after the other: time for
-/// each, and for what is recorded between them.
+/// The resources of a task that runs `elements` with `resources` one after the other: time for
+/// each, and for recording between them.
 Resources packed(Resources resources, size_t elements);
 
-/// How long before its time limit a job is warned. The warning is the safety net below the
-/// supervisor's own clock. It may come a minute early, so that a short job is not told to save as
-/// soon as it starts. \param limit  0: not said. \param lead  Batch::lead.
+/// The time between the warning and the time limit of a job. The warning is the safety net below
+/// the supervisor's own clock. It may come a minute early, so that a short job is not asked to save
+/// as soon as it starts. \param limit  0: none. \param lead  Batch::lead.
 std::chrono::seconds warning_time(std::chrono::minutes limit, std::chrono::seconds lead);
 
-/// The shell of a batch script: bash where this machine has one. Dash drops exported functions, and
+/// The shell of a batch script: bash if this machine has it. Dash drops exported functions, and
 /// `module` is one on many clusters.
 std::string batch_shell();
 
-/// How many tasks of an array run at a time; 0: any number.
+/// The number of tasks of an array that run at a time; 0: any number.
 int array_throttle(const Batch& batch, const Profile& profile);
 
 }  // namespace dlflow

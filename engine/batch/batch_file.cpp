@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 using Key = std::pair<uint32_t, uint32_t>;
 
-constexpr uint32_t kLists = 0;  // where calls have their number: of lists of parents
+constexpr uint32_t kLists = 0;  // in place of a call's number, for lists of parents
 
 [[noreturn]] void throw_damaged(const fs::path& file, std::string_view line) {
   throw Error(Errc::Corrupt, file.string() + " is damaged: " + std::string(line.substr(0, 80)));
@@ -40,7 +40,7 @@ std::string line_of(Key key, int attempt, const std::string& job, const Json& co
          std::to_string(attempt) + "," + Json(job).dump() + "," + content.dump() + "]\n";
 }
 
-/// Whether there is another file with one of its calls.
+/// Whether another file has one of its calls.
 bool overlaps_others(const fs::path& file) {
   size_t with_it = 0;
   BatchRange own;
@@ -51,7 +51,7 @@ bool overlaps_others(const fs::path& file) {
   return with_it > 1;
 }
 
-/// A batch file whose lines are looked up by halving.
+/// A batch file whose lines are found by binary search.
 class SortedLines {
  public:
   explicit SortedLines(const fs::path& file) : file_(file), stream_(file, std::ios::binary) {
@@ -71,8 +71,8 @@ class SortedLines {
   }
 
  private:
-  /// The first line whose key is not less than `key`; empty if there is none. The stream is behind
-  /// it.
+  /// The first line whose key is not less than `key`; empty if there is none. Leaves the stream
+  /// behind it.
   std::string first_from(Key key) {
     uint64_t low = 0;
     uint64_t high = size_;
@@ -149,7 +149,7 @@ void write_batch_file(const fs::path& file, std::string_view lines) {
                                        folder.parent_path().string() + " at this moment");
   }
   sync_directory(folder);
-  sync_directory(folder.parent_path());  // which `folder` may be new in
+  sync_directory(folder.parent_path());  // since `folder` may be new in it
 }
 
 std::vector<BatchTask> attempts_of_task(const fs::path& file, uint32_t batch, uint32_t task) {

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-/// A job as a batch system describes it, in words that all of them share.
+/// A job as a batch system describes it, in terms that all of them share.
 namespace dlflow {
 
 enum class BatchState {
@@ -21,7 +21,7 @@ enum class BatchState {
   Configuring,  ///< nodes boot
   Running,
   Suspended,
-  Completing,  ///< its processes are ending; how it ended is not known yet
+  Completing,  ///< its processes are ending; its exit status is not known yet
   Requeued,    ///< goes back to pending
   Held,        ///< requeued, and waits for somebody to release it
   Completed,
@@ -34,46 +34,47 @@ enum class BatchState {
   BootFail,
   Deadline,
   Revoked,
-  Unknown,  ///< a word that no version we know prints
+  Unknown,  ///< a state that no known version prints
 };
 
 /// "pending", "out of memory", …: for people.
 std::string_view words(BatchState state);
 
-/// The batch system will do nothing more with the job by itself. False for Unknown.
+/// Whether the batch system will do nothing more with the job by itself. False for Unknown.
 bool is_over(BatchState state);
 
-/// No program of it runs, and it is not over: it can be taken from the queue, and asked nothing.
+/// Whether no program of it runs and it is not over: it can be taken from the queue, but cannot be
+/// asked to save.
 bool has_not_begun(BatchState state);
 
-/// One job, or one task of a job array. What the batch system did not say is empty or absent.
+/// One job, or one task of a job array. Unknown values are empty or absent.
 struct BatchJob {
   std::string id;  ///< "812", "812_3"
   std::string name;
   BatchState state = BatchState::Unknown;
-  std::string reason;         ///< why it is pending, or how it ended, in the batch system's words
-  bool never_starts = false;  ///< pending, and what it waits for is taken as failed
+  std::string reason;         ///< of its wait or of its end, in the batch system's words
+  bool never_starts = false;  ///< pending, and its dependencies count as failed
   bool is_held = false;       ///< it stays as it is until somebody releases it
   std::string dependency;     ///< in the batch system's words: "afterok:811(unfulfilled)"
   std::string node;           ///< a list of nodes: "alpha-n[1-2]"
   std::optional<std::chrono::seconds> elapsed;
-  std::optional<std::chrono::seconds> limit;  ///< absent: unlimited, or not said
-  std::optional<Time> start;                  ///< of a pending job: when it is expected to
+  std::optional<std::chrono::seconds> limit;  ///< absent: unlimited, or not known
+  std::optional<Time> start;                  ///< for a pending job: its expected start
   std::optional<Time> end;
   std::optional<Time> submitted;  ///< or requeued
   std::optional<int> exit;        ///< exit status of the batch script
   int signal = 0;                 ///< the signal that ended it; 0: none
   bool log_refused = false;       ///< its node could not write the log: nothing of the job ran
   std::string cancelled_by;       ///< the user who cancelled it
-  int cpus = 0;                   ///< allocated; 0: not said
+  int cpus = 0;                   ///< allocated; 0: not known
   std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes
-  uint64_t max_memory_bytes = 0;                      ///< that it used; 0: not measured
+  uint64_t max_memory_bytes = 0;                      ///< its use; 0: not measured
   double energy_joules = 0;                           ///< of its nodes; 0: not measured
 
   bool operator==(const BatchJob&) const = default;
 };
 
-/// Jobs by their ids: of two with the same id the last one stays, in the place of the first.
+/// Jobs by their ids: a later job with the same id replaces the earlier one, in its place.
 class BatchJobs {
  public:
   void put(BatchJob job);
@@ -89,8 +90,8 @@ class BatchJobs {
   std::unordered_map<std::string, size_t> places_;  // by id
 };
 
-/// How it ended, for people, empty while it has not: "out of memory", "walltime of 20:00 reached",
-/// "cancelled by user 1000", "exit 3".
+/// The end of a job in words, for people; empty if it has not ended: "out of memory", "walltime of
+/// 20:00 reached", "cancelled by user 1000", "exit 3".
 std::string ending_in_words(const BatchJob& job);
 
 /// "812" of "812_3" and "812".
@@ -98,21 +99,21 @@ std::string_view array_id(std::string_view id);
 /// 3 of "812_3"; nothing of "812".
 std::optional<uint32_t> array_task(std::string_view id);
 
-/// A job of ours in a batch system. Its number alone proves nothing: numbers begin anew after
-/// MaxJobId, and when a controller is rebuilt, so that it may be the number of another user's or
-/// another run's job by now.
+/// A job of ours in a batch system. Its number alone proves nothing: numbers restart after
+/// MaxJobId, and when a controller is rebuilt, so that it may belong to a job of another user or
+/// another run by now.
 struct JobIdentity {
   std::string id;          ///< "812", "812_3"
   std::string name_begin;  ///< "demo-1.": the name of a submission without its number in the run,
   std::string name_end;    ///< ".train.5c1e"; empty: any end
   Time since{};            ///< none of the run's jobs was submitted before; a requeue is later
 
-  /// Whether `job`, as the batch system describes it, is this one. A submit time that the batch
-  /// system did not print counts for nothing.
+  /// Whether `job`, as the batch system describes it, is this one. A missing submit time is no
+  /// evidence.
   bool is(const BatchJob& job) const;
 };
 
-/// The ids of those of `ours` that `known` has.
+/// The ids of the jobs of `ours` that are in `known`.
 std::vector<std::string> ids_of_known(std::span<const JobIdentity> ours,
                                       std::span<const BatchJob> known);
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "engine/batch/batch_job.h"
-#include "engine/plan/needed_inputs.h"
+#include "engine/decide/needed_inputs.h"
 
 namespace dlflow {
 namespace {
@@ -37,13 +37,13 @@ class BatchPlanner {
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  /// What the tasks of one array have in common.
+  /// The common properties of the tasks of one array.
   using Key = std::tuple<uint32_t, std::vector<PlannedDependency>, std::string>;
 
   /// The batch that is being filled for a key.
   struct Group {
     uint32_t batch = kNone;
-    size_t text = 0;                          // about how long the list of its tasks is
+    size_t text = 0;                          // the approximate length of its task list
     uint32_t last = kNone, previous = kNone;  // of its tasks
   };
 
@@ -55,11 +55,11 @@ class BatchPlanner {
 
   uint32_t pack_of(uint32_t job) const { return uint32_t(step_of(job).matrix.pack); }
 
-  /// Of its step's tasks, however many arrays they fill.
+  /// The task's number in its step, whatever the number of arrays.
   uint32_t place_of(uint32_t job) const { return plan_.jobs[job].element / pack_of(job); }
   uint32_t task_of(uint32_t job) const { return place_of(job) % max_array_size_; }
 
-  /// How much longer the list of an array's tasks gets by one more, at most.
+  /// The growth of an array's task list by one more task, at most.
   size_t text_of(const Group& group, uint32_t task) const {
     const bool in_range = group.last + 1 == task && group.previous + 2 == task;
     return in_range ? 0 : std::to_string(max_array_size_).size() + 1;
@@ -72,8 +72,7 @@ class BatchPlanner {
     return rules_.gaps || group.last == kNone || group.last + 1 == task;
   }
 
-  /// The jobs from `first` on that share a task: of one alone, it. Those before `end` are looked
-  /// at.
+  /// The jobs in `first` to `end` that share a task with `first`, itself included.
   std::vector<uint32_t> sharers(uint32_t first, uint32_t end) const {
     std::vector<uint32_t> jobs;
     for (uint32_t job = first; job < end && place_of(job) == place_of(first); ++job) {
@@ -114,7 +113,7 @@ class BatchPlanner {
     share_places(jobs, first_batch);
   }
 
-  /// Where a batch system does not pair the tasks of two arrays, one waits for all of the other.
+  /// If a batch system cannot pair the tasks of two arrays, one waits for all of the other.
   void widen_links() {
     for (PlannedBatch& batch : batches_) {
       for (PlannedDependency& dependency : batch.waits_for) {
@@ -146,7 +145,7 @@ class BatchPlanner {
     }
   }
 
-  /// One for an array, unless some of its tasks may stay there for ever.
+  /// One dependency for an array, unless some of its tasks may stay in the queue forever.
   std::vector<PlannedDependency> dependencies_on_what_is_there(JobRange jobs) const {
     std::set<std::string_view> stuck;
     for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
@@ -166,10 +165,10 @@ class BatchPlanner {
     return dependencies;
   }
 
-  /// Of jobs that share a task.
+  /// The dependencies of jobs that share a task.
   std::vector<PlannedDependency> dependencies_of(const std::vector<uint32_t>& together) {
     if (together.size() == 1) return dependencies_of(together.front());
-    std::map<PlannedDependency, size_t> needed;  // by how many
+    std::map<PlannedDependency, size_t> needed;  // the number of jobs that need each
     for (const uint32_t job : together) {
       for (PlannedDependency& dependency : dependencies_of(job)) ++needed[std::move(dependency)];
     }
@@ -182,8 +181,8 @@ class BatchPlanner {
     return dependencies;
   }
 
-  /// The same, whatever the end is. A task of the same number ends well once all that share it have
-  /// an end.
+  /// The same for any end. A task of the same number succeeds once all jobs that share it have
+  /// ended.
   static PlannedDependency on_end(PlannedDependency dependency) {
     using Kind = PlannedDependency::Kind;
     if (dependency.kind == Kind::All) dependency.kind = Kind::Ended;
@@ -214,7 +213,8 @@ class BatchPlanner {
     const uint32_t batch = batch_of_[parent];
     if (batch == kNone) return std::nullopt;
     if (batches_[batch].jobs.size() == 1) return on_batch(batch, parent, job);
-    // No batch system pairs ends. What it ends itself has no status of 0, whatever may fail.
+    // No batch system can pair tasks by completion. A job that it ends itself has no status of 0,
+    // even if it may fail.
     const bool pairs = is_its_own(parent, job) && task_of(parent) == task_of(job) &&
                        pack_of(parent) == pack_of(job);
     if (pairs && !waits_for_end(job, parent))
@@ -233,8 +233,8 @@ class BatchPlanner {
     return {.kind = waits_for_end(job, parent) ? Kind::Ended : Kind::All, .batch = batch};
   }
 
-  /// The same element of a matrix: no other task waits for it. Where several do, they are to be in
-  /// one array, and wait for it in the same words.
+  /// Whether the parent is the same element of a matrix: no other task waits for it. If several do,
+  /// they should be in one array, and so have the same dependency.
   bool is_its_own(uint32_t parent, uint32_t job) const {
     const Json& element = element_of(job);
     return !element.empty() && element == element_of(parent);
@@ -252,7 +252,8 @@ class BatchPlanner {
             .task = task_of(parent)};
   }
 
-  /// Several jobs of a step: all of each batch that has no others, else their tasks one by one.
+  /// For several jobs of a step: each batch as a whole if it has no others, else their tasks one by
+  /// one.
   std::vector<PlannedDependency> dependencies_on_all(JobRange range, uint32_t job) const {
     std::vector<PlannedDependency> dependencies;
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
@@ -277,7 +278,7 @@ class BatchPlanner {
   std::vector<PlannedBatch> batches_;
   std::vector<uint32_t> batch_of_;     // by job
   std::vector<bool> precedes_always_;  // by step
-  /// Of the step at hand: on all of a range, by its first job and how many they are.
+  /// For the present step: dependencies on all jobs of a range, by its first job and its size.
   std::map<std::pair<uint32_t, uint32_t>, std::vector<PlannedDependency>> on_all_;
 };
 

@@ -7,22 +7,11 @@
 #include <vector>
 
 #include "engine/batch/batch_system.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/plan.h"
 
-/// Which jobs of a plan travel together, one submission each, and what each waits for. Pure.
+/// Which jobs of a plan are submitted together, and the dependencies of each submission. Pure.
 namespace dlflow {
-
-/// Where a job stands when a chain is made.
-struct Standing {
-  enum class Kind {
-    Done,      ///< nothing has to wait for it
-    ToSubmit,  ///< now
-    Waiting,   ///< the batch system has it already, as `id`
-    LeftOut,   ///< neither it nor what waits for it can run
-  };
-  Kind kind = Kind::Done;
-  std::string id = {};  ///< also of a job that is left out, if the batch system has it
-};
 
 /// One thing that a batch waits for.
 struct PlannedDependency {
@@ -30,10 +19,10 @@ struct PlannedDependency {
     All,        ///< all of an earlier batch
     SameTask,   ///< task i for task i of it
     OneTask,    ///< for `task` of it
-    EndedTask,  ///< for the end of `task` of it, whatever that is
+    EndedTask,  ///< for any end of `task` of it
     Id,         ///< for a job that the batch system had before
-    Ended,      ///< for the end of all of an earlier batch, whatever it is
-    EndedId,    ///< the same of a job or array that was there before
+    Ended,      ///< for any end of all of an earlier batch
+    EndedId,    ///< the same of a job or array that the batch system had before
   };
   Kind kind = Kind::All;
   uint32_t batch = 0;  ///< its place in the list
@@ -42,13 +31,13 @@ struct PlannedDependency {
   auto operator<=>(const PlannedDependency&) const = default;
 };
 
-/// One submission to come: a plain job, or a job array of elements of one step.
+/// One future submission: a plain job, or a job array of elements of one step.
 struct PlannedBatch {
   uint32_t step = 0;
   bool is_array = false;
   std::vector<uint32_t> jobs = {};  ///< numbers in the plan, ascending
-  /// Of the array, by job: number of the element, divided by the step's `pack`, modulo the array
-  /// size. Jobs with the same task are run by it one after the other.
+  /// For an array, by job: number of the element, divided by the step's `pack`, modulo the array
+  /// size. Jobs with the same task run in it one after the other.
   std::vector<uint32_t> tasks = {};
   std::vector<PlannedDependency> waits_for = {};  ///< each once
   int max_parallel = 0;             ///< of its tasks that run at a time; 0: any number
@@ -57,30 +46,29 @@ struct PlannedBatch {
 
 /// The tasks of an array, each once; none of a plain job.
 std::vector<uint32_t> distinct_tasks(const PlannedBatch& batch);
-/// How many jobs the batch system is given: of an array its tasks.
+/// The number of jobs for the batch system: an array's tasks count.
 size_t num_tasks(const PlannedBatch& batch);
-/// How many jobs share the largest of its tasks.
+/// The number of jobs that share the largest of its tasks.
 size_t largest_task(const PlannedBatch& batch);
 
-/// Whether both jobs are run by the same task, if they are submitted together: elements of a step
-/// with `pack`, beside each other, that ask for the same.
+/// Whether both jobs run in the same task if they are submitted together: adjacent elements of a
+/// step with `pack` that ask for the same.
 bool share_a_task(const Plan& plan, uint32_t a, uint32_t b);
 
-/// Parents before children. The tasks of an array have the same resources and wait for the same; a
-/// step has one array where it can be, more if it is larger than the batch system takes, if its
-/// elements differ in that, or if `rules` do not allow so many gaps between its tasks.
-/// `standing` is by job.
+/// Parents before children. The tasks of an array have the same resources and dependencies; a step
+/// has one array if possible, and more if it exceeds the batch system's limit, if its elements
+/// differ in these, or if `rules` do not allow so many gaps between its tasks. `standing` is by
+/// job.
 ///
-/// A task that several elements share waits for what any of them waits for. What only some of them
-/// need may end as it likes: it must not keep the others from running.
+/// A task that several elements share waits for the parents of all of them. A parent that only some
+/// of them need may end in any way: it must not keep the others from running.
 ///
-/// A step's `max_parallel` holds over all its arrays, those that are submitted already among them:
-/// they share its places, and where there are more arrays than places, or some from before, one
-/// begins when another has ended.
+/// A step's `max_parallel` holds over all its arrays, earlier ones included: they share its places,
+/// and if there are more arrays than places, or earlier ones, one begins when another has ended.
 std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Standing>& standing,
                                        const ArrayRules& rules);
 
-/// For the batch system: `planned` by the ids of the batches so far.
+/// The dependencies for the batch system, by the ids of the batches so far.
 std::vector<Dependency> dependencies(const std::vector<PlannedDependency>& planned,
                                      const std::vector<std::string>& ids);
 

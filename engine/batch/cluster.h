@@ -20,7 +20,7 @@ struct PartitionInfo {
   std::optional<std::chrono::seconds> default_walltime;
   std::optional<int> max_nodes;  ///< of one job
   int nodes = 0;
-  NodeShape node;  ///< the largest of each: a job that needs more fits no node
+  NodeShape node;  ///< the largest of each: a job that needs more does not fit on any node
   std::vector<std::string> gpu_types;
 
   bool operator==(const PartitionInfo&) const = default;
@@ -31,10 +31,10 @@ struct ClusterLimits {
   std::string version;      ///< "22.05.8"
   int max_array_size = 0;   ///< the highest task number plus one
   int max_job_count = 0;    ///< of all users together
-  bool accounting = false;  ///< it can tell how old jobs ended
+  bool accounting = false;  ///< it can report the ends of old jobs
   std::vector<PartitionInfo> partitions;
 
-  /// The one with that name; the default one for an empty name. Null if there is none.
+  /// The partition with that name; for an empty name the default one. Null if there is none.
   const PartitionInfo* partition(std::string_view name) const {
     for (const PartitionInfo& each : partitions) {
       if (name.empty() ? each.is_default : each.name == name) return &each;

@@ -5,15 +5,15 @@
 
 #include "engine/model/profile.h"
 
-/// A container that is started to see whether a runtime works on a machine.
+/// A container that shows whether a runtime works on a machine.
 namespace dlflow {
 
-/// Whether a container can be tried without an image: other runtimes need one of their own making,
-/// and the first job shows whether that works.
+/// Whether a container can be tried without an image: other runtimes need an image of their own
+/// format, and the first job shows whether that works.
 bool can_probe(const ContainerSettings& settings);
 
-/// Writes container.json into `folder`, for `dlflow container-run`: a container whose image holds
-/// nothing, and which runs `folder`/dlflow with `version`.
+/// Writes container.json for `dlflow container-run` into `folder`: a container with an empty image
+/// that runs `folder`/dlflow with `version`.
 void prepare_container(const std::filesystem::path& folder, const ContainerSettings& settings);
 
 /// Starts such a container here. Returns the reason if it does not run; empty: it runs, or it

@@ -14,7 +14,7 @@
 #include "engine/batch/batch_file.h"
 #include "engine/batch/next_pass.h"
 #include "engine/batch/pass.h"
-#include "engine/plan/needed_inputs.h"
+#include "engine/decide/needed_inputs.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -23,21 +23,21 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-/// Whether no other attempt has taken its place.
+/// Whether no later attempt has replaced it.
 bool is_newest(const BatchTask& task) {
   const std::vector<int> numbers = attempts(task.spec.job_directory);
   return numbers.empty() || numbers.back() <= task.attempt;
 }
 
-/// A task that several elements share: it runs one after the other, each as its own attempt with
-/// its own record. What has an end is passed over, so that the task goes on where an earlier pass
-/// stopped; what fails stops nobody else. An element that is to run again waits until the others
-/// had their turn: then the task has itself requeued for all that is left.
+/// A task that several elements share: it runs them one after the other, each as its own attempt
+/// with its own record. Elements with an end are passed over, so that the task continues where an
+/// earlier pass stopped; a failure stops no other element. An element that is to run again waits
+/// until the others had their turn: then the task has itself requeued for the rest.
 ///
-/// SIGTERM is for the task: the one at work is told, and none begins after it. SIGUSR1 says that
-/// the time limit is near: the one at work saves if it can, and the rest waits for the next pass.
-/// The task ends with 0 if each has an end on record, whatever that is: what waits for one of them
-/// looks itself.
+/// SIGTERM is for the whole task: it is passed to the running element, and none begins after it.
+/// SIGUSR1 means that the time limit is near: the running element saves if it can, and the rest
+/// waits for the next pass. The task ends with 0 if each element has an end on record, of any kind:
+/// dependents look at the records.
 class SharedTask {
  public:
   /// `allocation` outlives it. `tasks` has the elements in their order.
@@ -48,7 +48,7 @@ class SharedTask {
                .hear = [this](StopCause cause) { hear(cause); }};
   }
 
-  /// Runs what has no end yet. Returns the exit status for the batch system.
+  /// Runs the elements that have no end yet. Returns the exit status for the batch system.
   int run() {
     StopSignals between(0, {.is_requested = [] { return false; }, .hear = passes_.hear});
     for (size_t i = 0; i < tasks_.size(); ++i) {
@@ -133,19 +133,18 @@ class SharedTask {
   bool is_unrecorded_ = false;
 };
 
-/// What the batch system is to think of a job whose record ends so.
+/// The exit status for the batch system of a job with such a record.
 int exit_status(const Attempt& attempt, const Allocation& allocation) {
   if (attempt.was_stopped()) return stopped_status(allocation);
   const auto state = attempt.state();
   if (!state) return kNotRecorded;
-  if (satisfies_dependents(*state) || *state == JobState::Skipped) return 0;
-  // Else those that wait for the task of an array would never start. They look themselves.
-  if (attempt.spec().allow_failure && is_failure(*state)) return 0;
+  // Otherwise jobs that wait for the task of an array would never start. They look themselves.
+  if (lets_run(*state, attempt.spec().allow_failure, false)) return 0;
   return allocation.reserves_statuses ? 1 : std::max(1, attempt.exit().value_or(1));
 }
 
-/// A warning that the walltime is near waits for the supervisor, and kills nothing before it is
-/// there. The script (script.h) has it ignored until now.
+/// Blocks the warning that the walltime is near until the supervisor handles it, so that it kills
+/// nothing before. The script (script.h) has ignored it until now.
 void hold_warnings() {
   sigset_t warning;
   ::sigemptyset(&warning);

@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::seconds;
 
-/// A limit, and who sets it: "cluster-profiles/alpha.yaml", "partition batch of alpha".
+/// A limit and its owner: "cluster-profiles/alpha.yaml", "partition batch of alpha".
 template <typename Value>
 struct Limit {
   Value value{};  // 0: none
@@ -41,7 +41,7 @@ std::string counted(int64_t count, const std::string& thing) {
   return format_count(uint64_t(count)) + " " + thing + (count == 1 ? "" : "s");
 }
 
-/// What does not fit, each told once.
+/// The violated limits, each reported once.
 class Problems {
  public:
   explicit Problems(const Plan& plan) : plan_(plan) {}
@@ -63,7 +63,7 @@ class Problems {
         advice);
   }
 
-  /// `what` is told once, for the first of a step's elements.
+  /// `what` is reported once, for the first of a step's elements.
   void add(const std::string& what, const std::string& problem, const std::string& advice) {
     if (!what.empty() && !told_.insert(what).second) return;
     problems_.push_back(problem + "\n       " + advice);
@@ -87,7 +87,7 @@ std::string quoted_step(const PlannedJob& job) {
 /// The limits of one place: of a class of nodes, or of all of the profile.
 class PlaceCheck {
  public:
-  /// \param owner  who sets the profile's own limits: "class gpu of cluster-profiles/alpha.yaml"
+  /// \param owner  of the profile's own limits: "class gpu of cluster-profiles/alpha.yaml"
   PlaceCheck(const Profile& profile, std::string owner, const std::optional<ClusterLimits>& cluster,
              Problems& problems)
       : profile_(profile), owner_(std::move(owner)), problems_(problems) {
@@ -108,7 +108,7 @@ class PlaceCheck {
     check_gpus(job);
   }
 
-  /// \param together  how many elements share a task with it.
+  /// \param together  the number of elements that share its task.
   void check_packed(const PlannedJob& job, size_t together) {
     if (together < 2) return;
     const seconds each = job.resources->walltime;
@@ -134,14 +134,14 @@ class PlaceCheck {
     const std::string& wanted = partition_of(profile_);
     for (const std::string& name : split(wanted, ',')) check_partition(cluster, name);
     const PartitionInfo* const partition = cluster.partition(wanted);
-    if (partition == nullptr) return;  // several: the one that fits is taken
+    if (partition == nullptr) return;  // several: SLURM takes the one that fits
     const std::string owner = "partition " + partition->name + " of " + cluster.cluster;
     walltime_ = {partition->max_walltime.value_or(seconds(0)), owner};
     nodes_ = {partition->max_nodes.value_or(partition->nodes), owner};
     cores_ = {partition->node.cores, owner};
     memory_ = {partition->node.memory_bytes, owner};
     gpus_ = {partition->node.gpus, owner};
-    knows_gpus_ = partition->node.cores > 0;  // none are known to be none
+    knows_gpus_ = partition->node.cores > 0;  // then no GPUs means that it has none
   }
 
   void check_partition(const ClusterLimits& cluster, const std::string& name) {
@@ -156,7 +156,7 @@ class PlaceCheck {
         "Set " + partition_key(profile_) + " to one of " + join(known, ", ") + ".");
   }
 
-  /// The profile's own limit, if it is there and not above the cluster's.
+  /// Takes the profile's own limit, if it is set and not above the cluster's.
   template <typename Value>
   void choose(Limit<Value>& limit, Value own) const {
     if (own != Value{} && (limit.value == Value{} || own <= limit.value)) {

@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// Asks until there is an answer: as long as no controller is there, none ends us at our limit.
+/// Asks until there is an answer: without a controller nothing ends the job at its limit.
 void request_requeue(const Allocation& allocation) {
   const auto end = steady_clock::now() + allocation.controller_patience;
   for (;; std::this_thread::sleep_for(allocation.controller_patience / 180)) {

@@ -8,7 +8,7 @@
 #include "engine/batch/allocation.h"
 #include "engine/batch/attempt.h"
 
-/// How a task that is not done asks its batch system for another pass.
+/// How an unfinished task asks its batch system for another pass.
 namespace dlflow {
 
 /// Memory and time of a task that runs again.
@@ -17,18 +17,18 @@ struct NextPass {
   std::chrono::minutes limit{0};  ///< 0: the same
 };
 
-/// Asks for it, until there is an answer. The batch system ends us then, unless we end before.
-/// Throws Error if it refuses.
+/// Asks for it until there is an answer. The batch system then ends this process, unless it ends
+/// before. Throws Error if it refuses.
 void request_next(const NextPass& next, const Allocation& allocation);
 
-/// The attempt has failed, since its next pass was refused by `error`.
+/// Records that the attempt has failed, since its next pass was refused with `error`.
 void record_refusal(const Attempt& attempt, const Error& error, const Allocation& allocation);
 
-/// The time limit that a task is to have if its program may take `walltime`.
+/// The time limit of a task whose program may take `walltime`.
 std::chrono::minutes limit_of(const JobSpec& spec, std::chrono::seconds walltime);
 
-/// Another job has the attempt in `work`: has this one run again when that may have ended. Returns
-/// this one's exit status.
+/// Another job has the attempt in `work`: requeues this one for the time when that may have ended.
+/// Returns this one's exit status.
 int come_back(const std::string& work, const Allocation& allocation);
 
 }  // namespace dlflow

@@ -10,7 +10,7 @@
 namespace dlflow {
 namespace {
 
-/// A number that is used a second time may be there twice.
+/// A reused number may occur twice.
 using ById = std::multimap<std::string_view, const BatchJob*>;
 
 ById by_id(std::span<const BatchJob> jobs) {
@@ -26,13 +26,13 @@ const BatchJob* find(const ById& jobs, const JobIdentity& ours) {
   return found == last ? nullptr : found->second;
 }
 
-/// `dlflow cancel` asks with SIGINT, or SIGUSR2 on Grid Engine. A shell that has not become
-/// job-exec yet dies of it, and leaves no record for which to wait.
+/// `dlflow cancel` sends SIGINT, or SIGUSR2 on Grid Engine. A shell that has not become job-exec
+/// yet dies of it, and no record will follow.
 bool was_stopped_at_its_start(const BatchJob& job) {
   return job.state == BatchState::Failed && (job.signal == SIGINT || job.signal == SIGUSR2);
 }
 
-/// Whether accounting may yet say who took a job from its node: the queue does not, and it knows an
+/// Whether accounting may still name who took a job from its node: the queue does not, and shows an
 /// end first.
 bool may_yet_be_named(const BatchJob& job, Time now) {
   constexpr std::chrono::seconds kAccountingDelay(15);
@@ -40,23 +40,23 @@ bool may_yet_be_named(const BatchJob& job, Time now) {
          job.end && now < *job.end + kAccountingDelay;
 }
 
-/// Whether a record of an end may be there that has yet to show. Whatever ends a task that several
-/// share, those that had their turn in it may have ended before.
+/// Whether the record of an end may exist and show later. When a shared task ends, elements that
+/// had their turn may have ended before.
 bool may_yet_show(const OpenJob& open, const BatchJob& job, Time now) {
   const bool may_be_there =
       open.shares_task || job.state == BatchState::Failed || job.state == BatchState::Completed;
   return may_be_there && job.end && now < *job.end + kRecordPatience;
 }
 
-/// SLURM takes a job, as root, from a node that could not start it, mostly because its prolog
-/// failed; no signal has ended such a job. Whoever cancels one that runs ends it by a signal.
+/// SLURM, as root, takes a job from a node that could not start it, mostly because its prolog
+/// failed; no signal has ended such a job. Cancelling a running job ends it by a signal.
 bool was_not_started(const OpenJob& open, const BatchJob& job) {
   const bool by_root = job.cancelled_by == "root" || job.cancelled_by == "0";
   return job.state == BatchState::Cancelled && by_root && !job.node.empty() && job.signal == 0 &&
          open.state == JobState::Queued;
 }
 
-/// The state of ours that an end without a record means. Nothing: it may yet show.
+/// The state that an end without a record means. Nothing if the record may still show.
 std::optional<JobState> verdict(const OpenJob& open, const BatchJob& job, Time now) {
   if (was_stopped_at_its_start(job)) return JobState::Cancelled;
   if (may_yet_show(open, job, now) || may_yet_be_named(job, now)) return std::nullopt;
@@ -100,7 +100,7 @@ JobEvent event(const OpenJob& open, JobState state, std::string reason, Time now
   return event;
 }
 
-/// Without cgroups SLURM kills a job that takes too much, and only says that it killed it.
+/// Without cgroups SLURM kills a job that takes too much memory, and reports only the kill.
 bool wanted_memory(const OpenJob& open, const BatchJob& job) {
   constexpr int kKilled = 9;
   const bool too_much = open.memory_bytes > 0 && job.max_memory_bytes > open.memory_bytes;
@@ -108,7 +108,7 @@ bool wanted_memory(const OpenJob& open, const BatchJob& job) {
          (job.state == BatchState::Failed && job.signal == kKilled && too_much);
 }
 
-/// Of several nobody says which one it was.
+/// If there are several, the failed one is unknown.
 bool is_one_node(const std::string& list) {
   return !list.empty() && list.find_first_of("[,+ ") == list.npos;
 }
@@ -151,7 +151,7 @@ std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
   std::vector<std::string> ids;
   for (const OpenJob& job : open) {
     const BatchJob* const queued = find(known, job.identity);
-    // Of an end the queue does not say by whom, nor with what exit status.
+    // The queue shows neither who ended a job nor its exit status.
     if (job.state == JobState::Lost) continue;
     if (queued == nullptr || is_over(queued->state)) ids.push_back(job.identity.id);
   }

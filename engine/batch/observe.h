@@ -11,46 +11,45 @@
 #include "engine/batch/batch_job.h"
 #include "engine/plan/job.h"
 
-/// Words of a batch system about jobs + their records -> events that have to be recorded. Pure.
+/// Descriptions of jobs by a batch system + their records -> events to be recorded. Pure.
 namespace dlflow {
 
-/// A job that is queued or running as far as its record goes, or that was given up as lost: it may
-/// turn up again.
+/// A job that is queued or running by its record, or that was given up as lost: it may reappear.
 struct OpenJob {
   std::string job;
   int attempt = 1;
   JobState state = JobState::Queued;
   JobIdentity identity;
-  uint64_t memory_bytes = 0;  ///< that it asked for; 0: not said
+  uint64_t memory_bytes = 0;  ///< requested; 0: none
   bool shares_task = false;   ///< with other jobs; while it is queued it has not had its turn
 };
 
-/// Ids of the jobs, without the lost ones, that the queue does not name: for sacct.
+/// Ids of the jobs that the queue does not show, without the lost ones: for sacct.
 std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
                                         std::span<const BatchJob> queue);
 
-/// The jobs, again without the lost ones, that neither names: for the controller itself. An
-/// empty answer proves nothing: it may be a wrapper's that is broken, or that of another cluster's
-/// tools.
+/// The jobs that neither shows, again without the lost ones: for the controller itself. An empty
+/// answer proves nothing: it may come from a broken wrapper, or from another cluster's tools.
 std::vector<JobIdentity> jobs_nobody_knows(std::span<const OpenJob> open,
                                            std::span<const BatchJob> queue,
                                            std::span<const BatchJob> accounting);
 
 struct Observation {
   std::vector<JobEvent> events;  ///< ends that only the batch system knows, for RUN/events.jsonl
-  std::map<std::string, BatchJob> at_work;  ///< by job's name: what waits or runs
+  std::map<std::string, BatchJob> at_work;  ///< by job's name: waiting and running jobs
 };
 
-/// A stranger's job with one of our numbers (JobIdentity) is ignored.
-/// A supervisor's record comes before the batch system's word. It may show a little later on a
-/// network file system: what the batch system calls completed or failed, and whoever shared a task,
-/// is given up only `kRecordPatience` after the end. A job that the queue has forgotten and
-/// accounting still takes for waiting or running has ended somehow: nothing is said of it until
-/// accounting hears how, or knows nothing of it either.
+/// Another user's or run's job with one of our numbers (JobIdentity) is ignored. A supervisor's
+/// record has priority over the batch system. It may show a little later on a network file system:
+/// jobs that the batch system calls completed or failed, and jobs that shared a task, are given up
+/// only `kRecordPatience` after the end. A job that the queue has forgotten and that waits or runs
+/// by the accounting has ended somehow: it stays as it is until accounting has its end, or does not
+/// know it either.
 ///
-/// \param accounting  what sacct said of ids_to_ask_for().
-/// \param gone        ids of which the controller says that there is no such job, and accounting
-///                    has nothing to say either: they have vanished.
+/// \param accounting  the answer of sacct about ids_to_ask_for().
+/// \param gone        ids that the controller denies, and that accounting does not have either:
+/// they
+///                    have vanished.
 /// \param system      the name of the batch system, for people.
 Observation observe(std::span<const OpenJob> open, std::span<const BatchJob> queue,
                     std::span<const BatchJob> accounting, const std::set<std::string>& gone,

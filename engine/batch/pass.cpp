@@ -8,8 +8,8 @@
 
 #include "base/exit_status.h"
 #include "base/remove_tree.h"
-#include "engine/plan/needed_inputs.h"
-#include "engine/plan/retry.h"
+#include "engine/decide/needed_inputs.h"
+#include "engine/decide/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/supervisor/claim.h"
@@ -24,8 +24,9 @@ namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// The pass before this one left no end: what became of it is known now. Whether the job goes on.
-/// \param node  that it was on; batch systems know it without its domain
+/// The pass before this one left no end, but has ended: records its end. Returns whether the job
+/// continues.
+/// \param node  of that pass; batch systems know it without its domain
 bool count_unended_pass(const Attempt& attempt, const std::string& node,
                         const Allocation& allocation) {
   if (attempt.has_saved()) {  // preempted, most likely: no failure, and no work is lost
@@ -40,7 +41,7 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
   JobEvent lost;
   lost.state = JobState::Lost;
   lost.failed_node = attempt.lost_node();
-  // A node that fails tells nobody, but SLURM tells the others of that job.
+  // The node of a failed job gets no signal, but SLURM sends one to the others of that job.
   lost.preempted = attempt.was_stopped() && lost.failed_node.empty();
   lost.reason = lost.preempted             ? "its node was taken away"
                 : lost.failed_node.empty() ? "its node failed"
@@ -54,8 +55,7 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
   const bool again = should_retry(retry, lost, tries);
   if (again) {
     lost.state = JobState::Queued;
-    lost.reason = "try " + std::to_string(tries + 1) + " of " + std::to_string(retry.attempts) +
-                  " follows; the last one: " + lost.reason;
+    lost.reason = next_try_in_words(retry, tries, lost.reason);
     lost.failed_tries = tries;
     lost.preempted = false;
   }
@@ -63,8 +63,8 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
   return again;
 }
 
-/// Until the records of the parents are to be seen here, or that time. What they say is for the
-/// supervisor.
+/// Waits until the records of the parents show here, or until `end`. The supervisor judges their
+/// content.
 void wait_for_parents(const JobSpec& spec, steady_clock::time_point end) {
   while (steady_clock::now() < end && !have_ended(spec.parents)) {
     std::this_thread::sleep_for(std::min<steady_clock::duration>(end - steady_clock::now(), 500ms));
@@ -77,7 +77,7 @@ JobIdentity owner_of(const Claim& claim, const JobSpec& spec) {
 }
 
 /// Whether the supervisor of a pass without an end on record renews its claim, which takes a while
-/// to see. What nobody renewed for long is that of a dead one.
+/// to see. A claim that was not renewed for long belongs to a dead one.
 bool is_renewed(const fs::path& attempt, const Claim& claim, const Allocation& allocation) {
   const auto first = last_renewal(attempt, claim.pass);
   for (auto last = first; last && SystemClock().now() - *last < allocation.patience;
@@ -88,8 +88,8 @@ bool is_renewed(const fs::path& attempt, const Claim& claim, const Allocation& a
   return false;
 }
 
-/// Whether an attempt before this one is at work, though this one was submitted: the batch system
-/// may have reported its end too early.
+/// Whether an earlier attempt is at work, though this one was submitted: the batch system may have
+/// reported its end too early.
 bool has_predecessor_at_work(const Attempt& attempt, const Allocation& allocation) {
   const fs::path& job = attempt.spec().job_directory;
   const std::vector<int> numbers = attempts(job);
@@ -104,9 +104,10 @@ bool has_predecessor_at_work(const Attempt& attempt, const Allocation& allocatio
   });
 }
 
-/// Whether a parent that may end without success has no end on record and is still at work, as far
-/// as the batch system knows: that let this job start too early, as after a requeue. Where several
-/// share the task, it may be any: the task waits for the end of what only some of them need.
+/// Whether a parent that may end without success has no end on record and is still at work
+/// according to the batch system: that let this job start too early, as after a requeue. In a
+/// shared task this may be any parent, since the task waits only for the end of parents that not
+/// all elements need.
 bool has_parent_at_work(const JobSpec& spec, bool is_shared, const Allocation& allocation) {
   return std::any_of(spec.parents.begin(), spec.parents.end(), [&](const ParentRef& parent) {
     const bool may_lack =
@@ -119,7 +120,7 @@ bool has_parent_at_work(const JobSpec& spec, bool is_shared, const Allocation& a
   });
 }
 
-/// Takes away what failed passes left; a checkpoint is kept. One that still writes there, on a node
+/// Removes the files of failed passes; a checkpoint is kept. A pass that still writes, on a node
 /// that was given up, keeps its folder.
 void clear(const Attempt& attempt) {
   fs::remove(attempt.directory() / "metrics.jsonl");
@@ -129,8 +130,8 @@ void clear(const Attempt& attempt) {
   }
 }
 
-/// What the next try gets if this one runs out of memory: as much more as the step says, if a node
-/// has it.
+/// The memory of the next try if this one runs out of memory: more by the step's factor, up to a
+/// node's. 0: no more.
 uint64_t more_memory(const JobSpec& spec, const Allocation& allocation) {
   const uint64_t most = spec.node_memory_bytes;
   const auto grown = uint64_t(double(allocation.memory_bytes) * spec.retry.memory_factor);
@@ -138,7 +139,7 @@ uint64_t more_memory(const JobSpec& spec, const Allocation& allocation) {
   return allocation.raise_memory && more > allocation.memory_bytes ? more : 0;
 }
 
-/// Whether the attempt is to end without having begun: it waits for nothing.
+/// Whether the attempt should end without having begun; then it waits for nothing.
 bool is_unwanted(const Attempt& attempt) {
   const JobSpec& spec = attempt.spec();
   return fs::exists(AttemptFiles{attempt.directory()}.cancel_request()) ||
@@ -154,15 +155,15 @@ std::optional<PassEnd> end_by_others(Attempt& attempt, const std::optional<Claim
   return attempt.has_ended() ? std::optional(PassEnd::Over) : std::nullopt;
 }
 
-/// Records a pass that left no end, and puts away what a failed one left. The end if `pass` does
-/// not follow.
+/// Records a pass that left no end, and removes the files of a failed one. Returns the end if
+/// `pass` does not follow.
 std::optional<PassEnd> settle_pass_before(Attempt& attempt, const std::optional<Claim>& claim,
                                           int pass, const Allocation& allocation) {
   const bool unended = claim && attempt.state() != JobState::Queued;
   const bool failed =
       unended ? !attempt.has_saved() : attempt.exit().value_or(kExitAgain) != kExitAgain;
   if (unended) {
-    // Ours first: a node that was given up may come back, and must not publish any more.
+    // Claim first: a node that was given up may come back, and must not publish any more.
     if (!claim_pass(attempt.directory(), pass, allocation.id)) return PassEnd::NotOurs;
     if (!count_unended_pass(attempt, claim->supervisor.host, allocation)) return PassEnd::Lost;
   }
@@ -170,8 +171,7 @@ std::optional<PassEnd> settle_pass_before(Attempt& attempt, const std::optional<
   return std::nullopt;
 }
 
-/// Whether an earlier attempt is still at work, or a parent is again, once the records of all
-/// should show.
+/// Whether an earlier attempt is still at work, or a parent is again, once all records should show.
 bool waits_for_others(const Attempt& attempt, const TaskPasses& task,
                       const Allocation& allocation) {
   if (is_unwanted(attempt)) return false;

@@ -20,8 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// $1 folder of the probe, $2 token, $3 cache or "", $4 scratch or "", $5 dlflow, $6 number of
-/// ranks, then the launcher with its arguments. Each line of `result` is KEY=VALUE; what is missing
-/// did not work.
+/// ranks, then the launcher with its arguments. Each line of `result` is KEY=VALUE; a missing line
+/// means that the test failed.
 constexpr const char* kScript = R"sh(
 cd "$1" 2>/dev/null && [ "$(cat token 2>/dev/null)" = "$2" ] && : > part || exit 3
 cache=$3 scratch=${4:-${TMPDIR:-/tmp}} dlflow=$5 ranks=$6
@@ -80,8 +80,8 @@ echo end=
 mv part result
 )sh";
 
-/// Tries what an environment asks for, one thing after the other, as the job of its step would:
-/// what fails is left out, so that all that fails is told. Of an error the tool's own words come
+/// Tries the parts of an environment one after the other, as the job of its step would: failing
+/// parts are left out, so that all failures are reported. In an error the tool's own words come
 /// first.
 constexpr const char* kTry = R"sh(. ./setup.sh > /dev/null 2>&1
 works() {
@@ -133,7 +133,7 @@ std::string script_of(const ProbedEnvironment& environment, size_t number) {
   return script;
 }
 
-/// Says on descriptor 3 which of the setup lines ends the shell.
+/// Prints on descriptor 3 the setup line that ends the shell.
 std::string numbered_lines(const Profile& profile, const std::string& exports) {
   std::string script =
       exports + "trap '[ $? = 0 ] || echo \"setup-line=$dlflow_line\" >&3' EXIT\nset -e\n";
@@ -143,7 +143,7 @@ std::string numbered_lines(const Profile& profile, const std::string& exports) {
   return script;
 }
 
-/// The program of a runtime that the probe starts no container with; empty: none.
+/// The program of a runtime with which the probe starts no container; empty: none.
 std::string container_tool(const Profile& profile) {
   const ContainerSettings& container = profile.container;
   const ContainerRuntime* const runtime = find_runtime(container.runtime);
@@ -179,7 +179,7 @@ class Findings {
         "Ask the site for more; in containers it is an option, such as docker's --shm-size=8g.");
   }
 
-  /// \param now  when the result was read.
+  /// \param now  the time of reading the result.
   void add_clock(Time made, Time now) {
     const Time node{std::chrono::seconds(std::strtoll(first("clock").c_str(), nullptr, 10))};
     const bool behind = node < made - kClockTolerance;
@@ -284,7 +284,7 @@ class Findings {
     }
   }
 
-  /// As they say themselves, each beside the others: their launcher's MPI is known there alone.
+  /// As reported by the programs, side by side: only they know their launcher's MPI.
   void add_meeting() {
     if (!has("meeting") && !has("meeting-error")) return;
     add(has("meeting"), "ranks of dlflow's programs meet by " + first("meeting"),
@@ -296,7 +296,7 @@ class Findings {
   std::vector<Finding> take() { return std::move(findings_); }
 
  private:
-  /// Docker's 64 MiB are too little for any training.
+  /// Docker's 64 MiB are too small for any training.
   static constexpr uint64_t kRoomToShare = uint64_t{256} << 20;
   static constexpr std::chrono::seconds kClockTolerance{5};
 
@@ -321,7 +321,7 @@ class Findings {
     return text + " fails" + (errors.empty() ? "" : ": " + errors.front());
   }
 
-  /// One line if all of it loads, else one for each thing that does not.
+  /// One line if everything loads, else one for each failure.
   void add_environment(const ProbedEnvironment& environment, size_t number) {
     const std::vector<ToolCheck> checks = tool_checks(environment.tools, environment.base);
     const std::string of = "the environment of " + environment.steps;
@@ -354,11 +354,11 @@ class Findings {
   std::vector<Finding> findings_;
 };
 
-/// How the job ended that left no result.
+/// The end of a job that left no result.
 std::vector<Finding> without_result(const Probe& probe, const Profile& profile,
                                     const BatchJob& job) {
   const std::string node = job.node.empty() ? "the node" : job.node;
-  // Without accounting nobody knows the exit status.
+  // Without accounting the exit status is unknown.
   const bool not_shared =
       job.log_refused || job.exit.value_or(kFolderNotShared) == kFolderNotShared;
   if (job.state == BatchState::Failed && not_shared) {
@@ -373,7 +373,7 @@ std::vector<Finding> without_result(const Probe& probe, const Profile& profile,
            "Look at " + (probe.folder / "log").string() + "."}};
 }
 
-/// The programs of steps that lie beside `program`, and their libraries.
+/// The programs of steps beside `program`, and their libraries.
 void copy_step_programs(const fs::path& program, const fs::path& folder) {
   std::error_code no_link;
   const fs::path target = fs::read_symlink(program, no_link);
@@ -418,7 +418,7 @@ Batch probe_batch(const Probe& probe, const Profile& profile) {
   batch.resources.ranks = probe.ranks;
   batch.resources.walltime = std::chrono::minutes(2);
   batch.may_requeue = false;
-  batch.run_directory = "/";  // surely there
+  batch.run_directory = "/";  // every node has it
   batch.log = probe.folder / "log";
   std::string cache = profile.cache.empty() ? "" : fs::absolute(profile.cache).string();
   batch.command = {batch_shell(),

@@ -9,21 +9,20 @@
 
 namespace dlflow {
 
-/// Some submissions at a time: most of a call is waiting and starting a program, so that four at
+/// Several submissions at a time: most of a call is waiting and starting a program, so that four at
 /// once get through the same SLURM controller about twice as fast as one after another. More would
-/// gain little, and the controller is there for others, too.
+/// gain little, and the controller serves others, too.
 class Submissions {
  public:
-  /// `system` must outlive it. From the start of one call to that of the next is at least
-  /// `interval`.
+  /// `system` must outlive it. At least `interval` passes between the starts of two calls.
   Submissions(const BatchSystem& system, std::chrono::seconds interval)
       : system_(system), interval_(interval) {}
 
   bool is_full() const { return calls_.size() >= system_.submissions_at_once(); }
   bool empty() const { return calls_.empty(); }
 
-  /// Submits `batch` once its time has come; it must not be full. `profile` must outlive the call:
-  /// the one as the batch's jobs see it.
+  /// Submits `batch` once its time has come; it must not be full. `profile`, as the batch's jobs
+  /// see it, must outlive the call.
   void begin(Batch batch, const Profile& profile);
 
   /// Waits for the call that began first. Throws as BatchSystem::submit.

@@ -29,7 +29,7 @@ std::string_view behind_error(std::string_view line) {
   return trim(rest);
 }
 
-/// As it can be pasted.
+/// In a form that can be pasted.
 std::string shown(const std::vector<std::string>& argv) {
   std::vector<std::string> words;
   for (const std::string& word : argv) words.push_back(shell_quote(word));
@@ -50,7 +50,8 @@ Output log_end(const std::string& tool, Output output) {
 
 std::vector<std::string> submission_environment(std::span<const std::string> environment,
                                                 std::span<const std::string_view> own) {
-  // For the batch script and for dlflow on the node; the supervisor gives programs their own.
+  // For the batch script and for dlflow on the node; the supervisor gives programs their own
+  // variables.
   constexpr std::string_view kKept[] = {"LANG=", "LC_",
                                         "BASH_ENV=", "XDG_CACHE_HOME=", "DLFLOW_HOME="};
   std::vector<std::string> entries;

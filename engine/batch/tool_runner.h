@@ -15,18 +15,18 @@
 namespace dlflow {
 
 struct ToolOptions {
-  std::chrono::milliseconds time_limit{30'000};                  ///< of one command
-  int tries = 3;                                                 ///< of what may be asked twice
-  std::chrono::milliseconds first_pause{1'000};                  ///< before the second try; doubles
-  std::function<void(std::chrono::milliseconds)> sleep = {};     ///< empty: really sleep
+  std::chrono::milliseconds time_limit{30'000};               ///< of one command
+  int tries = 3;                                              ///< of a command that may be repeated
+  std::chrono::milliseconds first_pause{1'000};               ///< before the second try; doubles
+  std::function<void(std::chrono::milliseconds)> sleep = {};  ///< empty: really sleep
   std::vector<std::string> environment = current_environment();  ///< of dlflow itself
-  /// Requests go on when SIGTERM reaches all processes of a job that the batch system ends.
+  /// Requests continue when SIGTERM reaches all processes of a job that the batch system ends.
   bool outlives_sigterm = false;
 };
 
-/// What of `environment` a job is submitted with: what a shell on the cluster needs to find
-/// programs and modules. Nothing that would let two submissions of the same run differ. `own` is
-/// what the batch system's tools need: how the entries to be kept begin, "SLURM_CONF".
+/// The part of `environment` with which a job is submitted: the variables that a shell on the
+/// cluster needs to find programs and modules, and none by which two submissions of the same run
+/// could differ. `own`: the beginnings of entries that the batch system's tools need, "SLURM_CONF".
 std::vector<std::string> submission_environment(std::span<const std::string> environment,
                                                 std::span<const std::string_view> own);
 
@@ -35,11 +35,11 @@ std::vector<std::string> submission_environment(std::span<const std::string> env
 std::string failure(std::string_view tool, const Output& output,
                     std::chrono::milliseconds time_limit);
 
-/// The lines of standard error that tell of an error; all, if none does.
+/// The lines of standard error that report an error; all lines if none does.
 std::string errors_of(std::string_view standard_error);
 
-/// The answer to a submission by `tool`. \param id  what it printed. \param is_transient  whether
-/// the same may succeed later. \param too_many  what it prints where a limit on jobs is reached.
+/// The answer to a submission by `tool`. \param id  its output. \param is_transient  whether the
+/// same may succeed later. \param too_many  its message at a limit on jobs.
 SubmitAnswer submit_answer(const std::string& tool, const Output& output,
                            const std::optional<std::string>& id, bool is_transient,
                            std::span<const std::string_view> too_many,
@@ -48,15 +48,16 @@ SubmitAnswer submit_answer(const std::string& tool, const Output& output,
 bool starts_with_any(std::string_view text, std::span<const std::string_view> words);
 bool contains_any(std::string_view text, std::span<const std::string_view> phrases);
 
-/// Has `cancel_some` cancel the jobs `ids` in parts of 1000, and returns the worst answer.
+/// Cancels the jobs `ids` through `cancel_some` in parts of 1000, and returns the worst answer.
 JobAnswer cancel_in_parts(
     std::span<const std::string> ids,
     const std::function<JobAnswer(std::span<const std::string>)>& cancel_some);
 
-/// Those of `jobs` with one of `ids`, which may be arrays.
+/// The jobs with one of `ids`, which may be arrays.
 std::vector<BatchJob> jobs_with_ids(std::vector<BatchJob> jobs, std::span<const std::string> ids);
 
-/// Those of `queue` called one of `names`; those that it lacks, of what `ended` returns.
+/// The jobs with one of `names` in `queue`; those that are missing there, from the result of
+/// `ended`.
 std::vector<BatchJob> jobs_with_names(std::vector<BatchJob> queue,
                                       std::span<const std::string> names,
                                       const std::function<std::vector<BatchJob>()>& ended);
@@ -64,7 +65,7 @@ std::vector<BatchJob> jobs_with_names(std::vector<BatchJob> queue,
 /// Runs tools with one environment. Commands are shown by -v.
 class ToolRunner {
  public:
-  /// Tells of an answered command whether the same one may succeed later.
+  /// Whether the same command may succeed later, by its output.
   using IsTransient = bool (*)(const Output&);
 
   /// \param environment  of the tools.
@@ -74,21 +75,21 @@ class ToolRunner {
 
   Output run_once(const std::vector<std::string>& argv) const;
 
-  /// Nothing was printed if there is no such program.
+  /// The output is empty if there is no such program.
   Output run_if_there(const std::vector<std::string>& argv) const;
 
   /// Once, with `input` and another environment.
   Output submit(const std::vector<std::string>& argv, const std::string& input,
                 const std::vector<std::string>& environment) const;
 
-  /// Again after a failure that may pass. Throws Error{Unavailable}: "squeue did not answer within
-  /// 30 s (tried 3 times)".
+  /// Repeats the command after a failure that may pass. Throws Error{Unavailable}: "squeue did not
+  /// answer within 30 s (tried 3 times)".
   Output ask(const std::vector<std::string>& argv) const;
 
-  /// The same of what changes jobs; see ToolOptions::outlives_sigterm.
+  /// The same for commands that change jobs; see ToolOptions::outlives_sigterm.
   Output request(const std::vector<std::string>& argv) const;
 
-  /// What it prints; an end that is not 0 is no answer. \param system  its name, for people.
+  /// Its output; an exit status that is not 0 is no answer. \param system  its name, for people.
   std::string answer(const std::vector<std::string>& argv, std::string_view system) const;
 
   std::string failure(std::string_view tool, const Output& output) const;

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "base/parse_json.h"
 #include "base/units.h"
-#include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {

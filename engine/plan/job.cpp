@@ -92,6 +92,17 @@ bool satisfies_dependents(JobState state) {
   return state == JobState::Succeeded || state == JobState::Cached;
 }
 
+bool is_failure(JobState state) {
+  return state == JobState::Failed || state == JobState::TimedOut || state == JobState::Lost;
+}
+
+std::chrono::seconds next_walltime(const Retry& retry, std::chrono::seconds walltime,
+                                   std::chrono::seconds limit) {
+  const auto grown =
+      std::chrono::seconds(int64_t(double(walltime.count()) * retry.walltime_factor));
+  return limit.count() > 0 ? std::max(walltime, std::min(grown, limit)) : grown;
+}
+
 bool means_job(std::string_view word, std::string_view job) {
   if (word == job) return true;
   const std::string_view step = step_of(job);

@@ -52,6 +52,14 @@ std::string_view element_of(std::string_view job);
 /// outputs.)
 bool satisfies_dependents(JobState state);
 
+/// Whether `allow_failure` covers this state: not a cancelled job, nor one blocked by its parents.
+bool is_failure(JobState state);
+
+/// The walltime of the next try after a try with `walltime` timed out: longer as `retry` asks, but
+/// at most `limit` (0: no limit).
+std::chrono::seconds next_walltime(const Retry& retry, std::chrono::seconds walltime,
+                                   std::chrono::seconds limit);
+
 /// A parent as the supervisor needs it: where to find its record (P3) and its outputs.
 struct ParentRef {
   std::string step;

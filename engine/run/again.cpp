@@ -11,10 +11,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "engine/decide/decide.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/job.h"
 #include "engine/plan/published.h"
-#include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/again_text.h"
 #include "engine/run/reuses.h"
@@ -36,7 +36,7 @@ bool is_called(const Plan& plan, uint32_t job, const std::string& name) {
                                   did_you_mean_or_list(name, candidates));
 }
 
-/// Every name means a job that can be tried again, or whose sources changed.
+/// Checks that each name means a job that can be tried again, or whose sources changed.
 void check_names(const Plan& plan, const Jobs& jobs, const PlanAgain& what) {
   check_names_exist(plan, what.names);
   for (const std::string& name : what.names) {
@@ -55,18 +55,11 @@ void check_names(const Plan& plan, const Jobs& jobs, const PlanAgain& what) {
   }
 }
 
-/// Whether a retry was due that an engine could not start any more. It has ended, so there was a
-/// try at least, also where nobody counts them (see progress_of()).
-bool has_a_try_left(const Plan& plan, uint32_t job, const JobProgress& progress) {
-  const Retry& retry = plan.workflow.steps[plan.jobs[job].step].retry;
-  return should_retry(retry, ending_of(progress), std::max(progress.tries, 1));
-}
-
 bool ended_badly(JobState state) {
   return state == JobState::Failed || state == JobState::TimedOut;
 }
 
-/// Failures that are allowed, but without which a job has nothing to go on with.
+/// Failures that are allowed, but that leave another job without any input.
 std::vector<bool> failures_that_block(const Plan& plan, const Jobs& jobs) {
   std::vector<bool> found(jobs.size(), false);
   for (uint32_t job = 0; job < jobs.size(); ++job) {
@@ -81,15 +74,15 @@ std::vector<bool> failures_that_block(const Plan& plan, const Jobs& jobs) {
 }
 
 /// Whether `what` gives the job another attempt for its own sake, not only because it was blocked.
-/// \param blocks  see failures_that_block(); others that are allowed are tried again by name.
+/// \param blocks  see failures_that_block(); other allowed failures are tried again only by name.
 bool is_chosen(const Plan& plan, const Jobs& jobs, uint32_t job, const PlanAgain& what,
                bool blocks) {
   const JobProgress& progress = jobs[job];
   if (!is_broken(progress.state) || progress.state == JobState::Blocked) return false;
   if (!is_meant(plan, job, what.names)) return false;
   const bool is_fine = jobs.is_allowed_failure(job) && !blocks;
-  if (is_fine && what.names.empty() && !has_a_try_left(plan, job, progress)) return false;
-  return what.failed || !ended_badly(progress.state) || has_a_try_left(plan, job, progress);
+  if (is_fine && what.names.empty() && !has_a_try_left(plan, jobs, job)) return false;
+  return what.failed || !ended_badly(progress.state) || has_a_try_left(plan, jobs, job);
 }
 
 fs::path result_directory(const Plan& plan, uint32_t job) {
@@ -102,12 +95,12 @@ void run_anew(Plan& plan, uint32_t job) {
   plan.jobs[job].action = Action::Run;
 }
 
-/// Ended, but neither for want of a parent nor because somebody stopped it.
+/// The job ended, and was neither blocked nor stopped.
 bool was_settled(JobState state) {
   return satisfies_dependents(state) || state == JobState::Skipped || is_failure(state);
 }
 
-/// Its parents may leave something else this time.
+/// The job's parents may leave other results this time.
 void look_anew(Plan& plan, uint32_t job) {
   if (plan.reused.erase(job) > 0) plan.jobs[job].action = Action::DecideLater;
 }
@@ -118,15 +111,15 @@ bool has_parent_among(const Plan& plan, uint32_t job, const std::vector<bool>& j
   return found;
 }
 
-/// What its parents leave is made anew: it neither goes on from a checkpoint that it made with what
-/// they had left before, nor does its result count any more. Of a job that nobody has.
+/// The parents' results are made anew: the job does not continue from a checkpoint made with the
+/// old ones, and its own result no longer counts. The job must not be queued.
 void forget_old_parents(const Plan& plan, uint32_t job, const JobProgress& progress) {
   if (progress.attempt == 0) return;
   set_checkpoints_aside(plan, job, progress.attempt);
   withdraw_result(plan, job);
 }
 
-/// From the last job to the first, so that what a lost result needs is looked at, too.
+/// Goes from the last job to the first, so that the parents of a lost result are looked at, too.
 void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
   std::vector<bool> looked_at(jobs.size());
   const auto look_at = [&](uint32_t parent) {
@@ -146,7 +139,7 @@ void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
   }
 }
 
-/// What these jobs have left is to be made anew: refused if another run uses some of it.
+/// Refuses to make the results of these jobs anew if another run uses one of them.
 void refuse_if_used(const Plan& plan, const Jobs& jobs, const std::vector<uint32_t>& anew,
                     Store& store) {
   std::map<std::string, std::string> results;  // folder -> job
@@ -297,7 +290,7 @@ void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJ
     const bool parents_anew = has_parent_among(plan, job, again);
     if (parents_anew && !is_under_way(progress.state)) forget_old_parents(plan, job, progress);
     if (was_settled(progress.state) && parents_anew) {
-      // It ran without that parent, which was allowed to fail, or however that ended.
+      // It ran without that parent, which was allowed to fail, or it always runs.
       again[job] = true;
       look_anew(plan, job);
       plan_job(job, 0, "what it needs runs again");

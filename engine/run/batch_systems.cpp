@@ -18,7 +18,7 @@ namespace {
 
 struct Entry {
   std::string_view scheduler;
-  const char* submitter;  ///< the program by which it is recognized
+  const char* submitter;  ///< the program that reveals it
   std::unique_ptr<BatchSystem> (*make)();
   std::optional<Allocation> (*allocation)();
 };
@@ -74,7 +74,9 @@ std::unique_ptr<BatchSystem> detect_batch_system() {
   for (std::unique_ptr<BatchSystem>& system : found) {
     if (answers(*system)) return std::move(system);
   }
-  if (!found.empty()) return std::move(found.front());  // which then says why it does not answer
+  if (!found.empty())
+    return std::move(found.front());  // its own error explains why it does not
+                                      // answer
   std::vector<std::string> submitters;
   for (const Entry& entry : kSystems) submitters.emplace_back(entry.submitter);
   throw Error(Errc::NotFound, "no batch system is in $PATH here (" + join(submitters, ", ") +

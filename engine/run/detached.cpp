@@ -10,7 +10,7 @@
 namespace dlflow {
 namespace {
 
-/// In a child of this process.
+/// Runs in a child of this process.
 [[noreturn]] void start_in_new_session(const Command& command) {
   ::setsid();
   try {
@@ -24,7 +24,7 @@ namespace {
 }  // namespace
 
 void start_detached(Command command) {
-  command.closes_descriptors = true;  // a lock of the caller's would be held until the end
+  command.closes_descriptors = true;  // otherwise a lock of the caller would be held until the end
   const pid_t child = ::fork();
   if (child < 0) throw_errno("cannot start " + command.argv.front(), errno);
   if (child == 0) start_in_new_session(command);

@@ -4,9 +4,9 @@
 
 namespace dlflow {
 
-/// Starts `command` in a session of its own, as a child of nobody here. Throws Error{Unavailable}
-/// naming the program if it cannot be started. It gets no descriptor of this process but 0, 1
-/// and 2.
+/// Starts `command` in a session of its own, not as a child of this process. Throws
+/// Error{Unavailable} naming the program if it cannot be started. It inherits only the descriptors
+/// 0, 1 and 2.
 void start_detached(Command command);
 
 }  // namespace dlflow

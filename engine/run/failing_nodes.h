@@ -5,7 +5,7 @@
 
 #include "engine/store/store.h"
 
-/// Nodes that jobs were lost with, and that later ones had better not run on.
+/// Nodes on which jobs were lost, so that later jobs should avoid them.
 namespace dlflow {
 
 struct FailingNode {
@@ -15,10 +15,10 @@ struct FailingNode {
   NodeFailure last;
 };
 
-/// By cluster and node; those that were forgiven are left out.
+/// By cluster and node, without those that were forgiven.
 std::vector<FailingNode> failing_nodes(Store& store);
 
-/// Those of `cluster` that failed at least `times`; none for 0.
+/// The nodes of `cluster` that failed at least `times`; none if that is 0.
 std::vector<std::string> nodes_to_exclude(Store& store, const std::string& cluster, int times);
 
 }  // namespace dlflow

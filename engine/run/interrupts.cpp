@@ -19,7 +19,7 @@ Interrupts::Interrupts() {
 }
 
 Interrupts::~Interrupts() {
-  take();  // those that came late were meant for the run as well
+  take();  // late signals were meant for the run as well
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 

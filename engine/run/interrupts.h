@@ -6,8 +6,8 @@
 
 namespace dlflow {
 
-/// While one lives, SIGINT and SIGTERM are counted instead of ending this process. In a process
-/// with several threads, made before the others start.
+/// Counts SIGINT and SIGTERM, as long as it exists; they do not end this process then. In a
+/// process with several threads it must be made before the others start.
 class Interrupts {
  public:
   Interrupts();
@@ -16,7 +16,7 @@ class Interrupts {
   /// Becomes readable when a signal has come.
   int descriptor() const { return file_.get(); }
 
-  /// How many signals have come since the last call.
+  /// The number of signals since the last call.
   int take();
 
  private:

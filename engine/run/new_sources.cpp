@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The plan with everything that its steps read as it is now.
+/// The plan with the sources of its steps as they are now.
 Plan with_sources_of_now(const Plan& plan, FileHashes& hashes) {
   Plan now = plan;
   now.files.clear();
@@ -47,7 +47,7 @@ std::vector<std::string> differences_between(const Plan& before, const Plan& now
   return {names.begin(), names.end()};
 }
 
-/// The jobs that have another fingerprint in `now`.
+/// The jobs whose fingerprint differs in `now`.
 std::vector<uint32_t> changed_jobs(const Plan& before, const Plan& now) {
   std::vector<uint32_t> changed;
   FingerprintBases bases_before(before), bases_now(now);
@@ -57,7 +57,7 @@ std::vector<uint32_t> changed_jobs(const Plan& before, const Plan& now) {
   return changed;
 }
 
-/// They and all that needs them, parents before children.
+/// Adds all their descendants; parents before children.
 std::vector<uint32_t> with_descendants(const Plan& plan, const std::vector<uint32_t>& jobs) {
   std::set<uint32_t> found(jobs.begin(), jobs.end());
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
@@ -89,7 +89,7 @@ std::vector<std::string> changed_sources(const Plan& plan, FileHashes& hashes) {
   } catch (const Error& error) {
     if (error.retryable()) throw;
   }
-  std::vector<std::string> gone;  // so that not all of it can be read
+  std::vector<std::string> gone;  // files that cannot be read any more
   for (const auto& [name, hash] : plan.files) {
     if (!fs::exists(plan.base / name, none)) gone.push_back(name);
   }
@@ -119,7 +119,7 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
   const std::vector<std::string> names = differences_between(plan, now);
   const std::vector<uint32_t> changed = changed_jobs(plan, now);
   if (names.empty() && changed.empty()) return;
-  std::vector<uint32_t> anew;  // of these, what had ended well
+  std::vector<uint32_t> anew;  // those of them that had succeeded or were skipped
   for (const uint32_t job : changed) {
     if (services.is_out(job)) {
       throw Error(Errc::InvalidInput,

@@ -1,7 +1,6 @@
 #include "engine/run/record.h"
 
 #include <filesystem>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -69,33 +68,23 @@ void RunRecord::reuse(uint32_t job) {
   decide(job, std::move(cached));
 }
 
-bool RunRecord::block_if_hopeless(uint32_t job, bool submitting_too) {
-  const JobState state = jobs_[job].state;
-  const bool waits = state == JobState::Planned || state == JobState::Queued ||
-                     (state == JobState::Submitting && submitting_too);
-  if (!waits && state != JobState::Blocked) return false;
-  const auto obstacle = jobs_.obstacle(job);
-  if (!obstacle) return false;
-  if (waits) decide(job, JobState::Blocked, "waits for " + plan_.jobs[*obstacle].name);
-  return true;
-}
-
-std::vector<uint32_t> RunRecord::block_descendants(uint32_t job) {
-  std::vector<uint32_t> blocked;
-  if (!is_broken(jobs_[job].state)) return blocked;
-  std::set<uint32_t> open = {job};  // smallest first: parents before children
-  while (!open.empty()) {
-    const uint32_t next = open.extract(open.begin()).value();
-    if (next != job) {
-      const bool is_new = jobs_[next].state != JobState::Blocked;
-      if (!block_if_hopeless(next)) continue;
-      if (is_new) blocked.push_back(next);
-    }
-    plan_.graph.each_child(next, [&](uint32_t child) {
-      if (jobs_[child].state != JobState::Blocked) open.insert(child);
-    });
+void RunRecord::decide(const Decision& decision) {
+  using enum Decision::Kind;
+  switch (decision.kind) {
+    case Skip:
+      return decide(decision.job, JobState::Skipped, decision.reason);
+    case Block:
+      return decide(decision.job, JobState::Blocked, decision.reason);
+    case TryAgain:
+      return plan_again(decision.job, jobs_[decision.job].tries, decision.reason);
+    case Reuse:
+      return reuse(decision.job);
+    case Start:
+    case LookUp:
+    case GiveUp:
+    case Withdraw:
+      DLFLOW_CHECK(false);  // for the executor itself
   }
-  return blocked;
 }
 
 bool RunRecord::observe(uint32_t job, JobEvent event) {

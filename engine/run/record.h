@@ -5,84 +5,79 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "engine/decide/decide.h"
+#include "engine/decide/jobs.h"
 #include "engine/plan/plan.h"
 #include "engine/report/observer.h"
-#include "engine/run/jobs.h"
 #include "engine/store/store.h"
 
 /// How the state of a run changes.
 ///
-/// A run is its plan and the events of its jobs: RUN/events.jsonl, which whoever holds RunLock
-/// writes, and one events.jsonl in the folder of each attempt, which that attempt's supervisor
-/// writes. Everything else, the database too, can be made from these again.
+/// A run is its plan and the events of its jobs: RUN/events.jsonl, written by the holder of
+/// RunLock, and one events.jsonl in the folder of each attempt, written by that attempt's
+/// supervisor. Everything else, the database included, can be rebuilt from these.
 ///
-/// RunRecord is the one way by which an event takes effect, for a run on this machine and for a
-/// chain in a batch system alike. It checks the transition, writes the event to the run's file
-/// unless a supervisor has written it to its own, moves the job (Jobs::update, which has no other
-/// effect), and tells the store and who watches. Two kinds of events come here:
+/// Every event takes effect through RunRecord, for a run on this machine and for a chain in a batch
+/// system alike. It checks the transition, writes the event to the run's file unless a supervisor
+/// has written it to its own, moves the job (Jobs::update, which has no other effect), and informs
+/// the store and the observer. There are two kinds of events:
 ///
-/// - decisions of the engine (submit it, try it again, block it). They are made by who has just
-///   looked at the states, so that an illegal one is a bug, and ends the program.
-/// - observations of what others did: a supervisor's record, a back end's update, the word of a
-///   batch system. They may come late, twice, or from an attempt that was given up. Such a one
+/// - decisions of the engine (submit it, try it again, block it). The engine has just looked at the
+///   states, so that an illegal decision is a bug and ends the program.
+/// - observations of other processes: a supervisor's record, a back end's update, the answer of a
+///   batch system. They may come late, twice, or from an attempt that was given up. Such an event
 ///   moves nothing, and is not written.
 ///
-/// What follows from a new state is done elsewhere, by one idempotent function for each kind of
-/// engine (Engine::act, Chain's rounds): after a kill it is called again for states that were read
-/// back from the files, and does what is left. So no effect hangs on an event's being seen once.
+/// The consequences of a new state are decided elsewhere, by one pure function (engine/decide):
+/// after a kill it is called again for states that were read back from the files. So no effect
+/// requires that an event is seen exactly once.
 namespace dlflow {
 
-/// Adds a run that has a folder now, and nothing else yet, to the store. If that fails the folder
-/// is removed: else `status` and `--resume` would not know it.
+/// Adds a run to the store that has only a folder so far. If that fails the folder is removed;
+/// otherwise `status` and `--resume` would not find the run.
 void record_new_run(const Plan& plan, Store& store);
 
-/// See above. For whoever holds RunLock. All references must outlive it.
+/// See above. The caller holds RunLock. All references must outlive the object.
 class RunRecord {
  public:
-  /// \param known  by job: where each stands by now.
+  /// \param known  by job: its progress so far.
   RunRecord(const Plan& plan, std::vector<JobProgress> known, Store& store, const Clock& clock);
 
   const Jobs& jobs() const { return jobs_; }
 
-  /// The plan has other jobs now, and what was recorded is in the store. \param known  by job.
+  /// Replaces the jobs, since the plan has others now. All events must be in the store. \param
+  /// known  by job.
   void replace_jobs(std::vector<JobProgress> known);
 
-  /// The engine moves a job.
+  /// Moves a job by a decision of the engine.
   void decide(uint32_t job, JobState state, const std::string& reason = "",
               const std::string& backend_id = "");
 
-  /// The next attempt of a job, whose intent this is.
+  /// Records the intent to submit the next attempt of a job.
   void submit_anew(uint32_t job);
 
-  /// The job waits for its turn again. \param tries  that it has used up of those it may have.
+  /// Moves the job back to Planned. \param tries  the number of tries that it has used.
   void plan_again(uint32_t job, int tries, const std::string& reason);
 
-  /// The job takes the result that plan.reused has for it.
+  /// Gives the job the result that plan.reused has for it.
   void reuse(uint32_t job);
 
-  /// Blocks `job` if it waits for one that ended badly. Of what is Submitting it is not known
-  /// whether somebody has it; that stays unless `submitting_too`. Whether `job` is blocked for good
-  /// reason now.
-  bool block_if_hopeless(uint32_t job, bool submitting_too = false);
+  /// Carries out a decision that changes a state by itself: Skip, Block, TryAgain or Reuse.
+  void decide(const Decision& decision);
 
-  /// The same for all that waits for `job`, directly or not. Which of them are blocked now and were
-  /// not before.
-  std::vector<uint32_t> block_descendants(uint32_t job);
-
-  /// Something was seen that is on no record yet. Whether it moves the job.
+  /// Records an observation that is in no record yet. Returns whether it moves the job.
   bool observe(uint32_t job, JobEvent event);
 
-  /// An event that the job's supervisor has recorded. Whether it moves the job.
+  /// Takes an event that the job's supervisor has recorded. Returns whether it moves the job.
   bool take(uint32_t job, JobEvent event);
 
-  /// Follows the record of the job's latest attempt from its start to where it is now. How many
-  /// bytes of it were read.
+  /// Reads the record of the job's latest attempt from its start. Returns the number of bytes read.
   uint64_t follow(uint32_t job);
 
-  /// `observer` hears of events from now on.
+  /// Sends all further events to `observer`.
   void show_to(Observer& observer) { observer_ = &observer; }
 
-  /// The run's file is on disk: what follows may rely on it.
+  /// Syncs the run's file to disk, so that later effects may rely on it.
   void sync();
 
   /// Whether events are not in the store yet.
@@ -91,7 +86,7 @@ class RunRecord {
   /// Writes them to the store. Throws as Store.
   void save();
 
-  /// The same, but a database that is busy for too long is tried again with the next call.
+  /// The same, but if the database is busy for too long, the next call tries again.
   void try_save();
 
  private:

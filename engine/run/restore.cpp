@@ -9,7 +9,7 @@ namespace dlflow {
 void take_reused(Plan& plan, const RunStatus& status) {
   for (uint32_t job = 0; job < status.jobs.size(); ++job) {
     const JobRow& row = status.jobs[job];
-    if (row.attempt > 0 && plan.reused.erase(job) > 0) {  // what it was to reuse was gone
+    if (row.attempt > 0 && plan.reused.erase(job) > 0) {  // the result to be reused was gone
       plan.jobs[job].action = Action::Run;
     }
     if (row.state != JobState::Cached || plan.reused.contains(job)) continue;
@@ -60,6 +60,16 @@ std::vector<JobProgress> progress_of(const Plan& plan, Store& store, const RunSt
     }
   }
   return known;
+}
+
+RunState state_of_run(const Jobs& jobs) {
+  using enum JobState;
+  size_t failed = jobs.count({Failed, TimedOut, Lost, Blocked});
+  for (uint32_t job = 0; job < jobs.size() && failed > 0; ++job) {
+    failed -= jobs.is_allowed_failure(job);
+  }
+  if (failed > 0) return RunState::Failed;
+  return jobs.count({Cancelled}) > 0 ? RunState::Cancelled : RunState::Succeeded;
 }
 
 }  // namespace dlflow

@@ -20,15 +20,15 @@ void add_own_records(const RunSummary& run, std::vector<Reuse>& reuses) {
   }
 }
 
-/// Whether its result would be reused if it were there.
+/// Whether its result would be reused if it existed.
 bool is_reusable(const Plan& plan, const PlannedJob& job) {
   const bool runs_anyway = job.cause == Cause::Forced || job.cause == Cause::ActsOutside ||
                            job.cause == Cause::Always || plan.steps[job.step].sees_run;
   return job.action != Action::Reuse && !runs_anyway;
 }
 
-/// How many of `shared`, the jobs that a run makes from the same beginnings, it makes from the same
-/// parents. Parents come before their children.
+/// The number of jobs in `shared`, jobs with the same inputs in two runs, whose parents are in it
+/// or reused, too. Parents come before their children.
 size_t count_same(const Plan& plan, const std::set<uint32_t>& shared) {
   std::vector<bool> same(plan.jobs.size());
   size_t count = 0;
@@ -53,7 +53,7 @@ std::vector<Reuse> reuses_of_runs(Store& store) {
     try {
       add_own_records(run, reuses);
     } catch (const Error&) {
-      continue;  // gone or damaged: nobody goes on with it
+      continue;  // gone or damaged: no process continues it
     }
   }
   return reuses;

@@ -17,36 +17,36 @@
 #include "engine/run/local/local_run.h"
 #include "engine/store/store.h"
 
-/// The verbs of the command line, for runs on this machine and for chains in a batch system alike.
+/// The verbs of the command line, for runs on this machine and for chains in a batch system.
 namespace dlflow {
 
-/// The outside of a verb; all of it outlives the verbs.
+/// The services that verbs use; they must outlive the verbs.
 struct VerbServices {
   Store& store;
   const Clock& clock;
-  /// Who watches a run that this process executes; called when there is one.
+  /// Makes the observer of a run that this process executes; called when there is one.
   std::function<std::unique_ptr<Observer>()> watch;
-  /// Hears, a line each, what runs on the login node before a chain is submitted; may be empty.
+  /// Gets a line about each job on the login node before a chain is submitted; may be empty.
   std::function<void(const std::string& line)> tell = {};
 };
 
 /// The result of a verb.
 struct Outcome {
-  RunState state = RunState::Running;  ///< of a chain: as it is known now
+  RunState state = RunState::Running;  ///< of a chain: as known now
   bool interrupted = false;            ///< by SIGINT or SIGTERM
   std::optional<ChainResult> chain;    ///< the batch system has the jobs; nothing runs here
 };
 
 /// The result of a request to cancel.
 struct Cancelled {
-  bool ended = true;                  ///< false: what runs is still saving
+  bool ended = true;                  ///< false: running jobs are still saving
   std::optional<CancelResult> chain;  ///< of a chain
 };
 
-/// How much is to be known of a run.
+/// The level of detail about a run.
 enum class Detail {
   State,
-  Usage,  ///< what its jobs used; a cluster's accounting is asked about all of them
+  Usage,  ///< the resource usage of its jobs; a cluster's accounting is asked about all of them
 };
 
 /// The verbs on runs of one scheduler. Those that change a run hold its RunLock; they throw as the
@@ -59,23 +59,23 @@ class Verbs {
   /// and adds it to the store. Nothing runs yet.
   virtual void create(Plan& plan) = 0;
 
-  /// The submissions to a batch system that start() would make, none for a run on this machine.
+  /// The submissions to a batch system that start() would make; none for a run on this machine.
   /// Checks that the plan can run as create() does, and throws the same; nothing is written.
   virtual std::vector<PreviewedBatch> preview(const Plan& plan) = 0;
 
-  /// A line for people about a run that was created; empty if its observer says it all.
+  /// A line for people about a run that was created; empty if its observer reports everything.
   virtual std::string announcement(const Plan& plan) const = 0;
 
   /// Runs a created plan to its end, or submits it.
   virtual Outcome start(Plan plan, const RunOptions& options) = 0;
 
-  /// Starts or goes on with a run without waiting for it.
+  /// Starts or continues a run without waiting for it.
   virtual Outcome detach(const Plan& plan, const RunOptions& options) = 0;
 
-  /// Goes on with a run that was interrupted or killed. What failed stays failed.
+  /// Continues a run that was interrupted or killed. Failed jobs stay failed.
   virtual Outcome resume(const std::filesystem::path& run_directory, const RunOptions& options) = 0;
 
-  /// The same, and what failed runs again, as far as `again` names it.
+  /// The same, and failed jobs that `again` names run again.
   virtual Outcome resubmit(const std::filesystem::path& run_directory, const PlanAgain& again,
                            const RunOptions& options) = 0;
 
@@ -83,21 +83,22 @@ class Verbs {
   virtual Cancelled cancel(const std::filesystem::path& run_directory,
                            const std::vector<std::string>& names) = 0;
 
-  /// What is known of runs, brought up to date first; a batch system is asked once for all of them.
+  /// The status of runs, brought up to date first; a batch system is asked once for all of them.
   virtual std::vector<RunStatus> refresh(const std::vector<std::filesystem::path>& run_directories,
                                          Detail detail) = 0;
 
   /// Throws Error{InvalidInput} if jobs of the run may still begin, so that it cannot be removed.
   virtual void check_idle(const std::filesystem::path& run_directory) = 0;
 
-  /// How long to wait before looking at a run again.
+  /// The pause before looking at a run again.
   virtual std::chrono::seconds look_interval() const = 0;
 };
 
 /// The verbs on runs of a profile with this `scheduler:`.
 std::unique_ptr<Verbs> verbs_of(const std::string& scheduler, const VerbServices& services);
 
-/// Cancels what batch systems here have of a run whose folder is gone. How many jobs that were.
+/// Cancels the jobs that batch systems here have of a run whose folder is gone. Returns their
+/// number.
 size_t cancel_lost_run(const std::string& run, Store& store, const Clock& clock);
 
 }  // namespace dlflow

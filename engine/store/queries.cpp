@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/plan/fingerprint.h"
-#include "engine/plan/needed_inputs.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/shared_reason.h"

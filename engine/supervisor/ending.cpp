@@ -11,8 +11,8 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "engine/decide/retry.h"
 #include "engine/model/step_kinds.h"
-#include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/ranks/lost_rank.h"
 #include "engine/supervisor/lost_node.h"
@@ -355,10 +355,9 @@ JobEvent end_or_next_try(const JobSpec& spec, const SupervisorOptions& options, 
   }
   JobEvent next;
   next.state = JobState::Queued;
-  next.reason = "try " + std::to_string(tries + 1) + " of " + std::to_string(spec.retry.attempts) +
-                " follows" + (more ? " with " + format_size(options.more_memory_bytes) : "") +
-                (longer.count() > 0 ? " in " + format_duration(longer) : "") +
-                "; the last one: " + end.reason;
+  next.reason = next_try_in_words(spec.retry, tries, end.reason,
+                                  (more ? " with " + format_size(options.more_memory_bytes) : "") +
+                                      (longer.count() > 0 ? " in " + format_duration(longer) : ""));
   next.walltime = longer;
   next.exit = end.exit;
   next.failed_node = end.failed_node;

@@ -1,7 +1,6 @@
 #include "engine/supervisor/parents.h"
 
 #include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -37,34 +36,21 @@ std::optional<JobEvent> newest_result(const JobSpec& spec, const ParentRef& pare
   return result;
 }
 
-/// Whether `spec` may run although this parent left no result.
-bool may_lack(const JobSpec& spec, const ParentRef& parent, std::optional<JobState> state) {
-  if (spec.always) return true;
-  if (!state) return parent.failed;
-  // If a node failed, nobody recorded the end of its job.
-  return (parent.may_fail || parent.failed) && (is_failure(*state) || !is_final(*state));
-}
-
 ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
   ParentResult left;
   left.step = parent.step;
   left.element = parent.element;
   left.directory = parent.directory;
-  left.skipped = parent.skipped;
-  if (left.skipped) return left;
-  if (const auto result = newest_result(spec, parent)) {
+  if (const auto result = parent.skipped ? std::nullopt : newest_result(spec, parent)) {
     if (result->outputs.is_object()) left.outputs = result->outputs;
     if (result->metrics.is_object()) left.metrics = result->metrics;
     left.fingerprint = result->fingerprint;
     return left;
   }
   const auto state = newest_state(parent.directory);
-  if (state == JobState::Skipped) {
-    left.skipped = true;
-    return left;
-  }
-  if (may_lack(spec, parent, state)) {
-    left.failed = true;
+  if (const auto instead = left_without_result(parent, state, spec.always)) {
+    left.skipped = instead == Left::Skipped;
+    left.failed = instead == Left::Failed;
     return left;
   }
   throw Error(Errc::InvalidInput,
@@ -123,19 +109,13 @@ Inputs judge(const std::vector<Reference>& references, const JobSpec& spec,
   for (const Reference& reference : references) {
     if (reference.path.size() > 1 && reference.path[0] == "steps") names.insert(reference.path[1]);
   }
-  std::map<std::string, UsedParents> used;
-  std::map<std::string, size_t> parents_of;
-  for (const ParentResult& parent : parents) ++parents_of[parent.step];
+  UsedParents used;
   for (const ParentResult& parent : parents) {
     if (!names.contains(parent.step)) continue;
-    UsedParents& of_step = used[parent.step];
-    of_step.step = parent.step;
-    of_step.is_list = is_list(parents_of[parent.step], parent.element, spec.element);
-    ++(parent.failed ? of_step.failed : parent.skipped ? of_step.skipped : of_step.left);
+    const Left left = parent.failed ? Left::Failed : parent.skipped ? Left::Skipped : Left::Result;
+    used.add(parent.step, parent.element, left);
   }
-  std::vector<UsedParents> list;
-  for (auto& [step, of_step] : used) list.push_back(std::move(of_step));
-  return judge(list, spec.always);
+  return used.judge(spec.element, spec.always);
 }
 
 Json parent_value(const Reference& reference, const Json& element,

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engine/decide/needed_inputs.h"
 #include "engine/model/expression.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
-#include "engine/plan/needed_inputs.h"
 
 /// The results of a job's parents on disk, which decide whether it may run (P3) and what it may
 /// refer to.

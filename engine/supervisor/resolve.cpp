@@ -3,9 +3,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "engine/decide/needed_inputs.h"
 #include "engine/model/expression.h"
 #include "engine/plan/layout.h"
-#include "engine/plan/needed_inputs.h"
 
 namespace dlflow {
 namespace {

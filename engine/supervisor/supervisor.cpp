@@ -23,7 +23,6 @@
 #include "engine/model/step_kinds.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
-#include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/plan/shared_reason.h"

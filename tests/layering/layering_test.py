@@ -43,9 +43,24 @@ def seen_by_all_ranks():
             yield path
 
 
+def decided_elsewhere():
+    """Places outside of engine/decide that block, skip or retry a job by a rule of their own; a node retries passes by those of decide."""
+    rule = re.compile(r"\bdecide\([^;]*JobState::(Blocked|Skipped)|\b(should_retry|retry_delay|next_try_in_words)\(")
+    on_node = {"engine/supervisor/ending.cpp", "engine/batch/pass.cpp"}
+    carries_out = "engine/run/record.cpp"
+    for file in sorted((ROOT / "engine").rglob("*.cpp")):
+        path = file.relative_to(ROOT).as_posix()
+        if path.startswith("engine/decide/") or path == carries_out:
+            continue
+        for found in rule.finditer(file.read_text()):
+            if not (found[2] and path in on_node):
+                yield f"{path} decides by itself: {found[0].splitlines()[0]}; engine/decide is the place for it"
+
+
 def main():
     table = allowed()
     wrong = [f"{file} names what runtime/cooperation and lone_worker alone are to see" for file in seen_by_all_ranks()]
+    wrong += decided_elsewhere()
     if len(table) < 10:
         sys.exit("docs/contributor/reference.md: the table of folders was not found")
     for folder, others in includes().items():

@@ -28,16 +28,16 @@ class Cancellation {
  public:
   explicit Cancellation(ChainRun& run) : run_(run) {}
 
-  /// Finds what waits, and asks what runs to save and to end.
+  /// Collects the waiting jobs, and asks the running ones to save and to end.
   void ask(const std::vector<std::string>& names, const JobsAtWork& at_work) {
     for (uint32_t job = 0; job < run_.jobs().size(); ++job) {
       if (!is_meant(run_.plan(), job, names)) continue;
-      if (run_.jobs()[job].state == JobState::Submitting) {  // a submission that did not get so far
+      if (run_.jobs()[job].state == JobState::Submitting) {  // a submission that was killed before
         run_.set_id(job, "");
         waiting_.push_back(job);
         continue;
       }
-      // A job that lists submits what is planned.
+      // A job that leaves a list submits planned jobs.
       if (run_.jobs()[job].state == JobState::Planned && fans_out(run_.plan())) {
         planned_.push_back(job);
         continue;
@@ -48,15 +48,15 @@ class Cancellation {
       if (has_not_begun(state)) {
         waiting_.push_back(job);
       } else if (state == BatchState::Suspended && !run_.is_packed(job)) {
-        asked_before_.push_back(job);  // it hears nothing
+        asked_before_.push_back(job);  // it gets no signal
       } else {
         ask_to_save(job);
       }
     }
   }
 
-  /// Takes from the batch system what waits, and what was asked before. First of all the attempts
-  /// are withdrawn: they do not begin any more, if the batch system refuses to let them go.
+  /// Takes waiting jobs, and those that were asked before, from the batch system. Their attempts
+  /// are withdrawn first, so that they do not begin even if the batch system refuses.
   void take() {
     std::vector<WithdrawnAttempt> attempts;
     for (const uint32_t job : waiting_)
@@ -70,7 +70,7 @@ class Cancellation {
     if (answer.kind != JobAnswer::Kind::Done) keep_what_is_left(jobs, answer.message);
   }
 
-  /// Records it. What is recorded as cancelled may be submitted again at once.
+  /// Records the result. A job on record as cancelled may be submitted again at once.
   CancelResult record() {
     for (const std::vector<uint32_t>* jobs : {&waiting_, &planned_}) {
       for (const uint32_t job : *jobs) {
@@ -83,7 +83,7 @@ class Cancellation {
             .saving = saving_};
   }
 
-  /// Throws Error{InvalidInput} if the batch system has refused to end some.
+  /// Throws Error{InvalidInput} if the batch system has refused to end a job.
   void check(const CancelResult& result) const {
     if (refused_ == 0) return;
     const std::string system(run_.batch().name());
@@ -101,8 +101,8 @@ class Cancellation {
     return attempt_directory(job_directory(run_.plan(), job), run_.jobs()[job].attempt);
   }
 
-  /// A task that others share may have begun before the attempts were withdrawn: then those may be
-  /// at work in it.
+  /// A shared task may have begun before the attempts were withdrawn: then they may be at work in
+  /// it.
   void ask_those_that_may_have_begun() {
     std::vector<uint32_t> begun;
     for (const uint32_t job : waiting_) {
@@ -118,7 +118,7 @@ class Cancellation {
     for (const uint32_t job : begun) ask_to_save(job);
   }
 
-  /// Not a task that others share who are to stay.
+  /// Leaves out tasks that jobs share that are to stay.
   std::vector<JobIdentity> jobs_to_take() {
     std::map<std::string, uint32_t> by_id;
     for (const uint32_t job : waiting_) {
@@ -131,7 +131,7 @@ class Cancellation {
     return jobs;
   }
 
-  /// Whether all that its task could still run is to be cancelled.
+  /// Whether every job that the task could still run is to be cancelled.
   bool is_all_that_waits(uint32_t job) {
     const auto [known, is_new] = leaves_nobody_.try_emplace(run_.id(job));
     if (!is_new) return known->second;
@@ -144,14 +144,14 @@ class Cancellation {
            });
   }
 
-  /// Of a job in a task that is at work, for this one or for others. Without its turn it ends when
-  /// that comes.
+  /// For a job in a task that is at work, for this job or for others. If it has not had its turn,
+  /// it ends when that comes.
   void ask_sharer_to_save(uint32_t job) {
     const fs::path request = AttemptFiles{attempt_of(job)}.cancel_request();
     const bool is_new = !fs::exists(request);
     make_directories(attempt_of(job));
     write_file_atomic(request, "");
-    if (is_at_work(job)) {  // asked a second time, its program is killed
+    if (is_at_work(job)) {  // its program is killed at the second request
       const JobAnswer answer = run_.batch().ask_to_end(run_.identity(job));
       if (answer.kind == JobAnswer::Kind::Refused) {
         if (is_new) fs::remove(request);
@@ -161,8 +161,8 @@ class Cancellation {
     ++saving_;
   }
 
-  /// Whether the signal would be for this job. Each pass claims its attempt before it looks for a
-  /// request, and one that is followed by another says so at its end.
+  /// Whether the signal would reach this job. Each pass claims its attempt before it looks for a
+  /// request, and records at its end whether another one follows.
   bool is_at_work(uint32_t job) const {
     const auto claim = newest_claim(attempt_of(job));
     int ended = 0;
@@ -175,7 +175,7 @@ class Cancellation {
     return claim && claim->pass > ended && !is_over;
   }
 
-  /// Not if it was asked before: whoever asks a second time does not want to wait for checkpoints.
+  /// Does nothing if it was asked before: a second request must not wait for checkpoints.
   void ask_to_save(uint32_t job) {
     if (run_.is_packed(job)) return ask_sharer_to_save(job);
     const fs::path attempt = attempt_of(job);
@@ -212,7 +212,7 @@ class Cancellation {
   ChainRun& run_;
   std::vector<uint32_t> waiting_;              // ascending
   std::map<std::string, bool> leaves_nobody_;  // by id of a task; see is_all_that_waits()
-  std::vector<uint32_t> planned_;              // that nobody has yet
+  std::vector<uint32_t> planned_;              // not submitted yet
   std::vector<uint32_t> asked_before_;
   size_t saving_ = 0;
   size_t refused_ = 0;
@@ -224,7 +224,7 @@ class Cancellation {
 CancelResult cancel_jobs(ChainRun& run, const std::vector<std::string>& names) {
   check_names_exist(run.plan(), names);
   const size_t here = end_login_jobs(run);
-  adopt_doubtful(run);  // of which the batch system's answer was lost
+  adopt_doubtful(run);  // jobs about which the batch system's answer was lost
   Cancellation cancellation(run);
   cancellation.ask(names, look_at_open_jobs(run, Doubt::Leave));
   cancellation.take();

@@ -15,6 +15,7 @@
 #include "engine/batch/batches.h"
 #include "engine/batch/cluster.h"
 #include "engine/batch/limits.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/places.h"
 #include "engine/plan/plan.h"
@@ -33,13 +34,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Gives `plan` the limits of the cluster and each job its class, and checks that all of it may run
-/// there. Throws Error{InvalidInput}, which names what may not.
+/// Gives `plan` the limits of the cluster and each job its class, and checks that all jobs may run
+/// there. Throws Error{InvalidInput} naming those that may not.
 ClusterLimits fit_to_cluster(Plan& plan, const ChainServices& services) {
   ClusterLimits cluster = services.batch.cluster();
   const Profile limited = with_cluster_limits(plan.profile, cluster);
   plan.profile.classes = limited.classes;
-  place_jobs(plan);  // with what the cluster says of each class
+  place_jobs(plan);  // with the cluster's limits of each class
   check_limits(plan, services.batch, cluster);
   check_login_jobs(plan, services);
   plan.profile = limited;
@@ -48,7 +49,7 @@ ClusterLimits fit_to_cluster(Plan& plan, const ChainServices& services) {
 }
 
 /// Why this batch system cannot be asked about a run on the cluster `here`: its jobs are elsewhere.
-/// Empty if they are here, or if it is not known where here is.
+/// Empty if they are here, or if the name of this cluster is unknown.
 std::string elsewhere(const fs::path& run_directory, const std::string& here) {
   const auto there = cluster_of(run_directory);
   if (!there || here.empty() || *there == here) return "";
@@ -64,7 +65,7 @@ void require_here(const fs::path& run_directory, BatchSystem& batch) {
                   run_name(run_directory) + " --gone " + shell_quote(there) + "` removes the run");
 }
 
-/// Empty if it does not say so now: then it will not answer other questions either.
+/// Empty if it does not answer now: then it will not answer other questions either.
 std::string name_of_cluster(BatchSystem& batch) {
   try {
     return batch.cluster_name();
@@ -92,21 +93,19 @@ std::vector<uint32_t> parents_of(const PlannedBatch& planned) {
   return {places.begin(), places.end()};
 }
 
+/// For a new run, once its jobs on the login node have succeeded.
 std::vector<Standing> standings_of(const Plan& plan) {
-  std::vector<Standing> standings(plan.jobs.size());
-  std::vector<bool> waits_for_list(plan.jobs.size(), false);
-  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+  std::vector<JobProgress> known(plan.jobs.size());
+  for (uint32_t job = 0; job < known.size(); ++job) {
     const PlannedJob& planned = plan.jobs[job];
-    bool waits = is_open(plan, job);
-    plan.graph.each_parent(job, [&](uint32_t parent) { waits |= waits_for_list[parent]; });
-    waits_for_list[job] = waits;
-    if (planned.action != Action::Reuse && !is_on_login_node(plan, planned) && !waits)
-      standings[job].kind = Standing::Kind::ToSubmit;
+    const bool is_done = planned.action == Action::Reuse || is_on_login_node(plan, planned);
+    if (is_done && !is_open(plan, job)) known[job].state = JobState::Cached;
   }
-  return standings;
+  return standings(plan, Jobs(plan, known), std::vector<std::string>(known.size()),
+                   [](uint32_t) { return false; });
 }
 
-/// Adds what a further round of the same call did.
+/// Adds the result of a further round of the same call.
 void add(ChainResult& result, ChainResult&& more) {
   const auto append = [](auto& to, auto& from) {
     to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
@@ -127,7 +126,7 @@ ChainResult submit_all(const fs::path& run_directory, const PlanAgain& again,
   std::optional<ChainRun> run(std::in_place, run_directory, services);
   FoundLists lists = lay_out_lists(run, again.none);
   ChainResult result = submit_missing_jobs(*run, again, lists);
-  // A result that was reused, or made on the login node, may list what is to be submitted, too.
+  // A reused result, or one of the login node, may also list jobs to submit.
   while (!result.interrupted) {
     lists = lay_out_lists(run, again.none);
     if (!lists.any) break;
@@ -160,7 +159,7 @@ ChainView refresh(ChainRun& run, const ChainAnswer& answer) {
   for (auto& [name, found] : view.at_work) {
     const uint32_t job = run.number_of(name);
     if (!run.is_packed(job)) continue;
-    found.limit.reset();  // that of all that share the task
+    found.limit.reset();  // it is the limit of all jobs that share the task
     if (run.shares_task(job)) view.shared.insert(name);
   }
   run.block_hopeless();
@@ -168,8 +167,8 @@ ChainView refresh(ChainRun& run, const ChainAnswer& answer) {
   return view;
 }
 
-/// Cancels what the batch system still has of withdrawn attempts, once nothing of the run is open
-/// any more. Some of it would wait for ever: for an attempt that will never end well.
+/// Cancels the jobs of withdrawn attempts that the batch system still has, once nothing of the run
+/// is open any more. Some would wait forever for an attempt that will never succeed.
 void cancel_withdrawn(const ChainRun& run) {
   const fs::path& directory = run.plan().directory;
   if (!has_withdrawn(directory) || !question_about(run, AskAbout::Open).is_empty()) return;
@@ -199,7 +198,7 @@ ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
 }
 
 ChainResult submit_listed(const fs::path& run_directory, const ChainServices& services) {
-  constexpr std::chrono::minutes kPatience(1);  // for who submits other jobs of the run
+  constexpr std::chrono::minutes kPatience(1);  // while another process submits jobs of the run
   require_here(run_directory, services.batch);
   const RunLock lock(run_directory, kPatience);
   if (is_cancel_requested(run_directory)) return {};
@@ -208,7 +207,7 @@ ChainResult submit_listed(const fs::path& run_directory, const ChainServices& se
 
 CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::string>& names,
                           const ChainServices& services) {
-  constexpr std::chrono::minutes kPatience(5);  // a call may be under way
+  constexpr std::chrono::minutes kPatience(5);  // another call may be at work
   require_here(run_directory, services.batch);
   const auto lock = take_over(run_directory, kPatience);
   if (!lock) {

@@ -17,27 +17,29 @@
 #include "engine/run/again.h"
 #include "engine/store/store.h"
 
-/// A run as a chain of dependent jobs in a batch system. It is submitted as a whole; then nothing
-/// of ours runs until the batch system starts a job (P1), and whoever looks later finds out from
-/// the record and from the batch system how far it is.
+/// A run as a chain of dependent jobs in a batch system. It is submitted as a whole; then no
+/// process of dlflow runs until the batch system starts a job (P1). Later calls read the progress
+/// from the record and from the batch system.
 namespace dlflow {
 
 struct ChainServices {
   Store& store;
   BatchSystem& batch;
   const Clock& clock;
-  Backend* login_node = nullptr;  ///< where classes `local: true` run; null: on this machine
-  std::function<void(const std::string& line)> tell = {};  ///< hears what runs here; may be empty
+  Backend* login_node = nullptr;  ///< runs the classes with `local: true`; null: this machine
+  std::function<void(const std::string& line)> tell = {};  ///< gets a line about each job that runs
+                                                           ///< here; may be empty
 };
 
 struct ChainResult {
   std::vector<SubmittedBatch> submitted;
-  std::vector<std::string> adopted;         ///< jobs that an earlier call had submitted unknowingly
+  std::vector<std::string> adopted;         ///< jobs that an earlier call had submitted without
+                                            ///< learning of it
   std::vector<std::string> repointed;       ///< jobs that wait for another job now, "NAME ID"
-  std::vector<std::string> too_early;       ///< jobs that run without what runs again now
+  std::vector<std::string> too_early;       ///< jobs that run although a parent runs again now
   size_t kept = 0;                          ///< jobs that were done before
   size_t held_back = 0;                     ///< jobs that find no room below `limits.jobs` now
-  std::vector<std::string> excluded_nodes;  ///< that what was submitted now does not run on
+  std::vector<std::string> excluded_nodes;  ///< nodes that the jobs submitted now must not run on
   std::vector<std::string> later_here;      ///< run on the login node, once jobs above have ended
   std::vector<std::string> failed_here;     ///< on the login node, now or before
   bool interrupted = false;  ///< while jobs ran on the login node: nothing is submitted
@@ -48,19 +50,20 @@ struct ChainResult {
 void create_chain(Plan& plan, const ChainServices& services,
                   const std::filesystem::path& program = "/proc/self/exe");
 
-/// Submits every runnable job that the batch system does not have yet, each attempt once (P2):
-/// what an earlier call left in doubt is looked up by name, and adopted or submitted; jobs that
+/// Submits every runnable job that the batch system does not have yet, each attempt once (P2): jobs
+/// that an earlier call left in doubt are looked up by name, and adopted or submitted; jobs that
 /// wait for one that is submitted anew are pointed to the new one (P4). Holds RunLock. Throws
 /// Error: Unavailable if the batch system does not answer or it stays unclear whether it has a job,
-/// InvalidInput if it refuses one; both say how many jobs it has and how to go on. NotFound and
-/// InvalidInput for names, as resubmit_run. Of more jobs than the user may have at a time (those
-/// of other runs counted, too) the first in the plan are submitted; a later call goes on.
+/// InvalidInput if it refuses one; both report how many jobs it has and how to continue. NotFound
+/// and InvalidInput for names, as resubmit_run. If there are more jobs than the user may have at a
+/// time (those of other runs included), the first in the plan are submitted; a later call
+/// continues.
 ChainResult submit_chain(const std::filesystem::path& run_directory, const PlanAgain& again,
                          const ChainServices& services);
 
-/// For a job that has ended well, on its node: lays out the list that it left, and submits what
-/// that makes, and whatever else nobody has yet. What was cancelled or lost stays so, and a
-/// submission that is to stop does. Throws as submit_chain.
+/// For a job that has succeeded, on its node: lays out the list that it left, and submits the jobs
+/// that the list makes, and any others that were never submitted. Cancelled and lost jobs stay so,
+/// and a cancelled submission stops. Throws as submit_chain.
 ChainResult submit_listed(const std::filesystem::path& run_directory,
                           const ChainServices& services);
 
@@ -69,41 +72,41 @@ struct CancelResult {
   size_t saving = 0;  ///< were asked to save a checkpoint and to end
 };
 
-/// Ends a run, or some of its steps or jobs: what waits is taken from the queue, what runs is asked
-/// to save and to end; a second call ends that at once. A submission that is under way stops first.
-/// Only what the batch system has done is recorded; if it refuses, what waits does not begin its
-/// program all the same, and Error{InvalidInput} says so. Holds RunLock.
+/// Ends a run, or some of its steps or jobs: waiting jobs are taken from the queue, running ones
+/// are asked to save and to end; a second call ends these at once. A submission at work stops
+/// first. Only what the batch system has done is recorded. If it refuses, waiting jobs still do not
+/// begin their programs, and Error{InvalidInput} reports it. Holds RunLock.
 CancelResult cancel_chain(const std::filesystem::path& run_directory,
                           const std::vector<std::string>& names, const ChainServices& services);
 
-/// The same for a run whose directory is gone, with all its records: takes what carries its name
-/// from the batch system, at once. Returns how many jobs that were. Throws Error{Unavailable} if
-/// that does not answer, InvalidInput if it refuses.
+/// The same for a run whose directory is gone, with all its records: cancels the jobs with its name
+/// at once. Returns their number. Throws Error: Unavailable if the batch system does not answer,
+/// InvalidInput if it refuses.
 size_t cancel_lost_chain(const std::string& run, BatchSystem& batch);
 
-/// How many jobs the batch system has of the run in `run_directory`, whatever is on record of them.
-/// Throws Error: Unavailable if that does not answer, InvalidInput if the run is on another
+/// The number of jobs that the batch system has of the run in `run_directory`, whatever their
+/// records. Throws Error: Unavailable if it does not answer, InvalidInput if the run is on another
 /// cluster.
 size_t jobs_in_queue(const std::filesystem::path& run_directory, BatchSystem& batch);
 
 /// The batch system's view of a run's jobs now; by job's name.
 struct ChainView {
-  std::map<std::string, BatchJob> at_work;     ///< what waits or runs
-  std::map<std::string, BatchJob> accounting;  ///< what accounting was asked about and knows
-  std::set<std::string> shared;                ///< of these, what shares its task with others
-  std::string problem;                         ///< it could not be asked, and why; else empty
-  std::string unaccounted;  ///< accounting could not be asked, and why; else empty
+  std::map<std::string, BatchJob> at_work;     ///< waiting and running jobs
+  std::map<std::string, BatchJob> accounting;  ///< the accounting's answer
+  std::set<std::string> shared;                ///< those that share their task with others
+  std::string problem;                         ///< why it could not be asked; else empty
+  std::string unaccounted;                     ///< why accounting could not be asked; else empty
 };
 
 enum class AskAbout {
-  Open,    ///< what waits or runs, as far as its record goes
-  AllJobs  ///< what has ended, too: what it used
+  Open,    ///< jobs that wait or run by their records
+  AllJobs  ///< also ended ones, for their resource usage
 };
 
-/// Records what has become of the runs' jobs: their own records first, then what only the batch
-/// system knows (time limits, failed nodes, scancel), then who is blocked by that. One look at the
-/// queue, and at most one at the accounting, however many runs. Another dlflow at work on a run is
-/// not disturbed: then nothing is recorded of it. The views are in the order of `run_directories`.
+/// Records the progress of the runs' jobs: their own records first, then what only the batch system
+/// knows (time limits, failed nodes, scancel), then the jobs that this blocks. One look at the
+/// queue, and at most one at the accounting, for all runs together. If another dlflow works on a
+/// run, nothing is recorded for it. The views are in the order of `run_directories`.
 std::vector<ChainView> refresh_chains(std::span<const std::filesystem::path> run_directories,
                                       const ChainServices& services,
                                       AskAbout what = AskAbout::Open);

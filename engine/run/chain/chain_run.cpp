@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/sha256.h"
+#include "engine/decide/decide.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/restore.h"
@@ -28,13 +30,13 @@ ChainRun::ChainRun(Loaded&& loaded, const ChainServices& services)
               services.clock) {
   for (uint32_t job = 0; job < jobs().size(); ++job) {
     number_of_[plan_.jobs[job].name] = job;
-    // That of a job on the login node is a process.
+    // The id of a job on the login node is that of a process.
     const bool is_here = is_on_login_node(plan_, plan_.jobs[job]);
     ids_.push_back(is_here ? "" : loaded.status.jobs[job].backend_id);
   }
 }
 
-/// Shows `look` each job with the same id, this one among them, until it says yes.
+/// Calls `look` for each job with the same id, this one among them, until it returns true.
 bool ChainRun::any_sharer(uint32_t job, const std::function<bool(uint32_t other)>& look) const {
   if (!is_packed(job) || id(job).empty()) return look(job);
   const auto pack = uint32_t(step_of(job).matrix.pack);
@@ -102,7 +104,7 @@ std::string batch_name(const Plan& plan, uint32_t number, uint32_t step) {
          end_of_names(plan);
 }
 
-/// A task has the number of its element, so that step and task say which job it is.
+/// A task has the number of its element, so that step and task identify the job.
 JobIdentity ChainRun::identity(uint32_t job) const {
   constexpr std::chrono::hours kClocksDiffer(1);
   return {.id = id(job),
@@ -115,8 +117,23 @@ std::string ChainRun::batch_name(uint32_t number, uint32_t step) const {
   return dlflow::batch_name(plan_, number, step);
 }
 
+bool ChainRun::block_if_hopeless(uint32_t job) {
+  const auto block = dlflow::block_if_hopeless(plan_, jobs(), job, looked_up_);
+  if (block) record_.decide(*block);
+  return block || (jobs()[job].state == JobState::Blocked && jobs().obstacle(job));
+}
+
 void ChainRun::block_hopeless() {
-  for (uint32_t job = 0; job < jobs().size(); ++job) block_if_hopeless(job);
+  const std::set<uint32_t> none;  // the batch system starts jobs
+  const Capabilities blocks{.resumes = true, .submitting_is_known = looked_up_, .starts = &none};
+  Changes changed;
+  for (uint32_t job = 0; job < jobs().size(); ++job) changed[job];
+  while (!changed.empty()) {
+    for (const Decision& decision : decide(plan_, jobs(), std::exchange(changed, {}), blocks)) {
+      record_.decide(decision);
+      changed[decision.job];
+    }
+  }
 }
 
 bool ChainRun::has_moved_on(uint32_t job) {
@@ -124,7 +141,7 @@ bool ChainRun::has_moved_on(uint32_t job) {
   if (before == JobState::Planned) return false;
   for (JobEvent& event :
        attempt_events(job_directory(plan_, job), name(job), jobs()[job].attempt)) {
-    // That it ran once was known when it was given up.
+    // When it was given up, it was known that it had run.
     if (before == JobState::Lost && event.state && !is_final(*event.state)) continue;
     record_.take(job, std::move(event));
   }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/batch/batch_job.h"
-#include "engine/plan/needed_inputs.h"
+#include "engine/decide/needed_inputs.h"
 #include "engine/plan/plan.h"
 #include "engine/run/chain/chain.h"
 #include "engine/run/record.h"
@@ -20,11 +20,11 @@ namespace dlflow {
 /// The end of the names of all submissions of the run, and of no other run with the run's name.
 std::string end_of_names(const Plan& plan);
 
-/// The name of a submission: unique in the cluster, and what it is found by.
+/// The name of a submission: unique in the cluster, so that it can be found by it.
 std::string batch_name(const Plan& plan, uint32_t number, uint32_t step);
 
-/// A run in a batch system, as its record has it. For whoever holds RunLock; `services` must
-/// outlive it.
+/// A run in a batch system, by its record. The caller holds RunLock; `services` must outlive the
+/// object.
 class ChainRun {
  public:
   ChainRun(const std::filesystem::path& run_directory, const ChainServices& services);
@@ -43,8 +43,9 @@ class ChainRun {
 
   /// The batch system's id of the job's latest attempt; empty: it has none.
   const std::string& id(uint32_t job) const { return ids_[job]; }
+  const std::vector<std::string>& ids() const { return ids_; }
   void set_id(uint32_t job, const std::string& id) { ids_[job] = id; }
-  /// Identifies that job, also beside a stranger's with the same number.
+  /// Identifies that job, even if a job of another user has the same number.
   JobIdentity identity(uint32_t job) const;
 
   /// Whether the job may share its task with other elements of its step (`pack`).
@@ -61,35 +62,36 @@ class ChainRun {
   /// Whether that is an end: no job of the batch system runs it any more.
   bool has_own_end(uint32_t job) const;
 
-  /// Whether `child` may run as far as `parent` is concerned, as that stands by now.
+  /// Whether `child` may run as far as `parent` in its present state is concerned.
   bool lets_run(uint32_t child, uint32_t parent) const {
     return dlflow::lets_run(step_of(child), step_of(parent), jobs()[parent].state);
   }
   const Step& step_of(uint32_t job) const { return plan_.workflow.steps[plan_.jobs[job].step]; }
 
-  /// Whether the job was skipped or ended badly, and its folder does not say so: only the login
-  /// node has decided it, or nobody recorded the end.
+  /// Whether the job was skipped or ended badly without a record in its folder: the login node
+  /// decided it, or its end was never recorded.
   bool ended_unrecorded(uint32_t job) const;
 
-  /// Notes such jobs in the plan, for the JobSpec of those that need them.
+  /// Notes such jobs in the plan, for the JobSpecs of their children.
   void note_unrecorded_ends();
 
-  /// How many jobs have an id.
+  /// The number of jobs with an id.
   size_t num_submitted() const;
 
-  /// "RUN.7.train.5c1e": found by its number in the run, and by nobody else's run of that name.
+  /// "RUN.7.train.5c1e": found by its number in the run; no other run of that name has it.
   std::string batch_name(uint32_t number, uint32_t step) const;
 
-  /// From now on, what is still Submitting is known not to be in the batch system.
+  /// From now on, the batch system is known not to have the jobs that are still Submitting.
   void note_looked_up() { looked_up_ = true; }
 
-  /// Blocks the job if it waits for one that ended badly: it never starts, whatever the batch
-  /// system shows of it. Whether it is blocked for good reason now.
-  bool block_if_hopeless(uint32_t job) { return record_.block_if_hopeless(job, looked_up_); }
+  /// Blocks the job if it waits for one that ended badly: it never starts, even if the batch system
+  /// has it. Returns whether it is blocked for good reason now.
+  bool block_if_hopeless(uint32_t job);
+  /// Blocks all such jobs.
   void block_hopeless();
 
-  /// Takes what the job has recorded of itself meanwhile. Whether that moves it on: what the batch
-  /// system's answer means is then not said of it. What is planned again only has an id of before.
+  /// Takes the new events in the job's own record. Returns whether they move it: then the batch
+  /// system's answer does not apply to it. A job that is planned again only has an old id.
   bool has_moved_on(uint32_t job);
 
   /// Writes the record to disk and to the store.

@@ -24,14 +24,14 @@ JobUsage usage_of(const BatchJob& job) {
           .energy_joules = job.energy_joules > 0 ? std::optional(job.energy_joules) : std::nullopt};
 }
 
-/// Adds what the batch system says to what is on record of a job.
+/// Adds the batch system's view to the record of a job.
 void add_view(JobRow& row, const ChainView& view, const std::string& waits) {
   const auto known = view.accounting.find(row.job);
   const bool measured = known != view.accounting.end() && is_over(known->second.state);
   if (measured && is_final(row.state)) row.usage = usage_of(known->second);
   const auto found = view.at_work.find(row.job);
   if (found == view.at_work.end()) return;
-  // Held over a record that says running: its node was lost, or an administrator requeued it.
+  // It is held, though its record says running: its node was lost, or an administrator requeued it.
   if (row.state == JobState::Running && found->second.is_held) {
     row.state = JobState::Queued;
     row.reason.clear();
@@ -44,12 +44,12 @@ void add_view(JobRow& row, const ChainView& view, const std::string& waits) {
   row.limit_since = found->second.start;
 }
 
-/// Why a job waits in the queue, and what to do if it waits for ever.
+/// Why a job waits in the queue, and what to do if it waits forever.
 std::string waits_for(const BatchSystem& batch, const ChainView& view, const JobRow& row,
                       const std::string& run, Time now) {
   const auto found = view.at_work.find(row.job);
   if (found == view.at_work.end()) return "";
-  // Of a job of its own this passes within a moment, with the record of its start.
+  // For a job with its own task this state passes within a moment, when its start is on record.
   if (found->second.state == BatchState::Running && view.shared.contains(row.job))
     return "waits for its turn in " + std::string(batch.name()) + " job " + found->second.id;
   std::string waits = batch.pending_in_words(found->second, now);
@@ -57,15 +57,15 @@ std::string waits_for(const BatchSystem& batch, const ChainView& view, const Job
   return waits;
 }
 
-/// Of what is not submitted since it needs a job on the login node. The plan is only read if there
-/// may be any.
+/// Adds a reason to jobs that are not submitted since they need a job on the login node. The plan
+/// is only read if there may be any.
 void say_what_waits_here(const std::filesystem::path& run_directory, RunStatus& status) {
   const auto& jobs = status.jobs;
   const bool any = std::any_of(jobs.begin(), jobs.end(),
                                [](const JobRow& row) { return row.state == JobState::Planned; });
   if (!any || run_profile(run_directory).classes.empty()) return;
   const Plan plan = load_run(run_directory);
-  if (plan.jobs.size() != jobs.size()) return;  // it has just got more of them
+  if (plan.jobs.size() != jobs.size()) return;  // a list has just added some
   std::vector<JobState> states;
   for (const JobRow& row : status.jobs) states.push_back(row.state);
   const auto all_before = login_jobs_before(plan, states);
@@ -79,14 +79,14 @@ void say_what_waits_here(const std::filesystem::path& run_directory, RunStatus& 
   }
 }
 
-/// Of what stands for elements that a step has yet to list.
+/// Adds a reason to jobs that represent elements which a step has yet to list.
 void say_what_waits_for_lists(const std::filesystem::path& run_directory, RunStatus& status) {
   const bool any = std::ranges::any_of(status.jobs, [](const JobRow& row) {
     return row.state == JobState::Planned && row.element.find('?') != std::string::npos;
   });
   if (!any) return;
   const Plan plan = load_run(run_directory);
-  if (plan.jobs.size() != status.jobs.size()) return;  // it has just got more of them
+  if (plan.jobs.size() != status.jobs.size()) return;  // a list has just added some
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
     if (!is_open(plan, job) || status.jobs[job].state != JobState::Planned) continue;
     bool has_list = true;
@@ -100,7 +100,7 @@ void say_what_waits_for_lists(const std::filesystem::path& run_directory, RunSta
   }
 }
 
-/// "partition gpu", or those of the classes that have jobs to submit.
+/// "partition gpu", or the partitions of the classes with jobs to submit.
 std::string partitions_of(const Plan& plan) {
   std::vector<std::string> names;
   for (const PlannedJob& job : plan.jobs) {
@@ -113,7 +113,7 @@ std::string partitions_of(const Plan& plan) {
   return (names.size() == 1 ? ", partition " : ", partitions ") + join(names, ", ");
 }
 
-/// Of a run that leaves no job to a node: all were reused, or ran here.
+/// For a run without any job on a node: all were reused, or ran here.
 void tell_end(const std::filesystem::path& run_directory) {
   if (!read_notifications(run_directory)) return;
   if (const auto news = end_on_record(load_run(run_directory))) tell_aside(run_directory, *news);

@@ -27,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the batch system told this job would count for the jobs that it submits.
+/// Removes the batch system's variables of this job, which would apply to the jobs that it submits.
 void leave_allocation() {
   std::vector<std::string> names;
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -44,7 +44,7 @@ void submit(const fs::path& run_directory) {
   if (!profile.submit_from_jobs) return;
   leave_allocation();
   // The store in the home directory is for login nodes: databases and network file systems do not
-  // go well together. All that this one has comes from the run's folder.
+  // go well together. This one is built from the run's folder alone.
   const TemporaryFolder home(fs::temp_directory_path() / "dlflow-home");
   Store store(home.path());
   const auto batch = make_batch_system(profile.scheduler);
@@ -55,7 +55,7 @@ void submit(const fs::path& run_directory) {
   std::fprintf(stderr, "%zu jobs submitted, as listed\n", jobs);
 }
 
-/// How the newest attempt of a job has ended; nothing if it goes on, or did not begin.
+/// The end of a job's newest attempt; nothing if it continues, or did not begin.
 std::optional<JobEvent> end_of(const JobSpec& spec) {
   const std::vector<int> numbers = attempts(spec.job_directory);
   if (numbers.empty()) return std::nullopt;
@@ -73,8 +73,8 @@ void tell_if_new(const fs::path& run_directory, const Notifications& notify,
   }
 }
 
-/// Whether one of the next tasks of the array is at work, which mostly begin next: then the run
-/// goes on. Of a run of thousands of jobs the plan is far more to read than these.
+/// Whether one of the next tasks of the array, which mostly begin next, is at work: then the run
+/// continues. In a run of thousands of jobs the plan is far more to read than these records.
 bool next_tasks_work(const fs::path& batch_file, const BatchTask& ended) {
   constexpr uint32_t kLookedAt = 4;
   for (uint32_t next = 1; next <= kLookedAt; ++next) {
@@ -93,7 +93,7 @@ bool next_tasks_work(const fs::path& batch_file, const BatchTask& ended) {
 /// \param attempts  of one task of `batch_file`, at least one.
 void tell_what_ended(const fs::path& batch_file, const std::vector<BatchTask>& attempts,
                      const Notifications& notify) {
-  // First, since who sees that the run has succeeded removes the secrets.
+  // Read first, since the process that finds the run succeeded removes the secrets.
   const fs::path& run_directory = attempts.front().spec.run_directory;
   const std::string address = webhook_address(run_directory, notify);
   bool any_ended = false;

@@ -16,7 +16,7 @@
 namespace dlflow {
 namespace {
 
-/// What the batch system may have was made for the earlier list.
+/// Jobs that the batch system may have were made for the earlier list.
 void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
   for (const uint32_t job : descendants_of(plan, source)) {
     if (!is_under_way(jobs[job].state)) continue;
@@ -28,7 +28,7 @@ void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
   }
 }
 
-/// Whether a job that takes the list of this step is still to run.
+/// Whether a job that takes the list of this step has yet to run.
 bool is_waited_for(const Plan& plan, const Jobs& jobs, const std::string& source) {
   for (uint32_t job = 0; job < jobs.size(); ++job) {
     const Step& step = plan.workflow.steps[plan.jobs[job].step];
@@ -74,16 +74,6 @@ bool fans_out(const Plan& plan) {
   return std::ranges::any_of(plan.workflow.steps, takes_list, &Step::matrix);
 }
 
-bool waits_for_list(const ChainRun& run, uint32_t job) {
-  if (!takes_list(run.step_of(job).matrix)) return false;
-  bool waits = false;
-  run.plan().graph.each_parent(job, [&](uint32_t parent) {
-    const bool is_source = takes_list_of(run.step_of(job).matrix, run.step_of(parent).name);
-    waits |= is_source && !satisfies_dependents(run.jobs()[parent].state);
-  });
-  return waits;
-}
-
 FoundLists lay_out_lists(std::optional<ChainRun>& run, bool from_job) {
   FoundLists found;
   if (!fans_out(run->plan())) return found;
@@ -109,10 +99,8 @@ FoundLists lay_out_lists(std::optional<ChainRun>& run, bool from_job) {
 
 void block_refused(ChainRun& run, const FoundLists& found) {
   for (const auto& [source, reason] : found.refused) {
-    for (uint32_t job = 0; job < run.jobs().size(); ++job) {
-      if (!takes_list_of(run.step_of(job).matrix, source)) continue;
-      if (run.jobs()[job].state != JobState::Planned) continue;
-      run.record().decide(job, JobState::Blocked, "the list of " + source + ": " + reason);
+    for (const Decision& decision : refuse_list(run.plan(), run.jobs(), source, reason)) {
+      run.record().decide(decision);
     }
   }
   if (!found.refused.empty()) run.block_hopeless();

@@ -8,33 +8,29 @@
 
 /// Fan-out known at run time, in a batch system; see engine/plan/extension.h.
 ///
-/// What waits for a list is not submitted with the rest of the chain. Who looks after the list is
-/// there (`dlflow run --resume`: a person, or the job that left it) writes the extension, and then
-/// submits what it makes as any job that is missing.
+/// Jobs that wait for a list are not submitted with the rest of the chain. Once the list exists,
+/// the process that handles it (`dlflow run --resume`, called by a person or by the job that left
+/// the list) writes the extension, and then submits the new jobs like any missing ones.
 namespace dlflow {
 
 /// Whether a step takes the values of an axis from another.
 bool fans_out(const Plan& plan);
 
-/// Whether the job is an element of a list that may be another one by the time it could run: its
-/// source has yet to end.
-bool waits_for_list(const ChainRun& run, uint32_t job);
-
 struct FoundLists {
-  bool any = false;                                 ///< the run has jobs that it had not before
+  bool any = false;                                 ///< the run has new jobs
   std::map<std::string, std::string> refused = {};  ///< step -> why its list makes no jobs
 };
 
-/// Lays out what steps have listed since; `run` is loaded again with that. For whoever holds
-/// RunLock. Throws Error{InvalidInput} if a list replaces an earlier one that jobs wait or run
-/// with.
-/// \param from_job  a job asks, and nobody else: what people have cancelled stays so.
+/// Lays out the lists that steps have left since, and loads `run` again with the new jobs. The
+/// caller holds RunLock. Throws Error{InvalidInput} if a list replaces an earlier one with which
+/// jobs wait or run.
+/// \param from_job  the caller is a job, not a person: cancelled jobs stay so.
 FoundLists lay_out_lists(std::optional<ChainRun>& run, bool from_job);
 
-/// Blocks what a refused list would make.
+/// Blocks the jobs of refused lists.
 void block_refused(ChainRun& run, const FoundLists& found);
 
-/// Takes the known results of elements that wait for nothing any more, and of what needs these.
+/// Reuses known results for elements that wait for nothing any more, and for their descendants.
 void reuse_listed(ChainRun& run);
 
 }  // namespace dlflow

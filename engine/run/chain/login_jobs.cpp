@@ -9,13 +9,14 @@
 #include "base/fault.h"
 #include "base/units.h"
 #include "engine/backend/local.h"
+#include "engine/decide/decide.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/places.h"
-#include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/again.h"
 #include "engine/run/cancel_request.h"
-#include "engine/run/chain/lists.h"
 #include "engine/run/interrupts.h"
 
 namespace dlflow {
@@ -31,7 +32,7 @@ std::vector<uint32_t> login_jobs_of(const Plan& plan) {
   return jobs;
 }
 
-/// What a chain's services say, or this machine.
+/// The back end that a chain's services name, or this machine.
 class LoginNode {
  public:
   LoginNode(const ChainServices& services, const Profile& profile)
@@ -46,20 +47,27 @@ class LoginNode {
   Backend& backend_;
 };
 
+/// Jobs on the login node, but not those of a list that is not final.
+std::set<uint32_t> jobs_to_start(const ChainRun& run) {
+  std::set<uint32_t> jobs;
+  for (const uint32_t job : login_jobs_of(run.plan())) {
+    const bool waits = waits_for_list(run.plan(), run.jobs(), job);
+    if (!waits || is_under_way(run.jobs()[job].state)) jobs.insert(job);
+  }
+  return jobs;
+}
+
 class LoginJobs {
  public:
   explicit LoginJobs(ChainRun& run)
       : run_(run),
         node_(run.services(), run.plan().profile),
         backend_(node_.backend()),
-        mine_(login_jobs_of(run.plan())) {
-    std::erase_if(mine_, [&run](uint32_t job) {
-      return waits_for_list(run, job) && !is_under_way(run.jobs()[job].state);
-    });
+        mine_(jobs_to_start(run)) {
     backend_.begin(run.plan().directory);
   }
 
-  /// What an earlier dlflow handed over, or was about to.
+  /// Takes over the jobs that an earlier dlflow handed over, or was about to.
   void recover() {
     for (const uint32_t job : mine_) {
       const JobState state = jobs()[job].state;
@@ -78,7 +86,7 @@ class LoginJobs {
     }
   }
 
-  /// Whether it was stopped.
+  /// Returns whether it was stopped.
   bool run() {
     recover();
     work();
@@ -99,9 +107,14 @@ class LoginJobs {
   const Jobs& jobs() const { return run_.jobs(); }
 
   void work() {
+    for (const uint32_t job : mine_) {
+      if (!active_.contains(job)) changed_[job];
+    }
+    settle({.resumes = true});
     while (start_jobs() || !active_.empty()) {
       run_.record().try_save();  // for `dlflow status` in another shell
       for (const Update& update : backend_.wait(kTick, interrupts_.descriptor())) take(update);
+      settle({});
       for (int signals = interrupts_.take(); signals > 0; --signals) stop_once();
       if (stops_ == 0 && is_cancel_requested(run_.plan().directory)) stop_once();
     }
@@ -124,34 +137,58 @@ class LoginJobs {
             .events_read = read == events_read_.end() ? 0 : read->second};
   }
 
-  bool waits_for_its_turn(uint32_t job) const {
-    const JobState state = jobs()[job].state;
-    const bool open =
-        state == JobState::Planned || state == JobState::Submitting || state == JobState::Queued;
-    return open && !active_.contains(job) && jobs().unfinished_parents(job) == 0;
-  }
-
-  /// Whether some still wait for their turn.
-  bool start_jobs() {
-    if (stops_ > 0) return false;
-    bool any = false;
-    const Time now = run_.services().clock.now();
-    for (const uint32_t job : mine_) {
-      if (!waits_for_its_turn(job)) continue;
-      const auto earliest = not_before_.find(job);
-      const bool is_time = earliest == not_before_.end() || earliest->second <= now;
-      if (run_.record().block_if_hopeless(job)) continue;
-      const Inputs inputs = jobs().inputs(job);
-      if (inputs.kind == Inputs::Kind::Skip) {
-        run_.record().decide(job, JobState::Skipped, words(inputs));
-      } else if (is_time && backend_.has_room(*run_.plan().jobs[job].resources)) {
-        start(job);
-      } else {
-        if (is_time && active_.empty()) throw_no_room(job);
-        any = true;
+  /// Carries out decisions until nothing changes.
+  void settle(Capabilities now) {
+    now.starts = &mine_;
+    for (; !changed_.empty(); now.resumes = false) {
+      now.stopping = stops_ > 0;
+      const Changes changed = std::exchange(changed_, {});
+      for (const Decision& decision : decide(run_.plan(), jobs(), changed, now)) {
+        carry_out(decision);
       }
     }
-    return any;
+  }
+
+  void carry_out(const Decision& decision) {
+    using enum Decision::Kind;
+    const uint32_t job = decision.job;
+    switch (decision.kind) {
+      case Start:
+      case LookUp:  // reuse_listed() has looked
+        waiting_.insert(job);
+        return;
+      case TryAgain:
+        run_.record().decide(decision);
+        not_before_[job] = run_.services().clock.now() + decision.delay;
+        waiting_.insert(job);
+        return;
+      case Reuse:
+      case Skip:
+      case Block:
+        run_.record().decide(decision);
+        changed_[job];
+        return;
+      case GiveUp:
+      case Withdraw:
+        return;
+    }
+  }
+
+  /// Returns whether some still wait for their turn.
+  bool start_jobs() {
+    if (stops_ > 0) return false;
+    const Time now = run_.services().clock.now();
+    for (const uint32_t job : std::set<uint32_t>(waiting_)) {
+      const auto earliest = not_before_.find(job);
+      if (earliest != not_before_.end() && earliest->second > now) continue;
+      if (backend_.has_room(*run_.plan().jobs[job].resources)) {
+        waiting_.erase(job);
+        start(job);
+      } else if (active_.empty()) {
+        throw_no_room(job);
+      }
+    }
+    return !waiting_.empty();
   }
 
   /// It was checked where the run was created.
@@ -189,10 +226,10 @@ class LoginJobs {
     const JobState state = jobs()[job].state;
     if (!moved || state == JobState::Running) return;
     active_.erase(job);
-    if (!is_final(state)) return;  // it saved, and goes on in another pass
+    changed_[job] = update.event.reason;
+    if (!is_final(state)) return;  // it saved, and continues in another pass
     tell(run_.name(job) + " " + std::string(name(state)) + " after " + time_of(job) +
          (update.event.reason.empty() ? "" : ": " + update.event.reason));
-    if (is_broken(state)) act_on_failure(job, update.event.reason);
   }
 
   std::string time_of(uint32_t job) const {
@@ -200,21 +237,6 @@ class LoginJobs {
     if (started == started_.end()) return "some time";
     return format_duration(std::chrono::duration_cast<std::chrono::seconds>(
         run_.services().clock.now() - started->second));
-  }
-
-  void act_on_failure(uint32_t job, const std::string& reason) {
-    const JobProgress& progress = jobs()[job];
-    const Plan& plan = run_.plan();
-    const Retry& retry = plan.workflow.steps[plan.jobs[job].step].retry;
-    if (stops_ == 0 && should_retry(retry, ending_of(progress), progress.tries)) {
-      not_before_[job] = run_.services().clock.now() + retry_delay(progress.tries);
-      run_.record().plan_again(job, progress.tries,
-                               "try " + std::to_string(progress.tries + 1) + " of " +
-                                   std::to_string(retry.attempts) +
-                                   " follows; the last one: " + reason);
-      return;
-    }
-    if (progress.state != JobState::Cancelled) run_.record().block_descendants(job);
   }
 
   void stop_once() {
@@ -226,7 +248,9 @@ class LoginJobs {
   Interrupts interrupts_;
   LoginNode node_;
   Backend& backend_;
-  std::vector<uint32_t> mine_;  // ascending, and so parents before children
+  const std::set<uint32_t> mine_;
+  Changes changed_;             // to be decided on
+  std::set<uint32_t> waiting_;  // for their turn; parents before children
   std::set<uint32_t> active_;   // handed over, not ended
   std::map<uint32_t, uint64_t> events_read_;
   std::map<uint32_t, Time> not_before_;

@@ -11,38 +11,38 @@
 /// The jobs of a chain whose class is `local: true`: they run on the login node, while `dlflow
 /// run`, `run --resume` or `resubmit` waits for them; nothing stays there afterwards (P1).
 ///
-/// A job can run there before the submission if it waits for no job of the batch system. One that
-/// does waits until somebody calls `dlflow run --resume` after that job's end, and so does what
-/// needs it: no process of ours is there meanwhile that could start it.
+/// Such a job can run before the submission if it waits for no job of the batch system. Otherwise
+/// it and its descendants wait until somebody calls `dlflow run --resume` after that job's end:
+/// meanwhile no process of dlflow could start it.
 ///
-/// They are handed over as on the local back end, with the same claims, so that each pass of them
-/// runs once (P2), whoever is killed.
+/// They are handed over as on the local back end, with the same claims, so that each pass runs once
+/// (P2), whichever process is killed.
 namespace dlflow {
 
 /// Checks that each job of `plan` on the login node can run there. Throws Error{InvalidInput} with
 /// the place in the workflow if not.
 void check_login_jobs(const Plan& plan, const ChainServices& services);
 
-/// Takes over those that an earlier call handed over: what has run meanwhile is on record, what
-/// vanished is Lost. Nothing starts.
+/// Takes over the jobs of an earlier call: those that have ended are on record, vanished ones are
+/// Lost. Nothing starts.
 void recover_login_jobs(ChainRun& run);
 
-/// Runs those that wait for nothing more, also one after the other, until none is left. Whether
-/// Ctrl-C or `dlflow cancel` ended it before: what ran was asked to save and to end, and is
-/// Cancelled.
+/// Runs the jobs that wait for nothing more, then those that wait for these, until none is left.
+/// Returns whether Ctrl-C or `dlflow cancel` ended it before: then running jobs were asked to save
+/// and to end, and are Cancelled.
 bool run_login_jobs(ChainRun& run);
 
-/// Asks those that run to save and to end, and waits for that. How many.
+/// Asks running jobs to save and to end, and waits for them. Returns their number.
 size_t end_login_jobs(ChainRun& run);
 
-/// Those that are left, since they wait for jobs of the batch system.
+/// The remaining jobs, which wait for jobs of the batch system.
 std::vector<std::string> login_jobs_left(const ChainRun& run);
 
-/// Those that ended badly, whenever that was.
+/// The jobs that ended badly, in this call or before.
 std::vector<std::string> login_jobs_failed(const ChainRun& run);
 
-/// By job: one on the login node that has not run yet and that the job is, or waits for; nothing if
-/// there is none. \param states  by job
+/// By job: itself or an ancestor, if that is on the login node and has not run yet. \param states
+/// by job
 std::vector<std::optional<uint32_t>> login_jobs_before(const Plan& plan,
                                                        const std::vector<JobState>& states);
 

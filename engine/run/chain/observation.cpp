@@ -13,15 +13,15 @@
 namespace dlflow {
 namespace {
 
-/// Whether the task of the job may be at work for others, but not for this one any more.
+/// Whether the job's task may be at work only for others that share it.
 bool is_over_in_task(const ChainRun& run, uint32_t job) {
   const JobState state = run.jobs()[job].state;
   if (!run.is_packed(job) || state == JobState::Queued || state == JobState::Running) return false;
   return state == JobState::Submitting || run.has_own_end(job);
 }
 
-/// What the batch system may have: also what is blocked or planned again, and was submitted once,
-/// and what was given up as lost.
+/// The jobs that the batch system may have: also those that were submitted once and are blocked or
+/// planned again, and those given up as lost.
 std::vector<OpenJob> open_jobs(const ChainRun& run) {
   std::vector<OpenJob> open;
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
@@ -34,21 +34,21 @@ std::vector<OpenJob> open_jobs(const ChainRun& run) {
   return open;
 }
 
-/// A job that was given up as lost, and that the batch system has after all, is in the state of its
-/// record.
+/// A job that was given up as lost, and that the batch system has after all, returns to the state
+/// of its record.
 void believe(ChainRun& run, JobsAtWork& at_work) {
   std::erase_if(at_work, [&run](const auto& known) {
     const uint32_t job = run.number_of(known.first);
     if (run.jobs()[job].state != JobState::Lost || run.has_moved_on(job)) return false;
     const auto last = run.own_state(job);
-    if (last && is_final(*last)) return false;  // its own word
+    if (last && is_final(*last)) return false;  // its own record
     run.record().decide(job, last == JobState::Running ? JobState::Running : JobState::Queued,
                         std::string(run.batch().name()) + " has it after all", run.id(job));
     return false;
   });
 }
 
-/// An element may have ended well in its task before `dlflow cancel` took that from the queue, and
+/// An element may have succeeded in its task before `dlflow cancel` took that from the queue, and
 /// its record may show only now.
 void believe_successes(ChainRun& run) {
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
@@ -57,8 +57,8 @@ void believe_successes(ChainRun& run) {
   }
 }
 
-/// What the batch system still has, and nothing stands in the way of any more: a job that it waits
-/// for was lost for a while only.
+/// Requeues jobs that the batch system still has and that have no obstacle any more: a parent was
+/// lost only for a while.
 void unblock(ChainRun& run, const JobsAtWork& at_work) {
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {  // parents before children
     if (run.jobs()[job].state != JobState::Blocked || !at_work.contains(run.name(job))) continue;
@@ -93,9 +93,9 @@ void adopt(ChainRun& run, const BatchEntry& entry, const std::string& id) {
   run.record().decide(job, JobState::Queued, "", run.id(job));
 }
 
-/// What the controller has of the jobs that nobody else knows joins the queue; what it denies is
-/// gone. Where it says neither, nothing is known of the job now. So many at a time: with the next
-/// look come the rest.
+/// Asks the controller about jobs that neither queue nor accounting has. Jobs that it shows join
+/// the queue, those that it denies are gone, and about others nothing is known now. The number of
+/// questions is limited; the next look asks about the rest.
 void ask_controller(BatchSystem& batch, const ChainQuestion& question, ChainAnswer& answer) {
   constexpr size_t kMostAtOnce = 200;
   std::map<std::string, std::vector<JobIdentity>> vanished;  // by job or array
@@ -130,7 +130,7 @@ ChainQuestion question_about(const ChainRun& run, AskAbout what) {
   std::set<std::string> open;
   for (const OpenJob& job : question.open) open.insert(job.identity.id);
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
-    // Of a task that several share nobody can say what each of them used.
+    // For a task that several share, the usage of each is unknown.
     const std::string& id = run.id(job);
     if (!id.empty() && !open.contains(id) && !run.is_packed(job)) question.ended.push_back(id);
   }
@@ -193,7 +193,7 @@ ChainAnswer ask(BatchSystem& batch, const ChainQuestion& question, Doubt doubt) 
     for (std::string& id : ids_to_ask_for(question.open, answer.queue))
       ids.push_back(std::move(id));
   }
-  std::sort(ids.begin(), ids.end());  // tasks that jobs share are there more than once
+  std::sort(ids.begin(), ids.end());  // tasks that jobs share are in it more than once
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   if (!ids.empty()) answer.accounting = batch.accounting(ids, question.since);
   if (doubt == Doubt::GiveUp) {

@@ -9,7 +9,7 @@
 #include "engine/batch/observe.h"
 #include "engine/run/chain/chain_run.h"
 
-/// The ends and states of a chain's jobs, as far as the batch system knows more than their records.
+/// Ends and states of a chain's jobs that only the batch system knows.
 namespace dlflow {
 
 /// The jobs that a batch system is asked about.
@@ -20,7 +20,7 @@ struct ChainQuestion {
 
   bool is_empty() const { return open.empty() && ended.empty(); }
 
-  /// Also what `other` asks.
+  /// Adds the jobs that `other` asks about.
   void add(ChainQuestion other);
 };
 
@@ -29,15 +29,15 @@ struct ChainAnswer {
   std::vector<BatchJob> queue;
   Accounting accounting;
   std::set<std::string> gone;  ///< ids of jobs that have vanished
-  std::string problem;         ///< nothing is known, and why; else empty
+  std::string problem;         ///< why nothing is known; else empty
 };
 
-/// The treatment of a job that accounting alone takes for running: how it ended is in doubt.
+/// The treatment of a job that runs according to the accounting alone: its end is in doubt.
 enum class Doubt { Leave, GiveUp };
 
-/// One look at the queue, and at most one at the accounting; none of them if there is nothing to
-/// ask. Then one question for each job or array that neither knows: it is lost only if the
-/// controller itself says so. Throws as BatchSystem.
+/// Looks once at the queue and at most once at the accounting; at neither if the question is empty.
+/// Then asks one question for each job or array that neither knows: a job is lost only if the
+/// controller itself denies it. Throws as BatchSystem.
 ChainAnswer ask(BatchSystem& batch, const ChainQuestion& question, Doubt doubt);
 
 /// The jobs that wait or run, by name.
@@ -48,17 +48,16 @@ std::set<std::string> pending_ids(const ChainRun& run);
 
 ChainQuestion question_about(const ChainRun& run, AskAbout what);
 
-/// Records the ends that only the batch system knows, and what it has after all of what was given
-/// up as lost.
+/// Records the ends that only the batch system knows, and the jobs given up as lost that it has
+/// after all.
 JobsAtWork take_answer(ChainRun& run, const ChainAnswer& answer);
 
-/// Asks about what is open, and takes the answer. Throws as BatchSystem.
+/// Asks about open jobs, and takes the answer. Throws as BatchSystem.
 JobsAtWork look_at_open_jobs(ChainRun& run, Doubt doubt);
 
-/// Looks up the batches of jobs of which it is not known whether the batch system has them, because
-/// a kill or a lost answer came between their intent and their id. What it has of them is Queued
-/// then, under its id; what it does not have stays Submitting. Returns the names of those found.
-/// Throws as BatchSystem::find_by_name.
+/// Looks up jobs that the batch system may have, because a kill or a lost answer came between their
+/// intent and their id. Those that it has become Queued, with their id; the others stay Submitting.
+/// Returns the names of those found. Throws as BatchSystem::find_by_name.
 std::vector<std::string> adopt_doubtful(ChainRun& run);
 
 }  // namespace dlflow

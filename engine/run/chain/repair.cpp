@@ -16,8 +16,8 @@ void ChainRepair::drop_blocked() {
                 [this](uint32_t job) { return run_.jobs()[job].state == JobState::Blocked; });
 }
 
-/// None if all parents are done, whatever the batch system thinks of them. Nothing if a parent has
-/// yet to be submitted.
+/// Empty if all parents are done, even if the batch system does not know it. Nothing if a parent
+/// has yet to be submitted.
 std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(uint32_t job) const {
   std::map<std::string, Dependency::Kind> ids;
   for (const JobRange& range : run_.plan().graph.parents(job)) {
@@ -25,7 +25,7 @@ std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(uint32_t 
       const JobState state = run_.jobs()[parent].state;
       if (run_.lets_run(job, parent)) continue;
       const std::string& id = run_.id(parent);
-      // One that is planned again has the id of its last attempt still.
+      // A job that is planned again still has the id of its last attempt.
       if (state == JobState::Planned || id.empty()) return std::nullopt;
       const auto task = array_task(id);
       const bool alike = run_.step_of(job).matrix.pack == run_.step_of(parent).matrix.pack;
@@ -46,7 +46,7 @@ std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(uint32_t 
   return dependencies;
 }
 
-/// Those that wait in the task of `job`, which is one of them, whatever for.
+/// The jobs that wait in the task of `job`, itself among them, for any reason.
 std::vector<uint32_t> ChainRepair::waiting_sharers(uint32_t job) const {
   std::vector<uint32_t> sharers = run_.sharers(job);
   std::erase_if(sharers, [&](uint32_t one) {
@@ -55,10 +55,11 @@ std::vector<uint32_t> ChainRepair::waiting_sharers(uint32_t job) const {
   return sharers;
 }
 
-/// Of the task that they share. What only some of them need may end as it likes (plan_batches).
+/// The dependencies of a shared task. If only some of the sharers need a parent, any end of it will
+/// do (plan_batches).
 std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(
     const std::vector<uint32_t>& sharers) const {
-  std::map<Dependency, size_t> needed;  // by how many
+  std::map<Dependency, size_t> needed;  // the number of sharers that need each
   for (const uint32_t job : sharers) {
     const auto dependencies = new_dependencies(job);
     if (!dependencies) return std::nullopt;
@@ -85,7 +86,7 @@ bool ChainRepair::repoint(std::vector<std::string>& repointed) {
       group.insert(group.end(), sharers.begin(), sharers.end());
     }
     for (const uint32_t job : sharers) {
-      // The parent is one that the batch system has dropped: it comes in the next round.
+      // The batch system has dropped the parent: it comes in the next round.
       if (stuck_.erase(job) > 0 && !dependencies) left.insert(job);
     }
   }
@@ -116,7 +117,7 @@ bool ChainRepair::repoint_together(const std::vector<uint32_t>& jobs,
   return run_.batch().wait_for(tasks, dependencies).kind == JobAnswer::Kind::Done;
 }
 
-/// Whether the batch system still has the job.
+/// Returns whether the batch system still has the job.
 bool ChainRepair::repoint_one(uint32_t job, const Dependencies& dependencies) {
   const JobIdentity kept = run_.identity(job);
   const JobAnswer answer = run_.batch().wait_for({&kept, 1}, dependencies);

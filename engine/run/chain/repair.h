@@ -10,8 +10,8 @@
 
 namespace dlflow {
 
-/// The jobs that the batch system has kept, and that wait in it for what will not succeed any more:
-/// they are pointed to what is submitted anew (P4).
+/// The jobs that the batch system has kept, and that wait in it for jobs that will never succeed:
+/// they are pointed to the jobs that are submitted anew (P4).
 class ChainRepair {
  public:
   /// `run` must outlive it.
@@ -20,20 +20,20 @@ class ChainRepair {
   void add(uint32_t job) { stuck_.insert(job); }
   bool contains(uint32_t job) const { return stuck_.contains(job); }
 
-  /// Takes a job that has not begun from the batch system, and plans it again: what was submitted
-  /// says of a parent that it left nothing, or where its result lies, and that is no longer so; or
-  /// it has a checkpoint, which it made with what its parents had left before. False if it shares
-  /// its task with others, and that has begun meanwhile: then it stays.
+  /// Takes a job that has not begun from the batch system, and plans it again. Either its
+  /// submission names an old state or place of a parent's result, or it has a checkpoint made with
+  /// the parents' old results. Returns false if it shares its task with others, and the task has
+  /// begun meanwhile: then it stays.
   bool replace(uint32_t job);
 
-  /// Forgets those that are blocked: what they wait for stays as it is.
+  /// Forgets blocked jobs: the jobs that they wait for stay as they are.
   void drop_blocked();
 
-  /// Points them to what their parents are now; one request for tasks of an array that wait for the
-  /// same. The record comes first: one that says less than the batch system knows is repaired by
-  /// the next call. Those whose parents are yet to be submitted stay. What the batch system has
-  /// dropped meanwhile is Planned again; false if there is such a one. \param repointed  gets "NAME
-  /// ID" of each.
+  /// Points the jobs to the present jobs of their parents, with one request for tasks of an array
+  /// that wait for the same. The record comes first: a record that knows less than the batch system
+  /// is repaired by the next call. Jobs whose parents are yet to be submitted stay. Jobs that the
+  /// batch system has dropped meanwhile are Planned again; returns false if there is one. \param
+  /// repointed  gets "NAME ID" of each.
   bool repoint(std::vector<std::string>& repointed);
 
  private:

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How many batches of the round must have their ids before `batch` can be submitted.
+/// The number of batches of the round that must have their ids before `batch` can be submitted.
 size_t num_needed(const PlannedBatch& batch) {
   size_t needed = 0;
   for (const PlannedDependency& dependency : batch.waits_for) {
@@ -29,7 +29,7 @@ size_t num_needed(const PlannedBatch& batch) {
   return needed;
 }
 
-/// What else may be the reason of a refusal.
+/// A further possible reason of a refusal.
 std::string excluded_in_words(const std::vector<std::string>& nodes) {
   if (nodes.empty()) return "";
   return "\n       Left out, since jobs were lost there: " + join(nodes, ", ") +
@@ -60,7 +60,7 @@ void SubmissionRound::submit(std::vector<SubmittedBatch>& submitted) {
   }
 }
 
-/// As many syncs for one job as for all.
+/// The number of syncs does not depend on the number of jobs.
 void SubmissionRound::write_intents() {
   const Plan& plan = run_.plan();
   run_.note_unrecorded_ends();
@@ -107,7 +107,8 @@ void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
   while (!calls_.empty()) take_answer(submitted);
 }
 
-/// What is submitted stays beside its log, for people. A full disk must not keep it from that.
+/// Keeps the submitted script beside its log, for people. A full disk must not prevent the
+/// submission.
 void SubmissionRound::keep_script(const Batch& batch, const Profile& profile) const {
   std::filesystem::path file = batch.log;
   file.replace_extension(".sh");
@@ -130,7 +131,7 @@ Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange n
   batch.tasks = distinct_tasks(planned);
   batch.max_parallel = planned.max_parallel;
   batch.dependencies = dependencies(planned.waits_for, ids);
-  // A task that several share goes on with those that are left.
+  // A shared task continues with the remaining jobs.
   batch.may_requeue =
       can_save(step.uses, step.checkpoint) || step.retry.attempts > 1 || largest_task(planned) > 1;
   batch.leaves_if_hopeless = planned.leaves_if_hopeless;
@@ -161,7 +162,7 @@ void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {
   crash_point("recorded");
 }
 
-/// The first problem is the one to tell.
+/// Only the first problem is reported.
 void SubmissionRound::take_the_rest(std::vector<SubmittedBatch>& submitted) {
   while (!calls_.empty()) {
     try {
@@ -196,7 +197,7 @@ std::string SubmissionRound::look_up(uint32_t place, const std::string& problem)
   throw Error(Errc::Unavailable, problem);
 }
 
-/// Not synced: what a power cut takes away here is found again by name.
+/// Not synced: after a power cut the id is found again by name.
 void SubmissionRound::take_id(const PlannedBatch& batch, const std::string& id) {
   for (size_t i = 0; i < batch.jobs.size(); ++i) {
     const uint32_t job = batch.jobs[i];
@@ -211,7 +212,7 @@ std::string SubmissionRound::progress() const {
          "` looks for the others first and submits only what is missing.";
 }
 
-/// What keeps dlflow below a limit that it ran into.
+/// How to keep dlflow below the limit that it reached.
 std::string SubmissionRound::limit_advice() const {
   const Profile& profile = run_.plan().profile;
   return "\n       With `limits: {jobs: N}` in " +

@@ -13,8 +13,8 @@
 
 namespace dlflow {
 
-/// The batch system refuses a batch of so many jobs: of a limit on submitted jobs, which are fewer
-/// later.
+/// The batch system refuses a batch of so many jobs, because of a limit on submitted jobs; later
+/// there are fewer.
 class TooManyJobs : public Error {
  public:
   TooManyJobs(const std::string& message, size_t batch)
@@ -22,33 +22,33 @@ class TooManyJobs : public Error {
   size_t jobs;
 };
 
-/// The submission `planned`, which is the one at `place` of those with `numbers`.
+/// The batch for `planned`, which has the place `place` in the submissions `numbers`.
 /// \param ids  of the submissions before it.
 Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange numbers,
                      uint32_t place, const std::vector<std::string>& ids);
 
-/// A round of submissions: parents before children, and each of them once, whatever happens
-/// meanwhile (docs/operator/slurm.md, "Exactly once").
+/// A round of submissions: parents before children, and each exactly once, even after a kill
+/// (docs/operator/slurm.md, "Exactly once").
 ///
-/// Before the first submission all that the round means to do is on disk: which jobs, in which
-/// attempt, under which name (a batch file, then the jobs' state Submitting). The id that comes
-/// back is written down, too, but not waited for: whoever finds a job Submitting asks the batch
-/// system for its name (adopt_doubtful). So a kill at any point leaves one of three things: nothing
-/// was said, and the job is Planned; something was said and done, and is found by its name; it was
-/// said and not done, and is submitted under the next name.
+/// Before the first submission all intents of the round are on disk: which jobs, in which attempt,
+/// under which name (a batch file, then the jobs' state Submitting). The returned id is written
+/// down, too, but not synced: whoever finds a job Submitting asks the batch system for its name
+/// (adopt_doubtful). So a kill at any point leaves one of three cases: there is no intent, and the
+/// job is Planned; the job was submitted, and is found by its name; or it was not, and is submitted
+/// under the next name.
 ///
-/// Batches that do not wait for each other are submitted at the same time, some at once; answers
-/// are taken in the round's order. After one that is no id nothing more is begun; what was, is
-/// still taken.
+/// Batches that do not wait for each other are submitted at the same time, up to a limit; answers
+/// are taken in the round's order. After an answer without an id no further call begins; the
+/// answers of calls at work are still taken.
 class SubmissionRound {
  public:
   /// `run` must outlive it. \param excluded_nodes  that no job of it may run on
   SubmissionRound(ChainRun& run, std::vector<PlannedBatch> batches,
                   std::vector<std::string> excluded_nodes);
 
-  /// Adds each batch that was accepted to `submitted`. Throws Error: TooManyJobs, InvalidInput if
-  /// one is refused, Unavailable if it stays unclear whether one was accepted, or somebody asked
-  /// for an end; all say how far it came and how to go on.
+  /// Adds each accepted batch to `submitted`. Throws Error: TooManyJobs, InvalidInput if one is
+  /// refused, Unavailable if it stays unclear whether one was accepted, or somebody asked for an
+  /// end; all report the progress and how to continue.
   void submit(std::vector<SubmittedBatch>& submitted);
 
  private:

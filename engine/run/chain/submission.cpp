@@ -10,8 +10,7 @@
 #include "base/fault.h"
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
-#include "engine/plan/extension.h"
-#include "engine/plan/places.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/run/again.h"
@@ -49,8 +48,8 @@ namespace {
 
 bool is_new(const Standing& standing) { return standing.kind == Standing::Kind::ToSubmit; }
 
-/// Of what is to be submitted only the first `most` tasks stay: nothing waits then for a job that
-/// is not there. How many jobs do not.
+/// Leaves out all but the first `most` new tasks, so that no job waits for one that was left out.
+/// Returns the number of jobs left out.
 size_t leave_out_beyond(size_t most, const Plan& plan, std::vector<Standing>& standings) {
   size_t left_out = 0;
   std::optional<uint32_t> last;  // of those that stay
@@ -69,30 +68,8 @@ size_t leave_out_beyond(size_t most, const Plan& plan, std::vector<Standing>& st
   return left_out;
 }
 
-std::vector<Standing> standing(const ChainRun& run, const ChainRepair& repair) {
-  using Kind = Standing::Kind;
-  std::vector<Standing> result(run.jobs().size());
-  for (uint32_t job = 0; job < result.size(); ++job) {
-    const JobState state = run.jobs()[job].state;
-    Standing& mine = result[job];
-    if (satisfies_dependents(state) || state == JobState::Skipped) continue;
-    mine = {Kind::LeftOut, run.id(job)};
-    if (is_open(run.plan(), job)) continue;  // with it goes what waits for it
-    if (is_on_login_node(run.plan(), run.plan().jobs[job])) continue;
-    if (state == JobState::Queued || state == JobState::Running || repair.contains(job)) {
-      mine.kind = Kind::Waiting;
-    } else if (state == JobState::Planned || state == JobState::Submitting) {
-      mine.kind = waits_for_list(run, job) ? Kind::LeftOut : Kind::ToSubmit;
-    }
-    run.plan().graph.each_parent(job, [&](uint32_t parent) {
-      const bool is_over = run.lets_run(job, parent);
-      if (result[parent].kind == Kind::LeftOut && !is_over) mine.kind = Kind::LeftOut;
-    });
-  }
-  return result;
-}
-
-/// What finds no room below the limit on this user's jobs is left out: the last ones. How many.
+/// Leaves out the last jobs, which would exceed the limit on this user's jobs. Returns their
+/// number.
 size_t leave_out_beyond_limit(const ChainRun& run, std::vector<Standing>& standings) {
   const int limit = run.plan().profile.limits.jobs;
   const bool any = std::any_of(standings.begin(), standings.end(), is_new);
@@ -103,17 +80,18 @@ size_t leave_out_beyond_limit(const ChainRun& run, std::vector<Standing>& standi
   return leave_out_beyond(size_t(std::max<ptrdiff_t>(0, limit - there)), run.plan(), standings);
 }
 
-/// Where a limit that only the batch system knows refuses an array, the half of it is tried, and so
-/// on: what it takes is submitted.
+/// If a limit that only the batch system knows refuses an array, half of it is tried, and so on.
 void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
   const ArrayRules rules = array_rules(run.batch(), run.plan().profile);
   size_t most = run.jobs().size();  // of a round
   for (bool complete = false; !complete;) {
-    std::vector<Standing> standings = standing(run, repair);
-    result.held_back = leave_out_beyond_limit(run, standings);
-    complete = leave_out_beyond(most, run.plan(), standings) == 0;
+    std::vector<Standing> standing =
+        standings(run.plan(), run.jobs(), run.ids(),
+                  [&repair](uint32_t job) { return repair.contains(job); });
+    result.held_back = leave_out_beyond_limit(run, standing);
+    complete = leave_out_beyond(most, run.plan(), standing) == 0;
     try {
-      SubmissionRound(run, plan_batches(run.plan(), standings, rules), result.excluded_nodes)
+      SubmissionRound(run, plan_batches(run.plan(), standing, rules), result.excluded_nodes)
           .submit(result.submitted);
       complete = repair.repoint(result.repointed) && complete;
     } catch (const TooManyJobs& refused) {
@@ -128,7 +106,7 @@ WithdrawnAttempt attempt_of(const ChainRun& run, uint32_t job) {
   return {run.name(job), run.jobs()[job].attempt};
 }
 
-/// Whether the job may wait for the task of an earlier attempt of a parent, which ends well for the
+/// Whether the job may wait for the task of a parent's earlier attempt, which ends well for the
 /// others that share it: an earlier call was killed before it pointed the job to the new one.
 bool may_wait_for_earlier(const ChainRun& run, uint32_t job) {
   bool may = false;
@@ -140,8 +118,8 @@ bool may_wait_for_earlier(const ChainRun& run, uint32_t job) {
   return may;
 }
 
-/// Finds the jobs that wait in the batch system for what will not succeed. What an earlier `cancel`
-/// did not get out of the queue may run after all.
+/// Finds the jobs that wait in the batch system for jobs that will never succeed. Jobs that an
+/// earlier `cancel` could not take from the queue may run after all.
 void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& repair) {
   std::vector<WithdrawnAttempt> wanted;
   for (const auto& [name, found] : at_work) {
@@ -161,7 +139,7 @@ void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& re
   want_again(run.plan().directory, wanted);
 }
 
-/// Of what is to run again nobody may have a job: it would read the old sources.
+/// Jobs to be rerun must not be queued; they would read old sources.
 void take_sources_of_now(ChainRun& run, const ChainRepair& repair) {
   Store& store = run.services().store;
   const std::vector<Reuse> reuses = reuses_of_runs(store);
@@ -178,10 +156,11 @@ void take_sources_of_now(ChainRun& run, const ChainRepair& repair) {
       [&run] { run.record().sync(); });
 }
 
-/// Jobs that are planned again, and of whose submitted children is to be known how they ended.
+/// The jobs that are planned again.
 struct PlannedAgain {
   std::set<uint32_t> jobs;
-  std::set<uint32_t> noted;  ///< of these: how they ended is part of what their children got
+  std::set<uint32_t> noted;  ///< those whose ends are part of the specifications of submitted
+                             ///< children
 };
 
 bool has_checkpoints(const Plan& plan, uint32_t job) {
@@ -189,7 +168,7 @@ bool has_checkpoints(const Plan& plan, uint32_t job) {
   return std::filesystem::exists(job_directory(plan, job) / "checkpoints", none);
 }
 
-/// What is in the queue waits for the new jobs, too. What runs already is named in `too_early`.
+/// Points queued children to the new jobs, too. Running children are named in `too_early`.
 void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain again,
                         ChainRepair& repair, std::vector<std::string>& too_early) {
   if (again.jobs.empty()) return;
@@ -217,7 +196,7 @@ void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain a
 }
 
 /// A job that the batch system has kept is Queued again, in the same attempt: it may begin at any
-/// time, since batch systems take a failed parent that they have forgotten for one that succeeded.
+/// time, since batch systems count a failed parent that they have forgotten as one that succeeded.
 PlannedAgain plan_jobs_again(ChainRun& run, PlanAgain again, const ChainRepair& repair) {
   PlannedAgain planned;
   if (again.new_sources) again.anew = made_anew(run.plan(), run.jobs(), run.services().store);
@@ -241,8 +220,8 @@ PlannedAgain plan_jobs_again(ChainRun& run, PlanAgain again, const ChainRepair& 
 }
 
 /// Each attempt that gets a successor is withdrawn, and its job cancelled, however it ended: batch
-/// systems report ends of jobs that live, and an ended job can be requeued. Not a task that others
-/// share: there the attempt just has no turn any more. An attempt with an end of its own on record
+/// systems report ends of live jobs, and an ended job can be requeued. A task that others share is
+/// not cancelled; there the attempt just gets no turn. An attempt with an end of its own on record
 /// does not begin again.
 void withdraw_replaced(ChainRun& run) {
   std::vector<WithdrawnAttempt> attempts;
@@ -269,8 +248,8 @@ void reuse_known_results(ChainRun& run) {
 
 ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const FoundLists& lists) {
   ChainResult result;
-  // What a job submits from its node is new: what has become of other jobs is not asked there,
-  // where their records may show late, and nothing for the login node runs there.
+  // A job on its node submits only new jobs. It does not ask about the end of others, whose records
+  // may show late there, and runs no jobs of the login node.
   if (!again.none) recover_login_jobs(run);
   result.adopted = adopt_doubtful(run);
   run.note_looked_up();
@@ -297,7 +276,7 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
   try {
     if (!result.interrupted) submit_rounds(run, repair, result);
   } catch (const std::exception&) {
-    run.save();  // what was submitted is
+    run.save();  // some were submitted
     throw;
   }
   run.save();

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/notifications.h"
-#include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/run/again.h"
@@ -26,11 +25,11 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kTick = 200ms;
 
-/// How old what others read in the store may be. A transaction costs as much as some ten events in
+/// The maximum age of the store that others read. A transaction costs as much as some ten events in
 /// it.
 constexpr std::chrono::milliseconds kSave = 50ms;
 
-/// By job of `next`: its number in `before`; nothing for one that is new.
+/// By job of `next`: its number in `before`; nothing for a new job.
 std::vector<std::optional<uint32_t>> numbers_before(const Plan& before, const Plan& next) {
   std::map<std::string_view, uint32_t> number_of;
   for (uint32_t job = 0; job < before.jobs.size(); ++job) number_of[before.jobs[job].name] = job;
@@ -42,7 +41,7 @@ std::vector<std::optional<uint32_t>> numbers_before(const Plan& before, const Pl
   return numbers;
 }
 
-/// `values`, by job, under the jobs' numbers of now.
+/// `values`, by job, under the jobs' present numbers.
 template <typename T>
 std::map<uint32_t, T> renumbered(const std::map<uint32_t, T>& values,
                                  std::span<const std::optional<uint32_t>> before) {
@@ -54,8 +53,8 @@ std::map<uint32_t, T> renumbered(const std::map<uint32_t, T>& values,
   return now;
 }
 
-/// Whether every job of `active` has the same number in `next`, and none has what an earlier list
-/// of `source` gave it.
+/// Whether every job of `active` has the same number in `next`, and none depends on the earlier
+/// list of `source`.
 bool keeps(const std::set<uint32_t>& active, uint32_t source, const Plan& plan, const Plan& next) {
   if (active.empty()) return true;
   const std::vector<uint32_t> after = descendants_of(plan, source);
@@ -65,7 +64,7 @@ bool keeps(const std::set<uint32_t>& active, uint32_t source, const Plan& plan, 
   });
 }
 
-/// The run on disk and in the store has the jobs of `next` from now on.
+/// Records the jobs of `next` on disk and in the store.
 void keep_extension(const Plan& next, RunRecord& record, const Services& services) {
   record.save();
   crash_point("list");
@@ -86,9 +85,8 @@ Engine::Engine(Plan plan, std::vector<JobProgress> known, const Services& servic
       record_(plan_, std::move(known), services.store, services.clock),
       results_(plan_, record_.jobs()),
       news_(plan_, record_.jobs()),
-      was_open_(plan_.jobs.size(), false),
-      queue_(plan_, services.backend),
-      precedes_always_(steps_before_always(plan_.workflow)) {}
+      is_queued_(plan_.jobs.size(), false),
+      queue_(plan_, services.backend) {}
 
 Submission Engine::submission(uint32_t job) const {
   const JobProgress& progress = jobs()[job];
@@ -107,7 +105,7 @@ void Engine::recover(uint32_t job) {
   if (is_final(jobs()[job].state)) return;
   switch (services_.backend.recover(submission(job))) {
     case Recovery::NotStarted:
-      return queue_.push(job);
+      return enqueue(job);
     case Recovery::Watched:
       active_.insert(job);
       return;
@@ -119,10 +117,9 @@ void Engine::recover(uint32_t job) {
 RunResult Engine::run() {
   keep_log(plan_.directory / "dlflow.log");
   begin();
-  for (uint32_t job = 0; job < jobs().size(); ++job) {
-    // An engine may have been killed before it had blocked all of them.
-    if (jobs()[job].state != JobState::Cancelled) block_descendants(job);
-  }
+  // An engine may have been killed before it had blocked the dependents of a failed job. Those of a
+  // cancelled job that nobody runs again stay planned.
+  look_at_jobs([](JobState state) { return state != JobState::Cancelled; });
   return work();
 }
 
@@ -139,20 +136,16 @@ void Engine::begin() {
   services_.observer.began(plan_, services_.store.status(plan_.directory.string()));
   record_.show_to(services_.observer);
   forget_removed(plan_, jobs());
-  for (uint32_t job = 0; job < jobs().size(); ++job) {
-    if (jobs()[job].state == JobState::Planned) act(job);
-  }
   last_tick_ = last_save_ = services_.clock.now();
 }
 
 RunResult Engine::work() {
   while (true) {
     look_for_requests();
-    look_at_open();
+    settle();
     start_jobs();
-    if (stops_ > 0 && active_.empty()) withdraw_waiting();
-    if (give_up_before_always()) continue;
-    if (is_over()) return end();
+    if (settle_idle()) continue;
+    if (active_.empty() && (is_idle() || queue_.empty())) return end();
     for (const Update& update : services_.backend.wait(patience(), interrupts_.descriptor())) {
       take(update);
     }
@@ -161,12 +154,11 @@ RunResult Engine::work() {
 }
 
 RunResult Engine::end() {
-  if (stops_ > 0) cancel_open();
   record_.save();
   crash_point("end");
-  const RunState state = jobs().run_state();
-  // With the address of a webhook, which is a secret. Who was asked to stop leaves the end to
-  // others.
+  const RunState state = state_of_run(jobs());
+  // The news needs the webhook's address, which is a secret. An engine that was asked to stop
+  // leaves the end to the next one.
   if (stops_ == 0) news_.ended(state);
   if (state == RunState::Succeeded) remove_secrets(plan_.directory);
   const Time now = services_.clock.now();
@@ -175,32 +167,17 @@ RunResult Engine::end() {
   return {.state = state, .interrupted = interrupted_ && state != RunState::Succeeded};
 }
 
-bool Engine::may_start() const { return stops_ == 0 && (!failed_ || options_.keep_going); }
-
-/// After a failure only what runs always.
-bool Engine::may_start(uint32_t job) const {
-  return may_start() || (stops_ == 0 && plan_.workflow.steps[plan_.jobs[job].step].always);
+Capabilities Engine::now() const {
+  return {.stopping = stops_ > 0,
+          .failed = failed_,
+          .keep_going = options_.keep_going,
+          .lists_pending = looks_for_lists_};
 }
 
-/// After a failure, when nothing more of what it lets go on is left: what a step that always runs
-/// waits for, and what will not start any more, ends by that. Whether there was such a job.
-bool Engine::give_up_before_always() {
-  if (may_start() || stops_ > 0 || !active_.empty() || queue_.holds_always()) return false;
-  bool any = false;
-  for (uint32_t job = 0; job < jobs().size(); ++job) {
-    const bool is_free = !is_final(jobs()[job].state) && jobs().unfinished_parents(job) == 0;
-    if (!is_free || may_start(job) || !precedes_always_[plan_.jobs[job].step]) continue;
-    record_.decide(job, JobState::Blocked, "not started, since the run has failed");
-    block_descendants(job);
-    any = true;
-  }
-  return any;
-}
-
-/// Once a stopped run has nothing active, its queue is empty: see withdraw_waiting().
-bool Engine::is_over() const {
+/// Whether nothing is at work, and nothing may start any more.
+bool Engine::is_idle() const {
   if (!active_.empty()) return false;
-  return may_start() ? queue_.empty() : !queue_.holds_always();
+  return stops_ > 0 || (failed_ && !options_.keep_going && !queue_.holds_always());
 }
 
 std::chrono::milliseconds Engine::patience() const {
@@ -210,94 +187,116 @@ std::chrono::milliseconds Engine::patience() const {
   return std::clamp<std::chrono::milliseconds>(*next - services_.clock.now(), 0ms, tick);
 }
 
-void Engine::open_if_free(uint32_t job) {
-  const bool free = jobs().unfinished_parents(job) == 0;
-  if (jobs()[job].state != JobState::Planned || !free || was_open_[job]) return;
-  was_open_[job] = true;
-  open_.push_back(job);
+/// Decides on jobs in such states again, unless the back end has them. Their ends were dealt with.
+template <typename Condition>
+void Engine::look_at_jobs(const Condition& is_looked_at) {
+  Changes changed;
+  for (uint32_t job = 0; job < jobs().size(); ++job) {
+    if (is_looked_at(jobs()[job].state) && !active_.contains(job)) changed[job];
+  }
+  Capabilities capabilities = now();
+  capabilities.resumes = true;
+  decide_on(changed, capabilities);
 }
 
-/// Does what the state of a job asks for.
-void Engine::act(uint32_t job, const std::string& reason) {
-  const JobState state = jobs()[job].state;
-  if (state == JobState::Planned) open_if_free(job);
-  if (state == JobState::Queued) queue_.push(job);
-  if (is_broken(state)) {
-    act_on_failure(job, reason);
-  } else if (is_final(state)) {
-    plan_.graph.each_child(job, [this](uint32_t child) { open_if_free(child); });
+void Engine::decide_on(const Changes& changed, const Capabilities& capabilities) {
+  for (const Decision& decision : decide(plan_, jobs(), changed, capabilities)) {
+    carry_out(decision);
   }
 }
 
-/// Other elements of a sweep go on after the failure of one.
-void Engine::act_on_failure(uint32_t job, const std::string& reason) {
-  const JobProgress& progress = jobs()[job];
-  const Step& step = plan_.workflow.steps[plan_.jobs[job].step];
-  if (may_start(job) && should_retry(step.retry, ending_of(progress), progress.tries)) {
-    record_.plan_again(job, progress.tries,
-                       "try " + std::to_string(progress.tries + 1) + " of " +
-                           std::to_string(step.retry.attempts) +
-                           " follows; the last one: " + reason);
-    not_before_[job] = services_.clock.now() + retry_delay(progress.tries);
-    queue_.push(job, not_before_.at(job));
-    return;
-  }
-  if (stops_ > 0 && progress.state == JobState::Cancelled) return;  // resuming goes on with it
-  news_.failed(job, reason);
-  if (!jobs().is_allowed_failure(job) && step.matrix.empty()) failed_ = true;
-  block_descendants(job);
-}
-
-/// And opens what may run all the same.
-void Engine::block_descendants(uint32_t job) {
-  if (!is_broken(jobs()[job].state)) return;
-  std::set<uint32_t> free;
-  const auto look_at = [&](uint32_t child) { free.insert(child); };
-  plan_.graph.each_child(job, look_at);
-  for (const uint32_t blocked : record_.block_descendants(job)) {
-    plan_.graph.each_child(blocked, look_at);
-  }
-  for (const uint32_t child : free) open_if_free(child);
-}
-
-/// Lists come first: they make the jobs that there are.
-void Engine::look_at_open() {
+/// Carries out decisions until nothing changes. Lists come before starts: they make the jobs that
+/// there are.
+void Engine::settle() {
   do {
-    if (take_lists()) return;
-    std::deque<uint32_t> held_up;
-    while (!open_.empty() && !looks_for_lists_) {
-      const uint32_t job = open_.front();
-      open_.pop_front();
-      if (may_start(job)) {
-        settle(job);
-      } else {
-        held_up.push_back(job);
-      }
-    }
-    open_.insert(open_.begin(), held_up.begin(), held_up.end());
-  } while (looks_for_lists_ && stops_ == 0);
+    while (!changed_.empty()) decide_on(std::exchange(changed_, {}), now());
+  } while (take_lists() || !changed_.empty());
 }
 
-/// Lays out what steps have listed since. Whether all has to wait with it.
+/// The same when nothing may start any more. Returns whether there was a decision.
+bool Engine::settle_idle() {
+  if (!is_idle()) return false;
+  if (stops_ > 0) {
+    queue_.take_all();
+    is_queued_.assign(jobs().size(), false);
+  }
+  const std::vector<Decision> decisions = decide_when_idle(plan_, jobs(), now());
+  for (const Decision& decision : decisions) carry_out(decision);
+  return !decisions.empty();
+}
+
+void Engine::carry_out(const Decision& decision) {
+  using enum Decision::Kind;
+  const uint32_t job = decision.job;
+  switch (decision.kind) {
+    case Start:
+      return enqueue(job);
+    case LookUp:
+      return look_up(job);
+    case Withdraw:
+      return withdraw(job);
+    case GiveUp:
+      failed_ |= decision.ends_run;
+      return news_.failed(job, decision.reason);
+    case TryAgain:
+      record_.decide(decision);
+      not_before_[job] = services_.clock.now() + decision.delay;
+      return enqueue(job);
+    case Reuse:
+      looks_for_lists_ |= leaves_lists(plan_, plan_.jobs[job].step);
+      break;
+    case Skip:
+    case Block:
+      break;
+  }
+  record_.decide(decision);
+  changed_[job];
+}
+
+void Engine::look_up(uint32_t job) {
+  const auto left = [this](uint32_t parent) { return results_.of(parent); };
+  auto known = reusable_result(plan_, job, fingerprint_base(plan_, job),
+                               parents_as_seen(plan_, job, left), services_.store);
+  if (!known) return enqueue(job);
+  plan_.reused[job] = std::move(*known);
+  carry_out({.kind = Decision::Kind::Reuse, .job = job});
+}
+
+/// A job is cancelled, unless an earlier engine had handed it over and it has begun meanwhile: then
+/// it is asked to end, too.
+void Engine::withdraw(uint32_t job) {
+  const bool is_planned = jobs()[job].state == JobState::Planned;
+  if (is_planned || services_.backend.withdraw(submission(job))) {
+    return record_.decide(job, JobState::Cancelled);
+  }
+  recover(job);
+  services_.backend.stop(job, stops_ == 1 ? Stop::AndSave : Stop::AtOnce);
+}
+
+/// Lays out the lists that steps have left since. Returns whether jobs are to be decided on again.
 bool Engine::take_lists() {
+  if (!looks_for_lists_ || stops_ > 0) return false;  // the next engine finds them again
   while (std::exchange(looks_for_lists_, false)) {
-    if (stops_ > 0) return true;  // the engine that comes after finds them again
     for (uint32_t job = 0; job < jobs().size() && !looks_for_lists_; ++job) {
       const uint32_t step = plan_.jobs[job].step;
       if (!satisfies_dependents(jobs()[job].state) || !leaves_lists(plan_, step)) continue;
       try {
-        if (take_list(job)) return true;
+        if (take_list(job)) return false;
       } catch (const Error& error) {
         if (error.retryable()) throw;
-        give_up_list(plan_.workflow.steps[step].name, error.what());
+        const std::string& name = plan_.workflow.steps[step].name;  // the job itself succeeded
+        for (const Decision& decision : refuse_list(plan_, jobs(), name, error.what())) {
+          carry_out(decision);
+        }
       }
     }
   }
-  return false;
+  look_at_jobs([](JobState state) { return !is_final(state); });
+  return true;
 }
 
-/// Lays out the list that `job` has left, if that is not done. Whether it has to wait, since a job
-/// that runs would get another number.
+/// Lays out the list that `job` has left, unless that is done. Returns whether it has to wait,
+/// since a running job would get another number.
 bool Engine::take_list(uint32_t job) {
   auto extension = extension_for(plan_, results_.of(job));
   if (!extension) return false;
@@ -320,8 +319,8 @@ bool Engine::take_list(uint32_t job) {
   return false;
 }
 
-/// Goes on with the jobs of `next`. What an engine that is killed here has not done, the next one
-/// does: it loads the run with the extension, or finds the list again.
+/// Continues with the jobs of `next`. If the engine is killed here, the next one does the rest: it
+/// loads the run with the extension, or finds the list again.
 void Engine::extend(Plan next) {
   keep_extension(next, record_, services_);
   const RunStatus status = services_.store.status(plan_.directory.string());
@@ -331,80 +330,41 @@ void Engine::extend(Plan next) {
   for (uint32_t job = 0; job < known.size(); ++job) {
     if (before[job]) known[job] = jobs()[*before[job]];
   }
-  events_read_ = renumbered(events_read_, before);  // also of what waits for its next pass
+  events_read_ = renumbered(events_read_, before);  // also those of jobs that wait for their next
+                                                    // pass
   not_before_ = renumbered(not_before_, before);
   go_on_with(std::move(next), std::move(known));
   services_.observer.extended(plan_, status);
-  for (uint32_t job = 0; job < jobs().size(); ++job) {
-    const JobState state = jobs()[job].state;
-    if (state == JobState::Planned) act(job);
-    const bool is_handed_over = active_.contains(job);
-    if (is_under_way(state) && !is_handed_over) queue_.push(job);
-    block_descendants(job);
-  }
+  look_at_jobs([](JobState) { return true; });
 }
 
-/// This engine has the jobs of `next` from now on, of which none is open or in the queue.
+/// This engine has the jobs of `next` from now on, none of which is in the queue.
 void Engine::go_on_with(Plan next, std::vector<JobProgress> known) {
   plan_ = std::move(next);
   record_.replace_jobs(std::move(known));
   results_.clear();
   queue_.take_all();
-  open_.clear();
-  was_open_.assign(jobs().size(), false);
-}
-
-/// The step's result cannot be laid out, though the step did well.
-void Engine::give_up_list(const std::string& step, const std::string& reason) {
-  for (uint32_t job = 0; job < jobs().size(); ++job) {
-    const Matrix& matrix = plan_.workflow.steps[plan_.jobs[job].step].matrix;
-    if (!takes_list_of(matrix, step) || jobs()[job].state != JobState::Planned) continue;
-    record_.decide(job, JobState::Blocked, "the list of " + step + ": " + reason);
-    block_descendants(job);
-  }
-}
-
-/// A job that waits for nothing more is skipped, takes a known result, or is to run.
-void Engine::settle(uint32_t job) {
-  if (record_.block_if_hopeless(job)) return act(job);
-  if (const Inputs inputs = jobs().inputs(job); inputs.kind == Inputs::Kind::Skip) {
-    record_.decide(job, JobState::Skipped, words(inputs));
-    return act(job);
-  }
-  if (is_open(plan_, job)) {  // it stands for elements, and is none
-    if (jobs()[job].state == JobState::Planned) {
-      record_.decide(job, JobState::Blocked, "no list was left for it");
-    }
-    return act(job);
-  }
-  // Of an earlier list, and blocked since the later one cannot be laid out.
-  if (jobs()[job].state != JobState::Planned) return act(job);
-  if (plan_.jobs[job].action == Action::DecideLater) {
-    const auto left = [this](uint32_t parent) { return results_.of(parent); };
-    auto known = reusable_result(plan_, job, fingerprint_base(plan_, job),
-                                 parents_as_seen(plan_, job, left), services_.store);
-    if (known) plan_.reused[job] = std::move(*known);
-  }
-  if (!plan_.reused.contains(job)) return enqueue(job);
-  record_.reuse(job);
-  looks_for_lists_ |= leaves_lists(plan_, plan_.jobs[job].step);
-  act(job);
+  changed_.clear();
+  is_queued_.assign(jobs().size(), false);
 }
 
 /// A job that waited for its next try before a list was laid out still does.
 void Engine::enqueue(uint32_t job) {
+  if (is_queued_[job] || active_.contains(job)) return;
+  is_queued_[job] = true;
   const auto time = not_before_.find(job);
   if (time == not_before_.end()) return queue_.push(job);
   queue_.push(job, time->second);
 }
 
 void Engine::start_jobs() {
-  const auto may = [this](uint32_t job) { return may_start(job); };
+  const auto may = [this](uint32_t job) { return may_start(plan_, job, now()); };
   if (stops_ > 0 || looks_for_lists_) return;
   while (const auto job = queue_.pop(services_.clock.now(), active_, may)) start(*job);
 }
 
 void Engine::start(uint32_t job) {
+  is_queued_[job] = false;
   not_before_.erase(job);
   const JobState state = jobs()[job].state;
   if (state == JobState::Planned) {
@@ -414,7 +374,7 @@ void Engine::start(uint32_t job) {
   if (state == JobState::Submitting) record_.decide(job, JobState::Submitting);
   if (state != JobState::Queued) crash_point("intent");  // else another pass of the same attempt
   plan_.graph.each_parent(job, [this](uint32_t parent) {
-    // Of a job that never ran, or was lost, only the engine knows how it ended.
+    // Only the engine knows the end of a job that never ran, or was lost.
     const JobState left = jobs()[parent].state;
     if (left == JobState::Skipped) plan_.skipped.insert(parent);
     if (is_broken(left)) plan_.failed.insert(parent);
@@ -430,7 +390,7 @@ void Engine::start(uint32_t job) {
 void Engine::take(const Update& update) {
   crash_point("ingest");
   const uint32_t job = update.job;
-  // Of an element that a later list left out.
+  // It may be an element that a later list left out.
   if (job >= jobs().size() || update.event.job != plan_.jobs[job].name) return;
   const bool moved =
       update.recorded ? record_.take(job, update.event) : record_.observe(job, update.event);
@@ -441,7 +401,7 @@ void Engine::take(const Update& update) {
     results_.add(job, update.event);
     looks_for_lists_ |= leaves_lists(plan_, plan_.jobs[job].step);
   }
-  act(job, update.event.reason);
+  changed_[job] = update.event.reason;
 }
 
 void Engine::look_for_requests() {
@@ -455,29 +415,6 @@ void Engine::stop_once() {
   const Stop how = stops_++ == 0 ? Stop::AndSave : Stop::AtOnce;
   if (how == Stop::AndSave) services_.observer.stopping();
   for (const uint32_t job : active_) services_.backend.stop(job, how);
-}
-
-/// What is in the queue is cancelled, unless an earlier engine had handed it over and it has begun
-/// meanwhile: then that is asked to end, too.
-void Engine::withdraw_waiting() {
-  for (const uint32_t job : queue_.take_all()) {
-    if (is_final(jobs()[job].state)) continue;  // given up
-    const bool is_planned = jobs()[job].state == JobState::Planned;
-    if (is_planned || services_.backend.withdraw(submission(job))) {
-      record_.decide(job, JobState::Cancelled);
-      continue;
-    }
-    recover(job);
-    services_.backend.stop(job, stops_ == 1 ? Stop::AndSave : Stop::AtOnce);
-  }
-}
-
-/// Jobs that were only held up by us: so the run's record says that it was cancelled, also if
-/// nothing ran at that moment. What waits for other jobs stays planned.
-void Engine::cancel_open() {
-  for (const uint32_t job : open_) {
-    if (jobs()[job].state == JobState::Planned) record_.decide(job, JobState::Cancelled);
-  }
 }
 
 void Engine::tick() {

@@ -2,16 +2,16 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "engine/decide/decide.h"
+#include "engine/decide/jobs.h"
 #include "engine/plan/plan.h"
 #include "engine/run/interrupts.h"
-#include "engine/run/jobs.h"
 #include "engine/run/local/local_run.h"
 #include "engine/run/local/parent_results.h"
 #include "engine/run/local/start_queue.h"
@@ -19,16 +19,17 @@
 
 namespace dlflow {
 
-/// The news of a run on this machine, for those whom `notify:` names: each failure as it comes, and
-/// the end. Both of what is given must outlive it.
+/// The news of a run on this machine for the recipients of `notify:`: each failure as it comes, and
+/// the end. Both arguments must outlive it.
 class RunNews {
  public:
   RunNews(const Plan& plan, const Jobs& jobs) : plan_(plan), jobs_(jobs) {}
 
-  /// `job` has failed, and is not tried again. The first one is also why the run has failed.
+  /// Tells that `job` has failed and is not tried again. The first such job is also the reason why
+  /// the run has failed.
   void failed(uint32_t job, const std::string& reason);
 
-  /// The run has ended, and nobody goes on with it.
+  /// Tells that the run has ended and no process continues it.
   void ended(RunState state) const;
 
  private:
@@ -37,16 +38,16 @@ class RunNews {
   std::optional<JobEvent> failure_;  // the first
 };
 
-/// One engine at work on one run, from any state of its jobs to where nothing is left to do. The
+/// One engine at work on one run, from any state of its jobs until nothing is left to do. The
 /// functions of local_run.h make one while they hold the run's lock.
 ///
-/// Its loop takes what the back end says, moves jobs by that (RunRecord), and does what their new
-/// states ask for (act). All that it keeps beside the record can be made from the record: an engine
-/// that is killed at any point is replaced by another one, which begins with act() for each job.
+/// Its loop takes the updates of the back end, moves jobs accordingly (RunRecord), and carries out
+/// the decisions of decide() on the new states. All its other state can be rebuilt from the record:
+/// an engine that is killed at any point is replaced by another one, which begins with every job.
 class Engine {
  public:
   /// Nothing is announced to the observer before run() or stop(); until then jobs may be planned
-  /// again. \param known  by job: where each stands by its record.
+  /// again. \param known  by job: its progress on record.
   Engine(Plan plan, std::vector<JobProgress> known, const Services& services,
          const RunOptions& options);
 
@@ -57,10 +58,10 @@ class Engine {
   /// over again, or finds that it is lost. Throws as Backend::recover.
   void recover(uint32_t job);
 
-  /// Does all that is left to do.
+  /// Runs until nothing is left to do.
   RunResult run();
 
-  /// Asks what runs for a checkpoint and an end, and waits for it; starts nothing.
+  /// Asks running jobs for a checkpoint and an end, and waits for them; starts nothing.
   RunResult stop();
 
  private:
@@ -70,23 +71,22 @@ class Engine {
   void begin();
   RunResult work();
   RunResult end();
-  bool may_start() const;
-  bool may_start(uint32_t job) const;
-  bool give_up_before_always();
-  bool is_over() const;
+  Capabilities now() const;
+  bool is_idle() const;
   std::chrono::milliseconds patience() const;
 
-  void act(uint32_t job, const std::string& reason = "");
-  void act_on_failure(uint32_t job, const std::string& reason);
-  void open_if_free(uint32_t job);
-  void block_descendants(uint32_t job);
-  void look_at_open();
+  template <typename Condition>
+  void look_at_jobs(const Condition& is_looked_at);
+  void decide_on(const Changes& changed, const Capabilities& capabilities);
+  void settle();
+  bool settle_idle();
+  void carry_out(const Decision& decision);
+  void look_up(uint32_t job);
+  void withdraw(uint32_t job);
   bool take_lists();
   bool take_list(uint32_t job);
   void extend(Plan next);
   void go_on_with(Plan next, std::vector<JobProgress> known);
-  void give_up_list(const std::string& step, const std::string& reason);
-  void settle(uint32_t job);
   void enqueue(uint32_t job);
   void start_jobs();
   void start(uint32_t job);
@@ -94,8 +94,6 @@ class Engine {
 
   void look_for_requests();
   void stop_once();
-  void withdraw_waiting();
-  void cancel_open();
   void tick();
 
   Plan plan_;
@@ -105,17 +103,16 @@ class Engine {
   RunRecord record_;
   ParentResults results_;
   RunNews news_;
-  std::deque<uint32_t> open_;                 // wait for nothing more, not yet settled
-  std::vector<bool> was_open_;                // by job
+  Changes changed_;                           // to be decided on
+  std::vector<bool> is_queued_;               // by job: in `queue_`
   std::map<uint32_t, Time> not_before_;       // of jobs that wait for their next try
   StartQueue queue_;                          // to be handed over
   bool looks_for_lists_ = true;               // a step may have left a list that is not laid out
-  std::vector<bool> precedes_always_;         // by step
   std::set<uint32_t> active_;                 // handed over, not ended
   std::map<uint32_t, uint64_t> events_read_;  // of recovered attempts, see Submission
   Time last_tick_{};
   Time last_save_{};
-  int stops_ = 0;             // how often we were asked to stop
+  int stops_ = 0;             // the number of requests to stop
   bool interrupted_ = false;  // by a signal
   bool failed_ = false;       // a job failed for good since this engine began
 };

@@ -22,9 +22,10 @@ PlanJob planner(Engine& engine) {
   };
 }
 
-/// An engine whose jobs are in the states that the run directory shows: what still runs is watched,
-/// what was about to start is handed over again, what vanished is Lost. The four cases of
-/// docs/contributor/architecture.md, "Exactly once on the local back end", are Backend::recover's.
+/// An engine with the jobs in the states that the run directory shows: running jobs are watched,
+/// those about to start are handed over again, and vanished ones are Lost. Backend::recover
+/// distinguishes the four cases of docs/contributor/architecture.md, "Exactly once on the local
+/// back end".
 std::unique_ptr<Engine> restored_engine(const std::filesystem::path& run_directory,
                                         const Services& services, const RunOptions& options) {
   Plan plan = load_run(run_directory);
@@ -114,7 +115,7 @@ bool cancel_run(const std::filesystem::path& run_directory, const Services& serv
                 std::chrono::milliseconds patience) {
   const auto lock = take_over(run_directory, patience);
   if (!lock) return false;
-  // Whatever an engine has done by now, or was killed before it did, this one completes.
+  // This call completes everything that an engine did, or was about to do when it was killed.
   const std::string run = services.store.sync_run(run_directory);
   if (services.store.status(run).state == RunState::Running) {
     restored_engine(run_directory, services, {})->stop();

@@ -7,7 +7,7 @@ namespace {
 
 Json object_or_empty(const Json& json) { return json.is_object() ? json : Json::object(); }
 
-/// What the end of a job of this run says that it left.
+/// The result of a job of this run, by the event of its end.
 KnownResult known_result(const Plan& plan, uint32_t job, const JobEvent& end) {
   return {.run = plan.run,
           .job = plan.jobs[job].name,

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <map>
 
+#include "engine/decide/jobs.h"
 #include "engine/plan/plan.h"
-#include "engine/run/jobs.h"
 
 namespace dlflow {
 
@@ -14,13 +14,13 @@ class ParentResults {
   /// Both must outlive it.
   ParentResults(const Plan& plan, const Jobs& jobs) : plan_(plan), jobs_(jobs) {}
 
-  /// The plan has other jobs now.
+  /// Forgets all results, since the plan has other jobs now.
   void clear() { results_.clear(); }
 
-  /// `job` succeeded; `end` is the event that says so.
+  /// Adds the result of `job`, which succeeded with the event `end`.
   void add(uint32_t job, const JobEvent& end);
 
-  /// The result of a finished job. The record of one that ended before this engine began is read
+  /// The result of a finished job. If the job ended before this engine began, its record is read
   /// again.
   ParentResult of(uint32_t job) const;
 

@@ -10,7 +10,7 @@ const Step& StartQueue::step_of(uint32_t job) const {
 
 int StartQueue::max_parallel(uint32_t job) const { return step_of(job).matrix.max_parallel; }
 
-/// Steps that limit themselves have lanes of their own, so that they let others pass; so have those
+/// Steps with a limit of their own have their own lanes, so that they let others pass; so do steps
 /// that run when others may not.
 void StartQueue::make_ready(uint32_t job) {
   const bool is_apart = max_parallel(job) > 0 || step_of(job).always;

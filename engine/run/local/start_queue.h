@@ -21,25 +21,25 @@ namespace dlflow {
 /// pass. Jobs of one kind are looked at once, so that 50,000 of them cost no more than one.
 class ReadyQueue {
  public:
-  /// \param lane  jobs of different lanes are of different kinds, whatever they ask for.
+  /// \param lane  jobs of different lanes are of different kinds, even if they ask for the same.
   void push(uint32_t job, const Resources& resources, uint32_t lane = 0);
 
-  /// Removes and returns the first job for which `has_room` is true: an answer that must be the
-  /// same for jobs that ask for the same and are in the same lane.
+  /// Removes and returns the first job for which `has_room` is true. `has_room` must give the same
+  /// answer for jobs that ask for the same and are in the same lane.
   std::optional<uint32_t> pop(const std::function<bool(uint32_t job)>& has_room);
 
   bool empty() const { return kinds_.empty(); }
 
  private:
-  /// Ranks, CPUs, GPUs, memory, lane: what has_room may depend on.
+  /// Everything that has_room may depend on: ranks, CPUs, GPUs, memory, lane.
   using Kind = std::tuple<int, int, int, uint64_t, uint32_t>;
   using FirstInPlan = std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>>;
 
   std::map<Kind, FirstInPlan> kinds_;  // none empty
 };
 
-/// The jobs that are to be handed to a back end: when there is room, when their step's max_parallel
-/// allows it, and, of retries, when their time has come.
+/// The jobs to be handed to a back end: when there is room, when their step's max_parallel allows
+/// it, and, for retries, when their time has come.
 class StartQueue {
  public:
   /// Both must outlive it.
@@ -57,10 +57,10 @@ class StartQueue {
 
   bool empty() const { return ready_.empty() && delayed_.empty(); }
 
-  /// Whether there are jobs that run always, now or later.
+  /// Whether it holds jobs that always run, now or later.
   bool holds_always() const { return num_always_ > 0; }
 
-  /// When the first job whose time has not come yet may start.
+  /// The earliest time of the jobs whose time has not come yet.
   std::optional<Time> next_time() const;
 
   /// Removes and returns all of them.

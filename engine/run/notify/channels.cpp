@@ -31,14 +31,14 @@ void set_variable(Command& command, const std::string& variable, const std::stri
   command.environment.push_back(variable + "=" + value);
 }
 
-/// What a program said may be in a header, so without what begins another line.
+/// The first line of a program's output, without line breaks, since it may go into a header.
 std::string first_line(const std::string& text) {
   constexpr size_t kMost = 200;
   const std::string line(trim(text));
   return escaped(line.substr(0, std::min(line.find('\n'), kMost)));
 }
 
-/// Whether `program` is the `mail` of GNU Mailutils: of another one -a names a file.
+/// Whether `program` is the `mail` of GNU Mailutils: in others -a attaches a file.
 bool is_of_mailutils(const std::string& program, const fs::path& run_directory) {
   constexpr std::chrono::seconds kLimit{5};
   const Output output = run(command_of({program, "--version"}, run_directory),
@@ -46,8 +46,8 @@ bool is_of_mailutils(const std::string& program, const fs::path& run_directory) 
   return output.text.find("Mailutils") != std::string::npos;
 }
 
-/// `mail` of GNU Mailutils sends bytes as they are, and says of none what they mean. That of
-/// Heirloom and its like goes by the locale.
+/// `mail` of GNU Mailutils sends bytes unchanged and declares no encoding. Heirloom's and similar
+/// ones use the locale's.
 Command mail_program(const std::string& program, const std::string& subject,
                      const std::string& address, const fs::path& run_directory) {
   std::vector<std::string> argv = {program, "-s", in_header(subject)};
@@ -63,7 +63,7 @@ Command mail_program(const std::string& program, const std::string& subject,
   return command;
 }
 
-/// One character of UTF-8 as the Q encoding of RFC 2047 has it: "=C3=BC".
+/// One character of UTF-8 in the Q encoding of RFC 2047: "=C3=BC".
 std::string q_encoded(std::string_view character) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string text;
@@ -101,7 +101,7 @@ Channel mail_to(const std::string& address, const Json& news, const fs::path& ru
                            "` tells more.\n";
   Channel channel{"mail to " + address, {}, body};
   const std::string path = environment_variable("PATH") + ":/usr/sbin:/usr/lib";
-  if (const auto sendmail = find_program("sendmail", path)) {  // it takes all headers as they are
+  if (const auto sendmail = find_program("sendmail", path)) {  // it takes all headers unchanged
     channel.command = command_of({sendmail->string(), "-i", address}, run_directory);
     channel.input = mail_text(address, subject, body);
     return channel;
@@ -145,7 +145,7 @@ std::string tell_through(const Channel& channel, std::chrono::milliseconds limit
 }
 
 std::string in_header(const std::string& text, const std::string& between) {
-  // A line has at most 76 characters, with "Subject: " and what marks a word.
+  // A line has at most 76 characters, with "Subject: " and the markers of a word.
   constexpr size_t kMostOfWord = 76 - 9 - 12;
   const auto is_ascii = [](char byte) { return static_cast<unsigned char>(byte) < 0x80; };
   if (std::ranges::all_of(text, is_ascii)) return text;

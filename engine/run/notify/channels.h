@@ -10,14 +10,14 @@
 
 namespace dlflow {
 
-/// A program that tells, and what it is called in the log.
+/// A program that tells the news, and its name in the log.
 struct Channel {
   std::string name;
   Command command;
   std::string input;
 };
 
-/// The command of `notify:`, which reads the news and finds it in its environment.
+/// The command of `notify:`. It reads the news, which is also in its environment.
 Channel own_program(const Notifications& notify, const Json& news,
                     const std::filesystem::path& run_directory);
 
@@ -25,19 +25,19 @@ Channel own_program(const Notifications& notify, const Json& news,
 Channel mail_to(const std::string& address, const Json& news,
                 const std::filesystem::path& run_directory);
 
-/// Sends the file `record`. The address is in no command line, which others can see. It has no
-/// quotes (is_web_address). \param secret  its name
+/// Sends the file `record`. The address is in no command line, since others can see those. It has
+/// no quotes (is_web_address). \param secret  its name
 Channel webhook_at(const std::string& address, const std::string& secret,
                    const std::filesystem::path& record);
 
 /// "told: …" or "warning: …"
 std::string tell_through(const Channel& channel, std::chrono::milliseconds limit);
 
-/// `text`, one line of UTF-8, as a header holds it: ASCII as it is, else as encoded words of RFC
-/// 2047, which are short, with `between` between two of them.
+/// `text`, one line of UTF-8, in the form of a header: ASCII unchanged, otherwise short encoded
+/// words of RFC 2047, separated by `between`.
 std::string in_header(const std::string& text, const std::string& between = " ");
 
-/// A mail as `sendmail` reads it, in UTF-8. \param subject  one line
+/// A mail in UTF-8 for `sendmail`. \param subject  one line
 std::string mail_text(const std::string& address, const std::string& subject,
                       const std::string& body);
 

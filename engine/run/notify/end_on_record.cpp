@@ -6,16 +6,17 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/text.h"
+#include "engine/decide/jobs.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/run_directory.h"
-#include "engine/run/jobs.h"
+#include "engine/run/restore.h"
 
 namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// What one job has left, by the record of the engine and of its newest attempt.
+/// The progress of one job, by the record of the engine and of its newest attempt.
 struct OnRecord {
   JobState state = JobState::Planned;
   int attempt = 0;
@@ -54,7 +55,7 @@ OnRecord on_record(const Plan& plan, uint32_t job, const std::map<std::string, J
   return found;
 }
 
-/// The last state of one job in RUN/events.jsonl; of its lines alone are read as JSON.
+/// The last state of one job in RUN/events.jsonl; only its own lines are parsed as JSON.
 std::optional<JobEvent> engine_state(const fs::path& run_directory, const std::string& job) {
   const std::string quoted = Json(job).dump();
   std::optional<JobEvent> last;
@@ -69,7 +70,7 @@ std::optional<JobEvent> engine_state(const fs::path& run_directory, const std::s
   return last;
 }
 
-/// Whether a parent on record keeps `job` from running; and whether all of them have ended.
+/// Whether a parent on record keeps a job from running, and whether all parents have ended.
 struct ParentsOnRecord {
   bool hopeless = false;
   bool ended = true;
@@ -93,9 +94,9 @@ constexpr size_t kFewParents = 8;
 
 }  // namespace
 
-/// First from the last job to the first, until one shows that the run goes on: what is left of a
-/// run mostly stands at its end, so that few files are read as long as much is left. A job with
-/// many parents is passed over there, since they come later and say it.
+/// Goes from the last job to the first until one shows that the run continues: the unfinished part
+/// of a run is mostly at its end, so that few files are read as long as much is left. There a job
+/// with many parents is passed over, since each of them shows the same later.
 std::optional<News> end_on_record(const Plan& plan) {
   const std::map<std::string, JobEvent> engine = engine_states(plan.directory);
   std::vector<JobProgress> known(plan.jobs.size());
@@ -132,7 +133,7 @@ std::optional<News> end_on_record(const Plan& plan) {
       news.reason = records[job].reason;
     }
   }
-  const RunState state = Jobs(plan, std::move(known)).run_state();
+  const RunState state = state_of_run(Jobs(plan, std::move(known)));
   if (state != RunState::Succeeded && state != RunState::Failed) return std::nullopt;
   if (state == RunState::Failed && news.job.empty()) news.state = JobState::Failed;
   return news;
@@ -144,7 +145,7 @@ bool is_at_work(const fs::path& run_directory, const std::string& job) {
   if (numbers.empty()) return false;
   const auto last = last_state(directory, job, numbers.back());
   if (!last || is_final(*last->state)) return false;
-  // That an attempt vanished, or was given up, only the engine has written.
+  // Only the engine records that an attempt vanished or was given up.
   const auto decided = engine_state(run_directory, job);
   if (!decided || decided->attempt < numbers.back()) return true;
   return !is_final(*decided->state) && decided->state != JobState::Planned;

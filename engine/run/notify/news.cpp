@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
-#include "engine/plan/needed_inputs.h"
+#include "engine/decide/needed_inputs.h"
 
 namespace dlflow {
 
@@ -30,7 +30,7 @@ std::optional<News> news_of(const Notifications& notify, const std::string& run,
   if (!end.state || !is_failure(*end.state) || may_fail) return std::nullopt;
   News news{
       .run = run, .state = *end.state, .job = end.job, .reason = end.reason, .number = end.attempt};
-  // Nothing else ends a job for good that asks to be run again (ending.cpp).
+  // A job that asks to be run again ends for good only in this way (ending.cpp).
   const bool asked_again = end.exit == kExitAgain;
   news.event =
       asked_again && notify.on.contains(Event::NoProgress) ? Event::NoProgress : Event::Failure;

@@ -23,8 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kAddressVariable = "DLFLOW_NOTIFY_ADDRESS";
 
-/// The name of the record, the same for whoever finds the same news. Of several jobs that fail one
-/// is told, and after `resubmit` one more.
+/// The name of the record, the same for all that find the same news. If several jobs fail, one is
+/// told, and one more after `resubmit`.
 std::string record_name(const News& news) {
   return std::string(name(news.event)) + "-" + std::to_string(news.number);
 }
@@ -104,7 +104,7 @@ std::string webhook_address(const fs::path& run_directory, const Notifications& 
   try {
     return read_secrets(secrets_file(run_directory), {notify.webhook}).at(notify.webhook);
   } catch (const std::exception&) {
-    return "";  // which tell() says
+    return "";  // tell() reports that
   }
 }
 
@@ -124,7 +124,7 @@ void tell_aside(const fs::path& run_directory, const News& news) {
     command.standard_error = "/dev/null";
     start_detached(command);
   } catch (const std::exception&) {
-    // The run goes on, whoever hears of it.
+    // The run continues even if nobody is told.
   }
 }
 

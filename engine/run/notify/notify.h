@@ -9,25 +9,27 @@
 #include "engine/model/workflow.h"
 #include "engine/run/notify/news.h"
 
-/// `notify:`: telling people and programs what becomes of a run.
+/// `notify:`: tells people and programs about the progress of a run.
 ///
-/// No process watches a chain, so whoever records something looks whether it is news: the engine of
-/// a run on this machine, and in a batch system the node whose job has just ended. Several may find
-/// the same at once. The first to make RUN/notified/NAME.json tells it, and nobody else; it makes
-/// the file before it tells anybody, so that a kill leaves something untold, and never told twice.
+/// No process watches a chain, so each process that records something checks whether it is news:
+/// the engine of a run on this machine, and in a batch system the node whose job has just ended.
+/// Several may find the same news at once. Only the first to create RUN/notified/NAME.json tells
+/// it. The file is created before anyone is told, so that after a kill news may stay untold, but is
+/// never told twice.
 ///
-/// What cannot be told is a warning in RUN/notified/NAME.log, and changes nothing of the run.
+/// A message that cannot be sent is a warning in RUN/notified/NAME.log, and changes nothing in the
+/// run.
 namespace dlflow {
 
-/// The file that gives the right to tell `news`; nothing if it is told already, or nobody wants to
-/// know. Throws Error.
+/// The file that gives the right to tell `news`; nothing if it is told already, or nobody wants it.
+/// Throws Error.
 std::optional<std::filesystem::path> claim_news(const std::filesystem::path& run_directory,
                                                 const Notifications& notify, const News& news);
 
-/// How long each program that tells may take; then it is killed.
+/// The time limit of each program that tells; then it is killed.
 inline constexpr std::chrono::milliseconds kTellLimit = std::chrono::seconds(30);
 
-/// Tells what is in `record`, to all at once, and writes NAME.log. The warnings among its lines.
+/// Sends the news in `record` to all recipients at once, and writes NAME.log. Returns its warnings.
 /// Does not throw. \param address  of the webhook
 std::vector<std::string> tell(const std::filesystem::path& record, const std::string& address,
                               std::chrono::milliseconds limit = kTellLimit);
@@ -36,14 +38,14 @@ std::vector<std::string> tell(const std::filesystem::path& record, const std::st
 std::string webhook_address(const std::filesystem::path& run_directory,
                             const Notifications& notify);
 
-/// Has `dlflow notify-exec` tell it in a session of its own, if somebody wants to know and it is
-/// not told yet. Waits for nobody, and does not throw.
+/// Starts `dlflow notify-exec` in a session of its own, if somebody wants the news and it is not
+/// told yet. Does not wait, and does not throw.
 void tell_aside(const std::filesystem::path& run_directory, const News& news);
 
 /// `dlflow notify-exec RECORD`
 int notify_exec(const std::filesystem::path& record);
 
-/// Whether the address of a webhook is needed until the end of the run is told.
+/// Whether a webhook's address is still needed, since the end of the run is to be told.
 bool waits_to_be_told(const std::filesystem::path& run_directory);
 
 }  // namespace dlflow

@@ -1,7 +1,7 @@
 #include "engine/run/chain/login_jobs.h"
 
 #include "base/error.h"
-#include "engine/plan/retry.h"
+#include "engine/decide/retry.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 #include "tests/support/skip.h"

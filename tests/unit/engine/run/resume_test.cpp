@@ -53,7 +53,7 @@ TEST_CASE("a run has succeeded once a job presumed lost has", "[resume]") {
   RunFolder run("  a: {run: ./a}\n");
   const Plan plan = run.plan();
   Jobs jobs(plan, {{.state = Lost, .attempt = 1}});
-  CHECK(jobs.run_state() == RunState::Failed);
+  CHECK(state_of_run(jobs) == RunState::Failed);
   jobs.rewind(0);
   for (const JobState state : {Running, Succeeded}) {
     JobEvent event;
@@ -62,7 +62,7 @@ TEST_CASE("a run has succeeded once a job presumed lost has", "[resume]") {
     event.state = state;
     CHECK(jobs.update(0, event));
   }
-  CHECK(jobs.run_state() == RunState::Succeeded);
+  CHECK(state_of_run(jobs) == RunState::Succeeded);
 }
 
 TEST_CASE("the preemption of a lost job is kept, since retries may depend on it", "[resume]") {

@@ -1,4 +1,4 @@
-#include "engine/plan/retry.h"
+#include "engine/decide/retry.h"
 
 #include <algorithm>
 
@@ -39,18 +39,17 @@ bool wants_more_memory(const Retry& retry, const JobEvent& ended) {
          std::find(retry.on.begin(), retry.on.end(), RetryCause::OutOfMemory) != retry.on.end();
 }
 
-std::chrono::seconds next_walltime(const Retry& retry, std::chrono::seconds walltime,
-                                   std::chrono::seconds limit) {
-  const auto grown =
-      std::chrono::seconds(int64_t(double(walltime.count()) * retry.walltime_factor));
-  return limit.count() > 0 ? std::max(walltime, std::min(grown, limit)) : grown;
-}
-
 std::chrono::milliseconds retry_delay(int tries) {
   using namespace std::chrono_literals;
   std::chrono::milliseconds delay = 500ms;
   for (int i = 1; i < tries && delay < 30s; ++i) delay *= 2;
   return std::min<std::chrono::milliseconds>(delay, 30s);
+}
+
+std::string next_try_in_words(const Retry& retry, int tries, const std::string& reason,
+                              const std::string& with) {
+  return "try " + std::to_string(tries + 1) + " of " + std::to_string(retry.attempts) + " follows" +
+         with + "; the last one: " + reason;
 }
 
 }  // namespace dlflow

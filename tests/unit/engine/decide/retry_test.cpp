@@ -1,4 +1,4 @@
-#include "engine/plan/retry.h"
+#include "engine/decide/retry.h"
 
 #include "tests/support/catch.h"
 

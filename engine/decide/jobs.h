@@ -9,32 +9,32 @@
 #include <utility>
 #include <vector>
 
+#include "engine/decide/needed_inputs.h"
 #include "engine/plan/job.h"
-#include "engine/plan/needed_inputs.h"
 #include "engine/plan/plan.h"
-#include "engine/store/run_status.h"
 
 namespace dlflow {
 
-/// Ended without success, so that what needs it cannot run.
-bool is_broken(JobState state);
+inline const Step& step_of(const Plan& plan, uint32_t job) {
+  return plan.workflow.steps[plan.jobs[job].step];
+}
 
-/// Where one job stands.
+/// The progress of one job.
 struct JobProgress {
   JobState state = JobState::Planned;
-  int attempt = 0;  ///< the latest; 0: none yet
-  int pass = 1;     ///< of that attempt: the one that runs, or the one to start
-  int tries = 0;    ///< attempts since someone asked for it, what retries are counted by
-  std::optional<int> exit = {};  ///< how the latest ended, where that is known
+  int attempt = 0;               ///< the latest; 0: none yet
+  int pass = 1;                  ///< of that attempt: the one that runs, or the one to start
+  int tries = 0;                 ///< attempts since someone asked for it; retries count these
+  std::optional<int> exit = {};  ///< exit status of the latest, if it is known
   bool preempted = false;        ///< of a lost job
 };
 
-/// The end of a job, as should_retry() looks at it.
+/// The end of a job in the form that should_retry() takes.
 JobEvent ending_of(const JobProgress& progress);
 
-/// The states of a run's jobs, and what they mean to each other. update() is the one place where a
-/// state changes, and it has no other effect. Nothing here looks at all jobs for an event of one.
-/// `plan` must outlive it.
+/// The states of a run's jobs, and what follows from them for each other. Only update() and
+/// rewind() change a state, and they have no other effect. No event of one job costs a look at all
+/// jobs. `plan` must outlive it.
 class Jobs {
  public:
   /// \param known  by job.
@@ -46,36 +46,35 @@ class Jobs {
   const JobProgress& operator[](uint32_t job) const { return jobs_[job]; }
   uint32_t size() const { return uint32_t(jobs_.size()); }
 
-  /// Whether the event moves the job: it is no note, of no earlier attempt, and a legal transition.
+  /// Whether the event moves the job: it has a state, belongs to no earlier attempt, and is a legal
+  /// transition.
   bool accepts(uint32_t job, const JobEvent& event) const;
 
-  /// Moves the job on, if the event moves it. Whether it does.
+  /// Moves the job, if the event is one that moves it. Returns whether it did.
   bool update(uint32_t job, const JobEvent& event);
 
-  /// Back to where the job's latest attempt was handed over, before its record is read again. Of a
-  /// job that has not ended.
+  /// Resets a job that has not ended to Submitting, before the record of its attempt is read again.
   void rewind(uint32_t job);
 
-  /// Parents that the job still waits for: that have not succeeded, nor been skipped, nor failed
-  /// where that is allowed; of a job that always runs, those that have not ended.
+  /// The number of parents that the job still waits for: those that have neither succeeded nor been
+  /// skipped, nor failed where that is allowed. For a job that always runs: those that have not
+  /// ended.
   uint32_t unfinished_parents(uint32_t job) const { return unfinished_parents_[job]; }
 
-  /// Whether the job can run with what its parents left, once it waits for none.
+  /// Whether the job can run with the results of its parents, once it waits for none.
   Inputs inputs(uint32_t job) const;
 
-  /// The job that ended badly, and for which `job` waits, directly or not. Nothing if there is
-  /// none.
+  /// A job that ended badly and for which `job` waits, directly or not.
   std::optional<uint32_t> obstacle(uint32_t job) const;
 
-  /// It failed, and its step is allowed to.
+  /// Whether it failed and its step is allowed to.
   bool is_allowed_failure(uint32_t job) const;
 
-  /// The state of a run whose jobs are in these states and on which no engine works any more.
-  RunState run_state() const;
+  /// The number of jobs in one of `states`.
+  size_t count(std::initializer_list<JobState> states) const;
 
  private:
-  size_t count(std::initializer_list<JobState> states) const;
-  const Step& step_of(uint32_t job) const { return plan_.workflow.steps[plan_.jobs[job].step]; }
+  const Step& step_of(uint32_t job) const { return dlflow::step_of(plan_, job); }
   const Json& element_of(uint32_t job) const;
   bool uses_outputs(uint32_t child, uint32_t parent) const;
   bool lets_run(uint32_t child, uint32_t parent, JobState state) const;

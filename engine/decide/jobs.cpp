@@ -1,4 +1,4 @@
-#include "engine/run/jobs.h"
+#include "engine/decide/jobs.h"
 
 #include <algorithm>
 #include <map>
@@ -34,10 +34,6 @@ JobEvent ending_of(const JobProgress& progress) {
   return ended;
 }
 
-bool is_broken(JobState state) {
-  return std::find(kBroken.begin(), kBroken.end(), state) != kBroken.end();
-}
-
 Jobs::Jobs(const Plan& plan, std::vector<JobProgress> known) : plan_(plan) {
   const auto& steps = plan.workflow.steps;
   std::map<std::string_view, uint32_t> number_of;
@@ -64,7 +60,7 @@ size_t Jobs::count(std::initializer_list<JobState> states) const {
   return sum;
 }
 
-/// By sums over all jobs before each: a range of parents costs no more than one.
+/// Sums over all jobs before each make a range of parents as cheap as one.
 void Jobs::count_parents() {
   std::vector<uint32_t> unfinished_before = {0};  // for a step that needs their success
   std::vector<uint32_t> open_before = {0};        // for one that always runs
@@ -153,22 +149,12 @@ void Jobs::count_finished(uint32_t job, JobState before) {
 
 Inputs Jobs::inputs(uint32_t job) const {
   if (count({JobState::Skipped}) == 0 && count(kBroken) == 0) return {};
-  std::map<uint32_t, UsedParents> used;  // by step
-  std::map<uint32_t, size_t> parents_of;
-  plan_.graph.each_parent(job, [&](uint32_t parent) { ++parents_of[plan_.jobs[parent].step]; });
+  UsedParents used;
   plan_.graph.each_parent(job, [&](uint32_t parent) {
     if (!uses_outputs(job, parent)) return;
-    const uint32_t step = plan_.jobs[parent].step;
-    UsedParents& of_step = used[step];
-    of_step.step = step_of(parent).name;
-    of_step.is_list = is_list(parents_of[step], element_of(parent), element_of(job));
-    const JobState state = jobs_[parent].state;
-    const bool is_skipped = state == JobState::Skipped;
-    ++(is_broken(state) ? of_step.failed : is_skipped ? of_step.skipped : of_step.left);
+    used.add(step_of(parent).name, element_of(parent), left_by(jobs_[parent].state));
   });
-  std::vector<UsedParents> list;
-  for (auto& [step, of_step] : used) list.push_back(std::move(of_step));
-  return judge(list, step_of(job).always);
+  return used.judge(element_of(job), step_of(job).always);
 }
 
 std::optional<uint32_t> Jobs::failed_parent(uint32_t job, const std::string& step) const {
@@ -198,15 +184,6 @@ std::optional<uint32_t> Jobs::obstacle(uint32_t job) const {
     if (jobs_[*next].state != JobState::Blocked) break;  // else its own obstacle
   }
   return found;
-}
-
-RunState Jobs::run_state() const {
-  using enum JobState;
-  size_t failed = count({Failed, TimedOut, Lost, Blocked});
-  for (uint32_t job = 0; job < size() && failed > 0; ++job) failed -= is_allowed_failure(job);
-  if (failed > 0) return RunState::Failed;
-  if (count({Cancelled}) > 0) return RunState::Cancelled;
-  return RunState::Succeeded;
 }
 
 }  // namespace dlflow
