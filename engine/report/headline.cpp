@@ -210,6 +210,7 @@ std::vector<std::string> named_metrics(const Workflow& workflow, const std::stri
   for (const Step& other : workflow.steps) {
     const auto goal = goal_in(selection_of(other));
     if (goal && refers_to(other, step)) named.push_back(goal->metric);
+    if (const auto chosen = goal_in_expressions(other, step)) named.push_back(chosen->metric);
     if (other.name != step) continue;
     for (const Requirement& requirement : other.require) named.push_back(requirement.metric);
   }

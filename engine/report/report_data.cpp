@@ -305,7 +305,10 @@ Json to_json(const ComparedJobs& jobs) {
     metric["low"] = rounded(estimate.interval->first);
     metric["high"] = rounded(estimate.interval->second);
   }
-  return {{"run", jobs.run}, {"job", jobs.job}, {"metrics", std::move(metrics)}};
+  return {{"run", jobs.run},
+          {"job", jobs.job},
+          {"matrix", jobs.matrix},
+          {"metrics", std::move(metrics)}};
 }
 
 /// The names of all metrics, in the order in which the page shows them.
@@ -335,11 +338,14 @@ Json report_data(std::span<const ReportedRun> runs, Time now) {
   }
   Json comparison = Json::array();
   for (const ComparedJobs& jobs : compare(results)) comparison.push_back(to_json(jobs));
-  return {{"dlflow", DLFLOW_VERSION},
-          {"made", to_rfc3339(now)},
-          {"runs", std::move(list)},
-          {"metrics", ordered_metrics(results)},
-          {"comparison", std::move(comparison)}};
+  const std::vector<std::string> metrics = ordered_metrics(results);
+  std::vector<std::string> largest;
+  std::ranges::copy_if(metrics, std::back_inserter(largest), [&results](const std::string& name) {
+    return largest_first(results, name);
+  });
+  return {{"dlflow", DLFLOW_VERSION}, {"made", to_rfc3339(now)},
+          {"runs", std::move(list)},  {"metrics", metrics},
+          {"largest", largest},       {"comparison", std::move(comparison)}};
 }
 
 }  // namespace dlflow

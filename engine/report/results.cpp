@@ -210,13 +210,6 @@ double t_quantile(size_t freedom) {
          (5 * std::pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * n * n);
 }
 
-std::string name_without_repeat(const Result& result) {
-  Json matrix = result.matrix;
-  matrix.erase(kRepeatAxis);
-  const std::string label = element_label(matrix);
-  return result.step + (label.empty() ? "" : "[" + label + "]");
-}
-
 }  // namespace
 
 const Result* best_of(std::span<const Result> results) {
@@ -285,6 +278,14 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
   return results;
 }
 
+bool largest_first(std::span<const Result> results, const std::string& metric) {
+  const auto decides = [&](const Result& result) {
+    return result.goal && result.goal->metric == metric;
+  };
+  const auto found = std::ranges::find_if(results, decides);
+  return found == results.end() ? largest_is_best(metric) : found->goal->largest;
+}
+
 void sort_results(std::vector<Result>& results, const std::string& metric, Order order) {
   const Names known = keys_of(results, &Result::metrics);
   if (std::find(known.begin(), known.end(), metric) == known.end()) {
@@ -292,16 +293,12 @@ void sort_results(std::vector<Result>& results, const std::string& metric, Order
                                         did_you_mean(metric, known) +
                                         (known.empty() ? "" : "; there are " + join(known, ", ")));
   }
-  bool largest_first = largest_is_best(metric);
-  for (const Result& result : results) {
-    if (result.goal && result.goal->metric == metric) largest_first = result.goal->largest;
-  }
-  if (order == Order::WorstFirst) largest_first = !largest_first;
+  const bool descending = largest_first(results, metric) == (order == Order::BestFirst);
   std::stable_sort(results.begin(), results.end(), [&](const Result& a, const Result& b) {
     const auto first = comparable(a.metrics.value(metric, Json()));
     const auto second = comparable(b.metrics.value(metric, Json()));
     if (!first || !second) return first.has_value() && !second;
-    return largest_first ? *first > *second : *first < *second;
+    return descending ? *first > *second : *first < *second;
   });
 }
 
@@ -363,14 +360,18 @@ Estimate estimate_of(std::vector<double> values) {
 std::vector<ComparedJobs> compare(std::span<const Result> results) {
   struct Group {
     std::string run, job;
+    Json matrix;
     std::map<std::string, std::vector<double>> values;
   };
   std::vector<Group> groups;
   std::map<std::pair<std::string, std::string>, size_t> places;
   for (const Result& result : results) {
-    std::string job = name_without_repeat(result);
+    Json matrix = result.matrix;
+    matrix.erase(kRepeatAxis);
+    const std::string label = element_label(matrix);
+    std::string job = result.step + (label.empty() ? "" : "[" + label + "]");
     const auto [place, is_new] = places.try_emplace({result.run, job}, groups.size());
-    if (is_new) groups.push_back({result.run, std::move(job), {}});
+    if (is_new) groups.push_back({result.run, std::move(job), std::move(matrix), {}});
     for (const auto& [name, value] : result.metrics.items()) {
       if (const auto number = comparable(value)) {
         groups[place->second].values[name].push_back(*number);
@@ -380,7 +381,8 @@ std::vector<ComparedJobs> compare(std::span<const Result> results) {
   std::vector<ComparedJobs> compared;
   for (Group& group : groups) {
     if (group.values.empty()) continue;
-    ComparedJobs jobs{.run = group.run, .job = group.job, .metrics = {}};
+    ComparedJobs jobs{
+        .run = group.run, .job = group.job, .matrix = std::move(group.matrix), .metrics = {}};
     for (auto& [name, values] : group.values) {
       jobs.metrics[name] = estimate_of(std::move(values));
     }

@@ -42,10 +42,12 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
 
 enum class Order { BestFirst, WorstFirst };
 
-/// By a metric, whose best end the goal of a result tells, or else largest_is_best(); jobs without
-/// it come last, and equal ones stay in their order. Throws Error{InvalidInput} with a suggestion
-/// if no result has that metric.
+/// By a metric, the best first as largest_first() says; jobs without it come last, and equal ones
+/// stay in their order. Throws Error{InvalidInput} with a suggestion if no result has that metric.
 void sort_results(std::vector<Result>& results, const std::string& metric, Order order);
+
+/// As the goal of a result says, or else largest_is_best().
+bool largest_first(std::span<const Result> results, const std::string& metric);
 
 /// A table per step. Of parameters it shows those that differ between the runs; of metrics as many
 /// as fit, `first` before the others, which are in the order of in_metric_order().
@@ -71,6 +73,7 @@ Estimate estimate_of(std::vector<double> values);
 struct ComparedJobs {
   std::string run;
   std::string job;  ///< "train[lr=0.1]", without the repeat
+  Json matrix;      ///< likewise
   std::map<std::string, Estimate> metrics;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/report/curves.h"
+#include "engine/report/spans.h"
 #include "engine/report/style.h"
 #include "engine/store/run_status.h"
 
@@ -16,6 +17,7 @@ struct RunView {
   RunStatus status;
   ProgressByJob progress;
   std::map<std::string, std::vector<std::string>> needs;  ///< step -> steps it waits for
+  std::map<std::string, std::vector<JobSpan>> spans;      ///< of jobs that ran more than once
 };
 
 /// The lines of the live table: a line or two per job, or per step with many elements, so that it

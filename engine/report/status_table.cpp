@@ -42,11 +42,28 @@ std::string percent(const std::optional<double>& fraction) {
 
 std::string size_or_dash(uint64_t bytes) { return bytes == 0 ? "-" : format_size(bytes); }
 
-Line job_line(const JobRow& job, Time now) {
+/// The times that a job ran, each try of an attempt and each pass after a requeue.
+std::vector<JobSpan> passes_of(const JobRow& job, const RunView& view) {
+  const auto found = view.spans.find(job.job);
+  std::vector<JobSpan> passes = found == view.spans.end() ? std::vector<JobSpan>() : found->second;
+  std::erase_if(passes, [](const JobSpan& span) { return !span.running; });
+  return passes;
+}
+
+/// "try 1: node failure"; empty if there was no earlier one, or it ended as the job did now.
+std::string earlier_cause(const JobRow& job, const RunView& view) {
+  const std::vector<JobSpan> passes = passes_of(job, view);
+  const size_t before = passes.size() - (waits(job) ? 0 : 1);
+  if (passes.size() < 2 || passes[before - 1].reason == job.reason) return "";
+  const std::string& reason = passes[before - 1].reason;
+  return "try " + std::to_string(before) + ": " + (reason.empty() ? "requeued" : reason);
+}
+
+Line job_line(const JobRow& job, const RunView& view, Time now) {
+  const int tries = std::max(job.attempt, int(passes_of(job, view).size()));
   return {.state = job.state,
           .cells = {job.job, or_dash(job.backend_id), std::string(name(job.state)),
-                    job.attempt == 0 ? "-" : std::to_string(job.attempt), elapsed(job, now),
-                    or_dash(job.node)},
+                    tries == 0 ? "-" : std::to_string(tries), elapsed(job, now), or_dash(job.node)},
           .job = &job};
 }
 
@@ -94,7 +111,7 @@ Table jobs_table(const RunView& view, Time now, const StatusChoice& choice) {
     for (const JobRow& job : step) {
       if (!is_chosen(job, choice)) continue;
       if (!counted || (failed(job) && listed++ < kListedFailed)) {
-        table.lines.push_back(job_line(job, now));
+        table.lines.push_back(job_line(job, view, now));
       }
     }
     if (counted) {
@@ -272,7 +289,11 @@ std::string status_table(const RunView& view, Time now, const Style& style,
   text += printer.head(table.head);
   const Style narrow{.utf8 = style.utf8, .width = printer.room()};
   for (Line& line : table.lines) {
-    if (line.job != nullptr) line.details = details(*line.job, view, narrow);
+    if (line.job != nullptr) {
+      line.details = details(*line.job, view, narrow);
+      const std::string earlier = earlier_cause(*line.job, view);
+      if (!earlier.empty()) line.details.push_back(earlier);
+    }
     text += printer.line(line);
   }
   const std::string next = table.advice + advice(view.status);

@@ -75,6 +75,7 @@ struct RunStatus {
   RunState state = RunState::Running;
   Time started{};
   std::optional<Time> ended;
+  std::chrono::milliseconds idle{};  ///< of that time no job was under way, before a repair
   std::string directory;
   std::vector<JobRow> jobs;  ///< in plan order
   std::string problem;      ///< why the cluster could not be asked, or the folder not be read: this
