@@ -23,14 +23,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Of all curves of all runs together: a number takes about ten bytes.
+/// The number of points in all curves of all runs; a number takes about ten bytes.
 constexpr size_t kMostPoints = 150'000;
 constexpr size_t kMostPointsOfCurve = 600;
 constexpr size_t kFewestPointsOfCurve = 6;
 constexpr size_t kMostFiles = 500;
-constexpr uintmax_t kMostPictureBytes = 8 << 20;  // of a run
+constexpr uintmax_t kMostPictureBytes = 8 << 20;  // per run
 
-/// With six digits: more is not seen, and 0.1 + 0.2 would take 19 characters.
+/// Rounds to six digits: more are invisible, and 0.1 + 0.2 would take 19 characters.
 double rounded(double value) { return std::strtod(print_number("%.6g", value).c_str(), nullptr); }
 
 double as_seconds(milliseconds time) { return double(time.count()) / 1000; }
@@ -98,13 +98,13 @@ Json used_json(const JobRow& job) {
                         {"energy_source", used.energy_joules ? Json("slurm") : Json()}});
 }
 
-/// The reports of all jobs' programs, as much as a page has room for.
+/// The reports of all jobs' programs, limited to the size of a page.
 struct AllReported {
-  std::vector<std::vector<Reported>> by_run;  ///< and job
+  std::vector<std::vector<Reported>> by_run;  ///< by run, then by job
   size_t points_of_curve = kMostPointsOfCurve;
 };
 
-/// Leaves of each job's curves so many, those that people look for first before the others.
+/// Limits a job to `max_curves` curves and keeps the most important ones.
 void keep_first(Reported& reported, size_t max_curves) {
   if (reported.curves.size() <= max_curves) return;
   constexpr std::array kFirst = {"loss",         "accuracy",     "validation_loss",
@@ -209,7 +209,7 @@ class RunJson {
          {"training", has_trained ? to_json(*training) : Json()}});
   }
 
-  /// The PNG files among the outputs of a job, as a page has them in itself.
+  /// The PNG files among a job's outputs, embedded as data.
   Json pictures_json(const JobRow& job) {
     Json pictures = Json::array();
     for (const auto& [name, value] : job.outputs.items()) {
@@ -243,7 +243,7 @@ class RunJson {
     return steps;
   }
 
-  /// Whether each job of a step waits for one of its parent's alone, of several.
+  /// Whether each job of a step waits for exactly one of several jobs of its parent.
   bool job_for_job(uint32_t child, uint32_t parent) const {
     const auto of = [](uint32_t step) {
       return [step](const PlannedJob& job) { return job.step == step; };

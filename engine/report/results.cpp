@@ -20,7 +20,7 @@
 namespace dlflow {
 namespace {
 
-/// As many digits as tell results apart.
+/// Uses enough digits to distinguish results.
 std::string metric_text(const Json& metrics, const std::string& name) {
   const auto value = number_at(metrics, name);
   if (!value) return metrics.contains(name) ? text_of(metrics.at(name)) : "-";  // NaN
@@ -48,7 +48,7 @@ Names keys_of(std::span<const Result> results, Json Result::*part) {
   return names;
 }
 
-/// The parameters that are not the same in all runs.
+/// The parameters that differ between runs.
 Names varying_params(std::span<const Result> results) {
   Names names = keys_of(results, &Result::params);
   std::erase_if(names, [&](const std::string& name) {
@@ -92,7 +92,7 @@ bool differ(std::span<const Result> results, std::string Result::*part) {
                      [&](const Result& result) { return result.*part != results.front().*part; });
 }
 
-/// What says which job it is.
+/// Adds the columns that identify a job.
 void add_names(ResultTable& table, std::span<const Result> results) {
   if (differ(results, &Result::run)) {
     table.add("RUN", Align::Left, [](const Result& result) { return result.run; });
@@ -124,7 +124,7 @@ size_t add_metrics(ResultTable& table, const Names& metrics, size_t width) {
   return 0;
 }
 
-/// "train: predicted 0.163 s a step and 10.2 s, measured 0.17 s and 10.8 s\n" where both are known.
+/// "train: predicted 0.163 s a step and 10.2 s, measured 0.17 s and 10.8 s\n" if both are known.
 std::string prediction_line(const Result& result) {
   const auto times = [&](const std::string& prefix) {
     const auto step = number_at(result.metrics, prefix + "step_s");
@@ -163,7 +163,7 @@ std::string step_table(std::span<const Result> results, const std::string& first
   return text;
 }
 
-/// The results of each step together, in the order in which the steps appear first.
+/// Groups the results by step, in the order in which the steps first appear.
 std::vector<std::vector<Result>> by_step(std::span<const Result> results) {
   std::vector<std::vector<Result>> steps;
   for (const Result& result : results) {
@@ -181,7 +181,7 @@ bool is_number(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// A text that no spreadsheet takes for a formula, and no terminal for an order.
+/// Returns text that no spreadsheet runs as a formula and no terminal as a control sequence.
 std::string csv_cell(std::string_view text) {
   constexpr std::string_view kFormulas = "=@+-";
   const bool acts =
@@ -189,15 +189,15 @@ std::string csv_cell(std::string_view text) {
   return csv_field((acts ? "'" : "") + escaped(text));
 }
 
-/// With all digits, and nothing where there is no value.
+/// The value with all its digits; empty if it is missing.
 std::string csv_value(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) return "";
   return csv_cell(found->is_structured() ? found->dump() : text_of(*found));
 }
 
-/// The 0.975 quantile of Student's t with so many degrees of freedom. Above 30 the expansion of
-/// Abramowitz and Stegun 26.7.5, which is right to 0.001 there.
+/// The 0.975 quantile of Student's t with `freedom` degrees of freedom. Above 30 it uses the
+/// expansion of Abramowitz and Stegun 26.7.5, which is accurate to 0.001 there.
 double t_quantile(size_t freedom) {
   constexpr std::array kTable = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
                                  2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
@@ -255,7 +255,7 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
   for (size_t i = 0; i < plan.jobs.size() && i < status.jobs.size(); ++i) {
     const PlannedJob& job = plan.jobs[i];
     const JobRow& row = status.jobs[i];
-    if (row.job != job.name) continue;  // the run has just got more jobs
+    if (row.job != job.name) continue;  // the run has just gained jobs
     const Step& of = plan.workflow.steps[job.step];
     if (step.empty() ? copies_sources(of.uses) : of.name != step) continue;
     results.push_back({.run = status.run,
