@@ -94,7 +94,7 @@ TEST_CASE("the last step of each epoch has a line with its loss, however fast ep
           "[metrics]") {
   const test::TempDir dir;
   const auto file = dir.path() / "metrics.jsonl";
-  MetricsLog log(file, {10, 15, 0});
+  MetricsLog log(file, {15, 10, 0});
   for (uint64_t step = 0; step < 150; ++step) {
     log.step({.step = step, .samples = 10, .loss = double(step)});
     if (step % 10 != 9) continue;
