@@ -30,8 +30,8 @@ std::string_view colour(JobState look) {
   if (look == JobState::Cached) return "#4aa98c";
   if (satisfies_dependents(look)) return "#00795a";
   if (look == JobState::Running) return "#0072b2";
-  if (is_failure(look)) return "#c44900";
-  return look == JobState::Blocked || look == JobState::Cancelled ? "#b37700" : "#8a94a1";
+  if (!is_final(look) || look == JobState::Skipped) return "#8a94a1";
+  return look == JobState::Blocked || look == JobState::Cancelled ? "#b37700" : "#c44900";
 }
 
 /// The state of a step: of its only job, or the counts of all.

@@ -12,7 +12,7 @@
 
 namespace dlflow::runtime {
 
-/// Writes $DLFLOW_METRICS as training goes: about two lines a second, and one per epoch. For the
+/// Writes $DLFLOW_METRICS as training goes: about two lines a second, and two per epoch. For the
 /// one rank that reports.
 class MetricsLog {
  public:
