@@ -141,23 +141,26 @@ function interval(metric, low, high) {
 let comparedMetric = null, comparedAxis = null, sweepChart = null;
 
 /** The metric against a parameter of the sweep, in a colour for each value of the next parameter. */
-function drawSweep(rows, title) {
-  const values = (name) => [...new Set(rows.map(({ group }) => group.matrix[name]).filter((value) => value !== undefined))];
+function drawSweep(all, title) {
+  const valueOf = ({ group }, name) => (typeof group.matrix[name] === "object" ? JSON.stringify(group.matrix[name]) : group.matrix[name]);
+  let rows = all;
+  const values = (name) => [...new Set(rows.map((row) => valueOf(row, name)).filter((value) => value !== undefined))];
   const axes = [...new Set(rows.flatMap(({ group }) => Object.keys(group.matrix)))].filter((name) => values(name).length > 1);
   if (!axes.includes(comparedAxis)) [comparedAxis] = axes;
   sweepChart?.destroy();
   sweepChart = null;
   if (axes.length === 0) return;
+  rows = all.filter((row) => valueOf(row, comparedAxis) !== undefined);
   const chosen = make("select", { id: "compared-axis", onchange: (event) => { comparedAxis = event.target.value; drawComparison(); byId("compared-axis").focus(); } },
     axes.map((name) => make("option", { value: name, selected: name === comparedAxis }, name)));
   const canvas = make("canvas", { id: "sweep", role: "img", "aria-label": `${title} against ${comparedAxis}` }), key = makeKey("sweep-key");
   byId("comparison").append(make("div", { class: "tools" }, make("label", {}, `${title} against `, chosen)), make("div", { class: "chart" }, canvas), key);
-  const xs = values(comparedAxis), numeric = xs.every((value) => typeof value === "number"), next = axes.find((name) => name !== comparedAxis);
+  const xs = values(comparedAxis), numeric = xs.every((value) => typeof value === "number"), next = axes.find((name) => name !== comparedAxis && values(name).length > 1);
   const wide = numeric && Math.min(...xs) > 0 && xs.length > 2 && Math.max(...xs) / Math.min(...xs) >= 20;
   const datasets = (next ? values(next) : [undefined]).map((value, index) => ({
     label: next ? `${next} = ${value}` : title, borderColor: HUES[index % HUES.length], backgroundColor: HUES[index % HUES.length], pointRadius: 4,
-    data: rows.filter(({ group }) => !next || group.matrix[next] === value)
-      .map(({ group, metric }) => ({ x: numeric ? group.matrix[comparedAxis] : String(group.matrix[comparedAxis]), y: metric.mean, job: group.job })),
+    data: rows.filter((row) => !next || valueOf(row, next) === value)
+      .map((row) => ({ x: numeric ? valueOf(row, comparedAxis) : String(valueOf(row, comparedAxis)), y: row.metric.mean, job: row.group.job })),
   }));
   const x = { ...axis(comparedAxis, wide ? "logarithmic" : numeric ? "linear" : "category", wide ? { callback: number } : {}), ...(numeric ? {} : { labels: xs.map(String), offset: true }) };
   sweepChart = new Chart(canvas, { type: "scatter", data: { datasets }, options: {
