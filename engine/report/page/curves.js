@@ -1,4 +1,4 @@
-// Numbers that programs reported, over epochs, steps or time; dashed lines stand where a job was requeued and went on.
+// Numbers that programs reported, over epochs, steps or time; dashed lines mark where a job resumed after a requeue.
 const HUES = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b37700", "#56b4e9", "#8064a2", "#7a6a53"];
 const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 const MOST_LINES = 32;
@@ -6,7 +6,7 @@ let chart = null;
 
 const axis = (title, type, more = {}) => ({ type, title: { display: true, text: title, color: color("quiet") }, grid: { color: color("line") }, ticks: { color: color("quiet"), ...more } });
 
-/** What the lines or points of a chart are, below it; people can fold it, and on a small screen it is folded. */
+/** Draws the legend below a chart. It can be folded, and is folded at first on a small screen. */
 function drawKey(key, datasets) {
   key.hidden = datasets.length < 2;
   key.querySelector("div").replaceChildren(...datasets.map(({ label, borderColor, borderDash = [] }) => make("span", {},
@@ -18,7 +18,7 @@ const inMetricOrder = (names) => names.sort((a, b) => data.metrics.indexOf(a) - 
 const nameOfMetric = (name) => name.replace(/_/g, " ").replace(/ per s$/, " per second").replace(/ s$/, " (s)");
 const curveOf = (job, metric) => job.curves?.find((curve) => curve.name === metric);
 
-/** The points of a curve over what is chosen; a gap where it begins anew. */
+/** The points of a curve over the chosen axis, with a gap where the curve restarts. */
 function pointsOf(curve, over) {
   const xs = over === "time" ? curve.at : curve[over], points = [];
   curve.value.forEach((value, index) => {
@@ -28,7 +28,7 @@ function pointsOf(curve, over) {
   return points;
 }
 
-/** Where a job went on after a requeue, or was tried again. */
+/** The positions at which a job resumed after a requeue, or was tried again. */
 function marksOf(job, curve, over) {
   return job.spans.filter((span) => isRunning(span) && (span[2] > 1 || span[1] > 1)).flatMap((span) => {
     if (over === "time") return [span[3]];

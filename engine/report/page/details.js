@@ -1,4 +1,4 @@
-// The job that is selected, beside the timeline.
+// The selected job, beside the timeline.
 function facts(pairs) {
   return make("dl", {}, pairs.filter(([, value]) => value !== "" && value !== undefined && value !== null)
     .flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));

@@ -1,4 +1,4 @@
-// Jobs over time. Only the rows that can be seen are drawn, on one canvas that stays in place while the list scrolls under it.
+// Jobs over time. Only visible rows are drawn, on one canvas that stays in place while the list scrolls.
 const ROW = 20, AXIS = 22, STRIP = 52, PRINTED_ROWS = 80;
 const gantt = byId("gantt"), overview = byId("overview"), rows = byId("gantt-rows");
 const canvas = rows.querySelector("canvas"), space = rows.querySelector(".space");
@@ -32,7 +32,7 @@ function ticks() {
   return list;
 }
 
-/** How many jobs wait and run in each of `columns` equal parts of the time that is shown: means, so that no short job is lost. */
+/** The mean number of waiting and running jobs in each of `columns` equal parts of the visible time. Means keep short jobs visible. */
 function crowds(columns) {
   const jobs = { waiting: new Float64Array(columns + 1), running: new Float64Array(columns + 1) };
   const change = { waiting: new Float64Array(columns + 2), running: new Float64Array(columns + 2) };
@@ -55,7 +55,7 @@ function crowds(columns) {
   return jobs;
 }
 
-/** How many jobs ran at once at most, at any time. */
+/** The largest number of jobs that ran at the same time. */
 function mostAtATime() {
   const spans = view.jobs.flatMap((job) => job.spans.filter(isRunning));
   const begins = spans.map((span) => span[3]).sort((a, b) => a - b), ends = spans.map(endOf).sort((a, b) => a - b);
@@ -196,7 +196,7 @@ gantt.onkeydown = (event) => {
   act();
 };
 gantt.addEventListener("wheel", (event) => {
-  if (!event.ctrlKey && !event.shiftKey) return;  // else the list scrolls
+  if (!event.ctrlKey && !event.shiftKey) return;  // the list scrolls
   event.preventDefault();
   view.zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event.clientX - gantt.getBoundingClientRect().left));
 }, { passive: false });

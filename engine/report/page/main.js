@@ -38,7 +38,7 @@ byId("theme").onclick = () => {
 };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 let themeOnScreen;
-/** On paper colours are those of day, on canvases, too. */
+/** Prints in light colours, also on canvases. */
 function forPrint(on) {
   if (on === printing) return;
   const root = document.documentElement;

@@ -1,4 +1,4 @@
-// What the page shows, and what is chosen of it. Texts of runs are data: they reach the page as text alone, never as markup.
+// The data of the page and the selection. Texts of runs reach the page only as text, never as markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 
 const STATES = {
@@ -8,7 +8,7 @@ const STATES = {
 };
 const look = (state) => STATES[state] ?? ["·", "waiting"];
 
-/** An element with attributes, or properties that are functions, and children; a child that is no element becomes text. */
+/** Makes an element. Attributes that are functions become properties; children that are not elements become text. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -55,7 +55,7 @@ function number(value) {
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(4)).toString();
 }
 
-/** With as many digits as others of its column. */
+/** Uses the same number of digits as the other values of its column. */
 const digits = (value) => (Math.abs(value) >= 1000 ? number(value) : value.toPrecision(4));
 
 const percent = (share) => `${Math.round(100 * share)} %`;
@@ -65,7 +65,7 @@ const day = (text) => text.replace("T", " ").replace(/\.\d+Z$/, " UTC");
 const isRunning = (span) => span[0] === 1;
 const endOf = (span) => span[4] ?? view.run.length;
 const runningTime = (job) => sum(job.spans.filter(isRunning).map((span) => endOf(span) - span[3]));
-/** As `status` shows it: of the last attempt, from its first beginning. */
+/** The time of the last attempt, from its first start, as `status` shows it. */
 const lastRan = (job) => {
   const passes = job.spans.filter((span) => isRunning(span) && span[1] === job.spans.at(-1)[1]);
   return passes.length ? endOf(passes.at(-1)) - passes[0][3] : 0;
@@ -73,7 +73,7 @@ const lastRan = (job) => {
 const isLost = (span) => isRunning(span) && ["queued", "lost"].includes(span[5]);
 const requeues = (job) => job.spans.filter((span) => isRunning(span) && span[5] === "queued").length;
 
-/** What is chosen. `changed` calls whoever draws; `what` is "run", "jobs" (the filter), "time" or "job" (the selected one). */
+/** The selection. `changed` calls all drawers; `what` is "run", "jobs" (the filter), "time" or "job" (the selected one). */
 const view = {
   run: data.runs[0], jobs: [], job: null, step: null, words: "", hidden: new Set(), order: "plan", from: 0, to: 1, drawers: [],
   onChange(drawer) { this.drawers.push(drawer); },
@@ -106,8 +106,8 @@ const view = {
 };
 
 /**
- * Folds the times in which no job waited or ran, before a repair for example: spans and curves are moved together, and
- * run.folds has where that is. realTime() is the inverse, for what axes show.
+ * Folds times in which no job waited or ran, for example before a repair: moves spans and curves together and lists the
+ * places in run.folds. realTime() is the inverse, for the labels of axes.
  */
 function foldIdle(run) {
   const spans = run.jobs.flatMap((job) => job.spans).sort((a, b) => a[3] - b[3]), gaps = [];

@@ -1,10 +1,10 @@
 // Tables: pictures, where training waited, asked and used, attempts, energy, comparison, provenance.
 const FEW_ROWS = 50;
 
-/** A column: name or node, text or node of a row, and what rows are sorted by, a number for those on the right. */
+/** A column: its heading, the text or node of a row, and the sort key of a row. Columns with numeric keys are right-aligned. */
 const column = (name, show, by = null) => ({ name, show, by });
 
-/** How fast samples went, in the unit of its metric: pictures, tokens of text, or rows of tables. */
+/** The throughput in the unit of its metric: pictures, tokens of text, or rows of tables. */
 function speedOf(metrics) {
   const units = { images_per_s: "img/s", tokens_per_s: "tokens/s", samples_per_s: "samples/s" };
   const metric = Object.keys(units).find((name) => metrics?.[name] !== undefined);
@@ -16,7 +16,7 @@ function speedText(metrics) {
   return speed ? `${number(speed.rate)} ${speed.unit}` : "";
 }
 
-/** Replaces what stands below a section's heading by a table without empty columns; the section is hidden if there are no rows. */
+/** Replaces the content below a section's heading with a table without empty columns; hides the section if there are no rows. */
 function fill(id, allColumns, rows, ...before) {
   const columns = allColumns.filter((entry) => rows.some((row) => ![undefined, "", "–"].includes(entry.show(row))));
   const section = byId(id);
@@ -25,7 +25,7 @@ function fill(id, allColumns, rows, ...before) {
   for (const link of document.querySelectorAll(`nav a[href="#${id}"]`)) link.hidden = section.hidden;
   const body = make("tbody"), more = make("button", { type: "button", class: "more", onclick: () => { shown = Infinity; draw(); } });
   const numbers = new Set(columns.filter((entry) => entry.by !== null && rows.every((row) => ["number", "undefined"].includes(typeof entry.by(row)))));
-  const isNumber = (entry) => numbers.has(entry);  // asked for each cell: it does not look at all rows again
+  const isNumber = (entry) => numbers.has(entry);  // called for each cell, so it must not visit all rows
   const headings = columns.map((entry) => make("th", { class: isNumber(entry) ? "number" : "", scope: "col" },
     entry.by ? make("button", { type: "button", onclick: () => sortBy(entry) }, entry.name) : entry.name));
   function sortBy(entry) {
@@ -128,7 +128,7 @@ function intervalAxis(low, high) {
   return svg;
 }
 
-/** A mean with its interval, between the least and the most of all rows. */
+/** A mean with its interval, on the scale of all rows. */
 function interval(metric, low, high) {
   const width = INTERVAL, place = placeBetween(low, high);
   const svg = makeSvg("svg", { class: "interval", width, height: 16, role: "img", "aria-label": `${number(metric.low ?? metric.mean)} to ${number(metric.high ?? metric.mean)}` });
