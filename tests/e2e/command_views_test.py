@@ -63,7 +63,7 @@ class CommandViews(Case):
         self.write("w.yaml", "name: w\nsteps: {a: {run: ['true']}}\n")
         run = self.run_json("w.yaml")["run"]
         self.assertEqual(self.dlflow("resubmit", run)[0], f"{run} succeeded; there is nothing to do.\n")
-        self.assertEqual(self.status(run)["jobs"][0]["attempt"], 1)
+        self.assertEqual(self.status(run)["steps"][0]["attempt"], 1)
 
     def test_status_of_a_job_that_was_tried_again_has_the_cause(self):
         self.write("w.yaml", """
@@ -84,7 +84,7 @@ class CommandViews(Case):
         run = json.loads(self.dlflow("run", "w.yaml", "--detach", "--json")[0])["run"]
         self.addCleanup(lambda: self.dlflow("cancel", run))
         for _ in range(100):
-            if self.status(run)["jobs"][0]["state"] == "running":
+            if self.status(run)["steps"][0]["state"] == "running":
                 break
             time.sleep(0.1)
         self.assertRegex(self.dlflow("status", "--quick")[0], f"{run} .*last news \\d+ s ago")
