@@ -160,7 +160,10 @@ RunStatus Store::status(std::string_view run) {
   for (StoredJob& job : load_jobs(database_, id)) {
     status.jobs.push_back(to_job_row(std::move(job), status.directory));
   }
-  status.idle = idle_time(database_, id);
+  const auto runs_again = [](const JobRow& job) {
+    return job.attempt > 1 || (job.attempt == 1 && job.state == JobState::Planned);
+  };
+  if (std::ranges::any_of(status.jobs, runs_again)) status.idle = idle_time(database_, id);
   return status;
 }
 
