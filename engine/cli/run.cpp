@@ -357,6 +357,13 @@ void resume(Session& session, const RunArguments& arguments) {
   report_outcome(session, plan, verbs->resume(directory, arguments.options));
 }
 
+bool has_nothing_left(const RunStatus& status) {
+  return status.state == RunState::Succeeded &&
+         std::ranges::all_of(status.jobs, [](const JobRow& job) {
+           return satisfies_dependents(job.state) || job.state == JobState::Skipped;
+         });
+}
+
 /// "train.py, model.yaml and 3 more"
 std::string some_of(const std::vector<std::string>& names) {
   constexpr size_t kNamed = 3;
@@ -474,6 +481,12 @@ void add_resubmit(CLI::App& app, Session& session) {
     const Plan plan = load_run(directory);
     if (!set->empty()) again->resources = resource_settings(*set, plan.workflow, run_anew(plan));
     tell_of_sources(session, plan, *again);
+    const bool asks = again->new_sources || !again->names.empty() || !set->empty();
+    if (!asks && has_nothing_left(read_run(session, name))) {
+      if (session.json) return print_run_json(name, RunState::Succeeded);
+      if (!session.quiet) std::printf("%s succeeded; there is nothing to do.\n", name.c_str());
+      return;
+    }
     renew_secrets(session, plan);
     hide_secrets(plan.workflow);
     report_outcome(session, plan,

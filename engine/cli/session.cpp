@@ -173,6 +173,9 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   RunView view;
   view.status = refresh_run(session, run, detail);
   view.progress = read_progress(view.status);
+  for (const std::string& job : session.store().repeated_jobs(run)) {
+    view.spans[job] = spans_of(session.store().events(run, job));
+  }
   const std::filesystem::path directory = view.status.directory;
   if (view.status.problem.empty() && !std::filesystem::exists(directory)) {
     view.status.problem = directory.string() +

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/local_files.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/host.h"
 #include "engine/cli/session.h"
@@ -131,6 +132,12 @@ std::string show_all(Session& session, size_t last, const Style& style, bool qui
     now_texts[run] = now_text(status, style);
   }
   const auto all = session.store().runs();
+  for (const RunSummary& run : all) {
+    const bool is_open = run.state == RunState::Running || run.state == RunState::Interrupted;
+    const auto known = quick && is_open ? session.store().last_event(run.run) : std::nullopt;
+    if (known)
+      now_texts[run.run] = "last news " + format_age(SystemClock().now() - *known) + " ago";
+  }
   if (all.empty()) return "No runs yet. Start one with `dlflow run WORKFLOW`.\n";
   const auto runs = listed_runs(all, last);
   std::string text = run_list(runs, now_texts, SystemClock().now(), style);

@@ -26,7 +26,7 @@ bool ran_out_of_memory(const JobRow& job) {
   return job.state == JobState::Failed && job.reason.find("out of memory") != std::string::npos;
 }
 
-/// " --set memory=2GiB" for what did not have enough; else nothing.
+/// " --set memory=2GiB" for a job that ran out of memory or time; else empty.
 std::string more_of_it(const JobRow& job) {
   if (!job.asked) return "";
   if (ran_out_of_memory(job) && job.asked->memory_bytes > 0) {
@@ -41,7 +41,7 @@ bool has_no_program(const JobRow& job) {
   return job.reason.starts_with("there is no program '") && job.reason.ends_with("' in PATH");
 }
 
-/// Whether the program itself came to its end, and would again, or is not there.
+/// Whether the program ended by itself and would end the same way again, or does not exist.
 bool fails_again(const JobRow& job) {
   constexpr int kBySignal = 128;
   if (job.state == JobState::Failed && has_no_program(job)) return true;
@@ -49,8 +49,8 @@ bool fails_again(const JobRow& job) {
   return job.state == JobState::Failed && job.exit && !by_signal && !ran_out_of_memory(job);
 }
 
-/// Whether the mistake is in the workflow's own text: there is no other place, a program refused
-/// its `with:`, or there is no such command.
+/// Whether the mistake is in the workflow's own text: the step reads no other file, a program
+/// refused its `with:`, or the command does not exist.
 bool is_mistake_of_workflow(const JobRow& job) {
   constexpr int kCommandNotFound = 127;
   return job.correction == Correction::Workflow || job.exit == kCommandNotFound ||
@@ -65,10 +65,11 @@ Correction correction_of(const Plan& plan, uint32_t step) {
   return has_sources ? Correction::Sources : Correction::Workflow;
 }
 
-/// What a shell here takes for `file`.
+/// Returns `file` as a shell in this folder accepts it.
 std::string typed(const std::filesystem::path& file) { return shell_quote(from_here(file)); }
 
-/// The file beside which the sources lie; what was unpacked of a bundle is nothing to correct.
+/// Returns the workflow file beside which the sources lie. Files unpacked from a bundle are not for
+/// editing.
 std::string workflow_of(const Plan& plan) {
   const std::filesystem::path file =
       plan.base / std::filesystem::path(plan.workflow.file).filename();
@@ -78,7 +79,7 @@ std::string workflow_of(const Plan& plan) {
   return is_there ? typed(file) : "WORKFLOW";
 }
 
-/// " --profile alpha"; nothing for this machine, unless $DLFLOW_PROFILE names another.
+/// " --profile alpha"; empty for this machine, unless $DLFLOW_PROFILE names another profile.
 std::string profile_of_run(const Plan& plan) {
   if (plan.profile.name == "local" && default_profile() == "local") return "";
   const std::vector<std::string> known = known_profiles();

@@ -51,12 +51,12 @@ std::string places_before(const PreviewedBatch& batch) {
   return numbers.empty() ? "-" : join(numbers, ", ");
 }
 
-/// That of the class that its jobs go to.
+/// Returns the partition of the node class that the batch's jobs use.
 const std::string& partition_of_batch(const Plan& plan, const PreviewedBatch& batch) {
   return partition_of(profile_of(plan, plan.jobs[batch.jobs.front()]));
 }
 
-/// "fetch runs here, on the login node.\n" of each step that does.
+/// "fetch runs here, on the login node.\n" for each such step.
 std::string steps_here(const Plan& plan) {
   std::string text;
   std::optional<uint32_t> last;

@@ -14,13 +14,13 @@ namespace dlflow {
 /// A batch that was accepted.
 struct SubmittedBatch {
   uint32_t step = 0;
-  std::string id;    ///< of the batch system; of the array, if it is one
-  size_t jobs = 1;   ///< of the run
-  size_t tasks = 1;  ///< of the batch system; fewer where several jobs share one
+  std::string id;    ///< from the batch system; for an array, the id of the array
+  size_t jobs = 1;   ///< jobs of the run
+  size_t tasks = 1;  ///< tasks of the batch system; fewer if several jobs share one
   Resources resources;
 };
 
-/// "40 elements in 2 tasks": of a step with `pack`.
+/// "40 elements in 2 tasks": for a step with `pack`.
 std::string elements_in_tasks(size_t elements, size_t tasks);
 
 /// "data 811 → train 812 (2 ranks, 20:00) → best 813", wrapped and indented: the steps in the order
@@ -28,14 +28,14 @@ std::string elements_in_tasks(size_t elements, size_t tasks);
 std::string chain_text(const Plan& plan, std::span<const SubmittedBatch> batches,
                        const Style& style);
 
-/// A submission that would be made.
+/// A submission of a dry run.
 struct PreviewedBatch {
   uint32_t step = 0;
   std::vector<uint32_t> jobs;   ///< numbers in the plan
-  std::vector<uint32_t> tasks;  ///< of the array; empty: a plain job
+  std::vector<uint32_t> tasks;  ///< of the array; empty for a plain job
   Resources resources;
   int nodes = 0;                    ///< 0: the batch system decides
-  std::chrono::minutes limit{0};    ///< of its time, as the batch system is told; 0: not said
+  std::chrono::minutes limit{0};    ///< the time limit given to the batch system; 0: none
   std::vector<uint32_t> waits_for;  ///< places in the list
   std::string script;
 };
@@ -44,7 +44,7 @@ struct PreviewedBatch {
 std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& batches,
                          const Style& style);
 
-/// Each script below a line that says what it is of.
+/// Each script below a line with its name.
 std::string preview_scripts(const Plan& plan, const std::vector<PreviewedBatch>& batches);
 
 /// The key `batches` of `run --dry-run --json`.

@@ -18,13 +18,12 @@ namespace {
 
 constexpr size_t kMostBytes = size_t{64} << 20;
 
-/// Keys that say where a line stands, or what is only of use while the job runs.
+/// Keys that give a line's position, or matter only while the job runs.
 constexpr std::array<std::string_view, 10> kNoCurves = {
     "at", "bytes", "epoch", "epochs", "eta_s", "pass", "progress", "step", "steps", "total_bytes"};
-/// What a line at the end of an epoch has if its loss is that of validation: an accuracy, or what a
-/// network without classes has in its place.
+/// If a line at the end of an epoch has one of these, its loss is the validation loss.
 constexpr std::array<const char*, 4> kOfValidation = {"accuracy", "rmse", "perplexity", "iou"};
-/// Of these only the values at the end of an epoch count: they grow within it.
+/// They grow within an epoch, so only their values at its end count.
 constexpr std::array<std::string_view, 2> kOfEpochs = {"data_wait_s", "communication_wait_s"};
 
 bool has(std::span<const std::string_view> keys, std::string_view key) {
@@ -78,7 +77,7 @@ class Reader {
     const bool exact = epochs && steps && *steps > 0 && line.contains("step");
     place.epoch =
         exact ? place.step / *steps * *epochs : number_at(line, "epoch").value_or(place.step);
-    constexpr double kLatest = 1e11;  // seconds: what is beyond is no time
+    constexpr double kLatest = 1e11;  // seconds; anything later is not a time
     if (const auto at = number_at(line, "at"); at && *at >= 0 && *at < kLatest) {
       place.at = Time(std::chrono::milliseconds(std::llround(*at * 1000)));
     }
@@ -89,7 +88,7 @@ class Reader {
     auto found = std::find_if(reported_.curves.begin(), reported_.curves.end(),
                               [&](const Curve& curve) { return curve.name == name; });
     if (found == reported_.curves.end()) {
-      constexpr size_t kMostCurves = 64;  // a program may give each line a name of its own
+      constexpr size_t kMostCurves = 64;  // a program may use a new name in each line
       if (reported_.curves.size() == kMostCurves) return;
       reported_.curves.push_back({.name = name, .points = {}, .breaks = {}});
       parts_.push_back(part_);
@@ -113,7 +112,7 @@ class Reader {
   }
 
   Reported reported_;
-  std::vector<size_t> parts_;  // parallel to the curves: the part that each was last in
+  std::vector<size_t> parts_;  // parallel to the curves: the latest part in which each has a point
   size_t part_ = 0;
   double last_step_ = -1;
   size_t lines_ = 0;
@@ -196,7 +195,7 @@ std::optional<Json> last_metrics(const std::filesystem::path& file) {
   stream.seekg(std::max<std::streamoff>(0, size - kTail));
   std::string tail(size_t(std::min(size, kTail)), '\0');
   stream.read(tail.data(), std::streamsize(tail.size()));
-  const size_t end = tail.rfind('\n');  // what follows is still being written
+  const size_t end = tail.rfind('\n');  // the rest is still being written
   if (end == std::string::npos || end == 0) return std::nullopt;
   const size_t before = tail.rfind('\n', end - 1);
   const size_t begin = before == std::string::npos ? 0 : before + 1;

@@ -12,15 +12,15 @@
 #include "base/json.h"
 #include "engine/store/run_status.h"
 
-/// The numbers that programs reported while they ran: metrics.jsonl as curves.
+/// The numbers that programs reported while they ran, read from metrics.jsonl as curves.
 namespace dlflow {
 
 struct CurvePoint {
-  double step = 0;         ///< or the number of the line, where it tells none
-  double epoch = 0;        ///< with the part of it that is done, where that is known
-  std::optional<Time> at;  ///< where the line tells
+  double step = 0;         ///< the line's number if the line has no step
+  double epoch = 0;        ///< with the completed fraction of the present epoch, if known
+  std::optional<Time> at;  ///< if the line has a time
   double value = 0;
-  size_t line = 0;  ///< of all lines of its job, from 1
+  size_t line = 0;  ///< among all lines of its job, from 1
   bool operator==(const CurvePoint&) const = default;
 };
 
@@ -28,10 +28,11 @@ struct CurvePoint {
 struct Curve {
   std::string name;
   std::vector<CurvePoint> points;
-  std::vector<size_t> breaks;  ///< indices of points where it begins anew: from an earlier step
+  std::vector<size_t> breaks;  ///< indices of points at which the curve restarts from an earlier
+                               ///< step
 };
 
-/// The time of training, added up over the epochs that ended.
+/// The training time, summed over the completed epochs.
 struct TrainingTime {
   double training_s = 0;
   double data_wait_s = 0;
@@ -43,17 +44,17 @@ struct Reported {
   std::optional<TrainingTime> training;
 };
 
-/// The lines of one metrics.jsonl. Of lines that end an epoch of `uses: train` the loss is called
-/// validation_loss where there is a validation set, and left out otherwise: it is the mean of the
-/// others. Lines that are no objects, and values that are no finite numbers, are passed over.
+/// Reads the lines of one metrics.jsonl. The loss in a line that ends an epoch of `uses: train` is
+/// called validation_loss if there is a validation set. Otherwise it is the mean of the other lines
+/// and is left out. Lines that are not objects and values that are not finite numbers are skipped.
 Reported read_reported(std::string_view lines);
 
-/// The same of all attempts of a job, one after the other; nothing of a file that is not there. Of
-/// a file only the first 64 MiB are read.
+/// Reads all attempts of a job in order. Missing files are skipped; only the first 64 MiB of a file
+/// are read.
 Reported read_reported_job(const std::filesystem::path& job_directory);
 
-/// At most `max_points` of the curve's points, those that keep its shape: the first, the last, and
-/// of each part between them the one that spans the largest triangle with its neighbours. Points at
+/// Keeps at most `max_points` points that preserve the curve's shape: the first, the last, and from
+/// each part between them the point that spans the largest triangle with its neighbours. Points at
 /// breaks stay.
 /// Source: Steinarsson, Downsampling Time Series for Visual Representation, 2013.
 Curve thinned(const Curve& curve, size_t max_points);
@@ -61,7 +62,7 @@ Curve thinned(const Curve& curve, size_t max_points);
 /// Job name -> its last metrics line; the keys are in docs/contributor/reference.md.
 using ProgressByJob = std::map<std::string, Json>;
 
-/// The last whole line of `file` as an object; nothing if there is none.
+/// The last complete line of `file` as an object; nothing if no such line exists.
 std::optional<Json> last_metrics(const std::filesystem::path& file);
 
 /// The progress of each running job of `status`.

@@ -20,7 +20,7 @@ using Lines = std::vector<std::string>;
 constexpr int kWideTerminal = 120;
 constexpr size_t kBetweenColumns = 3;
 
-/// Jobs with a state like `like`, painted so: "3 ✔".
+/// Appends the number of jobs for which `belongs` is true, in the colour of `like`: "3 ✔".
 void add_count(std::string& text, const RunStatus& status, JobState like, auto belongs,
                const Style& style) {
   const auto count = std::count_if(status.jobs.begin(), status.jobs.end(), belongs);
@@ -30,7 +30,8 @@ void add_count(std::string& text, const RunStatus& status, JobState like, auto b
 }
 
 std::string head(const RunStatus& status, Time now, const Style& style) {
-  const std::string time = format_duration(status.ended.value_or(now) - status.started);
+  const std::string time =
+      format_duration(status.ended.value_or(now) - status.started - status.idle);
   std::string text = bold(status.run, style) + " on " + status.profile + "  " +
                      paint(status.state, std::string(name(status.state)), style) + " " + time;
   add_count(
@@ -94,7 +95,7 @@ Lines ended_lines(const RunView& view, Time now, size_t max_lines, const Style& 
   return lines;
 }
 
-/// A heading and lines below it, cut to `max_lines`; nothing if there is no line or no room.
+/// Adds a heading and the lines below it, cut to `max_lines`. Adds nothing without lines or room.
 void add_part(Lines& to, const std::string& heading, Lines lines, size_t max_lines,
               const Style& style) {
   if (lines.empty() || max_lines < 3) return;
@@ -104,7 +105,7 @@ void add_part(Lines& to, const std::string& heading, Lines lines, size_t max_lin
   std::move(lines.begin(), lines.end(), std::back_inserter(to));
 }
 
-/// How many of `rows` lines the parts below the table of jobs get.
+/// The number of lines for each part below the table of jobs.
 struct Room {
   size_t losses = 0;
   size_t ended = 0;

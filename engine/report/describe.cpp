@@ -14,7 +14,7 @@
 namespace dlflow {
 namespace {
 
-/// Of a number that a program wrote: none is too large, negative or no number at all.
+/// Converts a number that a program wrote, which may be huge, negative or NaN.
 uint64_t whole(double value) {
   constexpr double kLargest = 1e18;
   return value > 0 ? uint64_t(std::min(value, kLargest)) : 0;
@@ -31,7 +31,7 @@ std::string shown_number(double value) {
   return print_number(is_whole ? "%.0f" : "%.3g", value);
 }
 
-/// A measured number as it is shown; nothing if there is none. "NaN" is one, too.
+/// Formats a measured number, also "NaN"; nothing if the key is missing.
 std::optional<std::string> measured(const Json& object, const char* key) {
   if (const auto value = number_at(object, key)) return print_number("%.3f", *value);
   const auto found = object.is_object() ? object.find(key) : object.end();
@@ -45,7 +45,7 @@ void add(std::string& text, const std::string& part, const char* separator = ", 
   text += part;
 }
 
-/// Done of all: of a step that says how far it is, or how many bytes it has.
+/// The completed fraction, from the step's progress or its bytes.
 std::optional<double> fraction_of(const Json& progress) {
   if (const auto fraction = number_at(progress, "progress")) return std::clamp(*fraction, 0.0, 1.0);
   const auto bytes = number_at(progress, "bytes");
@@ -54,7 +54,7 @@ std::optional<double> fraction_of(const Json& progress) {
   return std::nullopt;
 }
 
-/// "epoch 2/3 ━━━╺━━ 64%  loss 0.312"; the bar has what the rest leaves of `width` columns.
+/// "epoch 2/3 ━━━╺━━ 64%  loss 0.312"; the bar fills the rest of `width` columns.
 std::string how_far(const Json& progress, int width, const Style& style) {
   constexpr int kLongestBar = 16;
   constexpr int kShortestBar = 6;
@@ -78,7 +78,7 @@ std::string how_far(const Json& progress, int width, const Style& style) {
   return text;
 }
 
-/// "3,980 img/s", of text "51,200 tokens/s", of tables "9,000 samples/s"
+/// "3,980 img/s"; for text "51,200 tokens/s", for tables "9,000 samples/s"
 std::optional<std::string> rate_in(const Json& metrics) {
   constexpr std::pair<const char*, const char*> kUnits[] = {
       {"images_per_s", "img/s"}, {"tokens_per_s", "tokens/s"}, {"samples_per_s", "samples/s"}};
@@ -115,7 +115,7 @@ std::string how_fast(const Json& progress) {
 
 std::string elapsed(const JobRow& job, Time now) {
   const bool stands = is_final(job.state) || job.state == JobState::Queued;
-  const bool is_over = stands && !job.ended;  // nobody knows since when
+  const bool is_over = stands && !job.ended;  // the time of the end is unknown
   if (!job.started || is_over) return "-";
   if (!job.limit || job.ended) return format_duration(job.ended.value_or(now) - *job.started);
   const Time since = job.limit_since.value_or(*job.started);
@@ -153,7 +153,7 @@ std::vector<std::string> describe_progress(const Json& progress, const Style& st
 
 std::string describe_end(const RunStatus& status, const NumbersByStep& numbers) {
   std::string text = status.run + " " + std::string(name(status.state));
-  if (status.ended) text += " in " + format_duration(*status.ended - status.started);
+  if (status.ended) text += " in " + format_duration(*status.ended - status.started - status.idle);
   if (status.state == RunState::Succeeded) {
     const std::string number = headline(status, numbers);
     if (!number.empty()) text += ": " + number;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -9,7 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/plan/graph.h"
-#include "engine/report/style.h"
+#include "engine/report/job_words.h"
 
 namespace dlflow {
 namespace {
@@ -23,9 +25,44 @@ std::string multiplicity(const Step& step) {
 
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
+/// The colours of the report's page (page.css).
+std::string_view colour(JobState look) {
+  if (look == JobState::Cached) return "#4aa98c";
+  if (satisfies_dependents(look)) return "#00795a";
+  if (look == JobState::Running) return "#0072b2";
+  if (!is_final(look) || look == JobState::Skipped) return "#8a94a1";
+  return look == JobState::Blocked || look == JobState::Cancelled ? "#b37700" : "#c44900";
+}
+
+/// The state of a step: of its only job, or the counts of all.
+struct StepLook {
+  JobState state;
+  std::string text;
+};
+
+/// Nothing for a workflow that is not a run.
+std::optional<StepLook> look_of(const Step& step, const RunJobs& jobs) {
+  for (const auto rows : by_step(jobs)) {
+    if (rows.front().step != step.name) continue;
+    const StepCounts counts(rows);
+    if (rows.size() > 1) return StepLook{counts.look(), counts.text()};
+    return StepLook{rows.front().state, std::string(name(rows.front().state))};
+  }
+  return std::nullopt;
+}
+
+/// "train", "train x2" and "2/2 done", a line each.
+std::string label(const Step& step, const RunJobs& jobs, const std::string& line_end) {
+  const std::string count = multiplicity(step);
+  std::string text = step.name + line_end + kind_name(step) + (count.empty() ? "" : " " + count);
+  const auto look = look_of(step, jobs);
+  return look ? text + line_end + std::string(symbol(look->state, Style())) + " " + look->text
+              : text;
+}
+
 }  // namespace
 
-std::string graph_as_text(const Workflow& workflow) {
+std::string graph_as_text(const Workflow& workflow, const RunJobs& jobs, const Style& style) {
   const bool any_counts = !std::ranges::all_of(
       workflow.steps, [](const Step& step) { return multiplicity(step).empty(); });
   std::vector<std::vector<std::string>> rows;
@@ -33,20 +70,25 @@ std::string graph_as_text(const Workflow& workflow) {
     const Step& step = workflow.steps[index];
     rows.push_back({step.name, kind_name(step)});
     if (any_counts) rows.back().push_back(multiplicity(step));
+    if (!jobs.empty()) {
+      const auto look = look_of(step, jobs);
+      rows.back().push_back(look ? std::string(symbol(look->state, style)) + " " + look->text : "");
+    }
     rows.back().push_back(step.needs.empty() ? "" : "← " + join(step.needs, ", "));
   }
-  return columns(rows, std::vector(4, Align::Left));
+  return columns(rows, std::vector(5, Align::Left));
 }
 
-std::string graph_as_dot(const Workflow& workflow) {
-  std::string text =
-      "digraph " + quoted(workflow.name) +
-      " {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n";
+std::string graph_as_dot(const Workflow& workflow, const RunJobs& jobs) {
+  std::string text = "digraph " + quoted(workflow.name) +
+                     " {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", "
+                     "fillcolor=\"#f6f7f9\", color=\"#dde2e8\", fontcolor=\"#1b2430\", "
+                     "fontname=\"sans-serif\", fontsize=12];\n  edge [color=\"#8a94a1\"];\n";
   for (const Step& step : workflow.steps) {
-    const std::string count = multiplicity(step);
-    text += "  " + quoted(step.name) + " [label=" +
-            quoted(step.name + "\\n" + kind_name(step) + (count.empty() ? "" : " " + count)) +
-            "];\n";
+    const auto look = look_of(step, jobs);
+    const std::string border = look ? ", color=" + quoted(std::string(colour(look->state))) : "";
+    text +=
+        "  " + quoted(step.name) + " [label=" + quoted(label(step, jobs, "\\n")) + border + "];\n";
   }
   for (const Step& step : workflow.steps) {
     for (const std::string& need : step.needs) {
@@ -56,13 +98,12 @@ std::string graph_as_dot(const Workflow& workflow) {
   return text + "}\n";
 }
 
-std::string graph_as_mermaid(const Workflow& workflow) {
+std::string graph_as_mermaid(const Workflow& workflow, const RunJobs& jobs) {
   std::string text = "flowchart LR\n";
   for (const Step& step : workflow.steps) {
-    const std::string count = multiplicity(step);
-    text += "  " + step.name + "[" +
-            quoted(step.name + "<br/>" + kind_name(step) + (count.empty() ? "" : " " + count)) +
-            "]\n";
+    text += "  " + step.name + "[" + quoted(label(step, jobs, "<br/>")) + "]\n";
+    const auto look = look_of(step, jobs);
+    if (look) text += "  style " + step.name + " stroke:" + std::string(colour(look->state)) + "\n";
   }
   for (const Step& step : workflow.steps) {
     for (const std::string& need : step.needs) text += "  " + need + " --> " + step.name + "\n";
@@ -70,7 +111,7 @@ std::string graph_as_mermaid(const Workflow& workflow) {
   return text;
 }
 
-std::string graph_as_svg(const Workflow& workflow) {
+std::string graph_as_svg(const Workflow& workflow, const RunJobs& jobs) {
   const char* path = std::getenv("PATH");
   const auto program = find_program("dot", path == nullptr ? "/usr/bin" : path);
   if (!program) {
@@ -81,7 +122,7 @@ std::string graph_as_svg(const Workflow& workflow) {
   Command dot;
   dot.argv = {program->string(), "-Tsvg"};
   dot.environment = current_environment();
-  const Output picture = run(std::move(dot), graph_as_dot(workflow));
+  const Output picture = run(std::move(dot), graph_as_dot(workflow, jobs));
   if (picture.status.code != 0) {
     throw Error(Errc::Unavailable,
                 "dot ended with exit status " + std::to_string(picture.status.code));

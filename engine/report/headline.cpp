@@ -15,12 +15,12 @@ namespace dlflow {
 namespace {
 
 std::string digits(double value) {
-  // A whole number from 2 on is a count or a score, a smaller one a share like others.
+  // Whole numbers from 2 on are counts or scores; smaller ones are shares.
   const bool whole = value == std::floor(value) && std::abs(value) > 1 && std::abs(value) < 1e15;
   return print_number(whole ? "%.0f" : "%.3f", value);
 }
 
-/// "accuracy 0.907"; nothing if there is no such number.
+/// "accuracy 0.907"; nothing if the metric is missing.
 std::optional<std::string> shown(const Json& metrics, const std::string& name) {
   if (!metrics.is_object()) return std::nullopt;
   const auto found = metrics.find(name);
@@ -43,7 +43,7 @@ Json selection_of(const Step& step) {
   return with.is_object() ? with.value("select", Json()) : Json();
 }
 
-/// By what `other` chooses among the elements of `step`, as an expression says:
+/// The metric by which an expression in `other` selects among the elements of `step`:
 /// `max_by(steps.try.outputs.table, steps.try.metrics.score)`.
 std::optional<Goal> goal_in_expressions(const Step& other, const std::string& step) {
   constexpr std::string_view kOfNames =
@@ -62,8 +62,8 @@ std::optional<Goal> goal_in_expressions(const Step& other, const std::string& st
   return std::nullopt;
 }
 
-/// Of the step of `last`: the job whose `metric` is the best, and how many have it; no job if none
-/// of them can be the best.
+/// Returns the job with the best `metric` in the step of `last`, or null if every value is NaN, and
+/// the number of jobs that have the metric.
 std::pair<const JobRow*, size_t> best_beside(const RunStatus& status, const JobRow& last,
                                              const UsualMetric& metric) {
   const JobRow* best = nullptr;
@@ -84,7 +84,7 @@ std::pair<const JobRow*, size_t> best_beside(const RunStatus& status, const JobR
   return {best, counted};
 }
 
-/// "accuracy 0.907", or "accuracy 0.907 (train[lr=0.1], the best of 3)" of a sweep.
+/// "accuracy 0.907", or for a sweep "accuracy 0.907 (train[lr=0.1], the best of 3)".
 std::string usual_text(const RunStatus& status, const JobRow& last) {
   for (const UsualMetric& metric : kUsualMetrics) {
     if (!shown(last.metrics, std::string(metric.name))) continue;
@@ -105,7 +105,7 @@ bool refers_to(const Step& step, const std::string& other) {
   return false;
 }
 
-/// Of a gate that was passed.
+/// "accuracy 0.907 (required >= 0.88)" for a gate that was passed.
 std::string gate_text(const Json& metrics, const std::vector<Requirement>& require) {
   std::string text;
   for (const Requirement& requirement : require) {
@@ -117,7 +117,7 @@ std::string gate_text(const Json& metrics, const std::vector<Requirement>& requi
   return text;
 }
 
-/// The text of the last job for which `of_job` has one.
+/// The text of the last job for which `of_job` returns one.
 template <typename OfJob>
 std::string last_with(const RunStatus& status, const OfJob& of_job) {
   for (auto job = status.jobs.rbegin(); job != status.jobs.rend(); ++job) {
@@ -139,7 +139,7 @@ bool is_of_one_class(std::string_view name) {
   return name.starts_with("accuracy_of_") || name.starts_with("iou_of_");
 }
 
-/// A time, a rate, or how much was done.
+/// A time, a rate, or an amount of work.
 bool is_work(std::string_view name) {
   constexpr std::array<std::string_view, 14> kAmounts = {
       "at",         "bytes",    "epoch", "epochs",  "files", "images", "learning_rate",
@@ -154,7 +154,7 @@ bool is_score(std::string_view name) {
   return has_any(name, kParts);
 }
 
-/// The kind, and the place among those of that kind.
+/// The metric's kind, and its position within that kind.
 std::pair<Kind, size_t> place_of(std::string_view name, std::span<const std::string> named) {
   if (const auto found = std::ranges::find(named, name); found != named.end()) {
     return {Kind::Named, size_t(found - named.begin())};
@@ -210,6 +210,7 @@ std::vector<std::string> named_metrics(const Workflow& workflow, const std::stri
   for (const Step& other : workflow.steps) {
     const auto goal = goal_in(selection_of(other));
     if (goal && refers_to(other, step)) named.push_back(goal->metric);
+    if (const auto chosen = goal_in_expressions(other, step)) named.push_back(chosen->metric);
     if (other.name != step) continue;
     for (const Requirement& requirement : other.require) named.push_back(requirement.metric);
   }

@@ -26,7 +26,7 @@ const JobRow* first_wrong(const RunStatus& status) {
 
 namespace {
 
-/// Steps that `job` needs and that are not done yet.
+/// The unfinished steps that `job` needs.
 std::vector<std::string> open_parents(const JobRow& job, const RunView& view) {
   std::vector<std::string> open;
   const auto needs = view.needs.find(job.step);

@@ -7,38 +7,38 @@
 
 #include "engine/report/run_table.h"
 
-/// Words for jobs that the live table and `dlflow status` have in common.
+/// Words for jobs that the live table and `dlflow status` share.
 namespace dlflow {
 
-/// It has not begun.
+/// Whether the job has not begun.
 bool waits(const JobRow& job);
 
-/// It ended, and not as it should.
+/// Whether the job ended without success.
 bool went_wrong(const JobRow& job);
 
-/// The first job that did, and was not only blocked by another; null if there is none.
+/// The first job that went wrong and was not merely blocked by another; null if there is none.
 const JobRow* first_wrong(const RunStatus& status);
 
-/// What is said beside a job's state, the first line of it first.
+/// The lines beside a job's state, the most important first.
 std::vector<std::string> details(const JobRow& job, const RunView& view, const Style& style);
 
-/// Elements of one step that are shown one by one; more are counted.
+/// A step with more elements than this is one line with counts.
 inline constexpr size_t kListedElements = 12;
 
-/// The jobs of each step, which stand together in plan order.
+/// Groups the jobs by step. `jobs` must be in plan order.
 std::vector<std::span<const JobRow>> by_step(const std::vector<JobRow>& jobs);
 
-/// A step with too many elements to list.
+/// The counts of a step with too many elements to list.
 struct StepCounts {
   explicit StepCounts(std::span<const JobRow> jobs);
 
   size_t all = 0;
   size_t done = 0;
   size_t running = 0;
-  size_t wrong = 0;    ///< without those that are blocked
-  size_t blocked = 0;  ///< by what went wrong elsewhere
+  size_t wrong = 0;    ///< without blocked jobs
+  size_t blocked = 0;  ///< by a failure elsewhere
 
-  /// What the step as a whole looks like.
+  /// The state that represents the whole step.
   JobState look() const;
   /// "12/250 done, 2 running, 1 failed"
   std::string text() const;

@@ -65,7 +65,7 @@ Json to_json(const JobRow& job) {
           {"used", usage_json(job)}};
 }
 
-/// The members of RunStatus and RunSummary.
+/// The common members of RunStatus and RunSummary.
 template <class Run>
 Json run_json(const Run& run) {
   return {{"run", run.run},

@@ -125,7 +125,7 @@ void LineDisplay::print(const std::string& line) const {
   try {
     write_all(descriptor_, line + "\n", "standard output");
   } catch (const Error&) {
-    // Nobody reads any more; the run goes on.
+    // The reader has gone; the run continues.
   }
 }
 
@@ -211,7 +211,7 @@ void Redraw::show(const std::string& text) {
     frame += clip(line, width) + "\n";
     ++lines_;
   }
-  if (text.ends_with('\n')) {  // split() saw an empty line behind it
+  if (text.ends_with('\n')) {  // split() returned an empty last line
     frame.pop_back();
     --lines_;
   }
@@ -233,7 +233,7 @@ void Redraw::write(const std::string& bytes) const {
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t written = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
-    if (written <= 0) return;  // nobody reads any more
+    if (written <= 0) return;  // the reader has gone
     done += size_t(written);
   }
 }

@@ -11,15 +11,15 @@
 
 namespace dlflow {
 
-/// Text that replaces itself: on a terminal it is drawn over what was shown before, elsewhere it is
-/// printed again when it changed. What was shown last stays on the screen.
+/// Text that replaces itself. On a terminal it is drawn over the previous text; elsewhere it is
+/// printed again when it changed. The last text stays on the screen.
 class Redraw {
  public:
   explicit Redraw(int descriptor);
 
   void show(const std::string& text);
 
-  /// Rows and columns to draw in.
+  /// The rows of the terminal.
   size_t rows() const;
 
  private:
@@ -32,11 +32,11 @@ class Redraw {
   size_t lines_ = 0;
 };
 
-/// The state of a run as its events build it up.
+/// The state of a run, built from its events.
 class RunModel {
  public:
   void begin(const Plan& plan, const RunStatus& status);
-  /// The job that changed, or null for one that is not in the run.
+  /// Returns the job that changed, or null if it is not in the run.
   const JobRow* apply(const JobEvent& event);
   void end(RunState state, Time at);
 
@@ -53,7 +53,7 @@ class RunModel {
   std::unordered_map<std::string, size_t> rows_;  // job -> its place in view_.status.jobs
 };
 
-/// A table on a terminal that is drawn over itself, with the progress of what runs.
+/// A table with the progress of running jobs, redrawn in place on a terminal.
 class LiveDisplay : public Observer {
  public:
   LiveDisplay(int descriptor, const Style& style);
@@ -75,10 +75,10 @@ class LiveDisplay : public Observer {
   bool stopping_ = false;
 };
 
-/// Elsewhere: one line per change.
+/// One line per change, for output that is not a terminal.
 class LineDisplay : public Observer {
  public:
-  /// \param verbose  false: only how it ended.
+  /// \param verbose  false: prints only how the run ended.
   LineDisplay(int descriptor, const Style& style, bool verbose);
 
   void began(const Plan& plan, const RunStatus& status) override;
@@ -97,7 +97,7 @@ class LineDisplay : public Observer {
   RunModel run_;
 };
 
-/// The lines below the end of a run: where the result is, and what to type next.
+/// The lines below the end of a run: the place of the result, and the next commands.
 std::string next_steps(const RunStatus& status);
 
 }  // namespace dlflow

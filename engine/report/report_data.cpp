@@ -23,14 +23,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Of all curves of all runs together: a number takes about ten bytes.
+/// The number of points in all curves of all runs; a number takes about ten bytes.
 constexpr size_t kMostPoints = 150'000;
 constexpr size_t kMostPointsOfCurve = 600;
 constexpr size_t kFewestPointsOfCurve = 6;
 constexpr size_t kMostFiles = 500;
-constexpr uintmax_t kMostPictureBytes = 8 << 20;  // of a run
+constexpr uintmax_t kMostPictureBytes = 8 << 20;  // per run
 
-/// With six digits: more is not seen, and 0.1 + 0.2 would take 19 characters.
+/// Rounds to six digits: more are invisible, and 0.1 + 0.2 would take 19 characters.
 double rounded(double value) { return std::strtod(print_number("%.6g", value).c_str(), nullptr); }
 
 double as_seconds(milliseconds time) { return double(time.count()) / 1000; }
@@ -98,13 +98,13 @@ Json used_json(const JobRow& job) {
                         {"energy_source", used.energy_joules ? Json("slurm") : Json()}});
 }
 
-/// The reports of all jobs' programs, as much as a page has room for.
+/// The reports of all jobs' programs, limited to the size of a page.
 struct AllReported {
-  std::vector<std::vector<Reported>> by_run;  ///< and job
+  std::vector<std::vector<Reported>> by_run;  ///< by run, then by job
   size_t points_of_curve = kMostPointsOfCurve;
 };
 
-/// Leaves of each job's curves so many, those that people look for first before the others.
+/// Limits a job to `max_curves` curves and keeps the most important ones.
 void keep_first(Reported& reported, size_t max_curves) {
   if (reported.curves.size() <= max_curves) return;
   constexpr std::array kFirst = {"loss",         "accuracy",     "validation_loss",
@@ -209,7 +209,7 @@ class RunJson {
          {"training", has_trained ? to_json(*training) : Json()}});
   }
 
-  /// The PNG files among the outputs of a job, as a page has them in itself.
+  /// The PNG files among a job's outputs, embedded as data.
   Json pictures_json(const JobRow& job) {
     Json pictures = Json::array();
     for (const auto& [name, value] : job.outputs.items()) {
@@ -243,7 +243,7 @@ class RunJson {
     return steps;
   }
 
-  /// Whether each job of a step waits for one of its parent's alone, of several.
+  /// Whether each job of a step waits for exactly one of several jobs of its parent.
   bool job_for_job(uint32_t child, uint32_t parent) const {
     const auto of = [](uint32_t step) {
       return [step](const PlannedJob& job) { return job.step == step; };
@@ -305,7 +305,10 @@ Json to_json(const ComparedJobs& jobs) {
     metric["low"] = rounded(estimate.interval->first);
     metric["high"] = rounded(estimate.interval->second);
   }
-  return {{"run", jobs.run}, {"job", jobs.job}, {"metrics", std::move(metrics)}};
+  return {{"run", jobs.run},
+          {"job", jobs.job},
+          {"matrix", jobs.matrix},
+          {"metrics", std::move(metrics)}};
 }
 
 /// The names of all metrics, in the order in which the page shows them.
@@ -335,11 +338,14 @@ Json report_data(std::span<const ReportedRun> runs, Time now) {
   }
   Json comparison = Json::array();
   for (const ComparedJobs& jobs : compare(results)) comparison.push_back(to_json(jobs));
-  return {{"dlflow", DLFLOW_VERSION},
-          {"made", to_rfc3339(now)},
-          {"runs", std::move(list)},
-          {"metrics", ordered_metrics(results)},
-          {"comparison", std::move(comparison)}};
+  const std::vector<std::string> metrics = ordered_metrics(results);
+  std::vector<std::string> largest;
+  std::ranges::copy_if(metrics, std::back_inserter(largest), [&results](const std::string& name) {
+    return largest_first(results, name);
+  });
+  return {{"dlflow", DLFLOW_VERSION}, {"made", to_rfc3339(now)},
+          {"runs", std::move(list)},  {"metrics", metrics},
+          {"largest", largest},       {"comparison", std::move(comparison)}};
 }
 
 }  // namespace dlflow

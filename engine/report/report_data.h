@@ -11,16 +11,16 @@
 /// The content of a report: what `dlflow report` puts into its page.
 namespace dlflow {
 
-/// A run as it is recorded.
+/// A run as recorded.
 struct ReportedRun {
   Plan plan;
-  RunStatus status;                                     ///< with what jobs used
+  RunStatus status;                                     ///< with resource usage
   std::map<std::string, std::vector<JobEvent>> events;  ///< by job
 };
 
-/// Times are seconds after the run began, but for `made` and `started`. Curves are thinned, so that
-/// runs of 10,000 jobs are a few MB; read from the folders of the jobs. Nothing here names a folder
-/// of this machine, but in what programs said themselves.
+/// Times are seconds since the run began, except for `made` and `started`. Curves come from the
+/// folders of the jobs and are thinned, so that a run of 10,000 jobs takes a few MB. The result
+/// names no folder of this machine, except in what programs reported themselves.
 Json report_data(std::span<const ReportedRun> runs, Time now);
 
 }  // namespace dlflow

@@ -13,7 +13,7 @@ namespace {
 
 int digit(char hex) { return hex <= '9' ? hex - '0' : hex - 'a' + 10; }
 
-/// The hash of a script or style sheet as a content security policy has it: in base 64.
+/// The hash of a script or style sheet for a content security policy, in base 64.
 std::string policy_hash(std::string_view text) {
   const std::string hex = sha256_hex(text);
   std::string bytes;
@@ -21,7 +21,7 @@ std::string policy_hash(std::string_view text) {
   return "'sha256-" + base64(bytes) + "'";
 }
 
-/// JSON that may stand in a script element: no tag can begin in it.
+/// JSON that is safe in a script element: no tag can begin in it.
 std::string for_script(const Json& data) {
   const std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string safe;

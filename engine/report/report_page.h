@@ -4,14 +4,13 @@
 
 #include "base/json.h"
 
-/// The page of `dlflow report`: one HTML file that is complete in itself.
+/// The page of `dlflow report`: one self-contained HTML file.
 namespace dlflow {
 
-/// The page with this content. It loads nothing, and its content security policy names by their
-/// hashes the one script and the one style sheet that count: what is in `data` never becomes markup
-/// or code (P12).
-/// Throws Error{NotFound} if this dlflow was built without the library that draws curves, saying
-/// which package is missing.
+/// Returns the page with this content. It loads nothing. Its content security policy allows one
+/// script and one style sheet by their hashes, so `data` never becomes markup or code (P12). Throws
+/// Error{NotFound} if this dlflow was built without the chart library; the message names the
+/// missing package.
 std::string report_page(const Json& data);
 
 }  // namespace dlflow

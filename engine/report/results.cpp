@@ -20,7 +20,7 @@
 namespace dlflow {
 namespace {
 
-/// As many digits as tell results apart.
+/// Uses enough digits to distinguish results.
 std::string metric_text(const Json& metrics, const std::string& name) {
   const auto value = number_at(metrics, name);
   if (!value) return metrics.contains(name) ? text_of(metrics.at(name)) : "-";  // NaN
@@ -48,7 +48,7 @@ Names keys_of(std::span<const Result> results, Json Result::*part) {
   return names;
 }
 
-/// The parameters that are not the same in all runs.
+/// The parameters that differ between runs.
 Names varying_params(std::span<const Result> results) {
   Names names = keys_of(results, &Result::params);
   std::erase_if(names, [&](const std::string& name) {
@@ -92,7 +92,7 @@ bool differ(std::span<const Result> results, std::string Result::*part) {
                      [&](const Result& result) { return result.*part != results.front().*part; });
 }
 
-/// What says which job it is.
+/// Adds the columns that identify a job.
 void add_names(ResultTable& table, std::span<const Result> results) {
   if (differ(results, &Result::run)) {
     table.add("RUN", Align::Left, [](const Result& result) { return result.run; });
@@ -124,7 +124,7 @@ size_t add_metrics(ResultTable& table, const Names& metrics, size_t width) {
   return 0;
 }
 
-/// "train: predicted 0.163 s a step and 10.2 s, measured 0.17 s and 10.8 s\n" where both are known.
+/// "train: predicted 0.163 s a step and 10.2 s, measured 0.17 s and 10.8 s\n" if both are known.
 std::string prediction_line(const Result& result) {
   const auto times = [&](const std::string& prefix) {
     const auto step = number_at(result.metrics, prefix + "step_s");
@@ -163,7 +163,7 @@ std::string step_table(std::span<const Result> results, const std::string& first
   return text;
 }
 
-/// The results of each step together, in the order in which the steps appear first.
+/// Groups the results by step, in the order in which the steps first appear.
 std::vector<std::vector<Result>> by_step(std::span<const Result> results) {
   std::vector<std::vector<Result>> steps;
   for (const Result& result : results) {
@@ -181,7 +181,7 @@ bool is_number(std::string_view text) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// A text that no spreadsheet takes for a formula, and no terminal for an order.
+/// Returns text that no spreadsheet runs as a formula and no terminal as a control sequence.
 std::string csv_cell(std::string_view text) {
   constexpr std::string_view kFormulas = "=@+-";
   const bool acts =
@@ -189,15 +189,15 @@ std::string csv_cell(std::string_view text) {
   return csv_field((acts ? "'" : "") + escaped(text));
 }
 
-/// With all digits, and nothing where there is no value.
+/// The value with all its digits; empty if it is missing.
 std::string csv_value(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) return "";
   return csv_cell(found->is_structured() ? found->dump() : text_of(*found));
 }
 
-/// The 0.975 quantile of Student's t with so many degrees of freedom. Above 30 the expansion of
-/// Abramowitz and Stegun 26.7.5, which is right to 0.001 there.
+/// The 0.975 quantile of Student's t with `freedom` degrees of freedom. Above 30 it uses the
+/// expansion of Abramowitz and Stegun 26.7.5, which is accurate to 0.001 there.
 double t_quantile(size_t freedom) {
   constexpr std::array kTable = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
                                  2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
@@ -208,13 +208,6 @@ double t_quantile(size_t freedom) {
   const double n = double(freedom);
   return z + (z * z * z + z) / (4 * n) +
          (5 * std::pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * n * n);
-}
-
-std::string name_without_repeat(const Result& result) {
-  Json matrix = result.matrix;
-  matrix.erase(kRepeatAxis);
-  const std::string label = element_label(matrix);
-  return result.step + (label.empty() ? "" : "[" + label + "]");
 }
 
 }  // namespace
@@ -262,7 +255,7 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
   for (size_t i = 0; i < plan.jobs.size() && i < status.jobs.size(); ++i) {
     const PlannedJob& job = plan.jobs[i];
     const JobRow& row = status.jobs[i];
-    if (row.job != job.name) continue;  // the run has just got more jobs
+    if (row.job != job.name) continue;  // the run has just gained jobs
     const Step& of = plan.workflow.steps[job.step];
     if (step.empty() ? copies_sources(of.uses) : of.name != step) continue;
     results.push_back({.run = status.run,
@@ -285,6 +278,14 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
   return results;
 }
 
+bool largest_first(std::span<const Result> results, const std::string& metric) {
+  const auto decides = [&](const Result& result) {
+    return result.goal && result.goal->metric == metric;
+  };
+  const auto found = std::ranges::find_if(results, decides);
+  return found == results.end() ? largest_is_best(metric) : found->goal->largest;
+}
+
 void sort_results(std::vector<Result>& results, const std::string& metric, Order order) {
   const Names known = keys_of(results, &Result::metrics);
   if (std::find(known.begin(), known.end(), metric) == known.end()) {
@@ -292,16 +293,12 @@ void sort_results(std::vector<Result>& results, const std::string& metric, Order
                                         did_you_mean(metric, known) +
                                         (known.empty() ? "" : "; there are " + join(known, ", ")));
   }
-  bool largest_first = largest_is_best(metric);
-  for (const Result& result : results) {
-    if (result.goal && result.goal->metric == metric) largest_first = result.goal->largest;
-  }
-  if (order == Order::WorstFirst) largest_first = !largest_first;
+  const bool descending = largest_first(results, metric) == (order == Order::BestFirst);
   std::stable_sort(results.begin(), results.end(), [&](const Result& a, const Result& b) {
     const auto first = comparable(a.metrics.value(metric, Json()));
     const auto second = comparable(b.metrics.value(metric, Json()));
     if (!first || !second) return first.has_value() && !second;
-    return largest_first ? *first > *second : *first < *second;
+    return descending ? *first > *second : *first < *second;
   });
 }
 
@@ -363,14 +360,18 @@ Estimate estimate_of(std::vector<double> values) {
 std::vector<ComparedJobs> compare(std::span<const Result> results) {
   struct Group {
     std::string run, job;
+    Json matrix;
     std::map<std::string, std::vector<double>> values;
   };
   std::vector<Group> groups;
   std::map<std::pair<std::string, std::string>, size_t> places;
   for (const Result& result : results) {
-    std::string job = name_without_repeat(result);
+    Json matrix = result.matrix;
+    matrix.erase(kRepeatAxis);
+    const std::string label = element_label(matrix);
+    std::string job = result.step + (label.empty() ? "" : "[" + label + "]");
     const auto [place, is_new] = places.try_emplace({result.run, job}, groups.size());
-    if (is_new) groups.push_back({result.run, std::move(job), {}});
+    if (is_new) groups.push_back({result.run, std::move(job), std::move(matrix), {}});
     for (const auto& [name, value] : result.metrics.items()) {
       if (const auto number = comparable(value)) {
         groups[place->second].values[name].push_back(*number);
@@ -380,7 +381,8 @@ std::vector<ComparedJobs> compare(std::span<const Result> results) {
   std::vector<ComparedJobs> compared;
   for (Group& group : groups) {
     if (group.values.empty()) continue;
-    ComparedJobs jobs{.run = group.run, .job = group.job, .metrics = {}};
+    ComparedJobs jobs{
+        .run = group.run, .job = group.job, .matrix = std::move(group.matrix), .metrics = {}};
     for (auto& [name, values] : group.values) {
       jobs.metrics[name] = estimate_of(std::move(values));
     }

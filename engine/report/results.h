@@ -21,34 +21,35 @@ struct Result {
   std::string step;
   std::string job;  ///< "train[lr=0.1]"
   JobState state = JobState::Planned;
-  Json params = Json::object();   ///< of the run, by name
-  Json matrix = Json::object();   ///< of the job, by axis
-  Json metrics = Json::object();  ///< name -> number
-  std::optional<Goal> goal =
-      {};  ///< what makes it better than others of its step, if that is known
-  std::vector<std::string> named = {};  ///< metrics that a gate or a selection names
+  Json params = Json::object();         ///< of the run, by name
+  Json matrix = Json::object();         ///< of the job, by axis
+  Json metrics = Json::object();        ///< name -> number
+  std::optional<Goal> goal = {};        ///< the measure of the best result of its step, if known
+  std::vector<std::string> named = {};  ///< metrics that a gate or a selection uses
 };
 
-/// The best of those of one step that have the metric of their goal; null if fewer than two have.
+/// The best result of one step by the metric of their goal; null if fewer than two results have it.
 const Result* best_of(std::span<const Result> results);
 
-/// The metrics of a job, and beside them what the planner predicted and what was measured of it:
+/// A job's metrics, together with the planner's predictions and the measured values:
 /// predicted_step_s and step_s, predicted_time_s and time_s.
 Json metrics_of(const Plan& plan, size_t job, const JobRow& row);
 
-/// In plan order: the jobs of `step`, or of all steps that have metrics if it is empty. Bytes that
-/// were staged are no result. `status` is that of the run whose plan is given.
+/// The jobs of `step` in plan order; if it is empty, those of all steps with metrics. Staged bytes
+/// are not a result. `status` must belong to the run of `plan`.
 std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const std::string& step);
 
 enum class Order { BestFirst, WorstFirst };
 
-/// By a metric, whose best end the goal of a result tells, or else largest_is_best(); jobs without
-/// it come last, and equal ones stay in their order. Throws Error{InvalidInput} with a suggestion
-/// if no result has that metric.
+/// Sorts by a metric, in the direction of largest_first(). Jobs without it come last, and ties keep
+/// their order. Throws Error{InvalidInput} with a suggestion if no result has that metric.
 void sort_results(std::vector<Result>& results, const std::string& metric, Order order);
 
-/// A table per step. Of parameters it shows those that differ between the runs; of metrics as many
-/// as fit, `first` before the others, which are in the order of in_metric_order().
+/// Whether the largest value is the best: by the goal of a result, otherwise by largest_is_best().
+bool largest_first(std::span<const Result> results, const std::string& metric);
+
+/// One table per step, with the parameters that differ between the runs and as many metrics as fit:
+/// `first`, then the others in the order of in_metric_order().
 std::string results_table(std::span<const Result> results, const std::string& first,
                           const Style& style);
 
@@ -57,7 +58,7 @@ std::string results_csv(std::span<const Result> results);
 
 Json to_json(const Result& result);
 
-/// One metric over some repeats.
+/// One metric over several repeats.
 struct Estimate {
   std::vector<double> values;
   double mean = 0;
@@ -67,15 +68,16 @@ struct Estimate {
 
 Estimate estimate_of(std::vector<double> values);
 
-/// Jobs of one run that differ in `repeat` alone.
+/// Jobs of one run that differ only in `repeat`.
 struct ComparedJobs {
   std::string run;
   std::string job;  ///< "train[lr=0.1]", without the repeat
+  Json matrix;      ///< likewise
   std::map<std::string, Estimate> metrics;
 };
 
-/// In the order of their first appearance. Jobs without metrics are left out, and values that are
-/// no finite numbers.
+/// In the order of first appearance. Jobs without metrics and values that are not finite are left
+/// out.
 std::vector<ComparedJobs> compare(std::span<const Result> results);
 
 }  // namespace dlflow

@@ -16,7 +16,7 @@ namespace {
 std::string counts(const std::map<JobState, size_t>& jobs, const Style& style) {
   size_t total = 0;
   size_t done = 0;
-  std::map<std::string_view, size_t> others;  // by symbol: several states share one
+  std::map<std::string_view, size_t> others;  // by symbol, which several states may share
   for (const auto& [state, number] : jobs) {
     total += number;
     if (satisfies_dependents(state)) {
@@ -34,8 +34,8 @@ std::string counts(const std::map<JobState, size_t>& jobs, const Style& style) {
 }
 
 constexpr size_t kListColumns = 6;
-constexpr size_t kRoomForNow = 16;  // for the last column beside the others
-constexpr size_t kBelowRun = 4;     // of what stands below its run
+constexpr size_t kRoomForNow = 16;  // the smallest last column beside the others
+constexpr size_t kBelowRun = 4;     // the indent of text below its run
 
 }  // namespace
 
@@ -77,7 +77,7 @@ std::string run_list(std::span<const RunSummary> runs,
     for (size_t i = 0; i < kListColumns; ++i)
       widths[i] = std::max(widths[i], display_width(row[i]));
   }
-  size_t used = 0;  // by all columns but the last, with the gaps
+  size_t used = 0;  // by all columns but the last, including gaps
   for (size_t i = 0; i + 1 < kListColumns; ++i) used += widths[i] + 2;
   const size_t room = size_t(style.width) > used + kRoomForNow ? size_t(style.width) - used : 0;
   std::string text;

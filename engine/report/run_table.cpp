@@ -10,7 +10,7 @@
 namespace dlflow {
 namespace {
 
-/// A row of the live table: its lines, and how much it has to say (more is kept longer).
+/// A row of the live table: its lines, and its weight (heavier rows are kept longer).
 struct Row {
   std::vector<std::string> lines;
   int weight = 0;
@@ -57,7 +57,7 @@ Row job_row(const JobRow& job, const RunView& view, Time now, size_t name_width,
   return row;
 }
 
-/// A step with too many elements to list.
+/// The row of a step with too many elements to list.
 Row step_row(std::span<const JobRow> jobs, size_t name_width, const Style& style) {
   const StepCounts counts(jobs);
   Row row;
@@ -69,7 +69,7 @@ Row step_row(std::span<const JobRow> jobs, size_t name_width, const Style& style
   return row;
 }
 
-/// Drops the rows of least weight until they fit, and says how many.
+/// Drops the lightest rows until the others fit, and adds their number.
 std::vector<std::string> fit(std::vector<Row> rows, size_t max_lines, const Style& style) {
   const auto count = [&] {
     size_t lines = 0;

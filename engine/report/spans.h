@@ -7,23 +7,24 @@
 
 #include "engine/plan/job.h"
 
-/// The times of a job: when it waited for a place, and when it ran.
+/// The times at which a job waited for resources and ran.
 namespace dlflow {
 
-/// A job between two events.
+/// A job's time between two events.
 struct JobSpan {
-  bool running = false;  ///< else it was with the back end and had not begun
+  bool running = false;  ///< false: the back end had it, but it had not begun
   int attempt = 0;
-  int pass = 0;  ///< of the attempt, from 1; 0 while it waits
+  int pass = 0;  ///< within the attempt, from 1; 0 while it waits
   Time begin{};
-  std::optional<Time> end;          ///< nothing: it goes on
-  std::optional<JobState> outcome;  ///< what the job became; Queued: it was requeued
+  std::optional<Time> end;          ///< nothing while it lasts
+  std::optional<JobState> outcome;  ///< the job's next state; Queued: it was requeued
   std::string node;
-  std::string reason;  ///< of the outcome
+  std::string reason;  ///< the cause of the outcome
   bool operator==(const JobSpan&) const = default;
 };
 
-/// From a job's events, in their order. A clock that goes back makes a span of no time.
+/// Builds the spans from a job's events, in their order. If the clock went back, the span has no
+/// length.
 std::vector<JobSpan> spans_of(std::span<const JobEvent> events);
 
 }  // namespace dlflow

@@ -16,15 +16,16 @@ namespace dlflow {
 namespace {
 
 constexpr size_t kColumnGap = 2;
-constexpr size_t kLeastRoom = 20;    // for details beside the other columns; else below them
-constexpr size_t kListedFailed = 5;  // of a step whose elements are not listed
+constexpr size_t kLeastRoom = 20;    // for details beside the other columns; with less room they
+                                     // stand below
+constexpr size_t kListedFailed = 5;  // in a step whose elements are not listed
 
-/// A line of the table, or several if there is much to say.
+/// A row of the table, which may take several lines.
 struct Line {
   JobState state = JobState::Planned;
   std::vector<std::string> cells;         // the first is the step
   std::vector<std::string> details = {};  // not yet wrapped
-  const JobRow* job = nullptr;            // that has more to say
+  const JobRow* job = nullptr;            // the source of more details
 };
 
 struct Table {
@@ -42,11 +43,28 @@ std::string percent(const std::optional<double>& fraction) {
 
 std::string size_or_dash(uint64_t bytes) { return bytes == 0 ? "-" : format_size(bytes); }
 
-Line job_line(const JobRow& job, Time now) {
+/// The spans in which a job ran: one per attempt, and one more after each requeue.
+std::vector<JobSpan> passes_of(const JobRow& job, const RunView& view) {
+  const auto found = view.spans.find(job.job);
+  std::vector<JobSpan> passes = found == view.spans.end() ? std::vector<JobSpan>() : found->second;
+  std::erase_if(passes, [](const JobSpan& span) { return !span.running; });
+  return passes;
+}
+
+/// "try 1: node failure"; empty for a first try, or if the earlier one ended with the same cause.
+std::string earlier_cause(const JobRow& job, const RunView& view) {
+  const std::vector<JobSpan> passes = passes_of(job, view);
+  const size_t before = passes.size() - (waits(job) ? 0 : 1);
+  if (passes.size() < 2 || passes[before - 1].reason == job.reason) return "";
+  const std::string& reason = passes[before - 1].reason;
+  return "try " + std::to_string(before) + ": " + (reason.empty() ? "requeued" : reason);
+}
+
+Line job_line(const JobRow& job, const RunView& view, Time now) {
+  const int tries = std::max(job.attempt, int(passes_of(job, view).size()));
   return {.state = job.state,
           .cells = {job.job, or_dash(job.backend_id), std::string(name(job.state)),
-                    job.attempt == 0 ? "-" : std::to_string(job.attempt), elapsed(job, now),
-                    or_dash(job.node)},
+                    tries == 0 ? "-" : std::to_string(tries), elapsed(job, now), or_dash(job.node)},
           .job = &job};
 }
 
@@ -61,7 +79,7 @@ Line usage_line(const JobRow& job, Time now) {
           {}};
 }
 
-/// "812" for all of "812_0", "812_1", …; "812+" if there are more arrays than one; "" if none.
+/// "812" if all ids are "812_0", "812_1", …; "812+" if there are several arrays; otherwise empty.
 std::string array_of(std::span<const JobRow> jobs) {
   const auto array = [](const JobRow& job) {
     const size_t end = job.backend_id.find('_');
@@ -94,7 +112,7 @@ Table jobs_table(const RunView& view, Time now, const StatusChoice& choice) {
     for (const JobRow& job : step) {
       if (!is_chosen(job, choice)) continue;
       if (!counted || (failed(job) && listed++ < kListedFailed)) {
-        table.lines.push_back(job_line(job, now));
+        table.lines.push_back(job_line(job, view, now));
       }
     }
     if (counted) {
@@ -116,7 +134,7 @@ Table usage_table(const RunView& view, Time now, const StatusChoice& choice) {
   return table;
 }
 
-/// The widths of the columns; the first is what the others leave, if it does not fit.
+/// The widths of the columns. If the table is too wide, the first column shrinks.
 std::vector<size_t> widths_of(const Table& table, size_t total) {
   constexpr size_t kLeast = 8;
   std::vector<size_t> widths;
@@ -142,7 +160,7 @@ class Printer {
     beside_ = size_t(style.width) >= indent_ + kLeastRoom;
   }
 
-  /// Columns for details.
+  /// The number of columns for details.
   int room() const { return style_.width - int(beside_ ? indent_ : kBelow); }
 
   std::string head(const Line& line) const {
@@ -170,7 +188,7 @@ class Printer {
   }
 
  private:
-  /// A step whose name is too long for its column has a line of its own for it.
+  /// A step name that is too long for its column gets its own line.
   std::string cells(const Line& line) const {
     const bool fits = display_width(line.cells[0]) <= widths_[0];
     std::string row;
@@ -187,13 +205,13 @@ class Printer {
     return row;
   }
 
-  static constexpr size_t kBelow = 4;  // where details stand that have no room beside
+  static constexpr size_t kBelow = 4;  // the indent of details below their row
 
   std::vector<size_t> widths_;
   size_t state_column_;
   const Style& style_;
-  size_t indent_ = 0;    // of what stands beside the columns
-  bool beside_ = false;  // there is room for it
+  size_t indent_ = 0;    // of details beside the columns
+  bool beside_ = false;  // whether details fit beside the columns
 };
 
 std::string headline(const RunStatus& status, Time now, const Style& style) {
@@ -210,7 +228,7 @@ std::string headline(const RunStatus& status, Time now, const Style& style) {
   std::string text = bold(status.run, style) + " on " + status.profile + ": " + state;
   if (status.ended) {
     text += " " + format_age(now - *status.ended) + " ago";
-  } else if (status.state == RunState::Running) {  // else nobody knows since when it does not run
+  } else if (status.state == RunState::Running) {  // in other states the time of the end is unknown
     text += " for " + format_duration(now - status.started);
   }
   text += ", " + std::to_string(done) + " of " + std::to_string(all) +
@@ -219,7 +237,7 @@ std::string headline(const RunStatus& status, Time now, const Style& style) {
   return text + "; those of " + join(unlisted, ", ") + " are not listed yet";
 }
 
-/// What stood in the way of knowing more.
+/// The reasons why the state may be incomplete.
 std::string problems(const RunStatus& status, const Style& style) {
   std::string text;
   if (!status.problem.empty()) {
@@ -233,7 +251,7 @@ std::string problems(const RunStatus& status, const Style& style) {
   return text;
 }
 
-/// What to type next, as lines "Why:    dlflow logs …".
+/// The next commands, as lines "Why:    dlflow logs …".
 std::string advice(const RunStatus& status) {
   const JobRow* wrong = nullptr;
   for (const JobRow& job : status.jobs) {
@@ -272,7 +290,11 @@ std::string status_table(const RunView& view, Time now, const Style& style,
   text += printer.head(table.head);
   const Style narrow{.utf8 = style.utf8, .width = printer.room()};
   for (Line& line : table.lines) {
-    if (line.job != nullptr) line.details = details(*line.job, view, narrow);
+    if (line.job != nullptr) {
+      line.details = details(*line.job, view, narrow);
+      const std::string earlier = earlier_cause(*line.job, view);
+      if (!earlier.empty()) line.details.push_back(earlier);
+    }
     text += printer.line(line);
   }
   const std::string next = table.advice + advice(view.status);

@@ -10,15 +10,15 @@ namespace dlflow {
 
 /// The selection of jobs and columns to show.
 struct StatusChoice {
-  std::vector<std::string> names = {};  ///< of steps or jobs, their elements one by one; empty: all
-  bool usage = false;  ///< what jobs used, instead of where they are and what they say; one by one
+  std::vector<std::string> names = {};  ///< steps or jobs, listed element by element; empty: all
+  bool usage = false;  ///< show resource usage per job instead of place and details
 };
 
-/// Whether the choice leaves room for this job.
+/// Whether the choice includes this job.
 bool is_chosen(const JobRow& job, const StatusChoice& choice);
 
-/// A step with many elements is one line, and those that failed are listed, unless the choice asks
-/// for all.
+/// A step with many elements takes one line, followed by its failed elements, unless the choice
+/// names it.
 std::string status_table(const RunView& view, Time now, const Style& style,
                          const StatusChoice& choice = {});
 

@@ -8,8 +8,7 @@
 #include "engine/plan/job.h"
 #include "engine/store/run_status.h"
 
-/// How states look: a symbol, a word and, where there is a terminal, a colour. Each is enough
-/// alone.
+/// How states look: a symbol, a word and, on a terminal, a colour. Each is sufficient alone.
 namespace dlflow {
 
 struct Style {
@@ -20,8 +19,9 @@ struct Style {
 
 enum class ColorChoice { Auto, Always, Never };
 
-/// For the stream `descriptor`: colour on a terminal unless NO_COLOR is set or TERM is dumb; UTF-8
-/// as LC_ALL, LC_CTYPE or LANG say (none of them: UTF-8); its width, or 80.
+/// Detects the style for the stream `descriptor`: colour on a terminal unless NO_COLOR is set or
+/// TERM is dumb; UTF-8 according to LC_ALL, LC_CTYPE or LANG (yes if none is set); its width, or
+/// 80.
 Style detect_style(int descriptor, ColorChoice choice = ColorChoice::Auto);
 
 bool is_terminal(int descriptor);
@@ -38,33 +38,33 @@ std::string paint(RunState state, std::string_view text, const Style& style);
 std::string bold(std::string_view text, const Style& style);
 std::string dim(std::string_view text, const Style& style);
 
-/// `text`, which may hold colours, filled with spaces to `width` columns.
+/// Pads `text`, which may contain colours, with spaces to `width` columns.
 std::string pad(std::string_view text, size_t width);
 
-/// `text` in lines of at most `width` columns, broken at spaces where there are any, behind a comma
-/// if one is near: so that a number keeps its unit.
+/// Breaks `text` into lines of at most `width` columns, at spaces and preferably after a comma, so
+/// that a number keeps its unit.
 std::vector<std::string> wrap(std::string_view text, size_t width);
 
-/// The name of a job in lines of at most `width` columns, broken behind a comma where there is one:
-/// whole, so that it can be typed back.
+/// Breaks the name of a job into lines of at most `width` columns, after a comma if possible. The
+/// name stays complete, so that it can be typed back.
 std::vector<std::string> wrap_name(std::string_view name, size_t width);
 
-/// The first `width` columns of `text`, which may hold colours.
+/// The first `width` columns of `text`, which may contain colours.
 std::string clip(std::string_view text, size_t width);
 
-/// A bar of `width` columns, `fraction` (0..1) of it filled.
+/// A bar of `width` columns, filled to `fraction` (0..1).
 std::string progress_bar(double fraction, int width, const Style& style);
 
-/// `text` without spaces at its end, and a line end.
+/// `text` without trailing spaces, and a line end.
 std::string trimmed_line(std::string_view text);
 
 enum class Align { Left, Right };
 
-/// Rows of plain text in columns, two spaces apart and each as wide as its widest cell. All rows
-/// have as many cells as `align`.
+/// Plain text in columns, two spaces apart, each as wide as its widest cell. All rows have as many
+/// cells as `align`.
 std::string columns(std::span<const std::vector<std::string>> rows, std::span<const Align> align);
 
-/// How wide these rows would be.
+/// The width of these rows.
 size_t columns_width(std::span<const std::vector<std::string>> rows);
 
 }  // namespace dlflow

@@ -16,10 +16,10 @@ namespace {
 
 constexpr int kRunProcess = 1;
 constexpr int kFirstProcess = 2;
-constexpr uint64_t kMostTimelineBytes = uint64_t{256} << 20;  ///< of one timeline
+constexpr uint64_t kMostTimelineBytes = uint64_t{256} << 20;  ///< per timeline
 constexpr JsonLimits kTimelineLimits{.max_depth = 16, .max_bytes = kMostTimelineBytes};
 
-/// A timeline.json as it was read, none if it is none.
+/// Reads a timeline.json; nothing if it is missing or not one.
 std::optional<Json> read_timeline(const std::filesystem::path& file) {
   std::error_code none;
   const uint64_t bytes = std::filesystem::file_size(file, none);
@@ -67,7 +67,7 @@ class Trace {
   }
 
  private:
-  /// A job's pass in a step, for a place of its own.
+  /// A job's pass, which takes a row of its step.
   struct Pass {
     const JobRow* job;
     JobSpan span;
@@ -105,7 +105,7 @@ class Trace {
     name_process(process, "step " + jobs.front().step, process);
     std::stable_sort(passes.begin(), passes.end(),
                      [](const Pass& a, const Pass& b) { return a.span.begin < b.span.begin; });
-    std::vector<Time> free_at;  // each place
+    std::vector<Time> free_at;  // by row
     for (const Pass& pass : passes) {
       const auto place = std::find_if(free_at.begin(), free_at.end(),
                                       [&](Time time) { return time <= pass.span.begin; });
@@ -165,7 +165,7 @@ class Trace {
     }
   }
 
-  /// Of one attempt, written anew in each pass: what there is, is of the last.
+  /// Adds an attempt's timeline. Each pass overwrites the file, so it belongs to the last pass.
   void add_timeline(const JobRow& job, int attempt, const Json& timeline) {
     const auto began_at = number_at(timeline.value("otherData", Json::object()), "began_at");
     const double offset = began_at
@@ -216,7 +216,7 @@ class Trace {
 
   const ReportedRun& run_;
   Time began_, now_;
-  std::map<Time, int> waiting_, running_;  // by how many it changes
+  std::map<Time, int> waiting_, running_;  // the change of the number at each time
   int next_process_ = kFirstProcess;
   std::string events_;
 };

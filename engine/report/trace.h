@@ -6,14 +6,14 @@
 
 namespace dlflow {
 
-/// A run on one time axis, as Chrome's trace format: for ui.perfetto.dev and chrome://tracing. Each
-/// step is a process whose threads are places for jobs that run at the same time; how many jobs
-/// wait and run are counters. Of a `train` step with `timeline: N`, and of a PyTorch script with
-/// DLFLOW_TIMELINE, each rank is a process more, with its steps, layers and sums where they were in
-/// time.
+/// Returns a run on one time axis in Chrome's trace format, for ui.perfetto.dev and
+/// chrome://tracing. Each step is a process; its threads are rows for jobs that run at the same
+/// time. The numbers of waiting and running jobs are counters. With `timeline: N`, or
+/// DLFLOW_TIMELINE in a PyTorch script, each rank is another process, with its steps, layers and
+/// buckets.
 ///
-/// Reads the timelines of jobs: by their own clocks, which may differ from that of the machine
-/// where the engine writes. Of one without its time (an older dlflow's) the pass says when it was.
+/// Reads timeline*.json of jobs. Their clocks may differ from that of the engine's machine. A
+/// timeline without its time, from an older dlflow, gets the time of its pass.
 /// Source: the Trace Event Format document of Chromium's catapult.
 std::string chrome_trace(const ReportedRun& run, Time now);
 

@@ -10,12 +10,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr double kReserve = 1.3;  // what is asked for above the largest that was seen
+constexpr double kReserve = 1.3;  // the recommended request relative to the largest use
 constexpr std::chrono::minutes kLong(10);
 
 std::string in_percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
 
-/// The largest of the job's passes.
+/// The longest pass of the job.
 milliseconds longest_pass(std::span<const JobSpan> spans) {
   milliseconds longest{0};
   for (const JobSpan& span : spans) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <span>
 
 #include "base/error.h"
@@ -48,6 +49,26 @@ JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
                                              : std::move(record.reused_from);
   row.job = std::move(job.name);
   return row;
+}
+
+/// The sum of all times of a second or more, between two events, in which no job was under way.
+std::chrono::milliseconds idle_time(Database& database, int64_t run) {
+  const Rows rows = database.query(
+      "SELECT at_ms, job, state IN ('submitting', 'queued', 'running') FROM events "
+      "WHERE run = ? AND state IS NOT NULL ORDER BY at_ms, job, number",
+      run);
+  std::set<int64_t> under_way;
+  int64_t idle = 0;
+  for (std::optional<int64_t> since; rows->next(); since = rows->integer(0)) {
+    const int64_t gap = since ? rows->integer(0) - *since : 0;
+    if (under_way.empty() && gap >= 1000) idle += gap;
+    if (rows->integer(2) != 0) {
+      under_way.insert(rows->integer(1));
+    } else {
+      under_way.erase(rows->integer(1));
+    }
+  }
+  return std::chrono::milliseconds(idle);
 }
 
 struct NamedRun {
@@ -138,7 +159,28 @@ RunStatus Store::status(std::string_view run) {
   for (StoredJob& job : load_jobs(database_, id)) {
     status.jobs.push_back(to_job_row(std::move(job), status.directory));
   }
+  const auto runs_again = [](const JobRow& job) {
+    return job.attempt > 1 || (job.attempt == 1 && job.state == JobState::Planned);
+  };
+  if (std::ranges::any_of(status.jobs, runs_again)) status.idle = idle_time(database_, id);
   return status;
+}
+
+std::vector<std::string> Store::repeated_jobs(std::string_view run) {
+  std::vector<std::string> names;
+  const int64_t id = run_id(run);
+  const Rows rows = database_.query(
+      "SELECT name FROM jobs WHERE run = ? AND number IN (SELECT job FROM events WHERE run = ? "
+      "AND state = 'running' GROUP BY job HAVING count(*) > 1) ORDER BY number",
+      id, id);
+  while (rows->next()) names.push_back(rows->text(0));
+  return names;
+}
+
+std::optional<Time> Store::last_event(std::string_view run) {
+  const Rows rows = database_.query("SELECT max(at_ms) FROM events WHERE run = ?", run_id(run));
+  rows->next();
+  return time_at(*rows, 0);
 }
 
 std::vector<JobEvent> Store::events(std::string_view run, std::string_view job) {

@@ -95,6 +95,12 @@ class Store : public KnownResults, public History, public FileHashes {
   /// The events of a job in the order they were recorded.
   std::vector<JobEvent> events(std::string_view run, std::string_view job);
 
+  /// The jobs that ran more than once, in plan order.
+  std::vector<std::string> repeated_jobs(std::string_view run);
+
+  /// The time of the latest event; nothing if there is none.
+  std::optional<Time> last_event(std::string_view run);
+
   /// Newest first.
   std::vector<RunSummary> runs();
 

@@ -32,7 +32,8 @@ void MetricsLog::step(const StepMetrics& metrics) {
     epoch_loss_.add(*metrics.loss, weight);
   }
   const auto now = Clock::now();
-  if (now - last_line_ < kInterval) return;
+  const bool ends_epoch = (metrics.step + 1) % run_.steps_per_epoch == 0;
+  if (now - last_line_ < kInterval && !ends_epoch) return;
   const auto time = training_time();
   const double recent_time = (time - time_at_line_).count();
   Json line = {{"epoch", metrics.step / run_.steps_per_epoch + 1}};

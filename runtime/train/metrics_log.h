@@ -12,7 +12,7 @@
 
 namespace dlflow::runtime {
 
-/// Writes $DLFLOW_METRICS during training: about two lines a second, and one per epoch. Only the
+/// Writes $DLFLOW_METRICS during training: about two lines a second, and two per epoch. Only the
 /// reporting rank has one.
 class MetricsLog {
  public:

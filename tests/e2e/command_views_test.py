@@ -5,6 +5,7 @@ import os
 import pty
 import shutil
 import subprocess
+import time
 
 from support import BIN, Case, main
 
@@ -57,6 +58,37 @@ class CommandViews(Case):
         self.assertEqual(self.dlflow("status", "--last", "2")[0].splitlines()[-1], "and 2 more: dlflow status --last 4")
         self.assertEqual(len(json.loads(self.dlflow("status", "--last", "1", "--json")[0])), 1)
         self.assertEqual(len(json.loads(self.dlflow("status", "--json")[0])), 4)
+
+    def test_a_run_that_succeeded_leaves_resubmit_nothing_to_do(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: ['true']}}\n")
+        run = self.run_json("w.yaml")["run"]
+        self.assertEqual(self.dlflow("resubmit", run)[0], f"{run} succeeded; there is nothing to do.\n")
+        self.assertEqual(self.status(run)["steps"][0]["attempt"], 1)
+
+    def test_status_of_a_job_that_was_tried_again_has_the_cause(self):
+        self.write("w.yaml", """
+            name: w
+            steps: {a: {run: 'echo "error: no luck" >&2; exit $((2 - DLFLOW_ATTEMPT))', retry: {attempts: 2, on: [failure]}}}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        self.assertRegex(self.dlflow("status", run)[0], r"a +\d+ +succeeded +2 .*try 1: exit 1")
+
+    def test_a_graph_of_a_run_has_its_states(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: ['true']}, b: {needs: [a], run: ['false']}}\n")
+        run = self.run_json("w.yaml", status=1)["run"]
+        self.assertEqual(self.dlflow("graph", run)[0], "a  run  ✔ succeeded\nb  run  ✘ failed     ← a\n")
+        self.assertEqual(self.dlflow("graph", "w.yaml")[0], "a  run\nb  run  ← a\n")
+
+    def test_what_the_index_alone_has_of_an_open_run_shows_its_age(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: [sleep, '30']}}\n")
+        run = json.loads(self.dlflow("run", "w.yaml", "--detach", "--json")[0])["run"]
+        self.addCleanup(lambda: self.dlflow("cancel", run))
+        for _ in range(100):
+            if self.status(run)["steps"][0]["state"] == "running":
+                break
+            time.sleep(0.1)
+        self.assertRegex(self.dlflow("status", "--quick")[0], f"{run} .*last news \\d+ s ago")
+        self.assertNotIn("last news", self.dlflow("status")[0])
 
     def test_results_name_the_best_of_a_sweep(self):
         run = self.sweep()

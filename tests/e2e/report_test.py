@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import time
 import unittest
 
 import support
@@ -208,6 +209,69 @@ class Report(support.Case):
         browser.resize(420, 800)
         browser.run("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
         self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), 420)
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_on_a_small_screen_tables_and_legends_fold(self):
+        page, browser = self.page(), Browser(seconds=120)
+        self.addCleanup(browser.close)
+        browser.media()
+        browser.resize(400, 800)
+        browser.open(page)
+        row = "document.querySelector('#usage tbody tr')"
+        self.assertEqual(browser.run(f"getComputedStyle({row}).display"), "block")
+        self.assertEqual(browser.run(f"[...{row}.cells].map((cell) => cell.dataset.name).slice(0, 3)"), ["Job", "Cores", "Cores used"])
+        self.assertEqual(browser.run("[...document.querySelectorAll('.table')].filter((table) => table.scrollWidth > table.clientWidth).length"), 0)
+        self.assertEqual(browser.run("document.getElementById('curve-key').open"), False)
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_a_table_has_no_empty_columns(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: ['true']}}\n")
+        browser = self.opened(self.report(self.run_json("w.yaml")["run"]))
+        self.assertEqual(browser.run("[...document.querySelectorAll('#usage th')].map((heading) => heading.textContent)"),
+                         ["Job", "Cores", "Cores used", "Memory used", "Time used"])
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_every_attempt_is_listed_and_a_lost_pass_has_a_colour_of_its_own(self):
+        browser = self.opened(self.page())
+        rows = browser.run("[...document.querySelectorAll('#attempts tbody tr')].map((row) => [...row.cells].slice(0, 4).map((cell) => cell.textContent))")
+        self.assertIn(["long", "1", "1", "↻ requeued"], rows)
+        self.assertIn(["long", "1", "2", "✔ succeeded"], rows)
+        self.assertEqual([row[1] for row in rows if row[0] == "bad"], ["1", "2"])
+        colors = browser.run("['running', 'wrong', 'lost'].map(color)")
+        self.assertEqual(len(set(colors)), 3)
+        self.assertEqual(browser.run("view.run.jobs.filter((job) => job.spans.some(isLost)).map((job) => job.name)"), ["long"])
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_idle_time_is_folded_and_not_counted_as_work(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: '[ $DLFLOW_ATTEMPT -gt 1 ]'}}\n")
+        run = self.run_json("w.yaml", status=1)["run"]
+        time.sleep(6)
+        out, _ = self.dlflow("resubmit", run)
+        self.assertRegex(out, "succeeded in 0:0[0-5]")
+        browser = self.opened(self.report(run))
+        self.assertEqual(browser.run("view.run.folds.length"), 1)
+        self.assertGreaterEqual(browser.run("view.run.idle"), 5.5)
+        self.assertLess(browser.run("view.run.length"), 6)
+        self.assertGreaterEqual(browser.run("realTime(view.run.length)"), 6)
+        worked = re.search("worked (.*), idle", browser.run("document.getElementById('run-facts').textContent"))
+        self.assertIn(f"succeeded in {worked[1]}", out)
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_the_comparison_has_the_best_first_an_axis_and_values_against_parameters(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              fit:
+                matrix: {lr: [1, 4, 2], width: [8, 16]}
+                run: 'echo "{\\"score\\": 0.$DLFLOW_MATRIX_LR$DLFLOW_MATRIX_WIDTH, \\"accuracy\\": 0.5}" > $DLFLOW_SUMMARY'
+              best: {run: [echo, "${{ max_by(steps.fit.matrix.lr, steps.fit.metrics.score) }}"]}
+        """)
+        browser = self.opened(self.report(self.run_json("w.yaml")["run"]))
+        self.assertEqual(browser.run("[...document.querySelectorAll('#comparison thead th')].map((heading) => heading.textContent)"),
+                         ["Job", "score", "0.11600.29800.4800"])
+        self.assertEqual(browser.run("document.querySelector('#comparison tbody td').textContent"), "fit[lr=4,width=8]")
+        self.assertEqual(browser.run("[sweepChart.options.scales.x.title.text, sweepChart.options.scales.y.title.text]"), ["lr", "score"])
+        self.assertEqual(browser.run("sweepChart.data.datasets.map((points) => [points.label, points.data.length])"), [["width = 8", 3], ["width = 16", 3]])
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_two_runs_are_compared(self):

@@ -1,9 +1,9 @@
-// The steps and what waits for what: layers from left to right, each step with its jobs as cells in the colours of their states.
+// The steps and their dependencies, in layers from left to right. Each step shows its jobs as cells in the colours of their states.
 const BOX = { width: 188, gapX: 46, gapY: 22, cell: 9, perRow: 16, maxCells: 64 };
 
 /**
- * Nodes in layers from left to right: a step stands right of all that it needs. An edge across several layers goes through a
- * point in each between them, which takes its place in the order as steps do, so that it passes no step behind its back.
+ * Places nodes in layers from left to right: a step stands right of all steps that it needs. An edge across several layers
+ * passes through a point in each layer between. These points are ordered like steps, so that edges never cross a step.
  */
 function layersOf(steps) {
   const depth = [];

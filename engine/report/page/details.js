@@ -1,4 +1,4 @@
-// The job that is selected, beside the timeline.
+// The selected job, beside the timeline.
 function facts(pairs) {
   return make("dl", {}, pairs.filter(([, value]) => value !== "" && value !== undefined && value !== null)
     .flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
@@ -18,7 +18,7 @@ function drawDetails() {
   panel.replaceChildren(
     make("h3", {}, job.name), badge(job.state), job.reason ? make("p", {}, job.reason) : "",
     facts([
-      ["ran", passes.length ? duration(runningTime(job)) : ""], ["waited", waited >= 1 ? duration(waited) : ""], ["node", job.node],
+      ["ran", passes.length ? duration(lastRan(job)) : ""], ["in all attempts", job.attempt > 1 ? duration(runningTime(job)) : ""], ["waited", waited >= 1 ? duration(waited) : ""], ["node", job.node],
       ["job id", job.id], ["attempt", job.attempt ? String(job.attempt) : ""], ["exit", job.exit !== undefined ? String(job.exit) : ""],
     ]),
     passes.length > 1 ? make("h3", {}, "Passes") : "",

@@ -1,4 +1,4 @@
-// Jobs over time. Only the rows that can be seen are drawn, on one canvas that stays in place while the list scrolls under it.
+// Jobs over time. Only visible rows are drawn, on one canvas that stays in place while the list scrolls.
 const ROW = 20, AXIS = 22, STRIP = 52, PRINTED_ROWS = 80;
 const gantt = byId("gantt"), overview = byId("overview"), rows = byId("gantt-rows");
 const canvas = rows.querySelector("canvas"), space = rows.querySelector(".space");
@@ -23,12 +23,16 @@ const timeAt = (pixels) => view.from + ((pixels - LABEL) / (innerWidth() - LABEL
 function ticks() {
   const steps = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
   const step = steps.find((size) => (view.to - view.from) / size <= innerWidth() / 130) ?? 2592000;
-  const list = [];
-  for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) list.push([at, step < 1 ? `${at.toFixed(2)} s` : duration(Math.round(at))]);
+  const { folds } = view.run, list = [], next = (seconds) => Math.ceil(seconds / step) * step;
+  const pieces = [0, ...folds.map((fold) => fold.to)].map((from, index) => [from, folds[index]?.from ?? Infinity, from ? folds[index - 1].at + folds[index - 1].kept : 0]);
+  for (const [from, to, place] of pieces) {
+    const last = Math.min(to, realTime(view.to));
+    for (let at = next(Math.max(from, realTime(view.from))); at <= last; at += step) list.push([at - from + place, step < 1 ? `${at.toFixed(2)} s` : duration(Math.round(at))]);
+  }
   return list;
 }
 
-/** How many jobs wait and run in each of `columns` equal parts of the time that is shown: means, so that no short job is lost. */
+/** The mean number of waiting and running jobs in each of `columns` equal parts of the visible time. Means keep short jobs visible. */
 function crowds(columns) {
   const jobs = { waiting: new Float64Array(columns + 1), running: new Float64Array(columns + 1) };
   const change = { waiting: new Float64Array(columns + 2), running: new Float64Array(columns + 2) };
@@ -51,7 +55,7 @@ function crowds(columns) {
   return jobs;
 }
 
-/** How many jobs ran at once at most, at any time. */
+/** The largest number of jobs that ran at the same time. */
 function mostAtATime() {
   const spans = view.jobs.flatMap((job) => job.spans.filter(isRunning));
   const begins = spans.map((span) => span[3]).sort((a, b) => a - b), ends = spans.map(endOf).sort((a, b) => a - b);
@@ -75,9 +79,18 @@ function drawOverview() {
     pen.fillStyle = colors.queue; pen.fillRect(LABEL + i, STRIP - low - high, 1, high);
   }
   pen.fillStyle = color("quiet");
-  pen.fillText(`at most ${plural(mostAtATime(), "job")} at a time`, 8, 16);
-  pen.fillStyle = color("running"); pen.fillRect(8, 30, 9, 9); pen.fillStyle = color("queue"); pen.fillRect(76, 30, 9, 9);
-  pen.fillStyle = color("quiet"); pen.fillText("running", 21, 35); pen.fillText("queued", 89, 35);
+  pen.fillText(fitted(pen, `at most ${plural(mostAtATime(), "job")} at a time`, LABEL - 12), 8, 12);
+  ["running", "queued", "lost or requeued"].filter((name, index) => index < 2 || view.jobs.some((job) => job.spans.some(isLost))).forEach((name, index) => {
+    const left = index === 1 && LABEL > 150 ? 76 : 8, top = index === 0 || left === 76 ? 24 : LABEL > 150 ? 40 : 24 + 16 * index;
+    pen.fillStyle = color(["running", "queue", "lost"][index]); pen.fillRect(left, top, 9, 9);
+    pen.fillStyle = color("quiet"); pen.fillText(fitted(pen, name, LABEL - left - 15), left + 13, top + 5);
+  });
+  for (const { at, kept, from, to } of view.run.folds) {
+    const text = `┆ idle ${duration(to - from)}`;
+    pen.fillStyle = color("page"); pen.fillRect(x(at), 0, x(at + kept) - x(at), STRIP); pen.fillRect(x(at), 2, pen.measureText(text).width + 6, 18);
+    pen.fillStyle = color("quiet"); pen.fillText(text, x(at) + 2, 12);
+  }
+  pen.fillStyle = color("quiet");
   for (const [at, text] of ticks()) {
     pen.fillRect(x(at), STRIP, 1, 4);
     pen.fillText(text, x(at) + 4, STRIP + 12);
@@ -110,7 +123,7 @@ function drawRow(pen, job, y, width) {
     const left = x(span[3]), long = Math.max(1.5, x(endOf(span)) - left);
     if (left > width || left + long < LABEL) continue;
     if (isRunning(span)) {
-      pen.fillStyle = color(span[5] === "queued" || span[5] === null ? "running" : look(span[5])[1]);
+      pen.fillStyle = color(isLost(span) ? "lost" : span[5] === null ? "running" : look(span[5])[1]);
       pen.fillRect(left, y + 4, long, ROW - 8);
       if (span[2] > 1 && long > 26) { pen.fillStyle = color("page"); pen.fillText(`↻${span[2]}`, left + 4, middle); }
     } else {
@@ -144,7 +157,7 @@ function drawGantt() {
 
 function announce() {
   const { job } = view, option = byId("gantt-current");
-  option.textContent = job ? `${job.name}, ${job.state}, ${duration(runningTime(job))}${job.reason ? `, ${job.reason}` : ""}` : "";
+  option.textContent = job ? `${job.name}, ${job.state}, ${duration(lastRan(job))}${job.reason ? `, ${job.reason}` : ""}` : "";
   option.setAttribute("aria-selected", job !== null);
   if (job) gantt.setAttribute("aria-activedescendant", option.id); else gantt.removeAttribute("aria-activedescendant");
 }
@@ -183,7 +196,7 @@ gantt.onkeydown = (event) => {
   act();
 };
 gantt.addEventListener("wheel", (event) => {
-  if (!event.ctrlKey && !event.shiftKey) return;  // else the list scrolls
+  if (!event.ctrlKey && !event.shiftKey) return;  // the list scrolls
   event.preventDefault();
   view.zoom(event.deltaY > 0 ? 1.25 : 0.8, timeAt(event.clientX - gantt.getBoundingClientRect().left));
 }, { passive: false });
@@ -194,7 +207,7 @@ canvas.onclick = (event) => {
 };
 canvas.onmousemove = (event) => {
   const job = view.jobs[Math.floor((event.clientY - rows.getBoundingClientRect().top + rows.scrollTop) / ROW)];
-  canvas.title = job ? `${job.name}: ${job.state}, ran ${duration(runningTime(job))}` : "";
+  canvas.title = job ? `${job.name}: ${job.state}, ran ${duration(lastRan(job))}` : "";
 };
 overview.onpointerdown = (event) => {
   overview.setPointerCapture(event.pointerId);

@@ -5,7 +5,7 @@ function drawHead() {
   const again = sum(run.jobs.map(requeues)), retries = sum(run.jobs.map((job) => Math.max(0, (job.attempt ?? 1) - 1)));
   document.title = `${run.run}: report of dlflow`;
   byId("run-name").replaceChildren(run.run, " ", badge(run.state));
-  byId("run-facts").textContent = `${run.workflow} with profile ${run.profile}, ${day(run.started)}, ${run.ended ? "took" : "so far"} ${duration(run.length)}`;
+  byId("run-facts").textContent = `${run.workflow} with profile ${run.profile}, ${day(run.started)}, ${run.ended ? "worked" : "so far"} ${duration(run.worked)}${run.idle ? `, idle ${duration(run.idle)}` : ""}`;
   byId("run-problem").hidden = !run.problem;
   byId("run-problem").textContent = run.problem ?? "";
   const tile = (value, name) => make("div", {}, make("b", {}, value), make("span", {}, name));
@@ -28,7 +28,7 @@ byId("run-choice").hidden = data.runs.length === 1;
 byId("run-select").append(...data.runs.map((run, index) => make("option", { value: String(index) }, run.run)));
 byId("run-select").onchange = (event) => view.showRun(data.runs[Number(event.target.value)]);
 
-const redraw = () => { drawGantt(); if (showsCurves()) drawCurves(); };
+const redraw = () => { drawGantt(); drawComparison(); if (showsCurves()) drawCurves(); };
 const THEMES = ["auto", "light", "dark"];
 byId("theme").onclick = () => {
   const next = THEMES[(THEMES.indexOf(document.documentElement.dataset.theme ?? "auto") + 1) % THEMES.length];
@@ -38,7 +38,7 @@ byId("theme").onclick = () => {
 };
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 let themeOnScreen;
-/** On paper colours are those of day, on canvases, too. */
+/** Prints in light colours, also on canvases. */
 function forPrint(on) {
   if (on === printing) return;
   const root = document.documentElement;

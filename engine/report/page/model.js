@@ -1,4 +1,4 @@
-// What the page shows, and what is chosen of it. Texts of runs are data: they reach the page as text alone, never as markup.
+// The data of the page and the selection. Texts of runs reach the page only as text, never as markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 
 const STATES = {
@@ -8,7 +8,7 @@ const STATES = {
 };
 const look = (state) => STATES[state] ?? ["·", "waiting"];
 
-/** An element with attributes, or properties that are functions, and children; a child that is no element becomes text. */
+/** Makes an element. Attributes that are functions become properties; children that are not elements become text. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -55,7 +55,7 @@ function number(value) {
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(4)).toString();
 }
 
-/** With as many digits as others of its column. */
+/** Uses the same number of digits as the other values of its column. */
 const digits = (value) => (Math.abs(value) >= 1000 ? number(value) : value.toPrecision(4));
 
 const percent = (share) => `${Math.round(100 * share)} %`;
@@ -65,9 +65,15 @@ const day = (text) => text.replace("T", " ").replace(/\.\d+Z$/, " UTC");
 const isRunning = (span) => span[0] === 1;
 const endOf = (span) => span[4] ?? view.run.length;
 const runningTime = (job) => sum(job.spans.filter(isRunning).map((span) => endOf(span) - span[3]));
+/** The time of the last attempt, from its first start, as `status` shows it. */
+const lastRan = (job) => {
+  const passes = job.spans.filter((span) => isRunning(span) && span[1] === job.spans.at(-1)[1]);
+  return passes.length ? endOf(passes.at(-1)) - passes[0][3] : 0;
+};
+const isLost = (span) => isRunning(span) && ["queued", "lost"].includes(span[5]);
 const requeues = (job) => job.spans.filter((span) => isRunning(span) && span[5] === "queued").length;
 
-/** What is chosen. `changed` calls whoever draws; `what` is "run", "jobs" (the filter), "time" or "job" (the selected one). */
+/** The selection. `changed` calls all drawers; `what` is "run", "jobs" (the filter), "time" or "job" (the selected one). */
 const view = {
   run: data.runs[0], jobs: [], job: null, step: null, words: "", hidden: new Set(), order: "plan", from: 0, to: 1, drawers: [],
   onChange(drawer) { this.drawers.push(drawer); },
@@ -99,7 +105,45 @@ const view = {
   move(share) { const by = share * (this.to - this.from); this.show(this.from + by, this.to + by); },
 };
 
+/**
+ * Folds times in which no job waited or ran, for example before a repair: moves spans and curves together and lists the
+ * places in run.folds. realTime() is the inverse, for the labels of axes.
+ */
+function foldIdle(run) {
+  const spans = run.jobs.flatMap((job) => job.spans).sort((a, b) => a[3] - b[3]), gaps = [];
+  let end = 0;
+  for (const span of spans) {
+    if (span[3] - end >= 1) gaps.push([end, span[3]]);
+    end = Math.max(end, span[4] ?? run.length);
+  }
+  if (spans.length > 0 && run.length - end >= 1) gaps.push([end, run.length]);
+  run.idle = sum(gaps.map(([from, to]) => to - from));
+  run.worked = run.length - run.idle;
+  const kept = run.worked / 40;
+  let folded = 0;
+  run.folds = gaps.filter(([from, to]) => to - from > 4 * kept).map(([from, to]) => {
+    const fold = { from, to, at: from - folded, kept };
+    folded += to - from - kept;
+    return fold;
+  });
+  const shown = (seconds) => {
+    const fold = run.folds.findLast(({ from }) => from < seconds);
+    return fold ? Math.max(fold.at, seconds - fold.to + fold.at + fold.kept) : seconds;
+  };
+  for (const { spans: own, curves } of run.jobs) {
+    for (const span of own) { span[3] = shown(span[3]); if (span[4] !== null) span[4] = shown(span[4]); }
+    for (const curve of curves ?? []) curve.at = curve.at.map((at) => at === null ? null : shown(at));
+  }
+  run.length -= folded;
+}
+
+function realTime(seconds) {
+  const fold = view.run.folds.findLast(({ at }) => at < seconds);
+  return fold ? Math.max(fold.from, seconds - fold.at - fold.kept + fold.to) : seconds;
+}
+
 for (const run of data.runs) {
+  foldIdle(run);
   run.length = Math.max(run.length, 0.001);
   for (const job of run.jobs) {
     job.searched = [job.name, job.state, job.id, job.reason, ...job.spans.flatMap((span) => [span[6], span[7]])].join(" ").toLowerCase();

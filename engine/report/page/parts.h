@@ -4,12 +4,12 @@
 
 namespace dlflow {
 
-/// The files of this folder, put into the program by CMake, and the library that draws curves.
+/// The files of this folder and the chart library, embedded by CMake.
 struct PageParts {
   std::string_view body;
   std::string_view style;
   std::string_view script;
-  std::string_view chart_library;  ///< Chart.js; empty: this program was built without it
+  std::string_view chart_library;  ///< Chart.js; empty if the build did not find it
   std::string_view chart_licence;
 };
 

@@ -1,10 +1,10 @@
 // Tables: pictures, where training waited, asked and used, attempts, energy, comparison, provenance.
 const FEW_ROWS = 50;
 
-/** A column: name, text or node of a row, and what rows are sorted by, a number for those on the right. */
+/** A column: its heading, the text or node of a row, and the sort key of a row. Columns with numeric keys are right-aligned. */
 const column = (name, show, by = null) => ({ name, show, by });
 
-/** How fast samples went, in the unit of its metric: pictures, tokens of text, or rows of tables. */
+/** The throughput in the unit of its metric: pictures, tokens of text, or rows of tables. */
 function speedOf(metrics) {
   const units = { images_per_s: "img/s", tokens_per_s: "tokens/s", samples_per_s: "samples/s" };
   const metric = Object.keys(units).find((name) => metrics?.[name] !== undefined);
@@ -16,15 +16,16 @@ function speedText(metrics) {
   return speed ? `${number(speed.rate)} ${speed.unit}` : "";
 }
 
-/** Replaces what stands below a section's heading by a table; the section is hidden if there are no rows. */
-function fill(id, columns, rows, ...before) {
+/** Replaces the content below a section's heading with a table without empty columns; hides the section if there are no rows. */
+function fill(id, allColumns, rows, ...before) {
+  const columns = allColumns.filter((entry) => rows.some((row) => ![undefined, "", "–"].includes(entry.show(row))));
   const section = byId(id);
   let sorted = [...rows], shown = FEW_ROWS, order = null;
   section.hidden = rows.length === 0;
   for (const link of document.querySelectorAll(`nav a[href="#${id}"]`)) link.hidden = section.hidden;
   const body = make("tbody"), more = make("button", { type: "button", class: "more", onclick: () => { shown = Infinity; draw(); } });
   const numbers = new Set(columns.filter((entry) => entry.by !== null && rows.every((row) => ["number", "undefined"].includes(typeof entry.by(row)))));
-  const isNumber = (entry) => numbers.has(entry);  // asked for each cell: it does not look at all rows again
+  const isNumber = (entry) => numbers.has(entry);  // called for each cell, so it must not visit all rows
   const headings = columns.map((entry) => make("th", { class: isNumber(entry) ? "number" : "", scope: "col" },
     entry.by ? make("button", { type: "button", onclick: () => sortBy(entry) }, entry.name) : entry.name));
   function sortBy(entry) {
@@ -35,7 +36,7 @@ function fill(id, columns, rows, ...before) {
     draw();
   }
   function draw() {
-    body.replaceChildren(...sorted.slice(0, shown).map((row) => make("tr", {}, columns.map((entry) => make("td", { class: isNumber(entry) ? "number" : "" }, entry.show(row) ?? "")))));
+    body.replaceChildren(...sorted.slice(0, shown).map((row) => make("tr", {}, columns.map((entry) => make("td", { class: isNumber(entry) ? "number" : "", "data-name": typeof entry.name === "string" ? entry.name : "" }, entry.show(row) ?? "")))));
     headings.forEach((heading, index) => {
       if (order?.entry === columns[index]) heading.setAttribute("aria-sort", order.down ? "descending" : "ascending"); else heading.removeAttribute("aria-sort");
     });
@@ -78,26 +79,27 @@ function drawUsage() {
   fill("usage", [
     jobColumn,
     column("Cores", (row) => number(cores(row)), cores),
-    column("used", (row) => (row.used.cpu_efficiency === undefined ? "–" : percent(row.used.cpu_efficiency)), (row) => row.used.cpu_efficiency),
+    column("Cores used", (row) => (row.used.cpu_efficiency === undefined ? "–" : percent(row.used.cpu_efficiency)), (row) => row.used.cpu_efficiency),
     column("Memory", (row) => (row.asked.memory_bytes ? size(row.asked.memory_bytes) : "–"), (row) => row.asked.memory_bytes),
-    column("used", (row) => (row.used.memory_bytes ? size(row.used.memory_bytes) : "–"), (row) => row.used.memory_bytes),
+    column("Memory used", (row) => (row.used.memory_bytes ? size(row.used.memory_bytes) : "–"), (row) => row.used.memory_bytes),
     column("Walltime", (row) => (row.asked.walltime_s ? duration(row.asked.walltime_s) : "–"), (row) => row.asked.walltime_s),
-    column("used", (row) => (row.used.elapsed_s === undefined ? "–" : duration(row.used.elapsed_s)), (row) => row.used.elapsed_s),
+    column("Time used", (row) => (row.used.elapsed_s === undefined ? "–" : duration(row.used.elapsed_s)), (row) => row.used.elapsed_s),
     column("Advice", (row) => (row.job.advice ?? []).join("; ")),
   ], rows.sort((a, b) => (b.job.advice?.length ?? 0) - (a.job.advice?.length ?? 0)));
 }
 
 function drawAttempts() {
-  const rows = view.jobs.flatMap((job) => job.spans.filter((span) => isRunning(span) && span[5] !== "succeeded" && span[5] !== null).map((span) => ({ job, span })));
+  const bad = (span) => span[5] !== "succeeded" && span[5] !== null, passes = (job) => job.spans.filter(isRunning);
+  const rows = view.jobs.filter((job) => passes(job).some(bad)).flatMap((job) => passes(job).map((span) => ({ job, span })));
   const stopped = view.jobs.filter((job) => !job.spans.some(isRunning) && ["wrong", "stopped"].includes(look(job.state)[1])).map((job) => ({ job, span: null }));
   fill("attempts", [
     jobColumn,
     column("Attempt", (row) => (row.span ? number(row.span[1]) : "–"), (row) => row.span?.[1] ?? 0),
     column("Pass", (row) => (row.span ? number(row.span[2]) : "–"), (row) => row.span?.[2] ?? 0),
-    column("Outcome", (row) => (row.span?.[5] === "queued" ? make("span", { class: "state running" }, "↻ requeued") : badge(row.span?.[5] ?? row.job.state))),
+    column("Outcome", (row) => (row.span?.[5] === "queued" ? make("span", { class: "state lost" }, "↻ requeued") : badge(row.span?.[5] ?? row.job.state))),
     column("Ran", (row) => (row.span ? duration(endOf(row.span) - row.span[3]) : "–"), (row) => (row.span ? endOf(row.span) - row.span[3] : 0)),
     column("Node", (row) => row.span?.[6] ?? ""),
-    column("Cause", (row) => row.span?.[7] || row.job.reason || ""),
+    column("Cause", (row) => row.span?.[7] || (row.span ? "" : row.job.reason) || ""),
   ], [...rows, ...stopped]);
 }
 
@@ -111,9 +113,24 @@ function drawEnergy() {
   make("p", { class: "note" }, "SLURM counts whole nodes: what other jobs did there at the same time is in it."));
 }
 
-/** A mean with its interval, between the least and the most of all rows. */
+const INTERVAL = 190;
+const placeBetween = (low, high) => (value) => (high > low ? 6 + ((value - low) / (high - low)) * (INTERVAL - 12) : INTERVAL / 2);
+
+/** The axis of the intervals below it. */
+function intervalAxis(low, high) {
+  const svg = makeSvg("svg", { class: "interval", width: INTERVAL, height: 20, role: "img", "aria-label": `from ${number(low)} to ${number(high)}` });
+  svg.append(makeSvg("line", { class: "value", x1: 6, x2: INTERVAL - 6, y1: 16, y2: 16 }));
+  const ends = high > low ? [[low, "start"], [(low + high) / 2, "middle"], [high, "end"]] : [[low, "middle"]];
+  for (const [value, anchor] of ends) {
+    const at = placeBetween(low, high)(value);
+    svg.append(makeSvg("line", { class: "value", x1: at, x2: at, y1: 13, y2: 19 }), makeSvg("text", { x: anchor === "start" ? 0 : anchor === "end" ? INTERVAL : at, y: 10, "text-anchor": anchor }, digits(value)));
+  }
+  return svg;
+}
+
+/** A mean with its interval, on the scale of all rows. */
 function interval(metric, low, high) {
-  const width = 130, place = (value) => (high > low ? 6 + ((value - low) / (high - low)) * (width - 12) : width / 2);
+  const width = INTERVAL, place = placeBetween(low, high);
   const svg = makeSvg("svg", { class: "interval", width, height: 16, role: "img", "aria-label": `${number(metric.low ?? metric.mean)} to ${number(metric.high ?? metric.mean)}` });
   for (const value of metric.values) svg.append(makeSvg("circle", { class: "value", cx: place(value), cy: 8, r: 2.5 }));
   if (metric.low !== undefined) svg.append(makeSvg("line", { x1: place(Math.max(metric.low, low)), x2: place(Math.min(metric.high, high)), y1: 8, y2: 8 }));
@@ -121,11 +138,43 @@ function interval(metric, low, high) {
   return svg;
 }
 
-let comparedMetric = null;
+let comparedMetric = null, comparedAxis = null, sweepChart = null;
+
+/** The metric against a parameter of the sweep, in a colour for each value of the next parameter. */
+function drawSweep(all, title) {
+  const valueOf = ({ group }, name) => (typeof group.matrix[name] === "object" ? JSON.stringify(group.matrix[name]) : group.matrix[name]);
+  let rows = all;
+  const values = (name) => [...new Set(rows.map((row) => valueOf(row, name)).filter((value) => value !== undefined))];
+  const axes = [...new Set(rows.flatMap(({ group }) => Object.keys(group.matrix)))].filter((name) => values(name).length > 1);
+  if (!axes.includes(comparedAxis)) [comparedAxis] = axes;
+  sweepChart?.destroy();
+  sweepChart = null;
+  if (axes.length === 0) return;
+  rows = all.filter((row) => valueOf(row, comparedAxis) !== undefined);
+  const chosen = make("select", { id: "compared-axis", onchange: (event) => { comparedAxis = event.target.value; drawComparison(); byId("compared-axis").focus(); } },
+    axes.map((name) => make("option", { value: name, selected: name === comparedAxis }, name)));
+  const canvas = make("canvas", { id: "sweep", role: "img", "aria-label": `${title} against ${comparedAxis}` }), key = makeKey("sweep-key");
+  byId("comparison").append(make("div", { class: "tools" }, make("label", {}, `${title} against `, chosen)), make("div", { class: "chart" }, canvas), key);
+  const xs = values(comparedAxis), numeric = xs.every((value) => typeof value === "number"), next = axes.find((name) => name !== comparedAxis && values(name).length > 1);
+  const wide = numeric && Math.min(...xs) > 0 && xs.length > 2 && Math.max(...xs) / Math.min(...xs) >= 20;
+  const datasets = (next ? values(next) : [undefined]).map((value, index) => ({
+    label: next ? `${next} = ${value}` : title, borderColor: HUES[index % HUES.length], backgroundColor: HUES[index % HUES.length], pointRadius: 4,
+    data: rows.filter((row) => !next || valueOf(row, next) === value)
+      .map((row) => ({ x: numeric ? valueOf(row, comparedAxis) : String(valueOf(row, comparedAxis)), y: row.metric.mean, job: row.group.job })),
+  }));
+  const x = { ...axis(comparedAxis, wide ? "logarithmic" : numeric ? "linear" : "category", wide ? { callback: number } : {}), ...(numeric ? {} : { labels: xs.map(String), offset: true }) };
+  sweepChart = new Chart(canvas, { type: "scatter", data: { datasets }, options: {
+    animation: false, responsive: true, maintainAspectRatio: false, scales: { x, y: axis(title, "linear") },
+    plugins: { legend: { display: false }, tooltip: { callbacks: { title: () => "", label: ({ raw }) => `${raw.job}: ${number(raw.y)}` } } } } });
+  drawKey(key, datasets);
+}
+
 function drawComparison() {
   const names = inMetricOrder([...new Set(data.comparison.flatMap((group) => Object.keys(group.metrics)))]);
   if (!names.includes(comparedMetric)) comparedMetric = names[0];
   const rows = data.comparison.filter((group) => group.metrics[comparedMetric]).map((group) => ({ group, metric: group.metrics[comparedMetric] }));
+  const title = nameOfMetric(comparedMetric ?? ""), down = data.largest.includes(comparedMetric), repeated = rows.some(({ metric }) => metric.n > 1);
+  rows.sort((a, b) => (down ? -1 : 1) * (a.metric.mean - b.metric.mean));
   const ends = rows.flatMap(({ metric }) => [metric.low ?? metric.mean, metric.high ?? metric.mean, ...metric.values]);
   const low = Math.min(...ends), high = Math.max(...ends);
   const select = make("select", { id: "compared", onchange: (event) => { comparedMetric = event.target.value; drawComparison(); byId("compared").focus(); } },
@@ -133,12 +182,13 @@ function drawComparison() {
   fill("comparison", [
     ...(data.runs.length > 1 ? [column("Run", ({ group }) => group.run, ({ group }) => group.run)] : []),
     column("Job", ({ group }) => group.job, ({ group }) => group.job),
-    column("Repeats", ({ metric }) => number(metric.n), ({ metric }) => metric.n),
-    column("Mean", ({ metric }) => digits(metric.mean), ({ metric }) => metric.mean),
+    column("Repeats", ({ metric }) => (repeated ? number(metric.n) : ""), ({ metric }) => metric.n),
+    column(repeated ? `${title}, mean` : title, ({ metric }) => digits(metric.mean), ({ metric }) => metric.mean),
     column("95 % interval of the mean", ({ metric }) => (metric.low === undefined ? "–" : `${digits(metric.low)} to ${digits(metric.high)}`)),
-    column("", ({ metric }) => interval(metric, low, high)),
+    column(intervalAxis(low, high), ({ metric }) => interval(metric, low, high)),
   ], rows, make("div", { class: "tools" }, make("label", {}, "Of ", select)),
-  make("p", { class: "note" }, "Intervals are Student's t over the elements of `repeat:`; one value alone has none. Circles are the single values."));
+  make("p", { class: "note" }, `The ${down ? "largest" : "smallest"} first. `, !repeated ? "" : "Intervals are Student's t over the elements of `repeat:`; one value alone has none. Circles are the single values."));
+  drawSweep(rows, title);
 }
 
 function drawProvenance() {

@@ -350,3 +350,25 @@ TEST_CASE("time between passes is not counted as used", "[usage]") {
   events[2].used = PassUsage{1min, 20};  // its beginning is not in the record
   CHECK(recorded_usage(events)->elapsed == 1min);
 }
+
+TEST_CASE("a job that was lost and ran again has the number of its tries, and the cause",
+          "[status_table]") {
+  RunView view = failed_run({table_row("train", JobState::Succeeded)});
+  const auto pass = [](int number, JobState outcome, const std::string& reason) {
+    JobSpan span;
+    span.running = true;
+    span.attempt = 1;
+    span.pass = number;
+    span.outcome = outcome;
+    span.reason = reason;
+    return span;
+  };
+  view.spans["train"] = {pass(1, JobState::Queued, "node failure of alpha-n1"), JobSpan(),
+                         pass(2, JobState::Succeeded, "")};
+  CHECK(rows_of(table(view)).back() ==
+        "train  -    succeeded  2    20:00  -     try 1: node failure of alpha-n1");
+  view.status.jobs[0].state = JobState::Queued;
+  view.spans["train"].pop_back();
+  view.spans["train"].push_back(pass(2, JobState::Queued, "preempted"));
+  CHECK(table(view).find("try 2: preempted") != std::string::npos);
+}

@@ -101,6 +101,20 @@ TEST_CASE("events are recorded all together or not at all", "[store]") {
   fixture.store.record(plan.run, {});
 }
 
+TEST_CASE("the time before a repair is idle, and jobs that ran again are known", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kMnist);
+  CHECK_FALSE(fixture.store.last_event(plan.run).has_value());
+  run_to_success(fixture.store, plan, "data");  // until 4
+  const std::string job = "train[lr=0.1]";
+  fixture.store.record(plan.run, std::vector{event(job, 1, Running, 4), event(job, 1, Failed, 9),
+                                             event(job, 1, Planned, 60), event(job, 2, Running, 60),
+                                             event(job, 2, Succeeded, 70)});
+  CHECK(fixture.store.status(plan.run).idle == std::chrono::seconds(51));
+  CHECK(fixture.store.repeated_jobs(plan.run) == std::vector<std::string>{job});
+  CHECK(fixture.store.last_event(plan.run) == at(70));
+}
+
 TEST_CASE("runs are listed with the newest first", "[store]") {
   StoreFixture fixture;
   const Plan old = fixture.stored_run(kMnist, at(0));

@@ -87,3 +87,17 @@ TEST_CASE("steps that follow each other fast share a line", "[metrics]") {
   for (uint64_t step = 0; step < 1000; ++step) log.step({.step = step, .samples = 10, .loss = 1});
   CHECK(split(read_file(file), '\n').size() < 500);
 }
+
+TEST_CASE("the last step of each epoch has a line with its loss, however fast epochs are",
+          "[metrics]") {
+  const test::TempDir dir;
+  const auto file = dir.path() / "metrics.jsonl";
+  MetricsLog log(file, {15, 10, 0});
+  for (uint64_t step = 0; step < 150; ++step) {
+    log.step({.step = step, .samples = 10, .loss = double(step)});
+    if (step % 10 != 9) continue;
+    CHECK(last_line(file).at("step") == step + 1);
+    CHECK(last_line(file).contains("loss"));
+    log.epoch(step / 10, std::nullopt, std::nullopt);
+  }
+}
