@@ -20,7 +20,7 @@ void throw_errno(const std::string& what, int error_number) {
     case EACCES:
     case EPERM:
       if (what.starts_with("cannot open ") || what.starts_with("cannot read ")) {
-        throw Error(Errc::InvalidInput, message + " (its owner may let you read it)");
+        throw Error(Errc::InvalidInput, message + " (ask its owner for permission to read it)");
       }
       throw Error(Errc::InvalidInput, message + " (choose a folder that you may write to)");
     default:

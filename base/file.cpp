@@ -72,7 +72,7 @@ std::string read_plain(int descriptor, const fs::path& path, uint64_t max_bytes)
   if (::fstat(descriptor, &info) != 0) throw_errno("cannot read " + path.string(), errno);
   if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) {
     throw Error(Errc::InvalidInput,
-                "cannot read " + path.string() + ": it is a pipe or a device, and no file");
+                "cannot read " + path.string() + ": it is a pipe or a device, not a file");
   }
   return read_all(descriptor, info, path, max_bytes);
 }
@@ -91,7 +91,7 @@ void check_private(const fs::path& directory, const struct stat& info) {
   } else {
     return;
   }
-  throw Error(Errc::InvalidInput, directory.string() + " should be a folder of your own, and " +
+  throw Error(Errc::InvalidInput, directory.string() + " should be a folder of your own, but " +
                                       reason + "; have it removed, or choose another cache");
 }
 

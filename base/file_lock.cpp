@@ -43,7 +43,7 @@ void require_lock_file(int file, const fs::path& path) {
       S_ISREG(info.st_mode) ? ::pread(file, start.data(), start.size(), 0) : ssize_t{-1};
   const std::string_view text(start.data(), size_t(std::max<ssize_t>(got, 0)));
   if (got == 0 || text.find(kWhich) != text.npos) return;
-  throw Error(Errc::InvalidInput, path.string() + " is no lock file; it is left as it is");
+  throw Error(Errc::InvalidInput, path.string() + " is not a lock file; it is left unchanged");
 }
 
 /// Opens the lock file, creating it if needed. Does not follow a link.
@@ -51,7 +51,7 @@ FileDescriptor open_lock(const fs::path& path, int access) {
   FileDescriptor file(
       ::open(path.c_str(), access | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (!file && errno == ELOOP) {
-    throw Error(Errc::InvalidInput, path.string() + " is a link and no lock file");
+    throw Error(Errc::InvalidInput, path.string() + " is a link, not a lock file");
   }
   if (!file) throw_errno("cannot write " + path.string(), errno);
   require_lock_file(file.get(), path);

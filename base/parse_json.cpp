@@ -33,7 +33,7 @@ size_t depth_of(std::string_view text) {
 /// The reason to refuse the text before it is parsed.
 std::optional<std::string> excess(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
-    return "is larger than the " + format_size(limits.max_bytes) + " that are read of it";
+    return "is larger than the " + format_size(limits.max_bytes) + " that may be read";
   }
   if (depth_of(text) > limits.max_depth) {
     return "is nested deeper than " + std::to_string(limits.max_depth) + " levels";

@@ -187,7 +187,7 @@ bool has_crlf(const fs::path& script) {
     throw Error(Errc::InvalidInput, "cannot start " + program +
                                         ": its lines end in CR LF, as on Windows; `sed -i "
                                         "'s/\\r$//' " +
-                                        program + "` mends it");
+                                        program + "` fixes it");
   }
   if (error_number == ENOENT && fs::exists(file)) {
     throw Error(Errc::NotFound,

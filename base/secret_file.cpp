@@ -20,7 +20,7 @@ void check_secret(const std::string& name, std::string_view value, const std::st
   const std::string subject = "the secret " + name + " (" + origin + ") ";
   if (value.size() < kShortestSecret) {
     throw Error(Errc::InvalidInput, subject + "has fewer than " + std::to_string(kShortestSecret) +
-                                        " characters: logs could not be kept free of it");
+                                        " characters: it is too short to be masked in logs");
   }
   if (std::any_of(value.begin(), value.end(), is_control)) {
     throw Error(Errc::InvalidInput, subject +

@@ -101,7 +101,7 @@ std::string ambiguous_duration(std::string_view text) {
 }
 
 std::string long_duration(std::string_view text) {
-  return value_of(trim(text)) >= kTooLong ? "is too long: 1000 years are the most" : "";
+  return value_of(trim(text)) >= kTooLong ? "is too long: the maximum is 1000 years" : "";
 }
 
 seconds parse_duration(std::string_view text) {

@@ -120,7 +120,7 @@ class LimitedSource : public ByteSource {
     if (budget_.used_bytes <= budget_.max_bytes) return got;
     throw Error(Errc::InvalidInput,
                 name_ + " unpacks to more than " + format_size(budget_.max_bytes) +
-                    ", far more than its size lets expect; it may be made to fill disks");
+                    ", far more than its size suggests; it may be a decompression bomb");
   }
 
  private:

@@ -66,7 +66,8 @@ void verify_checksum(const Block& block) {
     signed_sum += static_cast<signed char>(byte);
   }
   const uint64_t stored = number(block, kChecksum, 8);
-  if (stored != sum && stored != uint64_t(signed_sum)) throw corrupt("a header's sum is wrong");
+  if (stored != sum && stored != uint64_t(signed_sum))
+    throw corrupt("a header's checksum is wrong");
 }
 
 /// Parses "LENGTH KEY=VALUE\n" records; LENGTH counts the whole record.
@@ -133,9 +134,9 @@ class TarReader {
     constexpr uint64_t kLevels = 8;
     num_entries_ += 1 + uint64_t(std::ranges::count(entry.name, '/')) / kLevels;
     if (num_entries_ <= max_entries_) return;
-    throw Error(Errc::InvalidInput, "the tar archive has more than " + format_count(max_entries_) +
-                                        " entries, far more than its size lets expect; it may be "
-                                        "made to fill disks");
+    throw Error(Errc::InvalidInput,
+                "the tar archive has more than " + format_count(max_entries_) +
+                    " entries, far more than its size suggests; it may be a decompression bomb");
   }
 
   /// False at the end of the archive: two zero blocks, or (from some programs) one or none.
@@ -214,7 +215,7 @@ class TarReader {
     } else {
       throw Error(Errc::InvalidInput,
                   "the archive's entry '" + entry.name + "' is " +
-                      (entry.type == 'S' ? "a sparse file" : "no file, folder or link") +
+                      (entry.type == 'S' ? "a sparse file" : "not a file, folder or link") +
                       " (type '" + std::string(1, entry.type) + "'), which is not unpacked");
     }
   }

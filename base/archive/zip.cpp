@@ -103,7 +103,7 @@ void ZipArchive::each_entry(const std::function<void(ZipEntry)>& use) const {
   for (; place < directory_end_; ++count) use(read_line(place));
   // Some programs store only the lower 16 bits of a larger number.
   if (place != directory_end_ || uint16_t(count) != uint16_t(num_entries_)) {
-    throw corrupt("its directory has another number of entries than it says");
+    throw corrupt("its directory has a different number of entries than it declares");
   }
 }
 
@@ -130,7 +130,8 @@ ZipEntry ZipArchive::read_line(uint64_t& place) const {
     throw refusal(entry, "encrypted; decrypt the archive first");
   }
   if (method != kStored && method != kDeflated) {
-    throw refusal(entry, "packed by method " + std::to_string(method) + "; only deflate is known");
+    throw refusal(entry,
+                  "packed by method " + std::to_string(method) + "; only deflate is supported");
   }
   return entry;
 }
@@ -159,7 +160,7 @@ uint64_t ZipArchive::content_of(const ZipEntry& entry) const {
   if (!header.starts_with(kLocalHeader) ||
       little_endian(header, 8, 2) != (entry.stored ? kStored : kDeflated) ||
       bytes_at(entry.place + kLocalHeaderBytes, name_bytes) != entry.name) {
-    throw corrupt(named(entry) + " does not lie where it should");
+    throw corrupt(named(entry) + " is not at its expected position");
   }
   return entry.place + kLocalHeaderBytes + name_bytes + little_endian(header, 28, 2);
 }
@@ -171,7 +172,7 @@ void ZipArchive::read(const ZipEntry& entry,
   uint64_t left = entry.bytes;
   unsigned long crc = 0;
   const auto take = [&](std::string_view bytes) {
-    if (bytes.size() > left) throw corrupt(named(entry) + " is longer than it says");
+    if (bytes.size() > left) throw corrupt(named(entry) + " is longer than it declares");
     left -= bytes.size();
     crc = ::crc32(crc, reinterpret_cast<const Bytef*>(bytes.data()), uInt(bytes.size()));
     use(bytes);
@@ -180,7 +181,7 @@ void ZipArchive::read(const ZipEntry& entry,
   std::string buffer(kPiece, '\0');
   z_stream stream{};
   if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
-    throw Error(Errc::Unavailable, "zlib has no memory");
+    throw Error(Errc::Unavailable, "zlib ran out of memory");
   }
   const Handle<z_stream, ::inflateEnd> end(&stream);
   int status = entry.stored ? Z_STREAM_END : Z_OK;
@@ -216,7 +217,7 @@ void read_zip(const std::filesystem::path& file, ArchiveEntries& entries) {
   archive.each_entry([&](const ZipEntry& entry) {
     const mode_t type = entry.mode & S_IFMT;
     if (type != 0 && type != S_IFREG && type != S_IFDIR && type != S_IFLNK) {
-      throw refusal(entry, "no file, folder or link, which is not unpacked");
+      throw refusal(entry, "not a file, folder or link; it is not unpacked");
     }
     if (entry.name.ends_with('/')) {
       entries.add_folder(entry.name, entry.mode | S_IFDIR);

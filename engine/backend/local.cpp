@@ -194,7 +194,7 @@ Recovery LocalBackend::Impl::recover(const Submission& submission) {
       if (is_on_gone_host(run_directory_, task.directory, *claim)) return Recovery::Vanished;
       throw Error(Errc::Unavailable,
                   submission.name + " runs on host " + claim->supervisor.host +
-                      "; go on with the run there, or end it there with `dlflow cancel`. If that "
+                      "; continue the run there, or end it there with `dlflow cancel`. If that "
                       "machine is gone for good, `dlflow cancel " +
                       run_directory_.filename().string() + " --gone " +
                       shell_quote(claim->supervisor.host) + "`");

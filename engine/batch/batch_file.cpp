@@ -145,7 +145,7 @@ void write_batch_file(const fs::path& file, std::string_view lines) {
   const bool made = create_once(file, lines);
   if (!made || overlaps_others(file)) {
     if (made) ::unlink(file.c_str());
-    throw Error(Errc::Unavailable, "another dlflow submits jobs of " +
+    throw Error(Errc::Unavailable, "another dlflow is submitting jobs of " +
                                        folder.parent_path().string() + " at this moment");
   }
   sync_directory(folder);

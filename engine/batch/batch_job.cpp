@@ -131,7 +131,7 @@ std::vector<std::string> ids_of_known(std::span<const JobIdentity> ours,
 }
 
 std::string no_longer_ours(const JobIdentity& job) {
-  return "job " + job.id + " has ended, or its number is another job's by now";
+  return "job " + job.id + " has ended, or its number now belongs to another job";
 }
 
 }  // namespace dlflow

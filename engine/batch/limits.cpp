@@ -116,7 +116,7 @@ class PlaceCheck {
     const std::string packs = quoted_step(job) + " packs " + counted(int64_t(together), "element");
     if (each == seconds(0)) {
       problems_.add_of(job, "walltime", packs + " into a job, but does not say how long each takes",
-                       "Say so: `resources: {walltime: 10m}` is for one element.");
+                       "Add `resources: {walltime: 10m}`, the time of one element.");
     } else if (walltime_.value > seconds(0) && each <= walltime_.value && asked > walltime_.value) {
       const seconds more = packed(*job.resources, 2).walltime - each;
       const int64_t most = 1 + (walltime_.value - each) / more;
@@ -249,8 +249,8 @@ void check_exclusive(const Plan& plan, const BatchSystem& system, Problems& prob
     problems.add_of(job, "exclusive",
                     std::string(system.name()) + " has no general request for whole nodes, " +
                         quoted_step(job) + " asks for it",
-                    "Make a class of the site's resource in the profile, with an option such as "
-                    "-l exclusive=true, and name it with `on:`.");
+                    "Define a class in the profile with the site's option, such as -l "
+                    "exclusive=true, and name it with `on:`.");
   }
 }
 
@@ -261,9 +261,9 @@ void check_packs(const Plan& plan, const BatchSystem& system, Problems& problems
     if (plan.workflow.steps[job.step].matrix.pack < 2) continue;
     problems.add_of(job, "pack",
                     std::string(system.name()) +
-                        " can only end a job as a whole, and not one of several elements in it: " +
+                        " can only end a job as a whole, not one of its elements: " +
                         quoted_step(job) + " packs them",
-                    "Leave `pack` out: each element is a task of a job array then.");
+                    "Leave `pack` out: each element is then a task of a job array.");
   }
 }
 
@@ -303,10 +303,11 @@ void check_dependencies(const Plan& plan, const BatchSystem& system,
   for (const PlannedBatch& batch : batches) {
     if (limit.value == 0 || int64_t(batch.waits_for.size()) <= limit.value) continue;
     const PlannedJob& job = plan.jobs[batch.jobs.front()];
-    problems.add_of(job, "needs",
-                    limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", " +
-                        quoted_step(job) + " waits for " + format_count(batch.waits_for.size()),
-                    "Let steps in between collect some of them each, or make one matrix of them.");
+    problems.add_of(
+        job, "needs",
+        limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", " +
+            quoted_step(job) + " waits for " + format_count(batch.waits_for.size()),
+        "Let intermediate steps collect some of them each, or combine them into one matrix.");
   }
 }
 

@@ -119,7 +119,7 @@ JobEvent end_of(const OpenJob& open, const BatchJob& job, JobState state, Time n
                            : ending_in_words(job);
   if (was_stopped_at_its_start(job)) reason = "stopped before it began";
   if (was_not_started(open, job)) {
-    reason = "node " + job.node + " could not start it, mostly because its prolog failed";
+    reason = "node " + job.node + " could not start it, usually because its prolog failed";
   }
   if (wanted_memory(open, job)) {
     reason = std::string(words(BatchState::OutOfMemory));
@@ -192,7 +192,7 @@ Observation observe(std::span<const OpenJob> open, std::span<const BatchJob> que
       }
     } else if (gone.contains(job.identity.id)) {
       result.events.push_back(event(job, JobState::Lost,
-                                    std::string(system) + " no longer knows job " +
+                                    std::string(system) + " no longer lists job " +
                                         job.identity.id + ", and there is no record of its end",
                                     now));
     }

@@ -32,7 +32,7 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
   if (attempt.has_saved()) {  // preempted, most likely: no failure, and no work is lost
     JobEvent next;
     next.state = JobState::Queued;
-    next.reason = "taken away, goes on from its checkpoint";
+    next.reason = "taken away, continues from its checkpoint";
     next.exit = kExitAgain;
     next.failed_tries = attempt.failed_tries();
     attempt.record(std::move(next), allocation);

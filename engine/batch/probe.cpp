@@ -165,7 +165,7 @@ class Findings {
   void add_folders() {
     if (!profile_.cache.empty()) {
       const std::string cache = "the cache, " + profile_.cache.string() + ", ";
-      add(has("cache"), cache + "is there and writable", cache + "cannot be written to",
+      add(has("cache"), cache + "exists and is writable", cache + "cannot be written to",
           "Set " + setting(profile_, "paths.cache") + " to a folder that nodes can write to.");
     }
     add(has("scratch"),
@@ -199,7 +199,7 @@ class Findings {
     add(has("self-query"), tool + " answers there",
         tool + " does not answer on the node" + (error.empty() ? "" : ": " + error),
         "Ask the site for " + tool +
-            " on its nodes: without it no job goes on after its walltime or tries again.");
+            " on its nodes: without it no job continues after its walltime or is retried.");
   }
 
   void add_programs() {
@@ -254,7 +254,7 @@ class Findings {
     add(has("container"), "containers run with " + runtime,
         "no container runs with " + runtime + ": " + join(values_["container-error"], "; "),
         "Change " + setting(profile_, "container") +
-            "; docs/user/containers.md says what it needs.");
+            "; docs/user/containers.md describes what it needs.");
   }
 
   void add_launcher(int num_ranks) {
@@ -280,7 +280,8 @@ class Findings {
       add(false, "",
           what + " started " + std::to_string(ranks.size()) + " of " + std::to_string(num_ranks) +
               " ranks" + (errors.empty() ? "" : ": " + errors),
-          "Change " + setting(profile_, "launcher") + "; `srun --mpi=list` says what srun knows.");
+          "Change " + setting(profile_, "launcher") +
+              "; `srun --mpi=list` lists what srun supports.");
     }
   }
 
@@ -341,7 +342,7 @@ class Findings {
       const std::string why = failures.contains(check) ? failures.at(check) : "it was not tried";
       add(false, "",
           of + ": " + checks[i].what + " does not load" + (why.empty() ? "" : ": " + why),
-          "Change `environment:` of the step, or install it where nodes see it.");
+          "Change `environment:` of the step, or install it where nodes can read it.");
     }
     if (loaded.size() < checks.size()) return;
     const auto& python = values_[key_of_environment(number, "python")];
@@ -363,7 +364,7 @@ std::vector<Finding> without_result(const Probe& probe, const Profile& profile,
       job.log_refused || job.exit.value_or(kFolderNotShared) == kFolderNotShared;
   if (job.state == BatchState::Failed && not_shared) {
     return {{Finding::Kind::Fails,
-             node + " does not see the folder of runs, " + probe.folder.parent_path().string(),
+             node + " cannot access the folder of runs, " + probe.folder.parent_path().string(),
              "Set " + setting(profile, "paths.runs") +
                  " to a folder that login and compute nodes share."}};
   }

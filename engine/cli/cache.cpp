@@ -109,7 +109,7 @@ void collect_garbage(Session& session, const CacheArguments& arguments) {
     if (session.json && gone) list.push_back(to_json(item));
     if (!session.quiet && !session.json) {
       std::printf("%-6s  %s  %s  %s\n", item.kind.c_str(), item.name().c_str(), item.from.c_str(),
-                  gone ? format_size(item.bytes).c_str() : "is in use, or not yours: it stays");
+                  gone ? format_size(item.bytes).c_str() : "is in use, or not yours: kept");
     }
     if (!gone) continue;
     bytes += item.bytes;
@@ -135,16 +135,16 @@ void verify_images(Session& session, const CacheArguments& arguments) {
     ++damaged;
     list.push_back({{"from", image.from}, {"directory", image.folder.string()}});
     if (session.json) continue;
-    std::printf("%s is not what was unpacked; `rm -rf %s`, and the next job unpacks it again\n",
-                image.from.c_str(), image.folder.c_str());
+    std::printf(
+        "%s has changed since it was unpacked; `rm -rf %s`, and the next job unpacks it again\n",
+        image.from.c_str(), image.folder.c_str());
   }
   if (damaged > 0) session.status = kStepFailed;
   if (session.json) {
     return print_json({{"images", images.size()}, {"damaged", std::move(list)}});
   }
   if (!session.quiet || damaged > 0) {
-    std::printf("%zu of %zu images are as they were unpacked.\n", images.size() - damaged,
-                images.size());
+    std::printf("%zu of %zu images are unchanged.\n", images.size() - damaged, images.size());
   }
 }
 
@@ -172,7 +172,7 @@ void add_cache(CLI::App& app, Session& session) {
   dlflow cache gc --dry-run)");
   const auto gc_arguments = add_arguments(*gc);
   add_value(*gc, "--older-than", "TIME", gc_arguments->older_than,
-            "remove what was not used for this time")
+            "remove what was unused for this long")
       ->capture_default_str();
   gc->add_flag("-n,--dry-run", gc_arguments->dry_run, "show what would be removed; remove nothing");
   add_json_option(*gc, session);

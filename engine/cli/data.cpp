@@ -244,7 +244,7 @@ void add_data(CLI::App& app, Session& session) {
 
   CLI::App* show_command = add_command(
       *data, "show",
-      "Print what a data set holds, without reading its images; of text, the first sample, too.",
+      "Print what a data set holds, without reading its images; for text also the first sample.",
       R"(
   dlflow data show digits
   dlflow data show digits/train.dlset --json)");

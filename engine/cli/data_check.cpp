@@ -209,7 +209,7 @@ std::optional<DataMistake> mistake_in_measures(const runtime::Model& model, cons
   for (const char* const key : {kKeepBest, kStopEarly}) {
     if (!with.contains(key) || with.value("validation", Json()) != 0) continue;
     return DataMistake{"with.validation", "with: '" + std::string(key) +
-                                              "' needs samples that are held out; give "
+                                              "' needs held-out samples; give "
                                               "'validation' a number above 0, or leave it out"};
   }
   if (auto mistake = mistake_of(

@@ -86,9 +86,7 @@ void print_notes(const std::vector<std::string>& notes) {
 std::vector<std::string> notes_on_learning(const fs::path& file, const ImportedSplit& split) {
   const SampleSource& source = split.source;
   if (source.size() == 1) {
-    return {file.string() +
-            ": has one sample; a network learns nothing general "
-            "from it"};
+    return {file.string() + ": has one sample, from which a network cannot generalise"};
   }
   const bool has_classes = source.num_targets == 0 && !source.has_masks && source.tokenizer.empty();
   const auto differ = std::ranges::adjacent_find(source.labels, std::ranges::not_equal_to());
@@ -97,7 +95,7 @@ std::vector<std::string> notes_on_learning(const fs::path& file, const ImportedS
   const std::string name =
       label < split.classes.size() ? split.classes[label] : std::to_string(label);
   return {file.string() + ": all samples are of the class '" + name +
-          "'; a network of classes needs two or more"};
+          "'; a classifier needs two or more"};
 }
 
 struct DatasetArguments {
@@ -178,7 +176,7 @@ NamedSources sources_of(Split split, const NamedParts& parts, const SampleSource
 void require_no_split(const fs::path& folder, Split split) {
   if (const auto old = find_split(folder, split)) {
     throw Error(Errc::InvalidInput,
-                old->files[0].string() + " is there already; remove it, or choose another folder");
+                old->files[0].string() + " already exists; remove it, or choose another folder");
   }
 }
 
@@ -196,7 +194,7 @@ NamedParts parts_of(const DatasetArguments& arguments, const ImportedSplit& impo
                 "--test-share and --validation-share divide pictures and documents by their names, "
                 "and rows of tables by their numbers; the samples of " +
                     arguments.source().string() +
-                    " have none: pack each split of its own, with --split");
+                    " have neither: pack each split separately, with --split");
   }
   return split_by_name(names, arguments.shares);
 }
@@ -378,7 +376,7 @@ void pack_dataset(Session& session, const DatasetArguments& arguments) {
 /// The columns of a table to use.
 void add_table_options(CLI::App& command, DatasetArguments& arguments) {
   add_value(command, "--target", "COLUMN", arguments.import.columns.targets,
-            "column of a table with numbers to learn; may be given again")
+            "column of a table with numbers to learn; may be repeated")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   add_value(command, "--class", "COLUMN", arguments.import.columns.label,
@@ -411,13 +409,13 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
           [&arguments](const std::string& text) {
             arguments.import.reshaping.crop = parse_picture_size(text, "--crop");
           },
-          "cut the middle out of pictures, after resizing")
+          "crop the centre of pictures, after resizing")
       ->type_name("N|WxH");
   command.add_flag("--keep-jpeg", arguments.import.keeps_jpeg,
                    "keep pictures as JPEG files, which are decoded, resized and cut when they are "
                    "loaded");
   add_value(command, "--ignore", "VALUE", arguments.import.ignored,
-            "value of masks that is no class, as 255 is: such pixels count for nothing");
+            "value of masks that is not a class, such as 255; such pixels are ignored");
 }
 
 /// The processing of text.
@@ -425,11 +423,11 @@ void add_text_options(CLI::App& command, DatasetArguments& arguments) {
   CLI::Option* tokens = add_value(command, "--tokens", "bytes", arguments.text.tokens,
                                   "the sources are text, whose bytes are the tokens");
   add_value(command, "--tokenizer", "FILE", arguments.text.tokenizer,
-            "the sources are .npy arrays of tokens, which this model of SentencePiece made")
+            "the sources are .npy arrays of tokens, made by this SentencePiece model")
       ->check(CLI::ExistingFile)
       ->excludes(tokens);
   add_value(command, "--length", "N", arguments.text.length,
-            "tokens of a sample of text, or with --per the most there may be; 256 unless "
+            "tokens per sample of text, or with --per the maximum; 256 unless "
             "given")
       ->check(CLI::Range(2, 1 << 20));
   command
@@ -445,14 +443,14 @@ void add_text_options(CLI::App& command, DatasetArguments& arguments) {
   command
       .add_option_function<std::string>(
           "--labels", [&arguments](const std::string&) { arguments.text.labels = true; },
-          "give each document, or line, the class that its folder names, with --per")
+          "with --per, give each document or line the class that its folder names")
       ->type_name("folders")
       ->check(CLI::IsMember({"folders"}));
   add_value(command, "--text", "COLUMN", arguments.text.column,
-            "column of tables with the texts, each row a document; with --class, a sample "
-            "of the class that this column says");
+            "column of tables with the texts, each row a document; with --class, a sample of the "
+            "class in that column");
   add_value(command, "--pattern", "GLOB", arguments.text.pattern,
-            "which files of folders are text; *.txt unless given, *.npy of tokens");
+            "which files of folders are text; *.txt unless given, for tokens *.npy");
 }
 
 /// The splits to write.
@@ -501,10 +499,10 @@ void declare_data_pack(CLI::App& data, Session& session) {
   dlflow data pack fashion-mnist -o fashion --shard-size 256MiB)");
   const auto arguments = std::make_shared<DatasetArguments>();
   command
-      ->add_option("source", arguments->sources,
-                   "a folder, a table, or the file of images, and then that of labels, targets or "
-                   "masks; "
-                   "or files and folders of text")
+      ->add_option(
+          "source", arguments->sources,
+          "a folder, a table, or a file of images followed by one of labels, targets or masks; "
+          "or files and folders of text")
       ->required();
   add_table_options(*command, *arguments);  // kept by the callback below
   add_value(*command, "-o,--output", "FOLDER", arguments->output, "the folder of the data set")

@@ -79,7 +79,7 @@ void check_container_tools(const FindingsPrinter& printer) {
         "Steps with `image:` need a profile with `container: {runtime: " + works.front() + "}`.");
   } else if (!fails.empty()) {
     printer.add(Kind::Fails, "no container runs" + others,
-                "docs/user/containers.md says what each tool needs.");
+                "docs/user/containers.md describes what each tool needs.");
   } else {
     printer.add(Kind::Works, "no container tool was found that can be tried" + others,
                 "Steps with `image:` need one of " + join(names, ", ") + ".");

@@ -65,7 +65,7 @@ class Host {
     ssh.standard_input = terminal ? fs::path("/dev/tty") : input;
     const int status = wait_for(start(ssh)).code;
     if (status == kSshFailed) {
-      throw Error(Errc::Unavailable, "ssh does not reach " + name_ + "; try `ssh " +
+      throw Error(Errc::Unavailable, "ssh cannot reach " + name_ + "; try `ssh " +
                                          shell_quote(name_) + " true` first");
     }
     return status;
@@ -88,7 +88,7 @@ class Host {
     const std::string what = file.string() + " to " + name_ + ":" + kRemoteFolder;
     if (status == kCutOff) {
       throw Error(Errc::Unavailable,
-                  "the copy of " + what + " was cut off, and is removed there; try again");
+                  "the copy of " + what + " was incomplete and has been removed there; try again");
     }
     throw Error(Errc::Unavailable, "cannot copy " + what + "; is the home folder full?");
   }
@@ -177,7 +177,7 @@ void check_host(const std::string& host) {
 }  // namespace
 
 void add_host_option(CLI::App& command) {
-  command.add_option("--host", "do it on this machine, over ssh; the program is copied there")
+  command.add_option("--host", "run the command on this machine, over ssh; dlflow is copied there")
       ->type_name("USER@LOGIN");
 }
 

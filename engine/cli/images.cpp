@@ -43,7 +43,7 @@ void check_runtime(const Workflow& workflow, const Image& image, const Profile& 
   if (container.runtime == "none") {
     throw_at_image(workflow, image,
                    where + " runs no containers; set container.runtime to what this cluster has (" +
-                       "docs/user/containers.md lists them), or take the steps' `image:` out");
+                       "docs/user/containers.md lists them), or remove the steps' `image:`");
   }
   const bool may_be_elsewhere = is_batch_system(profile.scheduler) || !profile.setup.empty();
   if (may_be_elsewhere) return;
@@ -86,8 +86,8 @@ void pin(const Workflow& workflow, Image& image, FileHashes& hashes) {
   try {
     if (in_registry && source.digest.empty()) {
       throw Error(Errc::InvalidInput, image.from +
-                                          " may mean another image tomorrow; add `digest: " +
-                                          registry_digest(source.name) + "`, which it is now");
+                                          " may point to another image tomorrow; add `digest: " +
+                                          registry_digest(source.name) + "`, its current digest");
     }
     now = image_digest(source, [&](const fs::path& file) { return hashes.sha256(file); });
   } catch (const Error& error) {
@@ -95,7 +95,7 @@ void pin(const Workflow& workflow, Image& image, FileHashes& hashes) {
   }
   if (!image.digest.empty() && image.digest != now) {
     throw_at_image(workflow, image,
-                   image.from + " is " + now + " now, and should be " + image.digest +
+                   image.from + " is " + now + " now, but should be " + image.digest +
                        "; restore it, or if the change is meant, write `digest: " + now + "`");
   }
   image.digest = now;

@@ -67,7 +67,7 @@ std::vector<std::string> write_files(const std::vector<InitFile>& files) {
     if (!fs::exists(file.path)) continue;
     throw Error(
         Errc::InvalidInput,
-        file.path.string() + " is there already; remove it, or write another: dlflow init -o FILE");
+        file.path.string() + " already exists; remove it, or write another: dlflow init -o FILE");
   }
   std::vector<std::string> written;
   try {
@@ -111,7 +111,7 @@ void add_init(CLI::App& app, Session& session) {
   add_value(*command, "--data", "FOLDER", arguments->data,
             "the data that the script reads, as $DATA");
   add_value(*command, "--target", "COLUMN", arguments->target,
-            "the column of the table that is to be learnt; asked for at a terminal");
+            "the column of the table to learn; asked for on a terminal");
   add_value(*command, "--walltime", "TIME", arguments->walltime,
             "longest time that a job may take");
   add_output_option(*command, arguments->output, "the workflow; NAME.yaml unless given");

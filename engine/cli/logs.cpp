@@ -172,7 +172,7 @@ class JobLog {
 void check_folder(const RunStatus& status) {
   if (std::filesystem::exists(status.directory)) return;
   throw Error(Errc::NotFound, "the run directory " + status.directory +
-                                  " is gone, and with it what its jobs printed; `dlflow rm " +
+                                  " is gone, with the output of its jobs; `dlflow rm " +
                                   status.run + "` removes the run from the list");
 }
 

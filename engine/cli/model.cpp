@@ -43,7 +43,7 @@ std::string normalization_note(const InputScale& input) {
   }
   return "The file normalises its input by mean " + list_of(mean) + " and std " +
          list_of(deviation) +
-         ". Give these as `normalize` of the training, divided by 255 if the file's input are "
+         ". Set these as `normalize` of the training; divide them by 255 if the file's input is "
          "pixels from 0 to 255.";
 }
 
@@ -59,7 +59,7 @@ std::vector<TensorView> views_of(const ImportedNetwork& network) {
 void require_absent(const fs::path& path) {
   if (!fs::exists(path)) return;
   throw Error(Errc::InvalidInput,
-              path.string() + " is there already; remove it, or write to another file with -o");
+              path.string() + " already exists; remove it, or write to another file with -o");
 }
 
 void import_model(const ImportArguments& arguments, Session& session) {
@@ -115,7 +115,7 @@ void add_model(CLI::App& app, Session& session) {
   add_value(*command, "file", "FILE.onnx", arguments->file, "a network as an ONNX file")
       ->required();
   add_value(*command, "-o,--output", "NAME.yaml", arguments->model,
-            "the model file to write, beside which NAME.safetensors has the weights "
+            "the model file to write; NAME.safetensors beside it has the weights "
             "(default: FILE.yaml, here)");
   add_value(*command, "--input", "SIZES", arguments->input,
             "sizes of one sample, if the file leaves them open: C,H,W, F or T")

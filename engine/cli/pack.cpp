@@ -42,9 +42,8 @@ Plan plan_of_run(const PackArguments& arguments, const RunStatus& status) {
   Plan plan = load_run(status.directory);
   if (arguments.workflow->file.empty()) return plan;
   if (arguments.workflow->read().text != plan.workflow.text) {
-    throw Error(Errc::InvalidInput,
-                arguments.workflow->file + " is not what " + status.run +
-                    " ran; leave it out, and the bundle has the text that was run");
+    throw Error(Errc::InvalidInput, arguments.workflow->file + " is not what " + status.run +
+                                        " ran; leave it out to pack the text that was run");
   }
   return plan;
 }
@@ -68,9 +67,10 @@ Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
 void print_what_is_missing(const Manifest& manifest, const std::vector<std::string>& left_out) {
   for (const std::string& name : left_out) {
     const bool absolute = std::filesystem::path(name).is_absolute();
-    std::printf("Not in it: %s, which a step reads where it lies; %s.\n", escaped(name).c_str(),
-                absolute ? "it must be there, or lie beside the workflow and be named from there"
-                         : "--with-data packs it");
+    std::printf("Not included: %s, which a step reads in place; %s.\n", escaped(name).c_str(),
+                absolute
+                    ? "it must exist there, or be beside the workflow and be named relative to it"
+                    : "--with-data packs it");
   }
   size_t data = 0;
   size_t images = 0;
@@ -79,11 +79,11 @@ void print_what_is_missing(const Manifest& manifest, const std::vector<std::stri
     images += image.packed || image.from.starts_with("docker://") ? 0 : 1;
   }
   if (data > 0) {
-    std::printf("Not in it: %s that stage steps read; --with-data packs them.\n",
+    std::printf("Not included: %s that stage steps read; --with-data packs them.\n",
                 plural(data, "local file").c_str());
   }
   if (images > 0) {
-    std::printf("Not in it: %s; --with-images packs them.\n", plural(images, "image").c_str());
+    std::printf("Not included: %s; --with-images packs them.\n", plural(images, "image").c_str());
   }
 }
 
@@ -163,7 +163,7 @@ void add_pack(CLI::App& app, Session& session) {
       throw UsageError("--step is for the results of a run; give `--from-run RUN`, too");
     }
     if (!arguments->run.empty() && !arguments->workflow->set.empty()) {
-      throw UsageError("a run has its parameters; --set is for packing a workflow");
+      throw UsageError("a run's parameters are fixed; --set is for packing a workflow");
     }
     pack(session, *arguments);
   });

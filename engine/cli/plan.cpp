@@ -190,7 +190,7 @@ std::vector<std::string> remarks(const StepPlan& plan) {
       plan.recommended
           ? "Recommended: " + now + ", " + seconds_text(plan.recommended->step_s) + " a step" +
                 (plan.runner_up ? "; runner-up: " + place_text(plan.runner_up) : "") + "."
-          : "Recommended: none, no row within the limits is half efficient.",
+          : "Recommended: none, no row within the limits reaches 50 % efficiency.",
       "Measured " + plan.measured + "."};
   lines.insert(lines.end(), plan.notes.begin(), plan.notes.end());
   lines.push_back(plan.noise_scale
@@ -203,7 +203,7 @@ std::vector<std::string> remarks(const StepPlan& plan) {
                     plural(uint64_t(servers), "parameter server") +
                     " would hide the traffic; top-k is shorter than the dense sum below " +
                     print_number("%.2g %%", 100 * plan.sparse_below.value_or(0)) +
-                    " of the gradient, its selection aside.");
+                    " of the gradient, not counting the selection.");
   }
   lines.push_back("Recommendation with 20 % less bandwidth: " + change(plan.with_less_bandwidth) +
                   "; with 20 % more: " + change(plan.with_more_bandwidth) + ".");
@@ -218,7 +218,7 @@ void show_advice(Session& session, const PlanVerb& verb) {
   const std::string earlier = take_earlier_run(session, workflow.name, step, measured);
   StepPlan plan = plan_of_step(step, measured);
   if (!measured.is_of_model) {
-    plan.notes.emplace_back("The measurement is of another model or precision.");
+    plan.notes.emplace_back("The measurement is for another model or precision.");
   }
   if (!earlier.empty()) plan.notes.push_back(earlier);
   if (plan.recommended && plan.recommended->energy_j) {

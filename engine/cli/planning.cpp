@@ -139,7 +139,7 @@ Profile class_of_step(const Step& step, const Profile& profile) {
           : "run it once, then type `DLFLOW_STEP=" + step.name +
                 " DLFLOW_CACHE=" + shell_quote(cache.string()) +
                 " dlflow-train --profile-steps 20 RUN/steps/" + step.name +
-                "/attempt-1/with.json`, and the same behind `mpirun -np 2`";
+                "/attempt-1/with.json`, and the same under `mpirun -np 2`";
   throw_at(
       workflow, step.location,
       "step '" + step.name + "' " +

@@ -102,8 +102,8 @@ void add_profile_show(CLI::App& app, Session& session) {
 }
 
 void add_profile_detect(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "detect", "Write a profile of the cluster whose login node this is.", R"(
+  CLI::App* command = add_command(
+      app, "detect", "Write a profile of the cluster that this login node belongs to.", R"(
   dlflow profile detect -o ~/.config/dlflow/profiles/alpha.yaml
   dlflow profile detect --partition gpu)");
   const auto file = std::make_shared<std::string>();
@@ -114,7 +114,7 @@ void add_profile_detect(CLI::App& app, Session& session) {
   add_json_option(*command, session);
   command->callback([file, partition, &session] {
     if (!file->empty() && std::filesystem::exists(*file)) {
-      throw Error(Errc::InvalidInput, *file + " is there already; remove it, or choose another");
+      throw Error(Errc::InvalidInput, *file + " already exists; remove it, or choose another");
     }
     const std::string text =
         detect_batch_system()->detect_profile(environment_variable("PATH"), *partition);

@@ -155,9 +155,9 @@ class ClusterCheck {
                    partition->is_up ? "" : "Ask the site, or choose another partition.");
     }
     if (cluster_.accounting) {
-      printer_.add(Kind::Works, "accounting tells how old jobs ended");
+      printer_.add(Kind::Works, "accounting shows how old jobs ended");
     } else {
-      printer_.progress("no accounting: how old jobs ended is known from their own records alone");
+      printer_.progress("no accounting: only their own records show how old jobs ended");
     }
   }
 
@@ -172,7 +172,7 @@ class ClusterCheck {
     }
     if (const auto* refused = std::get_if<Refused>(&answer)) {
       printer_.add(Kind::Fails, std::string(batch_->name()) + " refuses a job: " + refused->message,
-                   "Often it is the account, the partition or the QOS in the profile.");
+                   "Often the cause is the account, the partition or the QOS in the profile.");
       return std::nullopt;
     }
     throw Error(Errc::Unavailable, std::get<Unclear>(answer).message + "; if job dlflow-probe-" +

@@ -186,7 +186,7 @@ void check_idle(Session& session, const std::string& run, const std::string& gon
   if (!gone.empty() && cluster_of(directory) == gone) return;
   const RunStatus status = refresh_run(session, run);
   if (status.state == RunState::Running) {
-    throw Error(Errc::InvalidInput, run + " has jobs at work" + advice);
+    throw Error(Errc::InvalidInput, run + " has active jobs" + advice);
   }
   if (!fs::exists(directory) || status.damaged) return;
   session.verbs(run_profile(directory).scheduler)->check_idle(directory);
@@ -346,12 +346,12 @@ void add_rm(CLI::App& app, Session& session) {
   command->add_flag("-n,--dry-run", arguments->dry_run,
                     "show what would be removed; remove nothing");
   add_value(*command, "--gone", "CLUSTER", arguments->gone,
-            "do not ask this cluster about jobs of the runs; it does not come back");
+            "do not ask this cluster about the runs' jobs; it is gone for good");
   add_json_option(*command, session);
   command->callback([=, &session] {
     if (!arguments->words.empty()) return remove_named(session, *arguments);
     if (keep->count() + older->count() == 0) {
-      throw UsageError("name runs, or say which stay: --keep 5, --older-than 30d, or both");
+      throw UsageError("name runs, or select those to keep: --keep 5, --older-than 30d, or both");
     }
     remove_old(session, *arguments);
   });

@@ -106,7 +106,8 @@ void print_queued(const Plan& plan, const ChainResult& result, const Style& styl
 void print_left_to_do(const Plan& plan, const ChainResult& result) {
   for (const std::string& job : result.too_early) {
     std::printf(
-        "  %s runs already, without what runs again now. To repeat it: dlflow cancel %s --step "
+        "  %s is already running, without the results that are made again now. To repeat it: "
+        "dlflow cancel %s --step "
         "%s,\n"
         "  then dlflow resubmit %s --step %s --from-scratch\n",
         job.c_str(), plan.run.c_str(), shell_quote(job).c_str(), plan.run.c_str(),
@@ -302,7 +303,7 @@ void cancel_lost(Session& session, const std::string& run) {
     return print_json({{"run", run}, {"ended", true}, {"cancelled", cancelled}, {"saving", 0}});
   }
   if (session.quiet) return;
-  std::printf("The directory of %s is gone: %s\n%s of it in the queue cancelled.\n", run.c_str(),
+  std::printf("The directory of %s is gone: %s\n%s of it cancelled in the queue.\n", run.c_str(),
               session.store().directory(run).c_str(), plural(cancelled, "job").c_str());
 }
 
@@ -389,11 +390,10 @@ void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again)
     std::fprintf(stderr, "Nothing that the steps read has changed since the run was made.\n");
   }
   if (const std::string file = escaped(changed_workflow(plan)); !file.empty()) {
-    std::fprintf(
-        stderr,
-        "%s has changed since, and this run keeps its old text; `%s` makes a run of the new one "
-        "and reuses what is still right.\n",
-        file.c_str(), run_anew(plan).c_str());
+    std::fprintf(stderr,
+                 "%s has changed since, and this run keeps its old text; `%s` runs the new text "
+                 "and reuses what is still valid.\n",
+                 file.c_str(), run_anew(plan).c_str());
   }
   if (changed.empty()) return;
   const std::string names = escaped(some_of(changed));
@@ -410,7 +410,7 @@ void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again)
 }  // namespace
 
 void add_run(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "run", "Run a workflow, or go on with a run.", R"(
+  CLI::App* command = add_command(app, "run", "Run a workflow, or continue a run.", R"(
   dlflow run workflows/fashion-mnist.yaml --set epochs=5
   dlflow run pipeline.yaml --until train --dry-run
   dlflow run fashion-mnist.dlflow --profile beta
@@ -419,13 +419,13 @@ void add_run(CLI::App& app, Session& session) {
   arguments->workflow = add_optional_workflow_argument(*command);
   arguments->plan = add_plan_arguments(*command);
   CLI::Option* const resume_option = add_value(*command, "--resume", "RUN", arguments->resume,
-                                               "go on with this run, instead of a new one");
+                                               "continue this run instead of starting a new one");
   command->add_flag(
       "-n,--dry-run", arguments->dry_run,
-      "say what would run, and why; for a cluster check its limits, and show what would be "
+      "print what would run, and why; for a cluster check its limits, and show what would be "
       "submitted (with -v the scripts); run nothing");
   command->add_flag("--detach", arguments->detach,
-                    "return at once; the run goes on in the background");
+                    "return at once; the run continues in the background");
   command->add_flag("--keep-going", arguments->options.keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
@@ -450,7 +450,7 @@ void add_run(CLI::App& app, Session& session) {
 
 void add_resubmit(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
-      app, "resubmit", "Run again what failed and what waits for it; nothing that succeeded.", R"(
+      app, "resubmit", "Rerun failed jobs and those waiting for them; keep what succeeded.", R"(
   dlflow resubmit fashion-mnist-7f3a91c0
   dlflow resubmit 7f3a --step train --set walltime=40m
   dlflow resubmit 7f3a --with-new-sources      (after a correction)
@@ -466,8 +466,8 @@ void add_resubmit(CLI::App& app, Session& session) {
                       "change a resource of the jobs that are submitted again: walltime, memory, "
                       "cpus_per_rank, gpus_per_rank, ranks");
   command->add_flag("--with-new-sources", again->new_sources,
-                    "take models, scripts and data as they are now: what reads a changed one runs "
-                    "again, from the beginning, and what needs its results");
+                    "use models, scripts and data as they are now: jobs that read a changed one "
+                    "start again from the beginning, and so do jobs that need their results");
   command->add_flag(
       "--from-scratch", again->from_scratch,
       "start jobs that are submitted again from the beginning, not from a checkpoint");
@@ -496,7 +496,7 @@ void add_resubmit(CLI::App& app, Session& session) {
 
 void add_cancel(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "cancel", "Stop a run; what can save a checkpoint does. Twice: kill.", R"(
+      add_command(app, "cancel", "Stop a run; jobs that can save a checkpoint do. Twice: kill.", R"(
   dlflow cancel fashion-mnist-7f3a91c0
   dlflow run --resume fashion-mnist-7f3a91c0      (goes on later))");
   const auto run = std::make_shared<std::string>();
@@ -505,7 +505,7 @@ void add_cancel(CLI::App& app, Session& session) {
   add_run_argument(*command, *run)->required();
   add_repeated_option(*command, "--step", "STEP", *steps, "only this step or job (on a cluster)");
   add_value(*command, "--gone", "HOST", *gone,
-            "give up the jobs on this machine, which does not come back");
+            "give up the jobs on this machine, which is gone for good");
   add_json_option(*command, session);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
@@ -513,7 +513,8 @@ void add_cancel(CLI::App& app, Session& session) {
     if (!std::filesystem::exists(directory)) return cancel_lost(session, name);
     const std::string scheduler = run_profile(directory).scheduler;
     if (!gone->empty() && is_batch_system(scheduler)) {
-      throw UsageError("--gone is for runs without a batch system, which knows its nodes itself");
+      throw UsageError(
+          "--gone is for runs without a batch system; a batch system tracks its nodes itself");
     }
     if (!gone->empty()) declare_gone(directory, *gone);
     const auto verbs = session.verbs(scheduler);

@@ -162,8 +162,8 @@ RunStatus read_run(Session& session, const std::string& run) {
   RunStatus status = session.store().status(run);
   if (status.state == RunState::Running && !std::filesystem::exists(directory)) {
     status.problem = directory.string() +
-                     " is gone, and with it what its jobs record; `dlflow cancel " + run +
-                     "` takes from the queue what is left of them";
+                     " is gone, with the records of its jobs; `dlflow cancel " + run +
+                     "` removes the remaining ones from the queue";
   }
   return status;
 }
@@ -178,9 +178,8 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   }
   const std::filesystem::path directory = view.status.directory;
   if (view.status.problem.empty() && !std::filesystem::exists(directory)) {
-    view.status.problem = directory.string() +
-                          " is gone, and with it results and logs; `dlflow rm " + run +
-                          "` removes the run from this list";
+    view.status.problem = directory.string() + " is gone, with its results and logs; `dlflow rm " +
+                          run + "` removes the run from this list";
   }
   const bool is_read = view.status.jobs.size() <= kPlannedAtOnce || detail == Detail::Usage;
   if (!is_read || view.status.damaged || !std::filesystem::exists(directory)) return view;

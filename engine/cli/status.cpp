@@ -56,8 +56,8 @@ void show_lost_nodes(Session& session) {
          to_rfc3339(node.last.at).substr(0, 10) + ", " + node.last.job + " of " + node.last.run});
   }
   std::printf(
-      "%sA node is left out once it has as many failures as `exclude_nodes:` of the profile says.\n"
-      "Taken back: dlflow status --forgive NODE\n",
+      "%sA node is excluded once it has as many failures as `exclude_nodes:` of the profile says.\n"
+      "To use it again: dlflow status --forgive NODE\n",
       columns(rows, std::vector(4, Align::Left)).c_str());
 }
 

@@ -64,7 +64,7 @@ std::string tokenizer_for(const TextOptions& options, const fs::path& output) {
   throw Error(Errc::InvalidInput,
               options.tokenizer.empty()
                   ? place.string() +
-                        " is there already, of another split; pack tokens of it with "
+                        " already exists, of another split; pack tokens of it with "
                         "--tokenizer " +
                         place.string() + " instead of --tokens"
                   : place.string() + " is another tokenizer than " + options.tokenizer.string() +
@@ -78,11 +78,10 @@ Documents read_arrays(const std::vector<fs::path>& sources, const std::string& p
   for (const fs::path& source : sources) {
     for (const auto& [path, name] : files_of(source, pattern)) {
       if (path.extension() != ".npy") {
-        throw Error(Errc::InvalidInput,
-                    path.string() +
-                        ": is no .npy array; with --tokenizer the sources are tokens, "
-                        "which you make of texts in Python, as "
-                        "docs/user/data-format.md#text shows");
+        throw Error(Errc::InvalidInput, path.string() +
+                                            ": is not an .npy array; with --tokenizer the sources "
+                                            "are tokens, which you make from texts in Python, as "
+                                            "docs/user/data-format.md#text shows");
       }
       const std::vector<uint32_t> tokens = read_npy_tokens(path, vocabulary.size());
       const SharedBytes& content = documents.files.emplace_back(shared_bytes(std::string(
@@ -176,8 +175,8 @@ std::string class_of(const Document& document) {
   if (end != document.name.npos) return document.name.substr(0, end);
   throw Error(Errc::InvalidInput,
               document.name +
-                  ": is in no folder that names its class; with --labels folders, give a folder "
-                  "that has a folder for each class, with the documents of the class in it");
+                  ": is not in a folder that names its class; with --labels folders, give a folder "
+                  "that has one folder of documents for each class");
 }
 
 /// The classes in the order of their labels, by name; `known` if it includes them all.
@@ -191,7 +190,7 @@ std::vector<std::string> classes_of(const std::vector<Document>& documents,
     const std::string mistake = mistake_in_name(name);
     if (mistake.empty()) continue;
     throw Error(Errc::InvalidInput, "the folder '" + escaped(name) +
-                                        "' names a class, and its name " + mistake + "; rename it");
+                                        "' names a class, but its name " + mistake + "; rename it");
   }
   std::vector<std::string> classes(names.begin(), names.end());
   const bool is_table = !documents[0].label.empty();
@@ -199,8 +198,8 @@ std::vector<std::string> classes_of(const std::vector<Document>& documents,
     return is_table ? in_order_of_labels(std::move(classes), documents[0].name) : classes;
   }
   if (is_table) {
-    throw Error(Errc::InvalidInput, "all rows are of the class '" + classes[0] +
-                                        "'; a network of classes needs two or more");
+    throw Error(Errc::InvalidInput,
+                "all rows are of the class '" + classes[0] + "'; a classifier needs two or more");
   }
   throw Error(Errc::InvalidInput, "all documents are in the folder '" + *names.begin() +
                                       "'; --labels folders needs two classes or more, a folder "
@@ -280,11 +279,12 @@ TextSplit make_split(Split split, const std::vector<Document>& documents,
   }
   const size_t used = tokens.size() / length * length;
   if (used == 0) {
-    throw Error(Errc::InvalidInput,
-                fmt::format("the {} text has {} tokens, and a sample {}; add text, or choose a "
-                            "smaller --length",
-                            split == Split::Train ? "training" : split_name(split),
-                            format_count(tokens.size()), format_count(length)));
+    throw Error(
+        Errc::InvalidInput,
+        fmt::format("the {} text has {} tokens, but a sample takes {}; add text, or choose a "
+                    "smaller --length",
+                    split == Split::Train ? "training" : split_name(split),
+                    format_count(tokens.size()), format_count(length)));
   }
   TextSplit result;
   result.split = split;
@@ -307,24 +307,23 @@ void require_fitting(const TextOptions& options) {
       (is_table || !options.label_column.empty() || options.per == TextOptions::Per::Line)) {
     throw Error(Errc::InvalidInput,
                 "--text, --class and --per line are for texts, and with --tokenizer the sources "
-                "are tokens: end each document with the token that does, write --per document, and "
+                "are tokens: end each document with the token for that, write --per document, and "
                 "--labels folders for classes");
   }
   if (is_table && (options.labels || options.pattern)) {
-    throw Error(
-        Errc::InvalidInput,
-        "--labels folders and --pattern are for texts in folders; of a table, --class names "
-        "the column of the classes");
+    throw Error(Errc::InvalidInput,
+                "--labels folders and --pattern are for texts in folders; for a table, --class "
+                "names the column of classes");
   }
   if (!is_table && !options.label_column.empty()) {
     throw Error(
         Errc::InvalidInput,
-        "--class names a column of a table; write --text COLUMN, too, for that of its texts");
+        "--class names a column of a table; also write --text COLUMN for the column of texts");
   }
   if (!options.labels || options.per != TextOptions::Per::Length) return;
   throw Error(Errc::InvalidInput,
-              "--labels folders gives each sample a class; say with --per document, or --per line, "
-              "what a sample is");
+              "--labels folders gives each sample a class; add --per document or --per line, which "
+              "defines a sample");
 }
 
 }  // namespace

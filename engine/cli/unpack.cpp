@@ -47,7 +47,7 @@ void add_unpack(CLI::App& app, Session& session) {
     if (session.quiet) return;
     std::string again = "dlflow run " + shell_quote((folder / manifest.workflow).string());
     for (const std::string& setting : settings(manifest)) again += " --set " + shell_quote(setting);
-    std::printf("%s: %zu files, every checksum fits.\n  %s\n", folder.c_str(),
+    std::printf("%s: %zu files, every checksum matches.\n  %s\n", folder.c_str(),
                 manifest.files.size(), again.c_str());
   });
 }

@@ -196,7 +196,7 @@ std::string bad_value(const CLI::Option& option) {
   if (choices.empty()) {
     const std::string word = value_word(option);
     if (word == "SHARE") return text + "not a share between 0 and 1; write 0.1 for a tenth";
-    if (word == "FILE") return text + "not a file that is there";
+    if (word == "FILE") return text + "not an existing file";
     if (word != "N") return text + "not a value";
     return text + (number_from<double>(value) ? "too small or too large" : "not a number");
   }
@@ -274,7 +274,7 @@ std::string mistake_in(const CLI::App& app, const CLI::ParseError& error) {
   }
   if (error.get_name() == "RequiredError" && !shown_verbs(command).empty()) return "";
   if (error.get_name() == "ExcludesError") {
-    const std::string pair = pair_of(command, text, " excludes ", " does not go with ");
+    const std::string pair = pair_of(command, text, " excludes ", " cannot be used with ");
     return pair + "; leave one of them out";
   }
   if (error.get_name() == "RequiresError") return pair_of(command, text, " requires ", " needs ");

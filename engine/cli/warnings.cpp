@@ -69,8 +69,8 @@ void add_variables(const Workflow& workflow, const Profile& profile, Diagnostics
       if (arrives || std::getenv(name.c_str()) == nullptr) continue;
       warnings.push_back({workflow.file, step.location_of("run"),
                           "step '" + step.name + "' reads $" + name +
-                              ", which is set here and which it will not get; write env: {" + name +
-                              ": …}, or inherit: [" + name + "]"});
+                              ", which is set here but is not passed on to it; write env: {" +
+                              name + ": …}, or inherit: [" + name + "]"});
     }
   }
 }
@@ -94,7 +94,7 @@ void add_idle_gpus(const Workflow& workflow, Diagnostics& warnings) {
       continue;
     }
     warnings.push_back({workflow.file, step.location_of("resources"),
-                        "step '" + step.name + "' asks for GPUs and computes on CPUs; leave " +
+                        "step '" + step.name + "' asks for GPUs but computes on CPUs; leave " +
                             "gpus_per_rank out, or train with device: cuda"});
   }
 }
@@ -112,10 +112,11 @@ void add_pruned(const Workflow& workflow, Diagnostics& warnings) {
     }
     if (pruned.empty()) continue;
     const std::vector<std::string> names(pruned.begin(), pruned.end());
-    warnings.push_back({workflow.file, step.location_of("with.prune"),
-                        "step '" + step.name + "' prunes what " + join(names, " and ") +
-                            " left, which is not reused then: the next run makes it again; write "
-                            "checkpoint: {keep: N} there instead, or leave prune out"});
+    warnings.push_back(
+        {workflow.file, step.location_of("with.prune"),
+         "step '" + step.name + "' prunes what " + join(names, " and ") +
+             " left, which then cannot be reused: the next run makes it again; write "
+             "checkpoint: {keep: N} there instead, or leave prune out"});
   }
 }
 
@@ -127,7 +128,7 @@ void add_walltimes(const Workflow& workflow, const Profile& profile, Diagnostics
     if (!asked.is_null() && (!asked.is_object() || asked.contains("walltime"))) continue;
     warnings.push_back({workflow.file, step.location_of("resources"),
                         "step '" + step.name +
-                            "' has no walltime, so that the default of the cluster ends it; write "
+                            "' has no walltime, so the cluster's default ends it; write "
                             "resources: {walltime: 2h}"});
   }
 }
@@ -155,10 +156,11 @@ void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
         if (role != PathRole::Outside || place.empty() || fs::exists(place, none)) {
           return;
         }
-        warnings.push_back({workflow.file, step.location_of("with." + key),
-                            "with." + key + " of step '" + step.name + "' is " + name +
-                                ", which is not there; it must be before the step runs, or name "
-                                "the output of a step: ${{ steps.NAME.outputs.path }}"});
+        warnings.push_back(
+            {workflow.file, step.location_of("with." + key),
+             "with." + key + " of step '" + step.name + "' is " + name +
+                 ", which does not exist; it must exist before the step runs, or name "
+                 "the output of a step: ${{ steps.NAME.outputs.path }}"});
       });
       if (!step.with.has_references()) break;
     }
@@ -179,7 +181,7 @@ void add_missing_files(const Workflow& workflow, Diagnostics& warnings) {
     for (const char* const key : {"venv", "uv", "pixi", "lock"}) {
       if (!step.tools.contains(key)) continue;
       look(step, "environment", base / step.tools.at(key).get<std::string>(),
-           std::string(" for '") + key + "'; it must be there before the step runs");
+           std::string(" for '") + key + "'; it must exist before the step runs");
     }
     if (!copies_sources(step.uses)) continue;
     Context known;
@@ -266,8 +268,8 @@ Diagnostics warnings_of_files(const Workflow& workflow) {
                           "step '" + step.name + "' " +
                               (reader.empty() ? "names " : "runs " + reader + ", which reads ") +
                               file +
-                              ", which is not in its inputs: it is not copied into the run, and a "
-                              "change of it does not make the step run again; write inputs: [" +
+                              ", which is not among its inputs: it is not copied into the run, and "
+                              "a change to it does not rerun the step; write inputs: [" +
                               file + "]"});
     }
   }

@@ -262,7 +262,7 @@ class Looking {
       there.push_back((folder / entry.path().filename()).string());
     }
     warn(step, "run",
-         "runs " + program + ", and there is no such file beside the workflow" +
+         "runs " + program + ", but there is no such file beside the workflow" +
              did_you_mean(program, there));
   }
 

@@ -214,7 +214,7 @@ void refuse_programs(const std::filesystem::path& file) {
   const std::string ending = file.extension().string();
   const bool is_program = ending == ".py" || ending == ".sh" || ending == ".ipynb";
   if (!is_program && !starts_with_shebang(file)) return;
-  throw Error(Errc::InvalidInput, file.string() + " is a program, no workflow; `dlflow init " +
+  throw Error(Errc::InvalidInput, file.string() + " is a program, not a workflow; `dlflow init " +
                                       shell_quote(file.string()) +
                                       "` writes a workflow that runs it");
 }

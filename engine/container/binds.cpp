@@ -43,14 +43,14 @@ void check(const Bind& bind) {
   std::error_code ignored;
   if (!fs::exists(bind.source, ignored)) {
     throw Error(Errc::NotFound,
-                bind.source.string() + ", which the container is to see, is not there on " +
+                bind.source.string() + ", which the container needs, does not exist on " +
                     host_name() + "; correct container.binds of the profile, or make it");
   }
   for (const fs::path& path : {bind.source, bind.target}) {
     if (path.string().find_first_of(":,") == std::string::npos) continue;
-    throw Error(Errc::InvalidInput, path.string() +
-                                        " cannot be bound into a container: runtimes take ':' and "
-                                        "',' for separators");
+    throw Error(Errc::InvalidInput,
+                path.string() +
+                    " cannot be bound into a container: runtimes use ':' and ',' as separators");
   }
 }
 

@@ -144,7 +144,7 @@ std::string last_words(const fs::path& log) {
   wait_for_log();
   std::error_code ignored;
   if (!fs::is_regular_file(log, ignored) || fs::file_size(log, ignored) > kTooMuch) {
-    return "it said why on standard error";
+    return "the cause is on standard error";
   }
   const std::string text = read_file(log);
   const std::string_view said = trim(text);

@@ -31,7 +31,7 @@ std::string driver_part(const ContainerJob& job) {
   const std::string driver = nvidia_driver();
   if (!driver.empty()) return "-nvidia-" + driver;
   throw Error(Errc::Unavailable, host_name() +
-                                     " has no NVIDIA driver loaded, and the step asks for GPUs; "
+                                     " has no NVIDIA driver loaded, but the step asks for GPUs; "
                                      "choose nodes that have GPUs (`on:`, slurm.partition)");
 }
 
@@ -119,7 +119,7 @@ fs::path image_for(const ContainerRuntime& runtime, const ContainerJob& job,
                    const StoredImage& image) {
   const ImageForm form = runtime.form(job.mode, job.gpus);
   if (image.folder.empty() && form != ImageForm::RootFolder) {
-    throw Error(Errc::InvalidInput, job.from + " is used where it lies, and " + job.runtime +
+    throw Error(Errc::InvalidInput, job.from + " is used in place, but " + job.runtime +
                                         " cannot do that here; give image '" + job.image +
                                         "' as docker-archive: or oci:");
   }

@@ -34,7 +34,7 @@ auto reading(const std::string& what, const Read& read) {
   try {
     return read();
   } catch (const Json::exception& error) {
-    throw corrupt(what + " does not say what it should: " + reason_of(error));
+    throw corrupt(what + " does not have the expected content: " + reason_of(error));
   }
 }
 
@@ -74,7 +74,7 @@ class PackedFiles : public ArchiveEntries {
 
   const fs::path& at(const std::string& name, const fs::path& archive) const {
     if (const fs::path* const file = find(name)) return *file;
-    throw corrupt(archive.string() + " lacks " + name + ", which it says it holds");
+    throw corrupt(archive.string() + " lacks " + name + ", which it declares");
   }
 
  private:
@@ -125,7 +125,7 @@ ImageContents docker_archive(const fs::path& archive, const fs::path& work) {
     const Json list = parse(read_file(*manifest, kMaxTextBytes), what);
     if (list.size() != 1) {
       throw Error(Errc::InvalidInput, archive.string() + " holds " + std::to_string(list.size()) +
-                                          " images; save the one that is meant");
+                                          " images; save only the one that you need");
     }
     const Json& image = list.at(0);
     ImageContents contents;
@@ -148,7 +148,7 @@ fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
   if (index == nullptr) {
     throw Error(
         Errc::InvalidInput,
-        archive.string() + " has no index.json: it is no OCI image; is it docker-archive:?");
+        archive.string() + " has no index.json: it is not an OCI image; is it docker-archive:?");
   }
   fs::rename(*index, layout / "index.json");
   const auto take_blob = [&](const std::string& digest) {
@@ -173,7 +173,8 @@ fs::path checked_blob(const fs::path& layout, const std::string& digest) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw corrupt("the image lacks its part " + path.string());
   if ("sha256:" + sha256_file(path) != digest) {
-    throw corrupt("the image is damaged: " + path.string() + " has not the content of its name");
+    throw corrupt("the image is damaged: " + path.string() +
+                  " does not match the digest in its name");
   }
   return path;
 }
@@ -228,7 +229,7 @@ std::vector<Blob> blobs_of(const std::string& manifest) {
 std::string oci_manifest_digest(const fs::path& layout) {
   const fs::path index = layout / "index.json";
   if (!fs::exists(index)) {
-    throw Error(Errc::InvalidInput, layout.string() + " has no index.json: it is no OCI image");
+    throw Error(Errc::InvalidInput, layout.string() + " has no index.json: it is not an OCI image");
   }
   const std::string digest =
       manifest_for_this_machine(read_file(index, kMaxTextBytes), layout.string());

@@ -66,7 +66,7 @@ std::string image_digest(const ImageSource& source,
     if (!source.digest.empty()) return source.digest;
     throw Error(Errc::InvalidInput,
                 "docker://" + source.name +
-                    " may mean another image tomorrow; add its `digest:`, which "
+                    " may point to another image tomorrow; add its `digest:`, which "
                     "`dlflow explain WORKFLOW` prints");
   }
   check_there(source);

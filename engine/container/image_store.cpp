@@ -56,14 +56,14 @@ ImageContents checked_contents(const ImageSource& source, const std::string& dig
   const std::string now =
       image_digest(source, [](const fs::path& file) { return sha256_file(file); });
   if (now != digest) {
-    throw Error(Errc::InvalidInput, name_of(source) + " is " + now + " now, and should be " +
+    throw Error(Errc::InvalidInput, name_of(source) + " is " + now + " now, but should be " +
                                         digest + "; restore it, or start a new run");
   }
   if (!is_file) return oci_contents(source.path, digest);  // all parts are verified by hash
   ImageContents contents = image_contents(source, work);
   if (identity_of(source.path) != before) {
     throw Error(Errc::InvalidInput,
-                name_of(source) + " was exchanged while it was unpacked; run the step again");
+                name_of(source) + " was replaced while it was being unpacked; run the step again");
   }
   return contents;
 }
@@ -136,7 +136,7 @@ Budget budget_of(const ImageSource& source, const std::vector<fs::path>& layers)
 void apply(const fs::path& layer, const fs::path& rootfs, Budget& budget) {
   if (is_zstd(layer)) {
     throw Error(Errc::InvalidInput,
-                "a layer of the image is packed by zstd, which dlflow does not "
+                "a layer of the image is compressed with zstd, which dlflow does not "
                 "read; `skopeo copy --dest-compress-format gzip` repacks it");
   }
   const auto source =

@@ -113,7 +113,8 @@ class Layer : public ArchiveEntries {
     if (last == kOpaque) return hide(folder);
     const std::string name = last.substr(kWhiteout.size());
     if (name.empty() || name == "." || name == "..") {
-      throw Error(Errc::Corrupt, "a layer takes away '" + path.string() + "', which is no name");
+      throw Error(Errc::Corrupt,
+                  "a layer removes '" + path.string() + "', which is not a valid name");
     }
     remove_tree(folder / name);
   }

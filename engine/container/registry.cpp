@@ -111,8 +111,7 @@ class Registry {
     if (address.empty()) return basic;
     const bool is_here = name_.server.starts_with("http://") && is_loopback(host_of(address));
     if (address.starts_with("http://") && !is_here) {
-      throw Error(Errc::Corrupt,
-                  name_.server + " wants to be asked for a token without encryption");
+      throw Error(Errc::Corrupt, name_.server + " asks for a token request without encryption");
     }
     const fs::path file = scratch_ / "token";
     request(address, file, kMaxManifestBytes, basic);
@@ -128,7 +127,7 @@ class Registry {
 
   [[noreturn]] void throw_too_much(const std::string& url, uint64_t max_bytes) const {
     throw Error(Errc::Corrupt, name_.server + " sends more than the " + format_size(max_bytes) +
-                                   " that are expected of " + url);
+                                   " expected of " + url);
   }
 
   RegistryName name_;
@@ -140,7 +139,7 @@ class Registry {
 
 void check_content(const fs::path& file, const std::string& digest) {
   if ("sha256:" + sha256_file(file) == digest) return;
-  throw Error(Errc::Corrupt, "what the registry sent is not " + digest + "; try again");
+  throw Error(Errc::Corrupt, "the registry's answer does not match " + digest + "; try again");
 }
 
 /// Checks that all parts fit before the first transfer; the sizes in a manifest may be wrong.
@@ -151,7 +150,7 @@ void check_room(const std::vector<Blob>& blobs, const std::string& name, const f
   const std::string claim =
       "docker://" + name + " has parts of " + format_size(bytes) + " together";
   if (budget_bytes > 0 && bytes > budget_bytes) {
-    throw Error(Errc::InvalidInput, claim + ", and the cache may hold " +
+    throw Error(Errc::InvalidInput, claim + ", but the cache may hold " +
                                         format_size(budget_bytes) +
                                         "; raise cache_budget: of the profile, or take a smaller "
                                         "image");

@@ -53,9 +53,9 @@ bool is_base64(std::string_view text) {
 void require_own_file(const fs::path& file) {
   struct stat info {};
   if (::stat(file.c_str(), &info) != 0 || (info.st_mode & 077) == 0) return;
-  throw Error(Errc::InvalidInput, file.string() +
-                                      " has passwords of registries, and others may "
-                                      "read it; chmod 600 it");
+  throw Error(
+      Errc::InvalidInput,
+      file.string() + " has passwords of registries, but other users can read it; chmod 600 it");
 }
 
 /// The value of `key` in `Bearer realm="…",service="…"`.

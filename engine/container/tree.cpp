@@ -307,8 +307,9 @@ void make_mount_point(const fs::path& root, const fs::path& target, MountPoint w
       make_in(path.parent_path(), path, is_last ? what : MountPoint::Folder);
     }
   } catch (const Error& error) {
-    throw Error(Errc::InvalidInput, "the image has no " + target.string() +
-                                        " to bind that to, and none can be made: " + error.what());
+    throw Error(Errc::InvalidInput,
+                "the image has no " + target.string() +
+                    " to bind that to, and it cannot be created: " + error.what());
   }
 }
 

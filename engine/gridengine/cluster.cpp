@@ -122,10 +122,11 @@ std::string gridengine_profile(const ClusterLimits& limits, const std::string& e
           "; \"\": Grid Engine chooses.\n";
   text += "  queue: " + yaml_text(chosen->is_default ? "" : chosen->name) + "\n";
   text += "  # One of " + join(split(trim(environments), '\n'), ", ") +
-          "; ranks that it spreads over nodes need an mpirun that knows Grid Engine.\n";
+          "; ranks that it spreads over nodes need an mpirun that supports Grid Engine.\n";
   text += "  parallel_environment: " + yaml_text(first) + "\n";
   text +=
-      "  # How memory is limited, per slot; the site's documentation says it: h_vmem, mem_free.\n";
+      "  # The resource that limits memory per slot; see the site's documentation: h_vmem, "
+      "mem_free.\n";
   text += "  memory: \"\"\n  # How GPUs are asked for: \"gpu={gpus}\".\n  gpus: \"\"\n";
   text += "node: {cores: " + std::to_string(chosen->node.cores) +
           ", memory: " + yaml_size(chosen->node.memory_bytes) + ", gpus: 0}\n";

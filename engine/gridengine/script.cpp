@@ -13,8 +13,8 @@ using std::chrono::seconds;
 using Words = std::vector<std::string>;
 
 [[noreturn]] void refuse(const Batch& batch, const std::string& what, const std::string& key) {
-  throw Error(Errc::InvalidInput, "Grid Engine cannot be told of " + batch.name + ": " + what +
-                                      "; set gridengine." + key + " in the profile");
+  throw Error(Errc::InvalidInput, "Grid Engine cannot be asked for the resources of " + batch.name +
+                                      ": " + what + "; set gridengine." + key + " in the profile");
 }
 
 void add(Words& argv, const char* option, const std::string& value) {
@@ -58,9 +58,9 @@ void add_size(Words& argv, const Batch& batch, const GridEngineOptions& options)
   }
   if (resources.exclusive) {
     throw Error(Errc::InvalidInput,
-                "Grid Engine cannot be told of " + batch.name +
-                    ": it wants nodes for itself, and each site has a resource of its own for "
-                    "that; make a class of it in the profile, `classes: {whole-nodes: {gridengine: "
+                "Grid Engine cannot be asked for the resources of " + batch.name +
+                    ": it needs whole nodes, for which each site has its own resource; define a "
+                    "class for it in the profile, `classes: {whole-nodes: {gridengine: "
                     "{options: [\"-l exclusive=true\"]}}}`, and name it with `on: whole-nodes`");
   }
   if (resources.memory_bytes > 0 && !options.memory.empty()) {

@@ -175,7 +175,7 @@ std::string GridEngineTools::pending_in_words(const BatchJob& job, Time) const {
   if (job.state != BatchState::Pending) return "";
   if (letters.find('E') != letters.npos) {
     const std::string id(array_id(job.id));
-    return "in an error state: `qstat -j " + id + "` says why, `qmod -cj " + id +
+    return "in an error state: `qstat -j " + id + "` shows why, `qmod -cj " + id +
            "` lets it try again";
   }
   return letters.find('h') != letters.npos ? "" : "waits in the queue";

@@ -155,7 +155,7 @@ std::string resources_of_batch(const BatchScript& script, const std::string& wal
 std::string matrix_of(const std::string& array) {
   if (array.empty()) return "";
   constexpr size_t kMostTasks = 10000;
-  const Error bad(Errc::InvalidInput, "--array=" + array + " is no list of at most " +
+  const Error bad(Errc::InvalidInput, "--array=" + array + " is not a list of at most " +
                                           std::to_string(kMostTasks) +
                                           " numbers; write 1-8, or 0,2,5");
   const size_t percent = std::min(array.find('%'), array.size());
@@ -211,7 +211,7 @@ BatchScript read_batch_script(const std::string& text) {
   for (const std::string& raw : split(joined, '\n')) {
     if (raw.size() > kLongestCommand) {
       throw Error(Errc::InvalidInput, "a command has more than " + std::to_string(kLongestCommand) +
-                                          " bytes; put what it holds into a file");
+                                          " bytes; put its content into a file");
     }
     const std::string line(trim(raw));
     if (line.starts_with("#SBATCH")) read_options(line, script.options);

@@ -253,7 +253,7 @@ void Checker::report_unknown_key(const YamlEntry& entry, const Shape& shape,
 }
 
 void Checker::report_repeated_key(const YamlEntry& entry, const Subject& subject) {
-  mistakes_.add(entry.location, "key '" + entry.key + "' is there twice in " + subject.name() +
+  mistakes_.add(entry.location, "key '" + entry.key + "' occurs twice in " + subject.name() +
                                     "; the first one is in line " +
                                     std::to_string(entry.first_line));
 }
@@ -307,8 +307,8 @@ bool Checker::check_reference(const Reference& reference, const Wanted& wanted) 
   if (needed > wanted.scope) {
     mistakes_.add(reference.location,
                   to_string(reference) + " has no value yet in " + wanted.subject.name() +
-                      (wanted.scope == Scope::Matrix ? "; use params. and matrix. alone"
-                                                     : "; use params. alone"));
+                      (wanted.scope == Scope::Matrix ? "; use only params. and matrix."
+                                                     : "; use only params."));
     return false;
   }
   if (first == "params") return check_param(reference);
@@ -326,8 +326,9 @@ bool Checker::check_param(const Reference& reference) {
   if (names_.params->contains(name)) return true;
   if (contains(names_.wrong_params, name)) return false;
   if (contains(names_.later_params, name)) {
-    mistakes_.add(reference.location,
-                  "params." + name + " is not known yet; a parameter may use those above it");
+    mistakes_.add(
+        reference.location,
+        "params." + name + " is not defined yet; a parameter may use only those above it");
     return false;
   }
   std::vector<std::string> known;
@@ -371,7 +372,7 @@ bool Checker::check_key_of_axis(const Reference& reference) {
   const std::vector<std::string> keys = axis_keys(*names_.matrix, axis);
   if (contains(keys, key)) return true;
   mistakes_.add(reference.location, keys.empty() ? "the values of axis '" + axis +
-                                                       "' are no mappings; write matrix." + axis
+                                                       "' are not mappings; write matrix." + axis
                                                  : "axis '" + axis + "' has no key '" + key + "'" +
                                                        mistakes_.advice_or_list(key, keys));
   return false;

@@ -114,8 +114,8 @@ Json apply_lookup(Arguments arguments) {
 
 Error none_comparable(std::string_view function) {
   return Error(Errc::InvalidInput, std::string(function) +
-                                       "() passes over NaN and infinite numbers, and there are no "
-                                       "others; look why the jobs reported none");
+                                       "() ignores NaN and infinite numbers, and there are no "
+                                       "others; check why the jobs reported none");
 }
 
 template <typename Better>
@@ -271,7 +271,7 @@ std::string text_of(const Json& value) {
   if (value.is_null()) return "";
   if (value.is_structured()) {
     throw Error(Errc::InvalidInput, describe(value) +
-                                        " cannot stand inside text; use join(list, ' ') or "
+                                        " cannot be used inside text; use join(list, ' ') or "
                                         "toJSON(value)");
   }
   std::string text;

@@ -373,7 +373,7 @@ class ExpressionParser {
                              : scope == "matrix" ? "matrix.AXIS"
                              : scope == "run"    ? "run.id or run.directory"
                                                  : "params.NAME";
-    fail_at(offsets[0], "'" + whole + "' is not a whole reference; write " + form);
+    fail_at(offsets[0], "'" + whole + "' is not a complete reference; write " + form);
   }
 
   std::string_view text_;

@@ -225,7 +225,7 @@ const Form kVariableForm = {.what = "the name of an environment variable",
                             .pattern = "^[A-Za-z_][A-Za-z0-9_]*$",
                             .accepts = is_variable};
 
-const Form kInheritedForm = {"the name of an environment variable, or how some begin",
+const Form kInheritedForm = {"the name of an environment variable, or the beginning of several",
                              "WANDB_MODE or WANDB_*", "^[A-Za-z_][A-Za-z0-9_]*[*]?$",
                              [](std::string_view text) {
                                if (text.ends_with('*')) text.remove_suffix(1);

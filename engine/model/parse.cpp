@@ -131,7 +131,7 @@ class WorkflowReader {
       mistakes_.add_elsewhere(
           "--set", "unknown parameter '" + key + "'" +
                        (known.empty() ? "; the workflow has no params: add params: {" + key +
-                                            ": …}, and ${{ params." + key + " }} where it counts"
+                                            ": …}, and ${{ params." + key + " }} where it is used"
                                       : mistakes_.advice_or_list(key, known)));
     }
   }
@@ -230,7 +230,7 @@ class WorkflowReader {
     notify.webhook = value->value("webhook", "");
     notify.location = find_entry(root, "notify")->value->location;
     if (!notify.empty()) return;
-    mistakes_.add(notify.location, "notify tells nobody; add command:, mail: or webhook:");
+    mistakes_.add(notify.location, "notify has no recipient; add command:, mail: or webhook:");
   }
 
   void read_steps(const YamlNode& root) {

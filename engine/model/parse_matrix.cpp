@@ -49,7 +49,7 @@ Sources take_sources(YamlNode& node, const Shape& shape, Mistakes& mistakes, con
     references.push_back(*source);
     if (source->path[2] != "outputs" || !is_alone(value.scalar, *source)) {
       mistakes.add(value.location, subject.at(entry.key).name() +
-                                       " takes the list that a step leaves as it is; write "
+                                       " takes a step's list unchanged; write "
                                        "\"${{ steps.NAME.outputs.KEY }}\" and nothing else");
     }
     if (!kNameForm.accepts(entry.key)) {
@@ -167,7 +167,7 @@ class MatrixReader {
     for (const char* key : {"zip", "include", "exclude"}) {
       const YamlEntry* entry = find_entry(node_, key);
       if (entry == nullptr) continue;
-      mistakes_.add(entry->location, subject_.at(key).name() + " cannot stand beside axis '" +
+      mistakes_.add(entry->location, subject_.at(key).name() + " cannot be combined with axis '" +
                                          sources_.begin()->first +
                                          "', whose values a step decides; leave it out, and let "
                                          "that step list what is to run");
@@ -188,7 +188,7 @@ class MatrixReader {
         mistakes_.add(
             at, "the matrix has no axis '" + word + "'" + mistakes_.advice_or_list(word, known));
       } else if (std::find(matrix_.zip.begin(), matrix_.zip.end(), word) != matrix_.zip.end()) {
-        mistakes_.add(at, "'" + word + "' is there twice; remove one");
+        mistakes_.add(at, "'" + word + "' occurs twice; remove one");
       } else if (first != nullptr && axis->values.size() != first->values.size()) {
         mistakes_.add(at, "axes of zip must have the same number of values: '" + first->name +
                               "' has " + std::to_string(first->values.size()) + ", '" + word +
@@ -223,7 +223,7 @@ class MatrixReader {
           at, "the matrix has no axis '" + axis + "'" + mistakes_.advice_or_list(axis, names));
     } else {
       mistakes_.add(at, "axis '" + axis + "' does not have the value " + shown_value(value) +
-                            ", so that nothing is left out; remove this entry");
+                            ", so nothing is left out; remove this entry");
     }
   }
 
@@ -249,7 +249,7 @@ class MatrixReader {
                     "this element has no value for axis '" + axis + "'; write " + axis + ": VALUE");
     }
     if (element.empty()) mistakes_.add(at, "this element has no values");
-    if (is_there(element)) mistakes_.add(at, "this element is there already; remove one");
+    if (is_there(element)) mistakes_.add(at, "this element already exists; remove one");
     included_.insert(element);
   }
 

@@ -134,7 +134,7 @@ class Linker {
     const std::vector<std::string> keys = axis_keys(matrix, axis);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) return;
     mistakes_.add(reference.location, keys.empty() ? "the values of axis '" + axis +
-                                                         "' are no mappings; write steps." +
+                                                         "' are not mappings; write steps." +
                                                          reference.path[1] + ".matrix." + axis
                                                    : "axis '" + axis + "' has no key '" + key +
                                                          "'" + mistakes_.advice_or_list(key, keys));
@@ -148,12 +148,13 @@ class Linker {
     const Location location = steps_[step].step.location_of("matrix." + axis.name);
     const std::string what = "matrix." + axis.name + " of " + title(step);
     if (!source.uses.empty()) {
-      mistakes_.add(location, what + ": what '" + source.uses +
-                                  "' leaves is no list; a run step can leave one, as a JSON file");
+      mistakes_.add(location,
+                    what + ": what step kind '" + source.uses +
+                        "' writes is not a list; a run step can write one, as a JSON file");
     } else if (!source.matrix.empty()) {
       mistakes_.add(location, what + ": " + title(found->second) +
-                                  " has a matrix itself, so that it leaves many lists; let one "
-                                  "step without a matrix make one of them");
+                                  " has a matrix itself, so it writes many lists; let one step "
+                                  "without a matrix combine them");
     }
   }
 

@@ -135,7 +135,7 @@ class StepReader {
     const Location location = parsed_.step.locations.at("repeat");
     if (!matrix.include.empty()) {
       return mistakes_.add(location, subject.name() +
-                                         " cannot stand beside matrix.include; write "
+                                         " cannot be combined with matrix.include; write "
                                          "an axis of it, called repeat");
     }
     const auto has_name = [](const MatrixAxis& axis) { return axis.name == kRepeatAxis; };
@@ -178,7 +178,7 @@ class StepReader {
     parsed_.step.uses = kind.name;
     parsed_.outputs.emplace();
     for (const Field& output : kind.outputs) parsed_.outputs->push_back(output.name);
-    refuse_key("outputs", "belongs to run; what '" + kind.name + "' leaves is fixed");
+    refuse_key("outputs", "is for run steps; the outputs of '" + kind.name + "' are fixed");
     if (!kind.saves_itself) {
       refuse_key("checkpoint", "has no meaning here: '" + kind.name + "' saves no state");
     }
@@ -214,7 +214,7 @@ class StepReader {
       const YamlEntry* second = find_entry(node, other);
       if (find_entry(node, key) == nullptr || second == nullptr) continue;
       mistakes_.add(second->location, subject_.at("with").at(other).name() +
-                                          " cannot stand beside " + key + "; remove one");
+                                          " cannot be combined with " + key + "; remove one");
     }
   }
 
@@ -287,8 +287,7 @@ class StepReader {
       if (reference.path[0] == "steps") parsed_.references.push_back(reference);
     }
     if (key != "if" && found.calls(kAlways)) {
-      mistakes_.add(node.location,
-                    subject_.at(key).name() + ": always() has a meaning in `if` alone");
+      mistakes_.add(node.location, subject_.at(key).name() + ": always() can be used only in `if`");
     }
     if (value) destination = found;
   }
@@ -372,7 +371,7 @@ class StepReader {
       const auto found = parsed_.step.locations.find(std::string("checkpoint.") + key);
       if (found == parsed_.step.locations.end()) continue;
       mistakes_.add(found->second, subject_.at("checkpoint").at(key).name() +
-                                       " belongs to run; how '" + parsed_.step.uses +
+                                       " is for run steps; how '" + parsed_.step.uses +
                                        "' is asked to save is fixed");
     }
   }
@@ -430,7 +429,7 @@ class StepReader {
     if (step.reuse.program && step.run.source().is_string()) {
       mistakes_.add(step.locations.at("reuse"),
                     subject_.at("reuse").name() +
-                        ": program has a meaning where run is a list, whose first word is one");
+                        ": program needs run to be a list that begins with a program");
     }
   }
 
@@ -448,8 +447,7 @@ class StepReader {
                            subject_.at("environment").name() + problem);
     }
     if (find_entry(node_, "image") != nullptr) {
-      return refuse_key("environment",
-                        "has no meaning beside image, which brings what is installed");
+      return refuse_key("environment", "has no meaning with image, which has its own packages");
     }
     parsed_.step.tools = *tools;
   }
@@ -493,7 +491,7 @@ class StepReader {
       const auto& name = entry.value->scalar.get_ref<const std::string&>();
       const std::string what = subject_.at("secrets").name() + ": " + name;
       if (!parsed_.step.secrets.insert(name).second) {
-        mistakes_.add(entry.location, what + " is there twice; remove one");
+        mistakes_.add(entry.location, what + " occurs twice; remove one");
       }
       if (env != nullptr && find_entry(*env->value, name) != nullptr) {
         mistakes_.add(entry.location, what + " is in env, too; remove it there");

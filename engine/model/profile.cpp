@@ -148,10 +148,10 @@ Json read_profile(const std::string& text, const std::string& file) {
   for (const char* const system : {"slurm", "gridengine"}) {
     const YamlEntry* entry = find_entry(*root, system);
     if (entry == nullptr || find_entry(*root, "scheduler") || find_entry(*root, kExtends)) continue;
-    mistakes.add(entry->location, "the profile has '" + std::string(system) +
-                                      "', but no scheduler, so that jobs would run on this "
-                                      "machine; write scheduler: " +
-                                      system);
+    mistakes.add(
+        entry->location,
+        "the profile has '" + std::string(system) +
+            "', but no scheduler, so jobs would run on this machine; write scheduler: " + system);
   }
   const Names no_expressions;
   const bool extends = find_entry(*root, kExtends) != nullptr;

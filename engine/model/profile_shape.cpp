@@ -200,13 +200,14 @@ Shape class_shape() {
 
 const Shape& profile_shape() {
   static const Shape paths = object({
-      {"runs", formed(kPathForm), "Folder of the runs' folders", kOptional, "dlflow-runs"},
+      {"runs", formed(kPathForm), "Folder that holds the folders of runs", kOptional,
+       "dlflow-runs"},
       {"cache", text(), "Folder of staged files", kOptional, ""},
       {"scratch", text(), "Folder on a node's own disk", kOptional, ""},
   });
   static const Shape shape = object({
       {"name", formed(kNameForm), "Name of the profile"},
-      {"extends", formed(kNameForm), "Profile that has the keys which are missing here"},
+      {"extends", formed(kNameForm), "Profile that provides the keys missing here"},
       {"scheduler", choice({"local", "slurm", "gridengine"}),
        "Batch system that starts jobs; local: dlflow itself"},
       {"cores", integer(0), "Cores that jobs may use together"},
@@ -226,9 +227,9 @@ const Shape& profile_shape() {
       {"paths", paths, "Folders"},
       {"cache_budget", size_or_zero(), "Maximum size of the cache"},
       {"scratch_budget", size_or_zero(), "Maximum size of all copies of data on a node's own disk"},
-      {"exclude_nodes", integer(0), "Failures after which a node is left out; 0: never"},
+      {"exclude_nodes", integer(0), "Failures after which a node is excluded; 0: never"},
       {"submit_from_jobs", boolean(),
-       "Whether a job may submit, from its node, the jobs of a list that it has left"},
+       "Whether a job may submit, from its node, the jobs of a list that it wrote"},
       {"classes", map_of(kNameForm, class_shape()), "Classes of nodes that steps are placed in"},
   });
   return shape;

@@ -81,7 +81,7 @@ std::string contradiction_in(const Json& resources) {
   std::string first;
   for (const char* const key : kMemoryKeys) {
     if (!resources.contains(key)) continue;
-    if (!first.empty()) return first + " and " + key + " cannot stand together; remove one";
+    if (!first.empty()) return first + " and " + key + " cannot be used together; remove one";
     first = key;
   }
   if (resources.contains("memory_per_gpu") && number_at(resources, "gpus_per_rank") == 0) {

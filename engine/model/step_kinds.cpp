@@ -34,8 +34,8 @@ StepKind stage_kind() {
        "Format to unpack each file from; a tar may be compressed by gzip, xz, bzip2 or zstd",
        Presence::Optional, "none"},
       {"name", formed(kFileNameForm),
-       "Name in the step's folder; of a pattern, the folder of its files; from the URL, without "
-       "the ending that unpacking removes, unless given"},
+       "Name in the step's folder; for a pattern, the folder of its files; unless given, from the "
+       "URL without the ending that unpacking removes"},
   });
   return {
       .name = "stage",
@@ -52,7 +52,7 @@ StepKind stage_kind() {
 StepKind stage_out_kind() {
   return {
       .name = "stage-out",
-      .description = "Copies results of the run to another place, unless they are there already",
+      .description = "Copies results of the run to another place, unless they are already there",
       .with = object(
           {{"from", either({formed(kPathForm), list_of(formed(kPathForm), 1)}),
             "Files and folders to copy", kRequired},
@@ -113,7 +113,7 @@ StepKind checkpoint_kind() {
            "one",
            Presence::Optional, true},
           {"prune", integer(1),
-           "Number of newest checkpoints that stay in each folder, beside the selected one; all "
+           "Number of newest checkpoints to keep in each folder, besides the selected one; all "
            "unless given"},
           {"export", choice({"safetensors", "onnx"}),
            "Format of a further file with the network alone (docs/user/model-format.md)"},

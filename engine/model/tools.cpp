@@ -117,8 +117,8 @@ std::vector<ToolCheck> tool_checks(const Json& tools, const fs::path& base) {
   const std::string folder = key == "uv" ? place + "/.venv" : place;
   checks.push_back({"Python of " + folder,
                     "[ \"$VIRTUAL_ENV\" -ef " + shell_quote(folder) +
-                        " ] || { echo \"error: it was made as $VIRTUAL_ENV and moved; make it "
-                        "anew\" >&2; exit 1; }; " +
+                        " ] || { echo \"error: it was made as $VIRTUAL_ENV and moved; create it "
+                        "again\" >&2; exit 1; }; " +
                         shell_quote(folder + "/bin/python3") +
                         " -V || { echo 'error: it does not start on this node' >&2; exit 1; }"});
   return checks;

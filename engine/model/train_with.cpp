@@ -49,16 +49,16 @@ Shape gradients_shape() {
        "Method that compresses gradients (docs/user/compression.md). Needs `reduction: fast`; not "
        "with wire"},
       {"density", number_above(0, 1),
-       "Of topk, mstopk, randomk, dgc: share of the gradient that is sent; 0.01 unless given"},
+       "For topk, mstopk, randomk, dgc: share of the gradient that is sent; 0.01 unless given"},
       {"warmup_epochs", integer(0),
-       "Of topk, mstopk, randomk, dgc: first epochs, in which more is sent; 0 unless given"},
+       "For topk, mstopk, randomk, dgc: first epochs, in which more is sent; 0 unless given"},
       {"aggregation", choice({"all-gather", "gtopk", "hierarchical"}),
        "How compressed gradients are summed. powersgd has all-gather only; hierarchical unless "
        "given"},
       {"rank", integer(1),
-       "Of powersgd: rank of the two factors of each gradient matrix; 2 unless given"},
+       "For powersgd: rank of the two factors of each gradient matrix; 2 unless given"},
       {"clip", number(0),
-       "Of dgc: each rank scales a bucket of gradients down to the norm clip / √ranks; 0, no "
+       "For dgc: each rank scales a bucket of gradients down to the norm clip / √ranks; 0, no "
        "limit, unless given"},
   });
 }
@@ -67,16 +67,16 @@ Shape optimizer_shape() {
   return object({
       {"kind", choice({"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}),
        "Name of the optimizer", kRequired},
-      {"nesterov", boolean(), "Of sgd: use Nesterov momentum; false unless given"},
+      {"nesterov", boolean(), "For sgd: use Nesterov momentum; false unless given"},
       {"betas", list_of(number_below(0, 1), 2, 2),
-       "Of adam, adamw and lamb: decay rates of the running means of the gradient and of its "
+       "For adam, adamw and lamb: decay rates of the running means of the gradient and of its "
        "square; [0.9, 0.999] unless given"},
       {"eps", number(0),
-       "Of all but sgd and lars: added to the denominator for numerical stability; 1e-8, of lamb "
-       "1e-6, of adagrad 1e-10, unless given"},
+       "For all but sgd and lars: added to the denominator for numerical stability; 1e-8, for lamb "
+       "1e-6, for adagrad 1e-10, unless given"},
       {"alpha", number_below(0, 1),
-       "Of rmsprop: decay rate of the running mean of the gradient's square; 0.99 unless given"},
-      {"trust", number(0), "Of lars: trust coefficient; 0.001 unless given"},
+       "For rmsprop: decay rate of the running mean of the gradient's square; 0.99 unless given"},
+      {"trust", number(0), "For lars: trust coefficient; 0.001 unless given"},
   });
 }
 
@@ -85,7 +85,7 @@ Shape group_shape() {
       {"match", text(), "Pattern of parameters' names: `fc.*`, `*.bias`", kRequired},
       {"lr_multiplier", number_above(0), "Factor of the learning rate; 1 unless given"},
       {"weight_decay", number(0),
-       "Weight decay of the group, whatever decay is; that of all parameters unless given"},
+       "Weight decay of the group, regardless of decay; that of all parameters unless given"},
   });
 }
 
@@ -93,7 +93,7 @@ Shape group_shape() {
 Shape change_shape() {
   return object({
       {"resized_crop", number_above(0, 1),
-       "Cut out at least this share of the picture, with sides from 3:4 to 4:3, and enlarge it"},
+       "Crop to at least this share of the picture, with sides from 3:4 to 4:3, and enlarge it"},
       {"rotate", number_above(0, 180), "Rotate by up to this many degrees either way"},
       {"brightness", number_above(0, 1), "Multiply the pixels by a factor from 1 - x to 1 + x"},
       {"contrast", number_above(0, 1),
@@ -104,8 +104,8 @@ Shape change_shape() {
       {"mixup", number_between(0.05, 1),
        "Mix each picture and its label with another one; the share is drawn from Beta(x, x)"},
       {"cutmix", number_between(0.05, 1),
-       "Replace a box of each picture by the other one's, whose area has such a share; labels are "
-       "mixed"},
+       "Replace a box of each picture by that of another one; its share of the area is drawn in "
+       "the same way, and labels are mixed"},
   });
 }
 
@@ -117,7 +117,7 @@ std::vector<std::string> metric_names() {
 Shape stop_early_shape() {
   return object({
       {"metric", choice(metric_names()),
-       "Metric of the held-out samples; less is better of loss, rmse, mae and perplexity",
+       "Metric of the held-out samples; less is better for loss, rmse, mae and perplexity",
        kRequired},
       {"patience", integer(1),
        "Number of epochs in a row without improvement after which the training ends. patience, "
@@ -138,9 +138,9 @@ Shape cooperation_shape() {
       {"every", integer(1),
        "local_sgd: number of steps between averagings; elastic, gossip, pairwise: between "
        "exchanges; "
-       "8, of gossip and pairwise 1, unless given"},
+       "8, for gossip and pairwise 1, unless given"},
       {"rate", number_above(0, 1),
-       "elastic: share of the way to the mean of the ranks that the center goes in an exchange; "
+       "elastic: share of the distance to the ranks' mean that the center moves in an exchange; "
        "0.9 unless given"},
       {"synchronous_epochs", integer(0),
        "local_sgd: number of first epochs in which weights are averaged after every step"},
@@ -165,7 +165,7 @@ std::vector<Field> data_and_steps() {
        "(docs/user/gpu.md)",
        Presence::Optional, "cpu"},
       {"epochs", integer(1),
-       "Number of passes over the training data; not fewer than a checkpoint already has",
+       "Number of passes over the training data; at least as many as a checkpoint already has",
        kRequired},
       {"batch", integer(1), "Samples per step, over all ranks; 128 unless given"},
       {"batch_per_rank", integer(1),
@@ -180,14 +180,15 @@ std::vector<Field> updates() {
   return {
       {"lr", number_above(0), "Learning rate after warm-up", kRequired},
       {"optimizer", optimizer_shape(), "Optimizer and its constants; sgd unless given"},
-      {"momentum", number_below(0, 1), "Of sgd and lars: momentum factor", Presence::Optional, 0.9},
+      {"momentum", number_below(0, 1), "For sgd and lars: momentum factor", Presence::Optional,
+       0.9},
       {"weight_decay", number(0),
        "Weight decay: decoupled for adamw, an L2 penalty in the gradient for sgd, adam, rmsprop "
        "and adagrad",
        Presence::Optional, 0.0},
       {"decay", choice({"weights", "all"}),
-       "Parameters that weight_decay applies to. all: also biases and batch normalisation; all, of "
-       "lars and lamb weights, unless given"},
+       "Parameters that weight_decay applies to. all: also biases and batch normalisation; all, "
+       "for lars and lamb weights, unless given"},
       {"clip_norm", number_above(0),
        "Maximum norm of the whole gradient; a larger gradient is scaled down to it"},
       {"shard_optimizer", boolean(),
@@ -199,13 +200,13 @@ std::vector<Field> updates() {
        Presence::Optional, 1},
       {"activation_memory", formed(kSizeForm),
        "Maximum memory of a rank for results of layers and their gradients; what does not fit is "
-       "computed again, to the same bits"},
+       "recomputed, with the same bits"},
       {"lr_scaling", choice({"linear", "sqrt"}),
        "Multiply lr by (samples per step / base_batch), or by the square root of that"},
       {"base_batch", integer(1), "Samples per step for which lr is given; only with lr_scaling"},
       {"groups", list_of(group_shape(), 1),
        "Parameters with a learning rate or weight decay of their own; the first group whose "
-       "pattern fits counts"},
+       "pattern matches counts"},
   };
 }
 
@@ -215,7 +216,8 @@ std::vector<Field> beginning_and_end() {
        "Safetensors file or checkpoint with the first weights; random numbers unless given"},
       {"freeze", list_of(text(), 1), "Patterns of layers whose weights do not change"},
       {"ema", number_below(0, 1),
-       "Decay of a running mean of weights and statistics over the steps, as 0.999. The mean is "
+       "Decay of a running mean of weights and statistics over the steps, such as 0.999. The mean "
+       "is "
        "evaluated, saved and exported; 0: none",
        Presence::Optional, 0.0},
       {"keep_best", choice(metric_names()),
@@ -238,15 +240,16 @@ std::vector<Field> schedule() {
        Presence::Optional, 0},
       {"schedule",
        choice({"cosine", "constant", "polynomial", "steps", "one_cycle", "inverse_sqrt"}),
-       "Course of the learning rate after warm-up", Presence::Optional, "cosine"},
+       "Schedule of the learning rate after warm-up", Presence::Optional, "cosine"},
       {"min_lr", number(0),
        "Minimum of the learning rate after warm-up, where cosine, polynomial and one_cycle end; 0 "
        "unless given"},
-      {"lr_power", number(0), "Of polynomial: the power. 1 is a straight line; 1 unless given"},
+      {"lr_power", number(0), "For polynomial: the power. 1 is a straight line; 1 unless given"},
       {"lr_steps", list_of(integer(1), 1),
-       "Of steps: epochs at whose end the learning rate is multiplied by lr_factor; half and three "
+       "For steps: epochs at whose end the learning rate is multiplied by lr_factor; half and "
+       "three "
        "quarters of epochs unless given"},
-      {"lr_factor", number_below(0, 1), "Of steps: the factor; 0.1 unless given"},
+      {"lr_factor", number_below(0, 1), "For steps: the factor; 0.1 unless given"},
   };
 }
 

@@ -56,12 +56,13 @@ Shape checkpoint_shape() {
        kOptional, "1 epoch"},
       {"keep", integer(1), "Number of newest checkpoints to keep", kOptional, 2},
       {"signal", choice({"SIGUSR1", "SIGTERM"}),
-       "Of run steps: signal that asks each process with a handler to save", kOptional, "SIGUSR1"},
+       "For run steps: signal that asks each process with a handler to save", kOptional, "SIGUSR1"},
       {"lead", formed(kDurationForm),
-       "Of run steps: time before the walltime at which the signal is sent, at most half of the "
+       "For run steps: time before the walltime at which the signal is sent, at most half of the "
        "walltime; 1 minute unless given"},
       {"newer", formed(kPatternForm),
-       "Of run steps: pattern of files below $DLFLOW_CHECKPOINTS, as `ckpt/*.pt`. A new file shows "
+       "For run steps: pattern of files below $DLFLOW_CHECKPOINTS, as `ckpt/*.pt`. A new file "
+       "shows "
        "that a pass has saved"},
   });
 }
@@ -91,7 +92,7 @@ Shape retry_shape() {
 Shape data_shape() {
   return object({
       {"path", formed(kDataPathForm),
-       "A file or folder of this machine, read at this place, in a container too", kRequired},
+       "A file or folder of this machine, read in place, also in a container", kRequired},
       {"hash", choice({"content", "none"}),
        "content: the step runs again if the content changes. none: changes are ignored", kOptional,
        "content"},
@@ -118,8 +119,8 @@ Shape reuse_shape() {
        "Variables whose values count, from the profile or else from the shell that plans the run; "
        "LOADEDMODULES: the loaded modules"},
       {"program", boolean(),
-       "Whether path and content of the program count that `run: [..]` names first, found in the "
-       "step's PATH",
+       "Whether the path and content of the program count that begins `run: [..]`; it is found in "
+       "the step's PATH",
        kOptional, false},
   });
 }
@@ -167,18 +168,18 @@ Shape make_step_shape() {
                             "Environment variables of the program; not DLFLOW_…"}),
       scoped(Scope::Params,
              {"environment", environment_shape(),
-              "Of run steps: modules and packages that are loaded before the program starts"}),
+              "For run steps: modules and packages that are loaded before the program starts"}),
       scoped(Scope::Nothing,
              {"secrets", list_of(formed(kSecretForm)),
               "Secret environment variables; not PATH, DLFLOW_…, LD_…, nor a name of env"}),
       scoped(Scope::Nothing, {"inherit", list_of(formed(kInheritedForm)),
-                              "Of run steps: further variables of the caller's shell"}),
+                              "For run steps: further variables of the caller's shell"}),
       scoped(Scope::Matrix, {"resources", resources_shape(), "Resources that each job requests"}),
       scoped(Scope::Params, {"on", formed(kNameForm),
                              "Class of the profile's nodes that the step runs on; the first that "
                              "fits resources unless given"}),
       scoped(Scope::Nothing, {"launch", choice({"ranks", "node"}),
-                              "Of run steps. ranks: start each rank; node: start one program per "
+                              "For run steps. ranks: start each rank; node: start one program per "
                               "node, which starts the ranks itself",
                               kOptional, "ranks"}),
       scoped(Scope::Params, {"checkpoint", checkpoint_shape(),
@@ -186,7 +187,7 @@ Shape make_step_shape() {
       scoped(Scope::Params, {"retry", retry_shape(), "When a failed job is tried again"}),
       scoped(Scope::Params, {"require", map_of(kNameForm, formed(kRequirementForm)),
                              "Conditions on metrics: {accuracy: \">= 0.88\"}. The step fails "
-                             "unless all hold; NaN meets none"}),
+                             "unless all hold; NaN fails every condition"}),
       scoped(
           Scope::Steps,
           {"if", boolean(),
@@ -196,9 +197,9 @@ Shape make_step_shape() {
       scoped(Scope::Params, {"inputs", list_of(either({formed(kInputForm), data_shape()})),
                              "Files and folders that the step reads, relative to the workflow "
                              "file; or data elsewhere, as a mapping"}),
-      scoped(Scope::Params, {"reuse", reuse_shape(), "Of run steps: further conditions of reuse"}),
+      scoped(Scope::Params, {"reuse", reuse_shape(), "For run steps: further conditions of reuse"}),
       scoped(Scope::Params, {"outputs", map_of(kNameForm, formed(kInnerPathForm)),
-                             "Of run steps: files and folders that the step leaves, by name"}),
+                             "For run steps: files and folders that the step leaves, by name"}),
   });
 }
 
@@ -234,7 +235,7 @@ Shape notify_shape() {
        Json::array({"end"})},
       {"command", list_of(text(), 1), "Program and its arguments"},
       {"mail", either({formed(kMailForm), list_of(formed(kMailForm), 1)}),
-       "Addresses; sendmail, mail or mailx sends, whichever the machine has"},
+       "Addresses; sent by sendmail, mail or mailx, whichever the machine has"},
       {"webhook", formed(kSecretForm), "Secret that holds the address to which curl posts JSON"},
   });
 }

@@ -180,7 +180,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     if (value.find('\0') != std::string::npos) {
-      mistakes_.add(place(mark), "a zero byte (\\0) can reach no program; remove it");
+      mistakes_.add(place(mark), "a zero byte (\\0) cannot be passed to a program; remove it");
       throw Stop{};
     }
     if (wants_key()) return set_key(value, mark);
@@ -322,7 +322,7 @@ class TreeBuilder : public YAML::EventHandler {
     for (const YamlEntry& entry : map.entries) known.insert(entry.key);
     for (const YamlEntry& merge : merges) {
       if (merge.first_line > 0) {
-        mistakes_.add(merge.location, "key '<<' is there twice; write << : [*first, *second]");
+        mistakes_.add(merge.location, "key '<<' occurs twice; write << : [*first, *second]");
       }
       if (merge.value->kind != YamlNode::Kind::List) {
         add_missing(map, *merge.value, known);
@@ -403,7 +403,7 @@ bool check_characters(Mistakes& mistakes) {
   });
   if (control == text.end()) return true;
   mistakes.add(mistakes.location_of(size_t(control - text.begin())),
-               "a control character (" + hex(*control) + ") cannot stand in YAML; remove it");
+               "a control character (" + hex(*control) + ") is not allowed in YAML; remove it");
   return false;
 }
 

@@ -40,7 +40,7 @@ std::string read_from(const fs::path& file, uint64_t offset) {
   struct stat info {};
   if (::fstat(descriptor.get(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
   if (!S_ISREG(info.st_mode)) {
-    throw Error(Errc::Corrupt, file.string() + " is a pipe or a device, and no record");
+    throw Error(Errc::Corrupt, file.string() + " is a pipe or a device, not a record");
   }
   if (uint64_t(info.st_size) > offset + kMostBytes) {
     throw Error(Errc::Corrupt, file.string() + " is larger than any record: " +

@@ -239,7 +239,7 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
   } else {
     result.reason = history.refusal(known_fingerprint(plan, number), plan.run, job.name);
     if (result.reason.empty()) {
-      result.reason = "its parents left something else than in " + earlier->run;
+      result.reason = "its parents' results differ from those in " + earlier->run;
     }
   }
   return result;

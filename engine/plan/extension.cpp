@@ -164,7 +164,7 @@ std::set<std::string> listed_outputs(const Workflow& workflow, std::string_view 
 
 AxisValues values_of_list(const Json& list, const std::string& what) {
   if (!list.is_array()) {
-    refuse(what, "is " + kind_of(list) + ", and an axis takes its values from it; write a list: " +
+    refuse(what, "is " + kind_of(list) + ", but an axis takes its values from it; write a list: " +
                      std::string(kExample));
   }
   if (list.empty()) refuse(what, "is an empty list, which makes no element; write one value");
@@ -186,7 +186,7 @@ AxisValues values_of_list(const Json& list, const std::string& what) {
 AxisValues values_in_text(std::string_view text, const std::string& what) {
   const Json list = parse_json(text, kForeignJson);
   if (list.is_discarded()) {
-    refuse(what, "is no JSON, and an axis takes its values from it; write a list: " +
+    refuse(what, "is not JSON, but an axis takes its values from it; write a list: " +
                      std::string(kExample));
   }
   return values_of_list(list, what);
@@ -196,7 +196,7 @@ std::string read_list(const fs::path& file, const std::string& what) {
   std::error_code none;
   if (!fs::is_regular_file(file, none)) {
     refuse(what,
-           "is no file that holds a list; write a JSON list into it: " + std::string(kExample));
+           "is not a file that holds a list; write a JSON list into it: " + std::string(kExample));
   }
   return read_file(file, kForeignJson.max_bytes);
 }
@@ -259,7 +259,7 @@ void write_extension(const fs::path& run_directory, const Extension& extension) 
   const fs::path file = extension_file(run_directory, extension.number);
   if (!create_once(file, to_json(extension).dump() + "\n") &&
       read_extension(file, extension.number) != extension) {
-    throw Error(Errc::Unavailable, "another dlflow goes on with " + run_directory.string() +
+    throw Error(Errc::Unavailable, "another dlflow is continuing " + run_directory.string() +
                                        " at this moment; try again");
   }
   sync_directory(file.parent_path());

@@ -52,7 +52,7 @@ std::vector<std::string> expand(const Plan& plan, const Step& step, const std::s
     if (find_invalid_utf8(files.back()) != std::string::npos) {
       throw_at(plan.workflow, step.location_of("inputs"),
                "the name of " + escaped(entry.path().string()) +
-                   " is no UTF-8, and cannot be written into the run's plan; rename the file");
+                   " is not UTF-8, and cannot be written into the run's plan; rename the file");
     }
   }
   std::sort(files.begin(), files.end());
@@ -80,7 +80,7 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
     if (!fs::is_regular_file(file.path)) {
       throw_at(plan.workflow, step.location_of("inputs"),
                file.path.string() +
-                   " is a pipe, a socket or a device, whose content nobody can compare; " +
+                   " is a pipe, a socket or a device, whose content cannot be compared; " +
                    "let the step open it without naming it in `inputs`");
     }
     if (fs::file_size(file.path) <= kMaxScriptBytes) texts.push_back(read_file(file.path));
@@ -128,9 +128,9 @@ std::string known_text(const Plan& plan, const Step& step, const Json& element, 
   });
   if (is_late) {
     throw_at(plan.workflow, step.location_of(key),
-             what + " of step '" + step.name + "' is decided by another step or by the run, and " +
-                 "`reuse: {program: true}` has to find its program before; let parameters or a " +
-                 "matrix decide it, or take `program` out");
+             what + " of step '" + step.name + "' is decided by another step or by the run, but " +
+                 "`reuse: {program: true}` must find its program beforehand; let parameters or a " +
+                 "matrix decide it, or leave `program` out");
   }
   Context known;
   known.params = &plan.workflow.params;
@@ -411,7 +411,7 @@ Template plannable_with(const Plan& plan, const Step& step) {
     if (path != kOpenText) return;
     throw_at(plan.workflow, step.location_of("with." + key),
              "with." + key + " of step '" + step.name +
-                 "' is a file, which has to be known before the run, but a step's output decides "
+                 "' is a file, which must be known before the run, but a step's output decides "
                  "this axis; let that step, or one between the two, leave the files as its "
                  "outputs, or read them in a run step");
   });
@@ -485,7 +485,7 @@ void check_files_of_elements(const Plan& plan) {
     if (unknown.empty()) continue;
     throw Error(Errc::InvalidInput,
                 job.name + " reads " + unknown.front() +
-                    ", which was not known before the run; leave it as a step's output");
+                    ", which was not known before the run; make it a step's output");
   }
 }
 

@@ -102,7 +102,7 @@ std::string loading_problem_of(const fs::path& program,
     return loading_problem(trace_of(program, environment));
   } catch (const Error& error) {
     if (error.code() != Errc::NotFound) return "";
-    return "this system has no loader for it, as those without glibc; run the step in an `image:`";
+    return "this system has no loader for it, like all without glibc; run the step in an `image:`";
   }
 }
 

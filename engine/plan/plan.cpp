@@ -112,13 +112,14 @@ void decide_from(Plan& plan, KnownResults& known) {
 }  // namespace
 
 std::string_view words(Cause cause) {
-  constexpr std::array<std::string_view, 7> kWords = {"there is no earlier result",
-                                                      "forced",
-                                                      "what it sends is looked for where it goes",
-                                                      "in each run, as `always()` says",
-                                                      "nothing that matters changed",
-                                                      "decided once its parents are done",
-                                                      "as many as a step lists"};
+  constexpr std::array<std::string_view, 7> kWords = {
+      "there is no earlier result",
+      "forced",
+      "what it sends is looked up at its destination",
+      "in each run, as `always()` says",
+      "nothing that matters changed",
+      "decided once its parents are done",
+      "as many as a step lists"};
   return kWords[size_t(cause)];
 }
 

@@ -188,7 +188,8 @@ std::optional<std::string> compare(const Publication& then, const fs::path& job_
     }
     if (entry.kind == Kind::Link &&
         !is_recorded(job_directory / entry.name, then.trees, job_directory)) {
-      return entry.name + " leads to what is not on record";  // recorded by an older dlflow
+      return entry.name +
+             " leads to something that is not on record";  // recorded by an older dlflow
     }
     now.erase(found);
   }

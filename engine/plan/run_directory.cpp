@@ -195,13 +195,13 @@ Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings)
   auto parsed = parse_workflow_text(read_file(directory / "workflow.yaml"), settings.workflow_file,
                                     set, limits);
   if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
-    throw Error(Errc::Corrupt,
-                "this dlflow does not accept the workflow that run " + settings.run + " has in " +
-                    (directory / "workflow.yaml").string() + ": " +
-                    to_string(diagnostics->front()) +
-                    ". Another version made the run, or the file was changed. The program that "
-                    "made it goes on with it: " +
-                    frozen_program(directory).string() + " run --resume " + settings.run);
+    throw Error(Errc::Corrupt, "this dlflow does not accept the workflow that run " + settings.run +
+                                   " has in " + (directory / "workflow.yaml").string() + ": " +
+                                   to_string(diagnostics->front()) +
+                                   ". Another version made the run, or the file was changed. The "
+                                   "program that made it can continue it: " +
+                                   frozen_program(directory).string() + " run --resume " +
+                                   settings.run);
   }
   return std::get<Workflow>(std::move(parsed));
 }
@@ -247,7 +247,7 @@ NewDirectory new_directory(const Plan& plan, const fs::path& folder, const NameT
     if (is_here && ::statvfs(folder.c_str(), &place) == 0 && (place.f_flag & ST_NOEXEC) != 0) {
       throw Error(Errc::InvalidInput, folder.string() +
                                           " is on a file system that runs no programs (noexec), "
-                                          "and a run has its own copy of dlflow");
+                                          "but a run has its own copy of dlflow");
     }
     return NewDirectory(folder, plan.workflow.name, taken);
   } catch (const Error& error) {

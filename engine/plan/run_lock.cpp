@@ -33,8 +33,9 @@ void require_lock_file(int file, const fs::path& path) {
   const ssize_t got =
       S_ISREG(info.st_mode) ? ::pread(file, start.data(), start.size(), 0) : ssize_t{-1};
   if (got >= 0 && kSignature.starts_with(std::string_view(start.data(), size_t(got)))) return;
-  throw Error(Errc::InvalidInput, path.string() + " is no lock file; remove it once no dlflow is " +
-                                      "at work on the run");
+  throw Error(
+      Errc::InvalidInput,
+      path.string() + " is not a lock file; remove it once no dlflow is " + "at work on the run");
 }
 
 /// Falls back to read-only, which is enough for flock(2), if the reader may not write there.
@@ -46,7 +47,7 @@ FileDescriptor open_lock(const fs::path& run_directory) {
   if (!descriptor && errno == ELOOP) {
     throw Error(Errc::InvalidInput,
                 file.string() +
-                    " is a link and no lock file; remove it once no dlflow is at work "
+                    " is a link, not a lock file; remove it once no dlflow is at work "
                     "on the run");
   }
   if (!descriptor) throw_errno("cannot open " + file.string(), errno);

@@ -131,9 +131,9 @@ Secrets find_secrets(const Plan& plan, const std::function<bool(uint32_t job)>& 
       throw_missing_webhook(plan.workflow, sources.own_file);
     }
     if (address && !is_web_address(*address)) {
-      throw_at(
-          plan.workflow, plan.workflow.notify.location,
-          "the secret " + webhook + " of notify.webhook is no address; it begins with https://");
+      throw_at(plan.workflow, plan.workflow.notify.location,
+               "the secret " + webhook +
+                   " of notify.webhook is not an address; it must begin with https://");
     }
     if (address) secrets.emplace(webhook, *address);
   }

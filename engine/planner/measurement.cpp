@@ -56,7 +56,7 @@ void check_measurement(const Measurement& measurement, const std::string& what) 
       require(times->size() == layers, what,
               "a point has the times of " + std::to_string(times->size()) +
                   " layers, the model has " + std::to_string(layers));
-      require(std::ranges::all_of(*times, is_time), what, "a layer's time is no time");
+      require(std::ranges::all_of(*times, is_time), what, "a layer's time is not valid");
     }
   }
   for (const NetworkTime& time : measurement.network) {
@@ -102,7 +102,7 @@ void fill_in(MeasuredPoint& point, bool has_layers) {
 
 Measurement measurement_from_json(Json json, const std::string& what) {
   const std::string format = json.is_object() ? text_or_dump(json.value("format", Json())) : "";
-  require(format == kFormat, what, "it is no measurement of this dlflow ('" + format + "')");
+  require(format == kFormat, what, "it is not a measurement of this dlflow ('" + format + "')");
   remove_nulls(json);
   try {
     auto measurement = from_fields<Measurement>(json);

@@ -159,9 +159,9 @@ void SaveRequest::ask_blindly(pid_t program) {
   if (warn_)
     warn_("warning: " + proc_.string() + " does not show the processes of this step on " +
           host_name() +
-          " (hidepid?), so all of its process group are asked to save, and those that "
-          "do not handle " +
-          (signal_ == SIGTERM ? "SIGTERM" : "SIGUSR1") + " die of it");
+          " (hidepid?), so its whole process group is asked to save, and processes that do not "
+          "handle " +
+          (signal_ == SIGTERM ? "SIGTERM" : "SIGUSR1") + " will die");
   const bool leads_group = ::getpgid(program) == program;
   asked_.emplace(program, 0);
   ::kill(leads_group ? -program : program, signal_);

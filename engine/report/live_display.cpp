@@ -32,7 +32,7 @@ std::string stopping_text(bool saves) {
 std::string hint(const std::string& run, bool saves) {
   const std::string again = "`dlflow run --resume " + run + "`";
   return saves ? "Ctrl-C saves a checkpoint and stops; " + again + " goes on."
-               : "Ctrl-C stops; " + again + " begins again what has not ended.";
+               : "Ctrl-C stops; " + again + " restarts what has not ended.";
 }
 
 }  // namespace

@@ -246,7 +246,7 @@ std::string problems(const RunStatus& status, const Style& style) {
   }
   if (status.unaccounted.empty()) return text;
   const std::string note = "No accounting (" + status.unaccounted +
-                           "): figures are what each job's supervisor saw on its node.";
+                           "): figures are what each job's supervisor measured on its node.";
   for (const std::string& line : wrap(note, size_t(style.width))) text += line + "\n";
   return text;
 }

@@ -127,7 +127,7 @@ void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
     looked_at[parent] = true;
     if (has_result(result_directory(plan, parent))) return;
     run_anew(plan, parent);
-    plan_job(parent, 0, "what it left is gone, and is needed");
+    plan_job(parent, 0, "its outputs are gone, but needed");
   };
   for (uint32_t job = jobs.size(); job-- > 0;) {
     if (jobs[job].state != JobState::Planned) continue;
@@ -212,7 +212,7 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
     if (chosen.empty()) {
       throw Error(Errc::InvalidInput, "nothing of " + plan.run +
                                           " failed, so there is nothing to submit with other "
-                                          "resources; what waits or runs keeps its own");
+                                          "resources; jobs that wait or run keep theirs");
     }
     change_resources(plan, chosen, what.resources);
     check(plan);
@@ -248,7 +248,7 @@ std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job) {
 }
 
 void plan_listed_again(Plan& plan, const Jobs& jobs, uint32_t source, const PlanJob& plan_job) {
-  const std::string reason = plan.jobs[source].name + " has listed something else";
+  const std::string reason = plan.jobs[source].name + " has written another list";
   for (const uint32_t job : descendants_of(plan, source)) {
     const JobState state = jobs[job].state;
     if (is_under_way(state) || state == JobState::Planned) continue;
@@ -276,7 +276,7 @@ void keep_listed_results(const Plan& plan, const Jobs& jobs, uint32_t source, St
 
 void throw_used(const Plan& plan, const std::string& job, const std::string& user) {
   throw Error(Errc::InvalidInput,
-              "the result of " + job + " is used by " + user + ", so that it stays as it is; `" +
+              "the result of " + job + " is used by " + user + ", so it stays as it is; `" +
                   dlflow::run_anew(plan) +
                   "` is a new run, which reuses every result that the change does not touch");
 }

@@ -61,7 +61,7 @@ bool is_batch_system(std::string_view scheduler) { return find(scheduler) != nul
 std::unique_ptr<BatchSystem> make_batch_system(std::string_view scheduler) {
   const Entry* const entry = find(scheduler);
   if (entry != nullptr) return entry->make();
-  throw Error(Errc::InvalidInput, "'" + std::string(scheduler) + "' is no batch system");
+  throw Error(Errc::InvalidInput, "'" + std::string(scheduler) + "' is not a batch system");
 }
 
 std::unique_ptr<BatchSystem> detect_batch_system() {
@@ -87,8 +87,7 @@ Allocation current_allocation() {
   for (const Entry& entry : kSystems) {
     if (auto allocation = entry.allocation()) return std::move(*allocation);
   }
-  throw Error(Errc::InvalidInput,
-              "job-exec is for a batch system to call: there is no job around it");
+  throw Error(Errc::InvalidInput, "only batch systems call job-exec: it is not inside a job here");
 }
 
 }  // namespace dlflow

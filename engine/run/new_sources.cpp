@@ -133,7 +133,7 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
   for (const uint32_t job : anew) {
     const std::string& name = plan.jobs[job].name;
     if (is_under_way(jobs[job].state)) {
-      throw Error(Errc::InvalidInput, name + " runs or waits with results that are to be made " +
+      throw Error(Errc::InvalidInput, name + " runs or waits with results that will be made " +
                                           "anew; `dlflow cancel " + plan.run + " --step " +
                                           shell_quote(name) + "` first, and then the same again");
     }
@@ -156,7 +156,7 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
   }
   for (const uint32_t job : anew) {
     if (!left_something(jobs[job].state)) continue;
-    plan_job(job, 0, of_itself.contains(job) ? reason : "a result that it needs is made anew");
+    plan_job(job, 0, of_itself.contains(job) ? reason : "a result that it needs is made again");
   }
   sync();
   crash_point("planned-anew");

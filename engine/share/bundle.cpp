@@ -44,8 +44,8 @@ std::vector<BundleFile> sorted(std::vector<BundleFile> files) {
   for (const BundleFile& file : files) {
     if (path_is_safe(file.name)) continue;
     throw Error(Errc::InvalidInput, "'" + file.name +
-                                        "' cannot be packed: its name is too long, no UTF-8, or "
-                                        "has a control character or a backslash");
+                                        "' cannot be packed: its name is too long, is not UTF-8, "
+                                        "or has a control character or a backslash");
   }
   return files;
 }

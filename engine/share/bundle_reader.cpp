@@ -32,7 +32,7 @@ Manifest parse_manifest(const std::string& text) {
 Manifest first_entry(ZipReader& zip) {
   const ZipEntry& entry = zip.entries().front();
   if (entry.name != kManifestName) {
-    throw Error(Errc::InvalidInput, std::string("it is no bundle: it does not begin with ") +
+    throw Error(Errc::InvalidInput, std::string("it is not a bundle: it does not begin with ") +
                                         kManifestName + "; `dlflow pack` makes bundles");
   }
   return parse_manifest(zip.read_text(entry, kMaxManifestBytes));
@@ -69,9 +69,8 @@ class NewFolder {
 
  private:
   Error taken() const {
-    return Error(
-        Errc::InvalidInput,
-        target_.string() + " is there already; remove it, or choose another folder with -C");
+    return Error(Errc::InvalidInput,
+                 target_.string() + " already exists; remove it, or choose another folder with -C");
   }
 
   fs::path target_;
@@ -91,7 +90,7 @@ void write_entry(ZipReader& zip, const ZipEntry& entry, const std::string& sha25
     write_all(file.get(), bytes, path);
   });
   if (hash.hex() != sha256) {
-    throw Error(Errc::Corrupt, "'" + entry.name + "' is not what was packed: another checksum");
+    throw Error(Errc::Corrupt, "'" + entry.name + "' is not what was packed: its checksum differs");
   }
 }
 
@@ -151,7 +150,7 @@ std::string BundleReader::read_text(const std::string& name) {
   std::string text = zip_.read_text(*found, kMaxManifestBytes);
   if (sha256_hex(text) != manifest_.files.at(name).sha256) {
     throw Error(Errc::Corrupt,
-                path_.string() + ": '" + name + "' is not what was packed: another checksum");
+                path_.string() + ": '" + name + "' is not what was packed: its checksum differs");
   }
   return text;
 }

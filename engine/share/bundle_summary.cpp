@@ -78,7 +78,7 @@ BundleSummary summarize(const std::filesystem::path& file) {
   if (!manifest.run.empty()) {
     summary.run =
         parse_json(bundle.read_text("run/run.json"), {.max_depth = kForeignJson.max_depth});
-    if (!summary.run.is_object()) throw Error(Errc::Corrupt, "run/run.json is no object");
+    if (!summary.run.is_object()) throw Error(Errc::Corrupt, "run/run.json is not an object");
   }
   return summary;
 }

@@ -136,8 +136,8 @@ class Collector {
   [[noreturn]] void refuse_absolute(const std::string& path, Location location) const {
     throw_at(workflow_, location,
              "'" + path +
-                 "' is an absolute path, which no other machine has; put it "
-                 "beside the workflow and name it from there");
+                 "' is an absolute path, which no other machine has; put it beside the workflow "
+                 "and name it relative to it");
   }
 
   void add(const fs::path& name, const fs::path& source) {
@@ -171,7 +171,7 @@ class Collector {
       const std::string digest = digest_of(image);
       if (!image.digest.empty() && digest != image.digest) {
         throw_at(workflow_, image.location,
-                 "image '" + image.name + "' is " + digest + " now, and was " + image.digest);
+                 "image '" + image.name + "' is " + digest + " now, but was " + image.digest);
       }
       bundle_.manifest.images[image.name] = {image.from, digest, is_packed(image)};
       if (is_packed(image)) add_image(image);
@@ -221,7 +221,7 @@ class Collector {
   void check_source(Location location, const fs::path& file, const std::string& declared) {
     std::error_code ignored;
     if (!fs::is_regular_file(file, ignored)) {
-      throw_at(workflow_, location, file.string() + " is no file, and so it cannot be packed");
+      throw_at(workflow_, location, file.string() + " is not a file, so it cannot be packed");
     }
     const std::string hash = hashes_.sha256(file);
     if (declared.empty()) {
@@ -324,7 +324,7 @@ Diagnostics machine_paths(const Bundle& bundle) {
   for (const auto& [name, value] : bundle.manifest.set.items()) {
     if (!value.is_string() || !value.get_ref<const std::string&>().starts_with('/')) continue;
     found.add_elsewhere("--set", name + ": " + value.get<std::string>() +
-                                     " is a path of this machine, and it travels with the bundle");
+                                     " is a path of this machine, and would be in the bundle");
   }
   return found.take();
 }

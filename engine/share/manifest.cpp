@@ -30,17 +30,17 @@ Error corrupt(const std::string& what) {
 }
 
 void check(const Manifest& manifest) {
-  if (!kNameForm.accepts(manifest.name)) throw corrupt("its name is no workflow's");
+  if (!kNameForm.accepts(manifest.name)) throw corrupt("its name is not valid for a workflow");
   for (const auto& [name, image] : manifest.images) checked_digest(image.digest, kManifestName);
   if (!manifest.files.contains(manifest.workflow)) throw corrupt("it has no workflow");
-  if (!manifest.set.is_object()) throw corrupt("'set' is no object");
+  if (!manifest.set.is_object()) throw corrupt("'set' is not an object");
   for (const auto& [name, file] : manifest.files) {
-    if (!path_is_safe(name)) throw corrupt("'" + name + "' is no file of a bundle");
+    if (!path_is_safe(name)) throw corrupt("'" + name + "' is not a file of a bundle");
     if (!kSha256Form.accepts(file.sha256)) throw corrupt("'" + name + "' has no checksum");
   }
   for (const PackedData& data : manifest.data) {
     if (data.packed && !manifest.files.contains(data_path(data.sha256))) {
-      throw corrupt("it says that it holds " + data.url);
+      throw corrupt("it declares " + data.url);
     }
   }
 }

@@ -116,7 +116,7 @@ class Recorder {
     for (const Step& step : run_.plan.workflow.steps) {
       if (step.name == job.step) return step;
     }
-    throw Error(Errc::Corrupt, "'" + job.job + "' is of no step of the run");
+    throw Error(Errc::Corrupt, "'" + job.job + "' belongs to no step of the run");
   }
 
   /// Whether the outputs of a job go into the bundle.
@@ -142,7 +142,7 @@ class Recorder {
       const Json& value = output.at("value");
       const bool is_elsewhere = value.is_null() || !places_in(value).empty();
       if (is_elsewhere && !output.contains("path")) {
-        lacks_ = "its output '" + name + "' is or names what only this machine has";
+        lacks_ = "its output '" + name + "' is, or names, something that only this machine has";
       }
     }
     for (const auto& [name, output] : outputs.items()) {
@@ -303,11 +303,11 @@ class Recorder {
         if (fs::is_empty(path)) folders_.push_back(in_job);
       }
       if (private_.find_in(in_job + "\n" + links_.value(in_job, ""))) {
-        lacks_ = "a name in it is this machine's";
+        lacks_ = "a name in it belongs to this machine";
       }
       if (!entries->is_regular_file()) continue;
       if (entries->is_symlink() && !is_of_run(path)) {
-        left_out_.push_back(inner + " is left out: it is a link to what is not of this run");
+        left_out_.push_back(inner + " is left out: it is a link to something outside this run");
         lacks_ = in_job + " is left out";
       } else {
         add_file(path, inner);

@@ -55,7 +55,7 @@ mode_t checked_mode(const ZipEntry& entry) {
   const auto mode = mode_t(little_endian(entry.line, 40, 2));
   const bool ours = made_by >> 8 == kMadeByUnix || made_by == kMadeByMinizip;
   if (!ours || (mode != (S_IFREG | 0644) && mode != (S_IFREG | 0755))) {
-    throw refusal(entry.name, "is no plain file");
+    throw refusal(entry.name, "is not a plain file");
   }
   return mode;
 }
@@ -87,10 +87,10 @@ ZipReader::ZipReader(const std::filesystem::path& file)
     if ((little_endian(entry.line, 8, 2) & kEncrypted) != 0) {
       throw refusal(entry.name, "is encrypted");
     }
-    if (entry.stored) throw refusal(entry.name, "is not packed by deflate");
+    if (entry.stored) throw refusal(entry.name, "is not compressed with deflate");
     entry.mode = checked_mode(entry);
     next = checked_end(entry, next);
-    if (!names.insert(entry.name).second) throw refusal(entry.name, "is there twice");
+    if (!names.insert(entry.name).second) throw refusal(entry.name, "occurs twice");
     entries_.push_back(std::move(entry));
   });
   if (entries_.empty()) throw archive_.corrupt("it is empty");
@@ -123,7 +123,7 @@ uint64_t ZipReader::checked_end(const ZipEntry& entry, uint64_t offset) const {
       header.substr(6, kCommonBytes) != line.substr(8, kCommonBytes) ||
       (little_endian(line, 8, 2) & kSizesFollow) != 0 ||
       line.substr(32, kCommentAndDiskBytes) != std::string(kCommentAndDiskBytes, '\0')) {
-    throw archive_.corrupt("entry '" + entry.name + "' does not lie where it should");
+    throw archive_.corrupt("entry '" + entry.name + "' is not at its expected position");
   }
   const uint64_t content = archive_.content_of(entry);
   if (content > archive_.directory_begin() ||
@@ -152,7 +152,7 @@ void ZipReader::check_end() const {
               bytes_of(std::min(end - place, kNoRoom32), 4) +
               bytes_of(std::min(place, kNoRoom32), 4) + bytes_of(0, 2);
   if (end_bytes != expected.size() || archive_.bytes_at(end, expected.size()) != expected) {
-    throw archive_.corrupt("there is something before or behind its directory");
+    throw archive_.corrupt("there is something before or after its directory");
   }
 }
 

@@ -42,7 +42,7 @@ std::string summary(const PartitionInfo& partition) {
 
 std::string account_lines(const std::vector<std::string>& accounts) {
   if (accounts.size() == 1) return "  account: " + yaml_text(accounts[0]) + "\n";
-  if (accounts.empty()) return "  # Your project, if the site wants one.\n  account: \"\"\n";
+  if (accounts.empty()) return "  # Your project, if the site requires one.\n  account: \"\"\n";
   return "  # One of " + join(accounts, ", ") + ".\n  account: \"\"\n";
 }
 
@@ -67,9 +67,10 @@ std::string limit_lines(const ClusterLimits& limits, const PartitionInfo& partit
   }
   text += "  nodes: " + std::to_string(partition.max_nodes.value_or(partition.nodes)) + "\n";
   text += "  array_size: " + std::to_string(limits.max_array_size) + "\n";
-  text += submit_limit > 0
-              ? "  # How many jobs a user may have at a time, as the association and its QOS say.\n"
-              : "  # How many jobs a user may have at a time; the site's documentation says it.\n";
+  text +=
+      submit_limit > 0
+          ? "  # How many jobs a user may have at a time, as the association and its QOS allow.\n"
+          : "  # How many jobs a user may have at a time; see the site's documentation.\n";
   return text + "  jobs: " + std::to_string(submit_limit) + "\n";
 }
 
@@ -121,7 +122,7 @@ std::string classes_text(const ClusterLimits& limits, const PartitionInfo& chose
   std::string text =
       "# A step takes the first of these that fits what it asks for, or the one that it names "
       "with\n"
-      "# `on:`. Take out those that you may not use; `local: true` is a class of the login node.\n"
+      "# `on:`. Remove those that you may not use; `local: true` is a class of the login node.\n"
       "classes:\n" +
       class_lines(chosen);
   for (const PartitionInfo& partition : others) text += class_lines(partition);
@@ -218,7 +219,7 @@ std::string detected_profile(const DetectedCluster& cluster, const std::string& 
   text += "# Modules that every job needs: [module load openmpi].\nsetup: []\n";
   text += "paths:\n  # A folder that login and compute nodes share.\n  runs: dlflow-runs\n";
   if (!limits.accounting) {
-    text += "# There is no accounting: how old jobs ended is known from their own records alone.\n";
+    text += "# There is no accounting: only their own records show how old jobs ended.\n";
   }
   return text;
 }

@@ -31,20 +31,20 @@ constexpr Reason kHeld = {"", "held: scontrol release {id}", Reason::Kind::Held}
 
 // The first match counts. SLURM has some 200 reasons; others are printed unchanged.
 constexpr auto kReasons = std::to_array<Reason>({
-    {kNeverSatisfied, "never starts: SLURM takes what it waits for as failed"},
+    {kNeverSatisfied, "never starts: SLURM considers what it waits for failed"},
     {"Dependency", ""},
     {"Resources", "waits for free nodes", Reason::Kind::HasPlace},
     {"Priority", "waits in the queue", Reason::Kind::HasPlace},
     {"BeginTime", "waits for its start time", Reason::Kind::HasPlace},
     {"JobArrayTaskLimit", "waits for other tasks of its array"},
     // Reasons that need action.
-    {"JobHeldAdmin", "held by an administrator, who alone can: scontrol release {id}",
+    {"JobHeldAdmin", "held by an administrator, who must release it: scontrol release {id}",
      Reason::Kind::Held},
     {"JobHeldUser", kHeld.words, Reason::Kind::Held},
     {"JobHoldMaxRequeue", "held: requeued more often than the site allows; scontrol release {id}",
      Reason::Kind::Held},
     {"launch failed requeued held",
-     "held: a node could not start it, mostly because its prolog failed; scontrol release {id}",
+     "held: a node could not start it, usually because its prolog failed; scontrol release {id}",
      Reason::Kind::HeldNode},
     {"user env retrieval failed requeued held",
      "held: a node could not read its user's environment; scontrol release {id}",
@@ -64,7 +64,7 @@ constexpr auto kReasons = std::to_array<Reason>({
      "never starts: walltime above its partition's limit; scontrol update jobid={id} "
      "TimeLimit=TIME"},
     {"PartitionNodeLimit", "never starts: more nodes than its partition allows"},
-    {"PartitionConfig", "never starts: its partition has nothing like it"},
+    {"PartitionConfig", "never starts: its partition has no such resources"},
     {"BadConstraints", "never starts: no node has what it asks for"},
     {"PartitionDown", "waits: its partition is down"},
     {"PartitionInactive", "waits: its partition takes no jobs now"},

@@ -80,7 +80,7 @@ class Options {
     const bool control = std::any_of(value.begin(), value.end(),
                                      [](char c) { return uint8_t(c) < ' ' || c == 127; });
     if (control) {
-      throw Error(Errc::InvalidInput, "sbatch cannot be told --" + std::string(key) +
+      throw Error(Errc::InvalidInput, "sbatch cannot be given --" + std::string(key) +
                                           ": there is a line break or another control character "
                                           "in " +
                                           shell_quote(value));
@@ -210,7 +210,7 @@ std::string dependency_text(std::span<const Dependency> dependencies) {
   if (!after_task.empty()) text += (text.empty() ? "aftercorr" : ",aftercorr") + after_task;
   if (!after_end.empty()) text += (text.empty() ? "afterany" : ",afterany") + after_end;
   if (text.size() <= kMaxDependencyText) return text;
-  throw Error(Errc::InvalidInput, "a job has to wait for " + format_count(dependencies.size()) +
+  throw Error(Errc::InvalidInput, "a job must wait for " + format_count(dependencies.size()) +
                                       " others one by one, more than SLURM reads (128 KiB of ids); "
                                       "when most of them have ended, try again");
 }

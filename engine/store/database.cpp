@@ -24,8 +24,8 @@ namespace {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       throw Error(Errc::Corrupt, file + " is damaged (" + cause +
-                                     "); move it away, then `dlflow doctor --rebuild` makes it "
-                                     "again from the run directories");
+                                     "); move it away, then `dlflow doctor --rebuild` rebuilds it "
+                                     "from the run directories");
     case SQLITE_FULL:
       throw Error(Errc::InvalidInput, "cannot write " + file +
                                           ": the disk is full; free some space, or set DLFLOW_HOME "

@@ -54,8 +54,7 @@ StoredJob read_job(const Statement& row) {
 }
 
 Json stored_json(const std::string& text) {
-  return parse_json_or_throw(text,
-                             "what the store holds (`dlflow doctor --rebuild` makes it anew)");
+  return parse_json_or_throw(text, "what the store holds (`dlflow doctor --rebuild` rebuilds it)");
 }
 
 void take_details(JobRecord& record, const JobEvent& event) {

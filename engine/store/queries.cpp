@@ -134,7 +134,7 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
     advice = "; did you mean '" + workflow + "', a run of it?";
   }
   throw Error(Errc::NotFound, "there is no run '" + std::string(word) + "'" + advice +
-                                  "; `dlflow status --quick` lists those there are");
+                                  "; `dlflow status --quick` lists all runs");
 }
 
 }  // namespace
@@ -381,7 +381,7 @@ std::string Store::obstacle(const Candidate& candidate, std::span<const std::str
            " was at work";
   }
   const auto change = find_change(result.directory, *this);
-  return change ? "what it left in " + result.run + " is not as it was: " + *change : "";
+  return change ? "its outputs in " + result.run + " have changed: " + *change : "";
 }
 
 std::optional<KnownResult> Store::find(const std::string& fingerprint,

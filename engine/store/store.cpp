@@ -95,7 +95,7 @@ int64_t Store::run_id(std::string_view run) {
   const Rows rows = database_.query("SELECT id FROM runs WHERE name = ?1 OR directory = ?1", run);
   if (!rows->next()) {
     throw Error(Errc::NotFound, "there is no run '" + std::string(run) +
-                                    "'; `dlflow status --quick` lists those there are");
+                                    "'; `dlflow status --quick` lists all runs");
   }
   return rows->integer(0);
 }

@@ -30,7 +30,7 @@ class FolderHash {
   void enter(const fs::path& folder, const std::string& prefix) {
     const fs::path real = fs::canonical(folder);
     if (std::ranges::find(entered_, real) != entered_.end()) {
-      throw Error(Errc::InvalidInput, folder.string() + " is a link to a folder that it lies in");
+      throw Error(Errc::InvalidInput, folder.string() + " is a link to a folder that contains it");
     }
     entered_.push_back(real);
     std::set<fs::path> places;

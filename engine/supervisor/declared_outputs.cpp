@@ -74,7 +74,7 @@ std::string one_of(const std::string& name, const std::string& path,
   constexpr size_t kShown = 3;
   const std::vector<std::string> some(found.begin(),
                                       found.begin() + ptrdiff_t(std::min(kShown, found.size())));
-  throw Error(Errc::InvalidInput, "output '" + name + "' is to be one file or folder, and " + path +
+  throw Error(Errc::InvalidInput, "output '" + name + "' must be one file or folder, but " + path +
                                       " matches " + std::to_string(found.size()) + ": " +
                                       join(some, ", ") + (found.size() > kShown ? ", …" : "") +
                                       "; name one of them, or the folder that they are in");
@@ -208,7 +208,7 @@ class Settler {
     if (!found.empty()) return {one_of(name, declared, found), FoundOutput::Where::Work};
     if (is_input) {
       throw Error(Errc::InvalidInput, "output '" + name + "' is missing: " + path +
-                                          " is an input, and the program left it as it was");
+                                          " is an input, and the program did not change it");
     }
     if (!link) link = first_link(work_, path);
     if (!saved_.empty()) {
@@ -270,7 +270,7 @@ class Settler {
       const bool in_work = is_below(*link, work_);
       throw Error(Errc::InvalidInput,
                   missing + ": " + said(*link, in_work ? work_ : checkpoints_) +
-                      ", and no output is taken from behind a link; copy it to $DLFLOW_OUTPUTS");
+                      ", but outputs are not taken through links; copy it to $DLFLOW_OUTPUTS");
     }
     const IsGiven given = [this](const fs::path& one) { return is_given(one); };
     const std::string instead = found_instead({{outputs_, "$DLFLOW_OUTPUTS"},

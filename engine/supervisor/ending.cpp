@@ -117,9 +117,9 @@ class Ending {
       end.state = JobState::Queued;
       if (is_idle()) end.idle_passes = before_.idle_passes + 1;
       end.reason = watched_.cause == StopCause::Walltime
-                       ? limit + " reached, goes on from " + goes_on()
+                       ? limit + " reached, continues from " + goes_on()
                        : "saved a checkpoint and asked to be run again" + why_again();
-      if (end.idle_passes > 0) end.reason += ", which is what it began with";
+      if (end.idle_passes > 0) end.reason += ", the one that it began with";
       if (end.idle_passes > 1) {
         end.state = JobState::TimedOut;
         end.reason =
@@ -134,7 +134,7 @@ class Ending {
       end.reason = !lost_node_->empty()      ? "node " + *lost_node_ + " failed"
                    : was_not_launched(said_) ? "a node could not start its ranks"
                                              : "a node failed";
-      if (goes_on_from_it) end.reason += "; goes on from " + goes_on();
+      if (goes_on_from_it) end.reason += "; continues from " + goes_on();
     } else if (saved && watched_.cause != StopCause::Walltime) {
       end.state = JobState::Failed;
       end.reason =
@@ -158,7 +158,7 @@ class Ending {
     } else if (const auto lost = lost_rank(); lost && has_progress() && !is_idle()) {
       end.state = JobState::Queued;
       end.exit = kExitAgain;
-      end.reason = *lost + "; goes on from " + goes_on();
+      end.reason = *lost + "; continues from " + goes_on();
     } else {
       end.state = JobState::Failed;
       end.reason = failure_reason(code);
@@ -254,12 +254,11 @@ class Ending {
     const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
     std::string rest = line.empty() ? "" : ": " + line;
     if (line.find("Permission denied") != line.npos && has_read_only_copy(files_.work())) {
-      rest +=
-          "; what steps publish is read-only, and so are its copies: `cp -r --no-preserve=mode`";
+      rest += "; published outputs are read-only, and so are copies: `cp -r --no-preserve=mode`";
     }
     if (line.find("cannot execute: required file not found") != line.npos ||
         line.find("bad interpreter") != line.npos) {
-      rest += "; if its lines end in CR LF, as on Windows, `sed -i 's/\\r$//' FILE` mends it";
+      rest += "; if its lines end in CR LF, as on Windows, `sed -i 's/\\r$//' FILE` fixes it";
     }
     rest += cure_of(line);
     std::error_code unknown;

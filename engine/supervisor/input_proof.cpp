@@ -186,7 +186,7 @@ std::optional<std::string> InputProof::find_change_of_frozen() const {
 std::optional<std::string> InputProof::find_exchange() const {
   for (const auto& [place, way] : ways_) {
     if (way_identity(place) != way)
-      return place + " was exchanged while it ran, or something came and went in it";
+      return place + " was replaced while it ran, or its content changed for a time";
   }
   return std::nullopt;
 }
@@ -252,7 +252,7 @@ std::optional<std::string> find_late_place(const JobSpec& spec, const Json& with
     const bool is_output = std::ranges::any_of(
         published, [&](const fs::path& output) { return is_below(path, output); });
     if (is_output) continue;
-    return place + " was not known when the run was planned, and is no output of a step";
+    return place + " was not known when the run was planned, and is not an output of a step";
   }
   return std::nullopt;
 }

@@ -220,13 +220,13 @@ JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
   if (saved_content(spec, spec.checkpoint->newer) != content) return end;
   if (!put_back_checkpoints(spec, files)) {
     end.reason += "; if its checkpoint is the cause, `dlflow resubmit " + spec.run +
-                  " --from-scratch` begins anew";
+                  " --from-scratch` starts again";
     return end;
   }
   end.state = JobState::Queued;
   end.exit = kExitAgain;
   end.reason = "failed before it had saved anything (" + end.reason +
-               "); goes on from the checkpoint before its last one";
+               "); continues from the checkpoint before its last one";
   return end;
 }
 
@@ -241,10 +241,10 @@ std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const Attem
   if (noted == all) return std::nullopt;
   if (noted && holds_files(folder)) {
     if (noted->starts_with(all)) {
-      return "it goes on from a checkpoint of a pass in doubt: " + noted->substr(all.size());
+      return "it continues from a checkpoint of a pass in doubt: " + noted->substr(all.size());
     }
     if (!work.empty() && noted->starts_with(work + " ")) {
-      return "it goes on from checkpoints that were made with other resources";
+      return "it continues from checkpoints that were made with other resources";
     }
     put_aside(folder, files);
   }

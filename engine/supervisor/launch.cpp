@@ -197,7 +197,7 @@ bool has_values(const JobSpec& spec) { return !spec.uses.empty() || !spec.with.e
 
 [[noreturn]] void throw_too_long(const std::string& what, size_t bytes, size_t most) {
   throw Error(Errc::InvalidInput,
-              what + " " + format_size(bytes) + ", and a program can be given " +
+              what + " " + format_size(bytes) + ", but a program can be given only " +
                   format_size(most) +
                   "; put a long list into the step's `with: {NAME: …}`, which the program finds in "
                   "the JSON file $DLFLOW_WITH");
@@ -236,7 +236,7 @@ std::vector<std::string> arguments_of(const Json& words) {
       argv.push_back(text_or_dump(argument));
     }
   }
-  if (argv.empty()) throw Error(Errc::InvalidInput, "`run:` has no word: its lists are empty");
+  if (argv.empty()) throw Error(Errc::InvalidInput, "`run:` has no words: its lists are empty");
   return argv;
 }
 

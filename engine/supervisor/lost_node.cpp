@@ -100,7 +100,7 @@ std::string warning_of_lone_ranks(std::string_view output, int ranks) {
       kWorldsOfOne, [&](std::string_view words) { return count(output, words) >= ranks; });
   if (ranks < 2 || said == kWorldsOfOne.end()) return "";
   return "warning: each of the " + std::to_string(ranks) + " ranks printed '" + std::string(*said) +
-         "': they train alone and not together. Tell the framework the number of its ranks "
+         "': they train separately, not together. Give the framework its number of ranks "
          "(docs/user/ranks.md), or write resources: {ranks: 1}";
 }
 

@@ -48,8 +48,8 @@ Json read_object(const fs::path& file, const std::string& what, const std::strin
   // Text that looks like an object is too large, too deep, or wrong at a place that the message
   // names.
   if (trim(readable).starts_with('{')) parse_json_or_throw(readable, what, kForeignJson);
-  throw Error(Errc::InvalidInput, what + " is no JSON object, it begins '" + beginning_of(*text) +
-                                      "'; write one like " + example);
+  throw Error(Errc::InvalidInput, what + " is not a JSON object, it begins '" +
+                                      beginning_of(*text) + "'; write one like " + example);
 }
 
 struct Place {
@@ -99,7 +99,7 @@ class Collector {
     const std::string outside = place ? "" : look_outside(value);
     Json entry = {{"value", place ? Json(place->published.string()) : value}};
     if (detailed && given.contains("sha256") && !given.at("sha256").is_string()) {
-      throw Error(Errc::InvalidInput, "outputs.json gives an output a sha256 that is no text");
+      throw Error(Errc::InvalidInput, "outputs.json gives an output a sha256 that is not a string");
     }
     // A command may name wrong files, and files elsewhere may belong to anybody.
     const bool is_told =
@@ -268,9 +268,10 @@ void check_list(const JobSpec& spec, const AttemptFiles& files, const std::strin
                                  const Json& metrics, const AttemptFiles& files) {
   const Json written = read_object(files.summary(), "$DLFLOW_SUMMARY", kSummaryExample);
   if (const auto other = written.find(metric); other != written.end()) {
-    throw Error(Errc::InvalidInput, "metric '" + metric + "' is no number but " + kind_of(*other) +
-                                        ", " + need + "; write a number into $DLFLOW_SUMMARY: " +
-                                        Json{{metric, number_in(*other)}}.dump());
+    throw Error(
+        Errc::InvalidInput,
+        "metric '" + metric + "' is not a number but " + kind_of(*other) + ", " + need +
+            "; write a number into $DLFLOW_SUMMARY: " + Json{{metric, number_in(*other)}}.dump());
   }
   std::vector<std::string> names;
   for (const auto& [name, value] : metrics.items()) names.push_back(name);

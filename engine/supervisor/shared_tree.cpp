@@ -114,7 +114,7 @@ std::optional<FileDescriptor> make_folder(const FileDescriptor& above, const std
   struct stat info {};
   if (::fstat(made.get(), &info) != 0) throw_errno("cannot look at " + name, errno);
   if (info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
-    throw Error(Errc::Corrupt, "another user put something in the place of " + name);
+    throw Error(Errc::Corrupt, "another user replaced " + name);
   }
   return made;
 }

@@ -275,7 +275,7 @@ ResolvedJob resolve_or_throw(const JobSpec& spec) {
 void require_way_in(const ContainerSpec& container) {
   if (container_starts_ranks(container)) {
     throw Error(Errc::InvalidInput,
-                "images of pyxis are entered by srun alone: srun --pty --container-image=… bash");
+                "images of pyxis can be entered only by srun: srun --pty --container-image=… bash");
   }
   if (container.settings.runtime == "udocker" && udocker_runs_alone(container.settings.mode)) {
     throw Error(Errc::InvalidInput, "udocker's mode " + container.settings.mode +

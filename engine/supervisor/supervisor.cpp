@@ -143,7 +143,7 @@ class Pass {
   void note_termination() {
     if (!is_ours()) return;
     JobEvent note;
-    note.reason = "told to end by SIGTERM";
+    note.reason = "asked to end by SIGTERM";
     record(std::move(note));
     events_.sync();
   }

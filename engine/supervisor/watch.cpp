@@ -276,7 +276,7 @@ class Watching {
     if (options_.now() < look_) return;
     look_ = options_.now() + options_.look_again;
     if (options_.is_wanted()) return;
-    log(LogLevel::Info, "this pass is not wanted any more");
+    log(LogLevel::Info, "this pass is no longer needed");
     result_.cause = StopCause::Unwanted;
     deadlines_.end_now(options_.time_to_end);
   }
@@ -292,7 +292,7 @@ class Watching {
     loss_look_ = kNever;
     if (result_.cause != StopCause::None) return;  // it was already told to end
     result_.cause = StopCause::LostRank;
-    log(LogLevel::Info, "the launcher waits for a rank that is lost");
+    log(LogLevel::Info, "the launcher waits for a lost rank");
     deadlines_.end_now(kTimeOfLauncher);
   }
 

@@ -146,7 +146,7 @@ class RestStore : public MlflowStore {
       fail(what, cause.empty() ? "curl ended with exit status " + std::to_string(output.status.code)
                                : escaped(cause));
     }
-    if (!answer.is_object()) fail(what, "it answered no JSON");
+    if (!answer.is_object()) fail(what, "its answer is not JSON");
     return answer;
   }
 

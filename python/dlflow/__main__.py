@@ -13,7 +13,7 @@ def program() -> str:
     for place in places:
         if os.path.isfile(place):
             return place
-    sys.exit(f"error: the program dlflow is not at {' or '.join(places)}: install dlflow anew")
+    sys.exit(f"error: the program dlflow is not at {' or '.join(places)}: reinstall dlflow")
 
 
 if __name__ == "__main__":

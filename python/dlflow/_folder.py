@@ -58,7 +58,7 @@ def newest(folder: pathlib.Path, say: Callable[[str], None]) -> Optional[pathlib
             verify(checkpoint)
             return checkpoint
         except (Damaged, OSError) as error:
-            say(f"passed over: {error}")
+            say(f"skipped: {error}")
     return None
 
 
@@ -281,9 +281,9 @@ def read_manifest(checkpoint: pathlib.Path) -> Tuple[Info, Written]:
     try:
         manifest = json.loads(text, parse_float=_Number)
         if manifest["format"] != "dlflow-checkpoint" or manifest["version"] != 1:
-            raise Damaged(f"{path} is of another program or version")
+            raise Damaged(f"{path} belongs to another program or version")
         if not _hash_holds(text, manifest):
-            raise Damaged(f"{path} is damaged: its hash does not hold")
+            raise Damaged(f"{path} is damaged: its hash does not match")
         metrics = {name: math.nan if value is None else float(value) for name, value in manifest["metrics"].items()}
         files = {name: (int(file["bytes"]), str(file["sha256"])) for name, file in manifest["files"].items()}
         if any("/" in name or name in ("", ".", "..") for name in files):

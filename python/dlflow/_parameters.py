@@ -83,4 +83,4 @@ def _typed(name: str, value: Any, defaults: Dict[str, Any]) -> Any:
         return float(value)
     if type(default) is int and type(value) is float and value.is_integer():
         return int(value)
-    raise ValueError(f"{name} is {value!r} in the workflow: the script wants a value of type {type(default).__name__}, as {default!r} is")
+    raise ValueError(f"{name} is {value!r} in the workflow: the script needs a value of type {type(default).__name__}, as {default!r} is")

@@ -50,7 +50,7 @@ class Asked(Alone):
         return [data] if self.rank == 0 else []
 
     def share(self, data: Optional[bytes], what: str) -> bytes:
-        raise RuntimeError(f"{what}: a part is another one on every rank, and a function of a flag cannot tell the ranks where to write it: "
+        raise RuntimeError(f"{what}: a part differs on every rank, and a function of a flag cannot tell the ranks where to write it: "
                            f"give group= a dlflow.runtime.Group")
 
     def outcome(self, failure: Optional[str], what: str) -> str:

@@ -96,7 +96,7 @@ def _tensors(header: Dict[str, Dict[str, Any]], data: memoryview) -> Dict[str, T
                 raise ValueError(f"tensor {name!r} has the shape {shape}")
             elements *= extent
         if type(begin) is not int or type(end) is not int or end - begin != elements * SIZES[str(entry["dtype"])]:
-            raise ValueError(f"tensor {name!r} has not the bytes of its shape")
+            raise ValueError(f"tensor {name!r} does not have the bytes of its shape")
         ranges.append((begin, end))
         tensors[name] = Tensor(str(entry["dtype"]), shape, data[begin:end])
     offset = 0

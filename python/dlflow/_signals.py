@@ -22,7 +22,7 @@ def listen() -> None:
     if _before:
         return
     if threading.current_thread() is not threading.main_thread():
-        raise RuntimeError("call dlflow.resume() or dlflow.should_stop() in the main thread first: only there Python can listen to signals")
+        raise RuntimeError("call dlflow.resume() or dlflow.should_stop() in the main thread first: only there can Python receive signals")
     for number in _SIGNALS:
         _before[number] = signal.signal(number, _note)
     os.register_at_fork(after_in_child=_forget)

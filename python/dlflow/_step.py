@@ -108,7 +108,7 @@ def resume(*, folder: Union[str, pathlib.Path, None] = None, rng: bool = True, g
     if path is None:
         return Saved()
     saved = _read(path, parts, rng)
-    _environment.say(f"goes on from {path}")
+    _environment.say(f"continues from {path}")
     _note(saved.step, saved.epoch, path)
     return saved
 
@@ -123,7 +123,7 @@ def load(path: Union[str, pathlib.Path], *, group: Any = None, **parts: Any) -> 
         return _read(place, parts, rng=False)
     found = _newest(place)
     if found is None:
-        raise FileNotFoundError(f"{place} has no checkpoint that is whole: give load() the folder that checkpoint() wrote into, or a checkpoint in it")
+        raise FileNotFoundError(f"{place} has no complete checkpoint: give load() the folder that checkpoint() wrote into, or a checkpoint in it")
     return _read(found, parts, rng=False)
 
 
@@ -385,4 +385,4 @@ def _restore_random(path: pathlib.Path, state: Any) -> None:
     ranks = _environment.ranks()
     if not _random.restore_on(states, _environment.rank(), ranks):
         held = "of 1 rank" if len(states) == 1 else f"of {len(states)} ranks"
-        _environment.say(f"{path} has the random numbers {held}, and there are {ranks} now: they begin anew")
+        _environment.say(f"{path} has the random numbers {held}, and there are {ranks} now: they start afresh")

@@ -56,7 +56,7 @@ def _torch() -> Finding:
     except ImportError:
         return Finding("PyTorch", "not installed; collectives and checkpoints work without it")
     except Exception as error:
-        return _problem("PyTorch", f"cannot be imported: {error}", "mend its installation; dlflow needs nothing of it")
+        return _problem("PyTorch", f"cannot be imported: {error}", "repair its installation; dlflow does not need it")
     if not torch.distributed.is_available():
         return _problem("PyTorch", f"{torch.__version__} without torch.distributed", "install a PyTorch that was built with it")
     try:
@@ -64,7 +64,7 @@ def _torch() -> Finding:
     except Exception as error:
         return _problem("PyTorch", f"{torch.__version__}, but dlflow.torch cannot be imported: {error}", "see `runtime library`")
     if not hasattr(torch.distributed.Backend, "DLFLOW"):
-        return _problem("PyTorch", f"{torch.__version__}, which has not taken the backend", "report it, with this version of PyTorch")
+        return _problem("PyTorch", f"{torch.__version__}, which did not accept the backend", "report it, with this version of PyTorch")
     return Finding("PyTorch", f"{torch.__version__}, with the backend dlflow")
 
 
@@ -108,12 +108,12 @@ def _checkpoints() -> Finding:
             os.fsync(file.fileno())
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        return _problem("checkpoints", f"{folder} cannot be written to: {error.strerror}", "make room there, or mend its permissions")
+        return _problem("checkpoints", f"{folder} cannot be written to: {error.strerror}", "make room there, or correct its permissions")
     damaged: list[str] = []
     newest = _folder.newest(folder, damaged.append)
     state = f"{folder}, {free / 2**30:.1f} GiB free, " + (f"the newest is {newest.name}" if newest else "none yet")
     if damaged:
-        return _problem("checkpoints", f"{state}; {'; '.join(damaged)}", "look why; resume() uses the newest whole one")
+        return _problem("checkpoints", f"{state}; {'; '.join(damaged)}", "find out why; resume() uses the newest complete one")
     return Finding("checkpoints", state)
 
 

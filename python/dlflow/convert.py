@@ -219,7 +219,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--name", action="append", default=[], help="an array to take")
     given = parser.parse_args(arguments)
     if given.output.exists():
-        parser.error(f"{given.output} is there already; remove it, or write to another file with -o")
+        parser.error(f"{given.output} already exists; remove it, or write to another file with -o")
     try:
         convert(given.source, given.output, given.name)
     except (Mistake, csv.Error, OSError, RuntimeError, TypeError, ValueError) as error:  # RuntimeError comes from netCDF4

@@ -85,7 +85,7 @@ def _find_library() -> str:
     for place in places:
         if place.exists():
             return str(place)
-    raise Error(f"{_LIBRARY} is not at {' or '.join(map(str, places))}: install dlflow anew, or name it in DLFLOW_RUNTIME_LIBRARY")
+    raise Error(f"{_LIBRARY} is not at {' or '.join(map(str, places))}: reinstall dlflow, or name it in DLFLOW_RUNTIME_LIBRARY")
 
 
 def _load() -> ctypes.CDLL:

@@ -160,8 +160,8 @@ Compression checked(const dlflow_compression& c) {
   require(size_t(c.method) < std::size(kMethods), "there is no such method of compression");
   const CompressionMethod method = kMethods[c.method].method;
   if (is_sparse(method)) require(c.density > 0 && c.density <= 1, "density is in (0, 1]");
-  if (method == CompressionMethod::PowerSgd) require(c.rank > 0, "rank is at least 1");
-  require(c.clip >= 0, "clip is not less than 0");
+  if (method == CompressionMethod::PowerSgd) require(c.rank > 0, "rank must be at least 1");
+  require(c.clip >= 0, "clip must not be less than 0");
   require(c.momentum >= 0 && c.momentum < 1, "momentum is in [0, 1)");
   require(!c.global_top_k || sends_largest(method),
           "gtopk is for methods that send the largest numbers: topk, mstopk, dgc");
@@ -224,9 +224,9 @@ dlflow_status dlflow_group_create(dlflow_endpoint* endpoint, int rank, int size,
     require(
         size > 0 && rank >= 0 && rank < size,
         "rank " + std::to_string(rank) + " of " + std::to_string(size) + " ranks: no such rank");
-    require(endpoint->endpoint.has_value(), "this endpoint has a group already: open another one");
+    require(endpoint->endpoint.has_value(), "this endpoint already has a group: open another one");
     require(options->timeout > 0 && options->stall_timeout > 0,
-            "timeouts of a group are more than 0 ms");
+            "timeouts of a group must be more than 0 ms");
     require(endpoint->text == addresses[rank],
             "rank " + std::to_string(rank) + ": the address at its place is not its own");
     SocketEndpoint own = std::move(*endpoint->endpoint);
@@ -259,9 +259,8 @@ dlflow_status dlflow_urgent_all_reduce(dlflow_group* group, void* data, size_t c
     require(urgency >= 0 && urgency < ChannelSpace::kLanes,
             "the urgency is " + std::to_string(urgency) + "; 0 to 3 are allowed");
     const Group::Needs needs = Group::needs_of({type, op}, count, urgency);
-    require(
-        urgency == 0 || needs.memory == Group::Needs::Memory::Sums,
-        "sums and means of fp32, fp16, bf16, and sums of int32 and int64 can be urgent, no others");
+    require(urgency == 0 || needs.memory == Group::Needs::Memory::Sums,
+            "only sums and means of fp32, fp16, bf16, and sums of int32 and int64 can be urgent");
     const Call call{
         .operation = with_op(kAllReduce, op), .num_elements = count, .type = name(type)};
     *work = new dlflow_work{group->group.start(call, needs, [=](Group& all) {
@@ -374,7 +373,7 @@ dlflow_status dlflow_barrier(dlflow_group* group, dlflow_work** work) {
 
 dlflow_status dlflow_monitored_barrier(dlflow_group* group, int64_t timeout, dlflow_work** work) {
   return guarded([&] {
-    require(timeout >= 0, "a monitored barrier's timeout is not less than 0 ms");
+    require(timeout >= 0, "a monitored barrier's timeout must not be less than 0 ms");
     *work = new dlflow_work{
         group->group.start({.operation = "monitored barrier"}, {}, [timeout](Group& all) {
           return monitored_barrier(all.open_link(), milliseconds(timeout));
@@ -424,7 +423,7 @@ float* dlflow_compressor_state(dlflow_compressor* compressor, dlflow_compressor_
 dlflow_status dlflow_leaf_sum_create(dlflow_group* group, size_t num_leaves, size_t count,
                                      dlflow_leaf_sum** sum, dlflow_work** work) {
   return guarded([&] {
-    require(num_leaves > 0, "a sum over leaves has at least 1");
+    require(num_leaves > 0, "a sum over leaves needs at least 1");
     const auto made = std::make_shared<dlflow_leaf_sum>(group->group, count);
     group->group.keep(made);
     const Call call{
@@ -447,12 +446,13 @@ dlflow_status dlflow_leaf_sum_add(dlflow_leaf_sum* sum, size_t leaf, float scale
   return guarded([&] {
     LeafSum& leaves = *sum->sum;
     require(leaf >= leaves.first_leaf() && leaf - leaves.first_leaf() < leaves.num_leaves(),
-            "leaf " + std::to_string(leaf) + " is none of this rank, which has " +
+            "leaf " + std::to_string(leaf) + " does not belong to this rank, which has " +
                 std::to_string(leaves.num_leaves()) + " from " +
                 std::to_string(leaves.first_leaf()) + " on");
     for (const dlflow_piece& piece : std::span(pieces, num_pieces)) {
-      require(piece.first <= sum->count && piece.count <= sum->count - piece.first,
-              "the piece at element " + std::to_string(piece.first) + " ends behind the vector");
+      require(
+          piece.first <= sum->count && piece.count <= sum->count - piece.first,
+          "the piece at element " + std::to_string(piece.first) + " ends after the vector's end");
       leaves.add(leaf - leaves.first_leaf(), piece.first, piece.count, piece.data, scale);
     }
   });
@@ -462,7 +462,7 @@ dlflow_status dlflow_leaf_sum_start(dlflow_leaf_sum* sum, size_t first, size_t c
                                     dlflow_work** work) {
   return guarded([&] {
     require(first <= sum->count && count <= sum->count - first,
-            "the elements that are to be summed end behind the vector");
+            "the elements that are to be summed end after the vector's end");
     const Call call{
         .operation = "sum over leaves", .num_elements = count, .type = name(DLFLOW_F32)};
     *work = new dlflow_work{

@@ -230,7 +230,7 @@ Task monitored_barrier(Link link, std::chrono::milliseconds timeout) {
   if (!missing.empty()) {
     throw Error(Errc::Unavailable,
                 "monitored barrier: " + std::to_string(timeout.count()) +
-                    " ms have passed, and these ranks have not come: " + missing);
+                    " ms have passed, and these ranks have not arrived: " + missing);
   }
   Messages answers = link.messages();
   for (int rank = 1; rank < link.size(); ++rank) link.send(answers, {}, rank);

@@ -470,7 +470,7 @@ void Group::check_end() {
   const std::lock_guard lock(mutex_);
   if (!leaving_until_ || Clock::now() < *leaving_until_) return;
   throw Error(Errc::Unavailable, "rank " + std::to_string(rank()) +
-                                     " has left the group while something was under way");
+                                     " has left the group while an operation was under way");
 }
 
 void Group::throw_late() {

@@ -147,7 +147,7 @@ void require_reduction(dlflow_type type, dlflow_op op) {
   const bool is_bitwise = op == DLFLOW_BAND || op == DLFLOW_BOR || op == DLFLOW_BXOR;
   const bool is_float = kTypes[size_t(type)].is_float;
   if ((is_bitwise && is_float) || (op == DLFLOW_AVG && !is_float)) {
-    throw Error(Errc::InvalidInput, "'" + std::string(name(op)) + "' is no operation of " +
+    throw Error(Errc::InvalidInput, "'" + std::string(name(op)) + "' is not an operation of " +
                                         std::string(name(type)) +
                                         (is_float ? " numbers: they have no bits to combine"
                                                   : " numbers: use a sum, and divide it"));

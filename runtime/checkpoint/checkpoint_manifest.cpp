@@ -91,15 +91,16 @@ CheckpointManifest read_manifest(const std::filesystem::path& step_folder) {
   const Json json = parse_json(text, kForeignJson);
   if (!json.is_object()) throw corrupt("it is not a JSON object");
   try {
-    if (json.at("format") != "dlflow-checkpoint") throw corrupt("it is of another program");
+    if (json.at("format") != "dlflow-checkpoint") throw corrupt("it belongs to another program");
     if (json.at("version") != kVersion) {
       throw corrupt("dlflow " DLFLOW_VERSION " reads format version " + std::to_string(kVersion) +
                     ", this is " + json.at("version").dump());
     }
-    if (!hash_holds(json, text)) throw corrupt("its hash does not hold");
+    if (!hash_holds(json, text)) throw corrupt("its hash does not match");
     CheckpointManifest manifest = from_json(json);
     for (const auto& [name, file] : manifest.files) {
-      if (!is_file_name(name)) throw corrupt("'" + escaped(name) + "' is no name of a file in it");
+      if (!is_file_name(name))
+        throw corrupt("'" + escaped(name) + "' is not the name of a file in it");
     }
     return manifest;
   } catch (const Json::exception& exception) {

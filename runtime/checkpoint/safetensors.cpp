@@ -41,8 +41,8 @@ void validate(std::span<const TensorView> tensors) {
       return Error(Errc::InvalidInput, "cannot write tensor '" + tensor.name + "': " + what);
     };
     if (find_invalid_utf8(tensor.name) != std::string::npos) throw fail("its name is not UTF-8");
-    if (tensor.name == "__metadata__") throw fail("the format keeps this name for itself");
-    if (!names.insert(tensor.name).second) throw fail("there are two of this name");
+    if (tensor.name == "__metadata__") throw fail("the format reserves this name");
+    if (!names.insert(tensor.name).second) throw fail("this name occurs twice");
     const auto expected = tensor_bytes(tensor.dtype, tensor.shape);
     if (expected != tensor.bytes.size()) {
       throw fail("its shape " + shape_needs(expected) + ", but it has " +
@@ -139,13 +139,13 @@ class Mapping {
 void require_elements(const TensorView& tensor, DType dtype, size_t num_elements) {
   if (tensor.dtype != dtype) {
     throw Error(Errc::InvalidInput, "tensor '" + tensor.name + "' has elements of type " +
-                                        std::string(name(tensor.dtype)) + ", wanted are " +
+                                        std::string(name(tensor.dtype)) + ", expected are " +
                                         std::string(name(dtype)));
   }
   const size_t present = tensor.bytes.size() / element_size(dtype);
   if (present != num_elements) {
     throw Error(Errc::InvalidInput, "tensor '" + tensor.name + "' has " + std::to_string(present) +
-                                        " elements, wanted are " + std::to_string(num_elements));
+                                        " elements, expected are " + std::to_string(num_elements));
   }
 }
 

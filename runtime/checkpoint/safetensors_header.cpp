@@ -63,7 +63,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
       case Place::Numbers:
         break;
     }
-    fail("has an object where none belongs");
+    fail("has an object in the wrong place");
   }
 
   bool end_object() override {
@@ -96,16 +96,16 @@ class HeaderReader : public nlohmann::json_sax<Json> {
       header_.metadata.emplace(key_, text);
     } else if (place_ == Place::Tensor && key_ == "dtype") {
       const auto dtype = dtype_named(text);
-      if (!dtype) fail("has the type '" + text + "', which dlflow does not know");
+      if (!dtype) fail("has the type '" + text + "', which dlflow does not support");
       header_.entries.back().dtype = *dtype;
     } else {
-      fail("has a text where none belongs");
+      fail("has a string in the wrong place");
     }
     return true;
   }
 
   bool start_array(std::size_t) override {
-    if (place_ != Place::Tensor || key_ == "dtype") fail("has a list where none belongs");
+    if (place_ != Place::Tensor || key_ == "dtype") fail("has a list in the wrong place");
     place_ = Place::Numbers;
     numbers_.clear();
     return true;
@@ -125,7 +125,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
   bool number_unsigned(std::uint64_t value) override {
-    if (place_ != Place::Numbers) fail("has a number where none belongs");
+    if (place_ != Place::Numbers) fail("has a number in the wrong place");
     if (numbers_.size() == kMaxDimensions) fail("has too many dimensions");
     numbers_.push_back(value);
     return true;

@@ -58,7 +58,7 @@ class Reader {
     const auto found = std::ranges::find(kNames, word);
     if (found != kNames.end()) return kAlgorithms[size_t(found - kNames.begin())];
     const std::vector<std::string> names(kNames.begin(), kNames.end());
-    fail("'" + word + "' is no algorithm; there are " + join(names, ", ") +
+    fail("'" + word + "' is not an algorithm; there are " + join(names, ", ") +
          did_you_mean(word, names));
   }
 

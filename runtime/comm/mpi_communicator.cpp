@@ -252,7 +252,7 @@ void MpiCommunicator::wait_for_node() {
     if (progress == DLFLOW_MPI_ENDED) return;
     if (!patience.wait()) {
       throw Error(Errc::Unavailable, "rank " + std::to_string(rank()) +
-                                         ": a rank of this node did not come to share memory");
+                                         ": a rank of this node did not join to share memory");
     }
   }
 }

@@ -66,7 +66,8 @@ SocketEndpoint::SocketEndpoint(const std::string& memory)
       endpoint_(endpoint_of(listener_)),
       memory_(memory.empty() ? memory_of_this_machine() : memory) {
   if (memory_.find_first_of(" \t\n") == std::string::npos) return;
-  throw Error(Errc::InvalidInput, "'" + memory_ + "' is no name of a memory: it has blanks");
+  throw Error(Errc::InvalidInput,
+              "'" + memory_ + "' is not a valid memory name: it contains blanks");
 }
 
 std::string SocketEndpoint::text() const { return memory_ + ' ' + to_string(endpoint_); }

@@ -41,8 +41,7 @@ void require_libraries(const std::filesystem::path& folder, std::span<const std:
     const char* why = ::dlerror();
     throw std::runtime_error(name + ", a part of cuDNN, cannot be opened (" +
                              (why ? why : "unknown error of the loader") +
-                             "); install all of cuDNN, of which libcudnn lies in " +
-                             folder.string());
+                             "); install all of cuDNN, whose libcudnn is in " + folder.string());
   }
 }
 

@@ -32,7 +32,7 @@ void require_answers(const Dataset& dataset, const std::string& name) {
   for (size_t i = 0; i < dataset.targets.size(); ++i) {
     for (const float target : dataset.targets[i]) {
       if (!std::isfinite(target)) {
-        throw_corrupt(name, fmt::format("sample {} has a target that is no finite number", i));
+        throw_corrupt(name, fmt::format("sample {} has a target that is not a finite number", i));
       }
     }
   }
@@ -49,7 +49,7 @@ void require_ends(std::span<const uint64_t> ends, uint64_t bytes, const std::str
     begin = ends[i];
   }
   if (begin != bytes) {
-    throw_corrupt(name, fmt::format("has {} bytes behind its last sample", bytes - begin));
+    throw_corrupt(name, fmt::format("has {} bytes after its last sample", bytes - begin));
   }
 }
 
@@ -62,7 +62,7 @@ void require_lengths(std::span<const uint64_t> ends, const Dataset& dataset,
     if (bytes % dataset.token_bytes == 0 && bytes / dataset.token_bytes <= dataset.shape.width) {
       continue;
     }
-    throw_corrupt(name, fmt::format("sample {} has {} bytes, and can have {} tokens of {}", i,
+    throw_corrupt(name, fmt::format("sample {} has {} bytes, but can have {} tokens of {}", i,
                                     bytes, dataset.shape.width, dataset.token_bytes));
   }
 }
@@ -112,7 +112,7 @@ void take_encoded(Dataset& dataset, const BinaryHeader& header, std::span<const 
 Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name, Proof proof) {
   const BinaryHeader header = parse_binary_header(content.view, content.view.size(), name);
   if (proof == Proof::Hash && BinaryHash().update(content.view).hex() != header.sha256) {
-    throw_corrupt(name, "its SHA-256 does not hold: the file was damaged; copy it again");
+    throw_corrupt(name, "its SHA-256 does not match: the file was damaged; copy it again");
   }
   Dataset dataset{header.shape, header.num_classes, {}, {}, header.num_targets, {}};
   dataset.tokenizer = header.tokenizer;
@@ -157,7 +157,7 @@ ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name)
       0, kBinaryHeaderBytes + index_bytes(header) + header.num_samples * answer_bytes(header));
   if (BinaryHash().update(head).update(of_chunks).hex() != hashes.substr(of_chunks.size())) {
     throw_corrupt(name,
-                  "the SHA-256 of its labels and hashes does not hold: the file was damaged; "
+                  "the SHA-256 of its labels and hashes does not match: the file was damaged; "
                   "copy it again");
   }
   return {of_chunks, hashes.substr(of_chunks.size())};

@@ -146,7 +146,7 @@ void write_reshaping(const Reshaping& reshaping, Header& raw) {
 /// Throws Error{Corrupt} unless JPEG files can be decoded to the header's shape.
 void require_picture_shape(const Header& header, const std::string& name) {
   if (header.channels != 1 && header.channels != 3) {
-    throw_corrupt(name, fmt::format("has JPEG files of {} channels, and they can have 1 or 3",
+    throw_corrupt(name, fmt::format("has JPEG files of {} channels, but they can have 1 or 3",
                                     header.channels));
   }
   require_picture_size({header.channels, header.height, header.width}, name);
@@ -174,15 +174,15 @@ void require_counts(const Header& header, const Parts& parts, const std::string&
     throw_corrupt(name, "has chunks of no samples");
   }
   if (header.num_classes > kMaxClasses) {
-    throw_corrupt(name, fmt::format("says that it has {} classes, which is more than {}",
+    throw_corrupt(name, fmt::format("declares {} classes, which is more than {}",
                                     header.num_classes, kMaxClasses));
   }
   if (parts.text_classes && (header.num_targets == 0 || header.num_targets > kMaxClasses)) {
-    throw_corrupt(name, fmt::format("has a vocabulary of {} tokens, and it can have 1 to {}",
+    throw_corrupt(name, fmt::format("has a vocabulary of {} tokens, but it can have 1 to {}",
                                     header.num_targets, kMaxClasses));
   }
   if (parts.masks && (header.num_classes == 0 || header.num_classes > kNoClass)) {
-    throw_corrupt(name, fmt::format("has masks of {} classes, and they can have 1 to {}",
+    throw_corrupt(name, fmt::format("has masks of {} classes, but they can have 1 to {}",
                                     header.num_classes, kNoClass));
   }
 }
@@ -248,8 +248,9 @@ BinaryHeader parse_binary_header(std::string_view content, size_t file_size,
   require_samples(raw, parts, name);
   BinaryHeader header = header_from(raw, parts, file_size);
   if (binary_file_bytes(header) != file_size) {
-    throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
-                                    file_size));
+    throw_corrupt(
+        name,
+        fmt::format("has {} bytes, but its header gives another number; copy it again", file_size));
   }
   return header;
 }

@@ -145,7 +145,7 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Datas
 
 uint64_t binary_dataset_bytes(const SampleSource& source, size_t first, size_t count) {
   const auto size = binary_file_bytes(header_for(source, first, count, kChunkBytes));
-  if (!size) throw Error(Errc::InvalidInput, "so many samples fit into no file");
+  if (!size) throw Error(Errc::InvalidInput, "no file can hold so many samples");
   return *size;
 }
 

@@ -114,7 +114,7 @@ void ChunkedDataset::add(const fs::path& file, bool is_validation) {
   if (chunk > kMostChunkBytes) {
     throw Error(Errc::InvalidInput,
                 file.string() + ": has parts of " + format_size(chunk) +
-                    ", and less than 4 GiB can be proven at a time; pack the data again");
+                    ", but less than 4 GiB can be verified at a time; pack the data again");
   }
   mapped_.push_back(mapped);
   num_chunks_ += chunks;

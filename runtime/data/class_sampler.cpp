@@ -10,11 +10,11 @@ namespace dlflow::runtime {
 void require_shares(const Dataset& dataset, size_t count) {
   if (dataset.num_targets > 0) {
     throw Error(Errc::InvalidInput,
-                "with: 'sampling' is by classes, and the training data have targets");
+                "with: 'sampling' is by classes, but the training data have targets");
   }
   if (dataset.has_masks) {
     throw Error(Errc::InvalidInput,
-                "with: 'sampling' is by the class of a sample, and the training data have a class "
+                "with: 'sampling' is by the class of a sample, but the training data have a class "
                 "per pixel; 'class_weights' makes some count more");
   }
   if (count == 0 || count == dataset.num_classes) return;
@@ -39,7 +39,7 @@ ClassSampler::ClassSampler(const Dataset& dataset, std::span<const float> shares
     const bool is_empty = first_[c] == first_[c + 1];
     if (is_empty && !shares.empty()) {
       throw Error(Errc::InvalidInput, "with: 'sampling' has a share for class " +
-                                          std::to_string(c) + ", of which there is no sample");
+                                          std::to_string(c) + ", which has no samples");
     }
     if (!is_empty) sum += shares.empty() ? 1 : shares[c];
     up_to_.push_back(sum);

@@ -51,7 +51,7 @@ std::span<const uint32_t> EpochOrder::enter(uint64_t epoch, std::atomic<uint64_t
       written_->value.store(epoch + 1, std::memory_order_release);
       break;
     }
-    if (stopped_) throw Error(Errc::Unavailable, "the order of samples is not waited for any more");
+    if (stopped_) throw Error(Errc::Unavailable, "the order of samples is no longer needed");
     std::this_thread::sleep_for(pause);
   }
   return order_;

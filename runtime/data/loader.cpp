@@ -269,7 +269,7 @@ class BatchMaker {
     for (const float value : mask) {
       if (is_class(value, dataset_.num_classes)) continue;
       throw Error(Errc::Corrupt,
-                  fmt::format("sample {} has {} in its mask, and the data has {} classes; pack it "
+                  fmt::format("sample {} has {} in its mask, but the data has {} classes; pack it "
                               "again: dlflow data pack",
                               sample, value, dataset_.num_classes));
     }

@@ -135,7 +135,7 @@ void copy_into(const fs::path& folder, const CopySource& file) {
   const std::string sha256 =
       read_hashed(file.path, [&](std::string_view part) { write_all(copy.get(), part, path); });
   if (sha256 == file.sha256) return;
-  throw Error(Errc::Corrupt, file.path.string() + ": its SHA-256 does not hold, or it changes");
+  throw Error(Errc::Corrupt, file.path.string() + ": its SHA-256 does not match, or it changes");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ PictureSize with_shorter_side(const ImageShape& shape, uint32_t shorter) {
 void require_picture_size(const ImageShape& shape, const std::string& name) {
   if (shape.height < 1 || shape.width < 1 ||
       std::max(shape.height, shape.width) > kMaxPictureSide) {
-    throw_corrupt(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way",
+    throw_corrupt(name, fmt::format("is {} x {} pixels; a picture has 1 to {} on each side",
                                     shape.width, shape.height, kMaxPictureSide));
   }
   if (size_t(shape.height) * shape.width > kMaxPicturePixels) {
@@ -55,7 +55,7 @@ ImageShape shape_after(const ImageShape& shape, const Reshaping& reshaping,
 
 void require_room_for_crop(const ImageShape& shape, PictureSize size, const std::string& name) {
   if (size.width <= shape.width && size.height <= shape.height) return;
-  throw_corrupt(name, fmt::format("has {} x {} pixels, too few to cut {} x {} out of them; "
+  throw_corrupt(name, fmt::format("has {} x {} pixels, too few to crop to {} x {}; "
                                   "--resize makes it larger first",
                                   shape.width, shape.height, size.width, size.height));
 }

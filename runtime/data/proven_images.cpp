@@ -40,7 +40,7 @@ void ProvenImages::check(const void* image) {
   const std::string_view content(static_cast<const char*>(image) - place.offset, chunk.bytes);
   if (sha256_hex(content) != chunk.sha256) {
     throw Error(Errc::Corrupt,
-                fmt::format("{}: bytes {} to {} are damaged: their SHA-256 does not hold; copy it "
+                fmt::format("{}: bytes {} to {} are damaged: their SHA-256 does not match; copy it "
                             "again",
                             data_->files()[chunk.file].string(), chunk.offset,
                             chunk.offset + chunk.bytes - 1));

@@ -72,7 +72,7 @@ std::vector<SplitFiles> splits_to_read(const fs::path& folder, Split split) {
   if (!validation) return splits;
   if (splits[0].format == SplitFiles::Format::Idx) {
     throw Error(Errc::InvalidInput, validation->files[0].string() +
-                                        " stands beside IDX files for training; pack these, too: "
+                                        " is beside IDX files for training; pack these, too: "
                                         "dlflow data pack " +
                                         folder.string() + " -o FOLDER");
   }

@@ -33,7 +33,7 @@ void require_masks(const Model& model, const Dataset& dataset, const std::string
                            "; pack it with masks (dlflow data pack --help)");
   }
   if (dataset.num_classes <= uint32_t(model.num_classes())) return;
-  refuse_data(model, "knows " + std::to_string(model.num_classes()) + " classes, " + name +
+  refuse_data(model, "has " + std::to_string(model.num_classes()) + " classes, " + name +
                          " has masks of " + std::to_string(dataset.num_classes) +
                          "; its last layer must give a score for each of them");
 }
@@ -102,7 +102,7 @@ void require_shape(const Model& model, const Dataset& dataset, const std::string
 void require_classes(const Model& model, const Dataset& dataset, const std::string& name) {
   for (size_t i = 0; i < dataset.size(); ++i) {
     if (int64_t(dataset.labels[i]) < model.num_classes()) continue;
-    refuse_data(model, "knows " + std::to_string(model.num_classes()) + " classes, " + name +
+    refuse_data(model, "has " + std::to_string(model.num_classes()) + " classes, " + name +
                            " has the label " + std::to_string(dataset.labels[i]) + " (sample " +
                            std::to_string(i) +
                            "); its last layer must give a score for each class");
@@ -116,12 +116,12 @@ void require_padding(const Model& model, const Dataset& dataset, const std::stri
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "', and ";
   if (dataset.has_text_classes() && model.loss != LossKind::SoftmaxCrossEntropy) {
     refuse_data(model, loss + name +
-                           " has texts with classes (pack --labels), which "
-                           "'loss: softmax_cross_entropy' alone can learn");
+                           " has texts with classes (pack --labels), which only 'loss: "
+                           "softmax_cross_entropy' can learn");
   }
   if (!dataset.has_text_classes() && model.loss != LossKind::NextToken) {
     refuse_data(model, loss + texts +
-                           ", which 'loss: next_token' alone can learn; to learn classes of "
+                           ", which only 'loss: next_token' can learn; to learn classes of "
                            "texts, pack them with --labels folders");
   }
   if (model.ignored_token) {
@@ -182,13 +182,13 @@ void require_training_samples(size_t num_samples, size_t validation) {
 
 void refuse_validation_key() {
   throw Error(Errc::InvalidInput,
-              "with: 'validation' holds out training samples, and the data has a validation split; "
+              "with: 'validation' holds out training samples, but the data has a validation split; "
               "leave the key out");
 }
 
 void refuse_shares_on_gpu() {
   throw Error(Errc::InvalidInput,
-              "with: 'device: cuda' has one label for each sample, and the training data has the "
+              "with: 'device: cuda' needs one label for each sample, but the training data has "
               "shares of classes; leave 'device' out");
 }
 

@@ -22,7 +22,7 @@ std::vector<std::string> class_metric_names(int64_t classes) {
                                 const std::string& metric) {
   const std::vector<std::string> names = metric_names(model);
   throw Error(Errc::InvalidInput, what + " '" + metric + "', which model '" + model.name +
-                                      "' is not measured by; there are " + join(names, ", ") +
+                                      "' does not have; it has " + join(names, ", ") +
                                       did_you_mean(metric, names));
 }
 
@@ -108,7 +108,7 @@ void require_smoothing_fits(const Model& model, double label_smoothing) {
   throw Error(Errc::InvalidInput,
               "with: 'label_smoothing' spreads labels over classes; the loss "
               "of model '" +
-                  model.name + "' has none to spread: leave it out");
+                  model.name + "' has no labels: leave it out");
 }
 
 void require_class_weights_fit(const Model& model, size_t count) {

@@ -59,16 +59,16 @@ void require_own_devices(const std::vector<std::string>& ids, std::span<const in
   std::map<std::pair<int, std::string>, size_t> owners;  // (node, device) -> rank
   for (size_t rank = 0; rank < ids.size(); ++rank) {
     if (ids[rank].empty()) {
-      throw Error(Errc::InvalidInput, "rank " + std::to_string(rank) +
-                                          " finds no GPU of its own: its node has more ranks than "
-                                          "GPUs that they see" +
-                                          advice);
+      throw Error(Errc::InvalidInput,
+                  "rank " + std::to_string(rank) +
+                      " finds no GPU of its own: its node has more ranks than visible GPUs" +
+                      advice);
     }
     const auto [owner, is_first] = owners.try_emplace({nodes[rank], ids[rank]}, rank);
     if (is_first) continue;
     throw Error(Errc::InvalidInput, "ranks " + std::to_string(owner->second) + " and " +
                                         std::to_string(rank) + " share the GPU " + ids[rank] +
-                                        ", and NCCL takes one rank per GPU" + advice);
+                                        ", but NCCL allows one rank per GPU" + advice);
   }
 }
 

@@ -55,9 +55,10 @@ class Translation {
 
   Program run() {
     if (model_.loss != LossKind::SoftmaxCrossEntropy) {
-      throw Error(Errc::InvalidInput, "model '" + model_.name +
-                                          "': GPUs have no loss but softmax_cross_entropy; train "
-                                          "with 'device: cpu'");
+      throw Error(Errc::InvalidInput,
+                  "model '" + model_.name +
+                      "': GPUs support only the loss softmax_cross_entropy; train "
+                      "with 'device: cpu'");
     }
     program_.values.push_back(value_of(model_.input));
     for (const FusedLayer& fused : fused_) results_.push_back(add(fused));

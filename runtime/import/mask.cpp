@@ -22,8 +22,8 @@ Mask parse_png_mask(std::string_view content, const std::string& name) {
   const int color = reader.color_type();
   if (color != PNG_COLOR_TYPE_GRAY && color != PNG_COLOR_TYPE_PALETTE) {
     throw_corrupt(name,
-                  "is in colour or has opacity; the numbers of classes of a mask are grey values "
-                  "or a palette's");
+                  "is in colour or has opacity; class numbers of a mask are grey values or indices "
+                  "of a palette");
   }
   if (reader.bit_depth() > 8) throw_corrupt(name, "has 16 bits a value; a mask has 8 at most");
   Mask mask{reader.height(), reader.width(), {}};
@@ -60,7 +60,7 @@ bool is_mask(const std::filesystem::path& file) {
 Mask parse_mask(std::string_view content, const std::string& name) {
   if (content.starts_with("\x89PNG")) return parse_png_mask(content, name);
   if (!content.starts_with("P5")) {
-    throw_corrupt(name, "is no mask: neither a PNG nor a binary PGM file");
+    throw_corrupt(name, "is not a mask: neither a PNG nor a binary PGM file");
   }
   Picture picture = parse_picture(content, name);
   return {picture.shape.height, picture.shape.width, std::move(picture.values)};

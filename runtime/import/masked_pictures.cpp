@@ -30,7 +30,7 @@ std::map<std::string, fs::path> files_by_name(const fs::path& folder) {
     const auto [there, is_new] = files.emplace(file.stem().string(), file);
     if (is_new) continue;
     throw Error(Errc::InvalidInput, file.string() + " and " + there->second.string() +
-                                        " have one name; take one of them out of the folder");
+                                        " have the same name; take one of them out of the folder");
   }
   return files;
 }
@@ -118,9 +118,10 @@ class MaskedPictures {
   Picture open_picture(size_t sample) {
     const fs::path& file = images_[sample];
     if (!is_picture(file)) {
-      throw Error(Errc::InvalidInput, file.string() +
-                                          ": is no JPEG, PNG, PGM or PPM picture; convert it, or "
-                                          "take it out of the folder");
+      throw Error(Errc::InvalidInput,
+                  file.string() +
+                      ": is not a JPEG, PNG, PGM or PPM picture; convert it, or "
+                      "take it out of the folder");
     }
     const std::string content = read_file(file);
     turned_.look(sample, content, file.string());
@@ -135,7 +136,8 @@ class MaskedPictures {
                                           images_[sample].stem().string() + ".png in " + kMasks);
     }
     if (!is_mask(file)) {
-      throw Error(Errc::InvalidInput, file.string() + ": is no PNG or PGM file, as masks are");
+      throw Error(Errc::InvalidInput,
+                  file.string() + ": is not a PNG or PGM file, as masks must be");
     }
     Mask mask = parse_mask(read_file(file), file.string());
     for (uint8_t& value : mask.classes) value = *class_of(value, options_.ignored);
@@ -150,14 +152,14 @@ class MaskedPictures {
     const ImageShape picture{1, both.picture.shape.height, both.picture.shape.width};
     if (both.mask.shape() != picture) {
       throw Error(Errc::InvalidInput, file + ": has " + size_text(own) +
-                                          ", which becomes another size than its picture has");
+                                          ", which would become another size than its picture");
     }
     const auto bad = std::ranges::find_if(
         both.mask.classes, [&](uint8_t value) { return !is_class(value, num_classes_); });
     if (bad == both.mask.classes.end()) return both;
     const auto at = size_t(bad - both.mask.classes.begin());
     throw Error(Errc::InvalidInput,
-                fmt::format("{}: has {} in row {}, column {}, and {} names {} classes; --ignore "
+                fmt::format("{}: has {} in row {}, column {}, but {} names {} classes; --ignore "
                             "{} leaves such pixels out",
                             file, *bad, at / both.mask.width, at % both.mask.width, kClassNames,
                             num_classes_, *bad));

@@ -60,7 +60,7 @@ std::string parse_type(std::string_view text, const std::string& name) {
   if (kind == 'O') {
     throw_corrupt(name,
                   "is an array of Python objects; write array.astype('float32'), or "
-                  "array.astype('int64') of labels");
+                  "array.astype('int64') for labels");
   }
   if (kind == 'U' || kind == 'S' || kind == 'T') {
     throw_corrupt(name, "is an array of text (" + type +
@@ -224,7 +224,9 @@ void read_answers(const NpyArray& array, const std::string& name, Dataset& datas
 ImageShape image_shape(const std::vector<uint64_t>& shape, const std::string& name) {
   const bool has_channels = shape.size() == 4, is_table = shape.size() == 2;
   if (!has_channels && !is_table && shape.size() != 3) {
-    throw_corrupt(name, "has no shape of images, (N, H, W) or (N, C, H, W), or of a table, (N, F)");
+    throw_corrupt(
+        name,
+        "does not have the shape of images, (N, H, W) or (N, C, H, W), or of a table, (N, F)");
   }
   if (has_channels && shape[3] <= 4 && shape[1] > 4) {
     throw_corrupt(name, "seems to have its channels last; write np.moveaxis(images, -1, 1)");
@@ -272,7 +274,7 @@ MaskArray masks_of(const NpyArray& array, const std::string& name, std::optional
     if (!value) {
       const uint64_t sample = masks.values.size() / (array.shape[1] * array.shape[2]);
       throw_corrupt(name,
-                    fmt::format("sample {} has the value {}, and classes are 0 to {}; --ignore "
+                    fmt::format("sample {} has the value {}, but classes are 0 to {}; --ignore "
                                 "{} leaves such pixels out",
                                 sample, number, kNoClass - 1, number));
     }
@@ -289,8 +291,8 @@ MaskArray read_masks(NpyArray array, const std::string& name, std::optional<int6
   MaskArray masks;
   const auto read = [&](auto zero) { masks = masks_of<decltype(zero)>(array, name, ignored); };
   if (use_integers(array, read)) return masks;
-  throw_corrupt(
-      name, "has values of type " + array.type + "; the numbers of classes in masks are integers");
+  throw_corrupt(name,
+                "has values of type " + array.type + "; class numbers in masks must be integers");
 }
 
 /// Returns "(10, 28, 28)".
@@ -323,7 +325,7 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
     throw_corrupt(name, "has values of type " + array.type + "; write array.astype('float32')");
   }
   if (!value_of(header, "fortran_order", name).starts_with("False")) {
-    throw_corrupt(name, "is in Fortran's order; write np.ascontiguousarray(array)");
+    throw_corrupt(name, "is in Fortran order; write np.ascontiguousarray(array)");
   }
   array.shape = parse_shape(value_of(header, "shape", name), name);
   array.values = {content.owner, content.view.substr(begin)};
@@ -332,7 +334,7 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
     throw_corrupt(name,
                   big_endian
                       ? "has big-endian values; write array.astype(array.dtype.newbyteorder('<'))"
-                      : fmt::format("has {} bytes of values, its header says another number",
+                      : fmt::format("has {} bytes of values, but its header gives another number",
                                     array.values.view.size()));
   }
   return array;
@@ -342,10 +344,10 @@ std::vector<uint32_t> read_npy_tokens(const std::filesystem::path& file, size_t 
   const NpyArray array = parse_npy(map_file(file), file.string());
   if (array.shape.size() != 1) {
     throw_corrupt(file.string(), "has the shape " + shape_text(array.shape) +
-                                     ", and tokens (N); write array.ravel()");
+                                     ", but tokens have (N); write array.ravel()");
   }
   return read_whole_numbers(array, file.string(), "tokens",
-                            {vocabulary, "number {} is the token {}, and the tokenizer has {}"});
+                            {vocabulary, "number {} is the token {}, but the tokenizer has {}"});
 }
 
 bool has_npy_masks(const std::filesystem::path& file) {
@@ -364,7 +366,7 @@ SampleSource read_npy_masks(const std::filesystem::path& images, const std::file
   const std::vector<uint64_t> fitting = {pixels.shape[0], source.shape.height, source.shape.width};
   if (wanted.shape != fitting) {
     throw_corrupt(masks.string(), "has the shape " + shape_text(wanted.shape) +
-                                      ", and masks of these images " + shape_text(fitting));
+                                      ", but masks of these images have " + shape_text(fitting));
   }
   source.has_masks = true;
   source.labels.resize(pixels.shape[0]);

@@ -128,7 +128,7 @@ Picture parse_pnm(std::string_view content, const std::string& name) {
   content.remove_prefix(2);
   picture.shape.width = next_number(content, name);
   picture.shape.height = next_number(content, name);
-  if (next_number(content, name) != 255) throw_corrupt(name, "has not 8 bits per value");
+  if (next_number(content, name) != 255) throw_corrupt(name, "does not have 8 bits per value");
   require_picture_size(picture.shape, name);
   if (content.size() != picture.shape.num_values() + 1) {  // a single space ends the header
     throw_corrupt(

@@ -127,7 +127,7 @@ PictureSize parse_picture_size(const std::string& text, const std::string& optio
                     std::max(size.width, size.height) <= kMaxPictureSide;
   if (error == std::errc() && at == end && fits) return size;
   throw Error(Errc::InvalidInput,
-              fmt::format("{}: '{}' is no size; write 224, or WIDTHxHEIGHT as 320x240, up to {}",
+              fmt::format("{}: '{}' is not a size; write 224, or WIDTHxHEIGHT as 320x240, up to {}",
                           option, text, kMaxPictureSide));
 }
 

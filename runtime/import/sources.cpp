@@ -68,10 +68,9 @@ struct PictureFolder {
       add_class(entry);
     }
     if (files.empty()) {
-      throw Error(Errc::NotFound,
-                  folder.string() +
-                      ": neither a data set nor folders of JPEG, PNG, PGM or PPM pictures, "
-                      "one for each class, are there");
+      throw Error(Errc::NotFound, folder.string() +
+                                      ": contains neither a data set nor folders of JPEG, PNG, PGM "
+                                      "or PPM pictures, one for each class");
     }
     if (keeps_jpeg) find_color();
     kind = UsualKind(files, [this](size_t sample) { return kind_of(sample); });
@@ -100,7 +99,7 @@ struct PictureFolder {
     const std::string name = files[sample].string();
     if (!content.starts_with("\xff\xd8\xff")) {
       throw Error(Errc::InvalidInput, name +
-                                          ": is no JPEG file, and --keep-jpeg keeps such; "
+                                          ": is not a JPEG file, and --keep-jpeg keeps only these; "
                                           "convert it, or leave --keep-jpeg out");
     }
     ImageShape shape = shape_after(JpegReader(content, name).shape(), reshaping, name);
@@ -132,7 +131,7 @@ struct PictureFolder {
   void add_class(const fs::path& folder) {
     if (const std::string mistake = mistake_in_name(folder.filename().string()); !mistake.empty()) {
       throw Error(Errc::InvalidInput, escaped(folder.string()) +
-                                          ": the folder names a class, and its name " + mistake +
+                                          ": the folder names a class, but its name " + mistake +
                                           "; rename it");
     }
     for (const fs::path& file : sorted_entries(folder)) {
@@ -146,7 +145,7 @@ struct PictureFolder {
   Picture open(size_t sample) {
     const fs::path& file = files[sample];
     if (!is_picture(file)) {
-      throw Error(Errc::InvalidInput, file.string() + ": is no JPEG, PNG, PGM or PPM picture; " +
+      throw Error(Errc::InvalidInput, file.string() + ": is not a JPEG, PNG, PGM or PPM picture; " +
                                           "convert it, or take it out of the folder");
     }
     const std::string content = read_file(file);
@@ -248,7 +247,7 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
   if (is_table(source) && !fs::is_directory(source)) {
     if (labels.empty()) return not_empty(open_table(source, options.columns), source);
     throw Error(Errc::InvalidInput, source.string() +
-                                        " is a table, and one file has all of it: name the columns "
+                                        " is a table, which is a single file: name the columns "
                                         "to learn, with --target COLUMN or --class COLUMN");
   }
   if (options.columns.given()) {
@@ -265,13 +264,13 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
     const std::string name = (is_archive(source) ? source : labels).string();
     throw Error(Errc::InvalidInput,
                 name +
-                    " is an archive of arrays, and one array is read of a file; in Python, "
+                    " is an archive of arrays, but one array is read from a file; in Python, "
                     "np.save('images.npy', np.load('" +
                     name + "')['NAME']) writes one of them, and the same with the labels");
   }
   if (labels.empty()) {
     throw Error(Errc::InvalidInput, "where are the labels of " + source.string() +
-                                        "? Name their file behind it: dlflow data pack " +
+                                        "? Name their file after it: dlflow data pack " +
                                         source.string() + " LABELS");
   }
   if (is_npy(source) && has_npy_masks(labels)) {
@@ -298,7 +297,7 @@ ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split 
   if (!options.ignored || imported.source.has_masks) return imported;
   throw Error(Errc::InvalidInput, "--ignore is a value of masks; " + source.string() +
                                       " has none: neither folders 'images' and 'masks', nor an "
-                                      ".npy array of masks, (N, H, W), behind that of images");
+                                      ".npy array of masks, (N, H, W), after that of images");
 }
 
 }  // namespace dlflow::runtime

@@ -39,7 +39,7 @@ Uses uses_of(const TableColumns& columns, const std::vector<std::string>& header
              const std::string& name) {
   if (columns.targets.empty() == columns.label.empty()) {
     throw Error(Errc::InvalidInput, name +
-                                        ": say what is to be learnt, with --target COLUMN for "
+                                        ": name what to learn, with --target COLUMN for "
                                         "numbers or --class COLUMN; its columns are " +
                                         join(header, ", "));
   }
@@ -120,7 +120,7 @@ bool names_class(const TableField& field, const std::string& column, TableReader
   } else if (!mistake.empty()) {
     reader.report(field.offset, mistake + "; write the name of a class (column '" + column + "')");
   } else if (looks_missing(field.text)) {
-    reader.note(field, column, field.text, shown_field(field.text) + " is a class as any other",
+    reader.note(field, column, field.text, shown_field(field.text) + " is a class like any other",
                 "leave the row out if its class is not known");
   }
   return mistake.empty();
@@ -130,7 +130,7 @@ bool names_class(const TableField& field, const std::string& column, TableReader
 bool is_text(const TableField& field, const std::string& column, TableReader& reader) {
   const char* what = field.text.empty() ? "is empty; write a text, or leave the row out"
                      : field.text.find('\0') != std::string::npos
-                         ? "has a NUL byte, which no text has"
+                         ? "has a NUL byte, which text cannot have"
                          : nullptr;
   if (what != nullptr) reader.report(field.offset, fmt::format("{} (column '{}')", what, column));
   return what == nullptr;
@@ -223,7 +223,7 @@ void refuse_unreadable(const std::filesystem::path& file) {
   for (const char* const other : {".pt", ".pth", ".pkl", ".pickle", ".mat"}) {
     if (ending != other) continue;
     throw Error(Errc::InvalidInput, file.string() +
-                                        " is read by Python alone; write its arrays "
+                                        " can be read only by Python; write its arrays "
                                         "there: np.save('images.npy', ARRAY)");
   }
   const bool is_parquet = ending == ".parquet";
@@ -248,7 +248,7 @@ std::vector<std::string> in_order_of_labels(std::vector<std::string> names,
   if (same != numbers.end()) {
     throw Error(Errc::InvalidInput, table + ": the classes " + shown_field(same->second) + " and " +
                                         shown_field(std::next(same)->second) +
-                                        " are one number; write it in one way");
+                                        " are the same number; write it in one way");
   }
   std::ranges::transform(numbers, names.begin(), &Number::second);
   return names;
@@ -304,9 +304,11 @@ Table parse_table(std::string_view content, const std::string& name, const Table
     add(uses.targets, targets);
     if (uses.label) classes.add(fields[*uses.label], header[*uses.label], reader);
     if (classes.numbers.size() > kMaxTableClasses) {
-      throw Error(Errc::Corrupt, fmt::format("{}: column '{}' has more than {} classes; numbers to "
-                                             "learn are named by --target",
-                                             name, header[*uses.label], kMaxTableClasses));
+      throw Error(
+          Errc::Corrupt,
+          fmt::format(
+              "{}: column '{}' has more than {} classes; for numbers to learn, use --target", name,
+              header[*uses.label], kMaxTableClasses));
     }
   }
   reader.finish();

@@ -34,10 +34,10 @@ Init read_init(ModelValues& values, const YAML::Node& given, LayerKind kind, Mod
   if (has_weights(kind)) {
     if (word == "he") return Init::He;
     if (word == "xavier") return Init::Xavier;
-    values.report(given, "'init' is 'pytorch', 'he' or 'xavier'");
+    values.report(given, "'init' must be 'pytorch', 'he' or 'xavier'");
   } else {
     if (word == "zero") return Init::Zero;
-    values.report(given, "'init' of a normalisation is 'pytorch' or 'zero'");
+    values.report(given, "'init' of a normalisation must be 'pytorch' or 'zero'");
   }
   return Init::PyTorch;
 }

@@ -55,7 +55,7 @@ void resolve_tied(ModelValues& values, const Model& model, const YAML::Node& nod
       found == scope.names.end() ? nullptr : &model.layers[size_t(found->second)];
   if (embedding == nullptr || embedding->kind != LayerKind::Embedding) {
     return values.report(node,
-                         "'tied' names an embedding before this layer; '" + word + "' is none");
+                         "'tied' must name an embedding before this layer; '" + word + "' is none");
   }
   if (embedding->vocabulary != layer.units || embedding->units != features_read(model, layer)) {
     return values.report(node,
@@ -65,7 +65,7 @@ void resolve_tied(ModelValues& values, const Model& model, const YAML::Node& nod
   }
   const auto other = std::ranges::find(model.layers, found->second, &Layer::tied);
   if (other != model.layers.end()) {
-    return values.report(node, fmt::format("'{}' is tied to '{}' already; one layer alone may be",
+    return values.report(node, fmt::format("'{}' is tied to '{}' already; only one layer may be",
                                            other->name, embedding->name) +
                                    scope.use);
   }

@@ -48,7 +48,7 @@ void Loss::find_targets(std::span<const float> tokens, std::span<const float> le
       if (token < 0 || token >= classes_) {
         throw Error(Errc::InvalidInput, "the data has the token " + std::to_string(token) +
                                             ", the network scores of " + std::to_string(classes_) +
-                                            " tokens alone");
+                                            " tokens only");
       }
       if (token == ignored_) continue;
       targets_[i] = uint32_t(token);

@@ -21,7 +21,7 @@ constexpr std::pair<LossKind, const char*> kLosses[] = {
 void read_ignored_token(ModelValues& values, const YAML::Node& node, Model& model) {
   model.ignored_token = values.integer(node, "'ignored_token'", 0, kMaxUnits, nullptr);
   if (model.loss == LossKind::NextToken) return;
-  values.report(node, "'ignored_token' goes with 'loss: next_token' alone");
+  values.report(node, "'ignored_token' needs 'loss: next_token'");
 }
 
 }  // namespace

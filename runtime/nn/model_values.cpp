@@ -46,7 +46,7 @@ bool ModelValues::boolean(const YAML::Node& attributes, const char* key, bool ot
   if (node.IsScalar() && (node.Scalar() == "true" || node.Scalar() == "false")) {
     return node.Scalar() == "true";
   }
-  report(node, "'" + std::string(key) + "' is true or false");
+  report(node, "'" + std::string(key) + "' must be true or false");
   return otherwise;
 }
 
@@ -58,7 +58,7 @@ double ModelValues::share(const YAML::Node& attributes, const char* key, double 
   if (!node.IsDefined()) return otherwise;
   const double value = number_in(node);
   if (value >= 0 && value < 1) return value;
-  report(node, "'" + std::string(key) + "' is a number from 0 to less than 1");
+  report(node, "'" + std::string(key) + "' must be a number from 0 to less than 1");
   return otherwise;
 }
 
@@ -69,7 +69,7 @@ Extent ModelValues::extent(const YAML::Node& given, const std::string& what, int
     return integer(given, what, at_least, kMaxUnits, &scope).value_or(at_least);
   }
   if (node.size() != 2) {
-    report(given, what + " is a whole number or [height, width]");
+    report(given, what + " must be a whole number or [height, width]");
     return at_least;
   }
   const auto side = [&](int i) {
@@ -101,7 +101,7 @@ void ModelValues::report_unknown_keys(const YAML::Node& map, const std::vector<s
              fmt::format("unknown key '{}' in {}{}", key, what,
                          known.empty() ? ", which has none" : did_you_mean_or_list(key, known)));
     } else if (!seen.insert(key).second) {
-      report(item.first, "'" + key + "' is there twice");
+      report(item.first, "'" + key + "' occurs twice");
     }
   }
 }

@@ -57,7 +57,7 @@ std::vector<Segment> choose_segments(Arena& arena, int num_operations, size_t mo
   }
   throw Error(Errc::InvalidInput,
               "the results of layers and their gradients take " + format_size(least) +
-                  " at least, of which most are computed twice then; 'activation_memory' is " +
+                  " at least, even if most are computed twice; 'activation_memory' is " +
                   format_size(most_bytes) + ": give more, or a smaller batch");
 }
 

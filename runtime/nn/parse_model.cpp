@@ -102,7 +102,7 @@ class Parser {
     if (!input) return;
     if (!input.IsSequence() || (input.size() != 1 && input.size() != 3)) {
       return values_.report(input,
-                            "'input' is [channels, height, width], or [features] or [tokens]");
+                            "'input' must be [channels, height, width], or [features] or [tokens]");
     }
     TensorShape shape;
     for (const YAML::Node& size : input) {
@@ -113,7 +113,7 @@ class Parser {
 
   void read_blocks(const YAML::Node& blocks) {
     if (!blocks.IsMap())
-      return values_.report(blocks, "'blocks' is a map: a name, then its layers");
+      return values_.report(blocks, "'blocks' must be a mapping of names to layers");
     for (const auto& block : blocks) {
       const std::string name = values_.text_of(block.first, "the name of a block");
       if (layer_syntax().contains(name)) {
@@ -121,14 +121,14 @@ class Parser {
       } else if (!block.second.IsSequence() || block.second.size() == 0) {
         values_.report(block.first, "block '" + name + "' needs a list of layers");
       } else if (!blocks_.emplace(name, block.second).second) {
-        values_.report(block.first, "block '" + name + "' is there twice");
+        values_.report(block.first, "block '" + name + "' occurs twice");
       }
     }
   }
 
   void read_layers(const YAML::Node& list, ModelScope& scope) {
     if (!list.IsSequence() || list.size() == 0) {
-      return values_.report(list, "'layers' is a list with at least one layer");
+      return values_.report(list, "'layers' must be a list with at least one layer");
     }
     for (const YAML::Node& node : list) {
       const std::optional<ModelEntry> entry = read_entry(node, scope);

@@ -202,7 +202,7 @@ void require_tokens(const float* tokens, int64_t rows, int64_t vocabulary) {
     const float token = tokens[r];
     if (token >= 0 && token < float(vocabulary) && token == std::floor(token)) continue;
     throw Error(Errc::InvalidInput, "the data has the token " + std::to_string(token) +
-                                        "; the embedding knows whole numbers from 0 to " +
+                                        "; the embedding takes whole numbers from 0 to " +
                                         std::to_string(vocabulary - 1));
   }
 }

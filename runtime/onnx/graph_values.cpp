@@ -59,8 +59,8 @@ bool may_be_tied(const std::vector<const OnnxNode*>& readers) {
 
 void refuse_shared(const std::string& name) {
   refuse("'" + escaped(name) +
-         "' are the weights of two nodes; those of dlflow's layers are their own, but for a linear "
-         "layer that is tied to an embedding");
+         "' are the weights of two nodes; in dlflow only a linear layer that is tied to an "
+         "embedding shares weights");
 }
 
 void refuse(const std::string& why) { throw Error(Errc::InvalidInput, why); }
@@ -158,14 +158,14 @@ const OnnxTensor& NodeReader::constant(size_t input) {
 
 const std::vector<int64_t>& NodeReader::integers(size_t input) {
   const OnnxTensor& found = constant(input);
-  if (!found.floats.empty()) refuse("'" + escaped(name_of(input)) + "' are no whole numbers");
+  if (!found.floats.empty()) refuse("'" + escaped(name_of(input)) + "' are not whole numbers");
   return found.integers;
 }
 
 ImportedTensor NodeReader::weights(size_t input) {
   const OnnxTensor& found = constant(input);
   if (found.floats.empty()) {
-    refuse("'" + escaped(name_of(input)) + "' are no weights in floating-point numbers");
+    refuse("'" + escaped(name_of(input)) + "' are not weights in floating-point numbers");
   }
   if (!is_only_reader(input)) values_.count_copy(name_of(input), found);
   return {found.shape, found.floats};
@@ -175,28 +175,28 @@ int64_t NodeReader::integer(const std::string& name, int64_t usual) const {
   const auto found = node_.settings.find(name);
   if (found == node_.settings.end()) return usual;
   if (const auto* number = std::get_if<int64_t>(&found->second)) return *number;
-  refuse("its attribute '" + escaped(name) + "' is no whole number");
+  refuse("its attribute '" + escaped(name) + "' is not a whole number");
 }
 
 float NodeReader::number(const std::string& name, float usual) const {
   const auto found = node_.settings.find(name);
   if (found == node_.settings.end()) return usual;
   if (const auto* number = std::get_if<float>(&found->second)) return *number;
-  refuse("its attribute '" + escaped(name) + "' is no number");
+  refuse("its attribute '" + escaped(name) + "' is not a number");
 }
 
 std::string NodeReader::text(const std::string& name, const std::string& usual) const {
   const auto found = node_.settings.find(name);
   if (found == node_.settings.end()) return usual;
   if (const auto* text = std::get_if<std::string>(&found->second)) return *text;
-  refuse("its attribute '" + escaped(name) + "' is no text");
+  refuse("its attribute '" + escaped(name) + "' is not a text");
 }
 
 std::vector<int64_t> NodeReader::integers(const std::string& name) const {
   const auto found = node_.settings.find(name);
   if (found == node_.settings.end()) return {};
   if (const auto* list = std::get_if<std::vector<int64_t>>(&found->second)) return *list;
-  refuse("its attribute '" + escaped(name) + "' is no list of whole numbers");
+  refuse("its attribute '" + escaped(name) + "' is not a list of whole numbers");
 }
 
 Extent NodeReader::take_padding() {

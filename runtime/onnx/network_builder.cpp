@@ -28,11 +28,11 @@ void check_size(const TensorShape& shape) {
   for (const int64_t size : shape) {
     if (size < 1) {
       throw Error(Errc::InvalidInput,
-                  "the sizes of a sample are from 1 on, not " + to_string(shape));
+                  "the sizes of a sample must be at least 1, not " + to_string(shape));
     }
     if (size > kMaxNumbers / count) {
       throw Error(Errc::InvalidInput,
-                  "a sample of " + to_string(shape) + " is beyond 2^28 numbers");
+                  "a sample of " + to_string(shape) + " has more than 2^28 numbers");
     }
     count *= size;
   }

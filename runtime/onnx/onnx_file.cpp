@@ -308,7 +308,7 @@ OnnxFile read_onnx_file(const fs::path& path) {
   } catch (const Error& error) {
     const bool is_damaged = error.code() == Errc::Corrupt;
     throw Error(error.code(),
-                path.string() + ": " + (is_damaged ? "is no ONNX file, or is damaged: " : "") +
+                path.string() + ": " + (is_damaged ? "is not an ONNX file, or is damaged: " : "") +
                     error.what() +
                     (is_damaged ? "; in Python, torch.onnx.export() writes one" : ""));
   }

@@ -17,7 +17,7 @@ void add_activation(NodeReader& node, LayerKind kind) {
 float bound(NodeReader& node, const char* name, size_t input, float usual) {
   if (!node.has(input)) return node.number(name, usual);
   const OnnxTensor& constant = node.constant(input);
-  if (constant.size() != 1) refuse("its bounds are no numbers");
+  if (constant.size() != 1) refuse("its bounds are not numbers");
   return number_of(constant);
 }
 

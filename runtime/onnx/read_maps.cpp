@@ -142,7 +142,7 @@ void read_reduce_mean(NodeReader& node) {
     return;
   }
   if (axes != std::vector<int64_t>{2, 3})
-    refuse("dlflow has means of whole maps and of positions alone");
+    refuse("dlflow has only means of whole maps and of positions");
   add_global_mean(node, keeps_dimensions);
 }
 

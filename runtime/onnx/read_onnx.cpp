@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kOldestOperatorSet = 7;  // before it, attributes defined the broadcast of sums
 constexpr const char* kAdvice =
-    "; docs/user/model-format.md says which operators can be layers, from which operator set on, "
-    "and how PyTorch trains other networks";
+    "; docs/user/model-format.md lists the operators that can be layers, from which operator set "
+    "on, and how PyTorch trains other networks";
 
 std::string names_of(const std::vector<OnnxPort>& ports) {
   std::string names;
@@ -79,7 +79,7 @@ void read_node(const OnnxNode& node, NodeReader reader) {
 ImportedNetwork import_onnx(const OnnxFile& file, const std::string& name,
                             const std::optional<TensorShape>& input) {
   if (file.operator_set < kOldestOperatorSet) {
-    refuse("the file is of operator set " + std::to_string(file.operator_set) +
+    refuse("the file uses operator set " + std::to_string(file.operator_set) +
            "; dlflow reads those from " + std::to_string(kOldestOperatorSet) + " on");
   }
   require_one(file.inputs, "input");

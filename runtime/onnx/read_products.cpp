@@ -8,7 +8,7 @@ namespace {
 
 Extent extent(const std::vector<int64_t>& sizes, int64_t usual) {
   if (sizes.empty()) return usual;
-  if (sizes.size() != 2) refuse("dlflow has convolutions in two dimensions");
+  if (sizes.size() != 2) refuse("dlflow has only convolutions in two dimensions");
   check_extent(sizes);
   return {sizes[0], sizes[1]};
 }
@@ -42,7 +42,8 @@ Extent padding(const NodeReader& node, const Layer& layer, const TensorShape& in
 Layer convolution(NodeReader& node, LayerKind kind, const std::vector<int64_t>& weights) {
   const Extent around = node.take_padding();
   const TensorShape& in = node.shape(0);
-  if (weights.size() != 4 || in.size() != 3) refuse("dlflow has convolutions in two dimensions");
+  if (weights.size() != 4 || in.size() != 3)
+    refuse("dlflow has only convolutions in two dimensions");
   Layer layer;
   layer.kind = kind;
   layer.kernel = {weights[2], weights[3]};
@@ -132,7 +133,7 @@ int add_linear(NodeReader& node, ImportedTensor weights) {
 
 ImportedTensor matrix(NodeReader& node, size_t input) {
   ImportedTensor found = node.weights(input);
-  if (found.shape.size() != 2) refuse("its weights are no matrix");
+  if (found.shape.size() != 2) refuse("its weights are not a matrix");
   return found;
 }
 
@@ -178,7 +179,7 @@ void read_gemm(NodeReader& node) {
   std::optional<ImportedTensor> bias;
   if (node.has(2)) {
     bias = bias_of(node.constant(2), {weights.shape[0]});
-    if (!bias) refuse("its third input is no bias");
+    if (!bias) refuse("its third input is not a bias");
     for (float& number : bias->numbers) number *= node.number("beta", 1);
   }
   const int index = add_linear(node, std::move(weights));
@@ -207,7 +208,7 @@ void read_gather(NodeReader& node) {
   if (!node.is_constant(0) || node.integer("axis", 0) != 0)
     refuse("it chooses parts of a layer's result");
   ImportedTensor weights = matrix(node, 0);
-  if (node.layer(1) != kImages) refuse("embeddings of dlflow read the input alone");
+  if (node.layer(1) != kImages) refuse("embeddings of dlflow read only the input");
   Layer layer;
   layer.kind = LayerKind::Embedding;
   layer.vocabulary = weights.shape[0];

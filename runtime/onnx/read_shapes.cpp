@@ -62,7 +62,7 @@ void read_reshape(NodeReader& node) {
   const TensorShape& shape = node.shape(0);
   if (is_batch_of(node, shape, sizes)) return node.give_layer(node.layer(0));
   if (is_batch_of(node, {count(shape)}, sizes)) return flatten(node);
-  refuse("dlflow reshapes to (B,F) alone");
+  refuse("dlflow reshapes only to (B,F)");
 }
 
 void read_squeeze(NodeReader& node) {
@@ -88,7 +88,7 @@ void read_transpose(NodeReader& node) {
   const std::vector<int64_t> order = node.integers("perm");
   if (from.shape.size() != 2 || (!order.empty() && order != std::vector<int64_t>{1, 0}) ||
       from.floats.empty())
-    refuse("it is no transposed matrix");
+    refuse("it is not a transposed matrix");
   OnnxTensor to{{from.shape[1], from.shape[0]}, {}, {}};
   to.floats = transposed(from.floats, size_t(from.shape[0]), size_t(from.shape[1]));
   const bool is_shared = node.shares(0);

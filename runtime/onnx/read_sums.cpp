@@ -79,7 +79,7 @@ void add_constant(NodeReader& node, size_t value, size_t constant) {
 void add_results(NodeReader& node) {
   int first = node.layer(0), second = node.layer(1);
   if (node.shape(0) != node.shape(1))
-    refuse("add of dlflow wants two equal shapes, this gets " + to_string(node.shape(0)) + " and " +
+    refuse("add of dlflow needs two equal shapes, this gets " + to_string(node.shape(0)) + " and " +
            to_string(node.shape(1)));
   if (second > first) std::swap(first, second);
   if (first != node.network().last())
@@ -121,7 +121,7 @@ void read_mul(NodeReader& node) {
   if (node.is_constant(1)) return change(node, 0, {.scale = channels_of(node, 0, 1)});
   if (node.is_constant(0)) return change(node, 1, {.scale = channels_of(node, 1, 0)});
   if (!multiply_sigmoid(node, 0, 1) && !multiply_sigmoid(node, 1, 0))
-    refuse("dlflow multiplies results of layers in silu alone");
+    refuse("dlflow multiplies results of layers only in silu");
 }
 
 void read_div(NodeReader& node) {

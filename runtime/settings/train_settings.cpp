@@ -98,7 +98,7 @@ void require_possible_on_gpu(const TrainSettings& settings) {
           "computes nothing twice: leave 'activation_memory' out");
   const UpdateSettings& update = settings.update;
   require(update.optimizer.kind == OptimizerOptions::Kind::Sgd && !update.optimizer.nesterov,
-          "knows 'optimizer: {kind: sgd}' alone, without 'nesterov'");
+          "supports only 'optimizer: {kind: sgd}', without 'nesterov'");
   require(update.decays_vectors || update.optimizer.weight_decay == 0,
           "lets all parameters decay: leave 'decay: weights' out");
   require(!update.clip_norm, "clips no gradients: leave 'clip_norm' out");
@@ -296,7 +296,7 @@ void require_device(const TrainSettings& s) {
   if (s.device == Device::Cuda) return require_possible_on_gpu(s);
   if (s.precision.compute != Compute::TensorFloat32) return;
   WithReader::refuse("precision.compute",
-                     "is 'tf32', which GPUs alone have: write 'device: cuda' with it");
+                     "is 'tf32', which only GPUs have: write 'device: cuda' with it");
 }
 
 constexpr size_t kMostValidation = 5000;

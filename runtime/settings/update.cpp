@@ -70,7 +70,7 @@ double read_momentum(WithReader& with, const OptimizerOptions& options) {
     WithReader::refuse("momentum", "is not an option of '" + name(options.kind) + "'" +
                                        (has_betas ? ", which has 'betas'" : ""));
   }
-  if (momentum >= 1) WithReader::fail("momentum", "below 1: with more, steps grow without end");
+  if (momentum >= 1) WithReader::fail("momentum", "below 1: otherwise steps grow without bound");
   return momentum;
 }
 

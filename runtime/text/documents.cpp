@@ -32,7 +32,8 @@ std::optional<std::string> mistake_in(const fs::path& path, std::string_view tex
   }
   const size_t nul = text.find('\0');
   if (nul == text.npos) return std::nullopt;
-  return fmt::format("{}:{}: is a NUL byte, which no text has", path.string(), place_in(text, nul));
+  return fmt::format("{}:{}: is a NUL byte, which text cannot have", path.string(),
+                     place_in(text, nul));
 }
 
 /// Splits `text` at the lines that end documents, which may end with CR LF; drops a UTF-8 byte
@@ -81,8 +82,8 @@ std::vector<NamedFile> files_of(const fs::path& source, const std::string& patte
   }
   std::ranges::sort(files, {}, &NamedFile::name);
   if (files.empty()) {
-    throw Error(Errc::NotFound, source.string() + ": has no files that fit --pattern '" + pattern +
-                                    "'; give another pattern");
+    throw Error(Errc::NotFound, source.string() + ": has no files that match --pattern '" +
+                                    pattern + "'; give another pattern");
   }
   return files;
 }

@@ -97,7 +97,7 @@ uint64_t text_bytes(const Dataset& dataset, const Vocabulary& vocabulary, size_t
     const std::vector<uint32_t> tokens = tokens_of(dataset, sample);
     for (const uint32_t token : std::span(tokens).subspan(first)) {
       if (token >= vocabulary.size()) {
-        throw Error(Errc::Corrupt, fmt::format("sample {} has token {}, the tokenizer has {}",
+        throw Error(Errc::Corrupt, fmt::format("sample {} has token {}, but the tokenizer has {}",
                                                sample, token, vocabulary.size()));
       }
       bytes += vocabulary.text_of(token).size();
@@ -118,7 +118,7 @@ Vocabulary read_vocabulary(const std::string& tokenizer, const std::filesystem::
   const std::filesystem::path file = folder / kTokenizerFile;
   if (!std::filesystem::exists(file)) {
     throw Error(Errc::NotFound,
-                file.string() + ": is missing, the tokenizer that made the data; copy it there");
+                file.string() + ": the tokenizer that made the data is missing; copy it there");
   }
   Vocabulary vocabulary = Vocabulary::parse(read_file(file), file.string());
   if (vocabulary.id() == tokenizer) return vocabulary;

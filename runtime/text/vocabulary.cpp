@@ -93,7 +93,7 @@ Vocabulary Vocabulary::bytes() {
 Vocabulary Vocabulary::parse(std::string_view content, const std::string& name) {
   if (content.starts_with('{')) {
     refuse(name,
-           "is JSON, as the package tokenizers writes, and dlflow reads models of SentencePiece");
+           "is JSON, as the package tokenizers writes, but dlflow reads models of SentencePiece");
   }
   Vocabulary vocabulary;
   std::optional<uint32_t> end;

@@ -21,9 +21,10 @@ void require_same_run(const std::filesystem::path& path, const Checkpoint& check
                       const TrainingState& saved, const TrainingState& now,
                       const std::string& model) {
   const auto refuse = [&](const std::string& what) {
-    throw Error(Errc::InvalidInput, path.string() + " is of a run with " + what +
-                                        "; go on with what it had, or train into another folder "
-                                        "of checkpoints");
+    throw Error(Errc::InvalidInput,
+                path.string() + " is of a run with " + what +
+                    "; continue with its settings, or train into another folder "
+                    "of checkpoints");
   };
   if (checkpoint.info.model != model) refuse("another model");
   if (saved.seed != now.seed) refuse("seed " + std::to_string(saved.seed));
@@ -53,7 +54,7 @@ std::optional<Checkpoint> Checkpoints::newest() {
   if (comm_.rank() == 0) {
     latest = latest_valid(folder_);
     for (const std::string& reason : latest.rejected) {
-      std::fprintf(stderr, "checkpoint passed over: %s\n", escaped_lines(reason).c_str());
+      std::fprintf(stderr, "checkpoint skipped: %s\n", escaped_lines(reason).c_str());
     }
   }
   resumed_ = broadcast_text(comm_, latest.path.value_or("").string());
@@ -67,7 +68,7 @@ TrainingState Checkpoints::state_in(const Checkpoint& checkpoint, const Training
   require_same_run(resumed_, checkpoint, saved, now, model);
   if (comm_.rank() == 0) {
     for (const std::string& change : changes_of_bits(saved, now)) {
-      std::fprintf(stderr, "not the bits of an uninterrupted run from here on: %s\n",
+      std::fprintf(stderr, "from here on, the bits differ from an uninterrupted run: %s\n",
                    change.c_str());
     }
   }

@@ -63,7 +63,7 @@ void fail_loss(Communicator& comm, float loss, const std::optional<Divergence>& 
   if (in_data) {
     throw Diverged(Errc::InvalidInput,
                    "loss is " + what + where + ": the samples of that step hold NaN or infinite " +
-                       "values; take them out of the data, another lr does not help");
+                       "values; remove them from the data; another lr does not help");
   }
   if (!layer.empty()) where += ", first in layer '" + layer + "'";
   throw Diverged(Errc::InvalidInput, "loss is " + what + where + kAdvice);

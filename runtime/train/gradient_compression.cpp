@@ -58,7 +58,7 @@ void tell_if_nothing_travels(const Communicator& comm, const Compression& how) {
   if (!one_node || how.aggregation != Aggregation::Hierarchical || comm.rank() != 0) return;
   std::fprintf(stderr,
                "all ranks share a node, so no gradient is compressed; "
-               "`aggregation: all-gather` would do it all the same\n");
+               "`aggregation: all-gather` would compress them anyway\n");
 }
 
 CompressedGradients compressed_gradients(const WeightLayout& layout, const Compression& how,

@@ -70,7 +70,7 @@ TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& set
   const bool counts_tokens = data.has_texts() && !data.has_text_classes();
   if (counts_tokens && settings.cooperation.kind != CooperationOptions::Kind::Synchronous) {
     throw Error(Errc::InvalidInput,
-                "with: 'cooperation' counts samples, and the training data has texts of unequal "
+                "with: 'cooperation' counts samples, but the training data has texts of unequal "
                 "length, which count by their tokens; leave the key out, or pack the text without "
                 "--per");
   }

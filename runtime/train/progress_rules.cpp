@@ -18,7 +18,7 @@ void require_held_out(const std::string& key, const std::string& metric, const M
                       size_t num_validation) {
   if (num_validation == 0) {
     throw Error(Errc::InvalidInput, "with: '" + key +
-                                        "' needs samples that are held out; give 'validation' a "
+                                        "' needs held-out samples; give 'validation' a "
                                         "number above 0");
   }
   require_measured(model, key, metric);

@@ -97,7 +97,7 @@ void decide(StartWeights& start, const Model& model, bool tells) {
       start.taken.insert(wanted.name);
     } else if (wanted.frozen) {
       refuse(start, "has no '" + wanted.name +
-                        "' that fits, of a layer that 'freeze' would leave at random numbers");
+                        "' that matches, for a layer that 'freeze' would leave at random numbers");
     } else {
       anew.push_back(wanted.name);
     }
@@ -110,9 +110,9 @@ void decide(StartWeights& start, const Model& model, bool tells) {
   std::fprintf(stderr, "start_from: %zu of %zu tensors from %s\n", start.taken.size(), all.size(),
                start.path.c_str());
   if (!anew.empty())
-    std::fprintf(stderr, "start_from: new are %s\n", escaped(some_of(anew)).c_str());
+    std::fprintf(stderr, "start_from: new tensors: %s\n", escaped(some_of(anew)).c_str());
   if (!left.empty())
-    std::fprintf(stderr, "start_from: unused are %s\n", escaped(some_of(left)).c_str());
+    std::fprintf(stderr, "start_from: unused tensors: %s\n", escaped(some_of(left)).c_str());
 }
 
 template <typename Widen>

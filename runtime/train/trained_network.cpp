@@ -12,7 +12,7 @@ TrainedNetwork load_trained_network(Communicator& comm, const std::filesystem::p
   if (checkpoint.info.model.empty()) {
     throw Error(Errc::InvalidInput,
                 "checkpoint: " + step_folder.string() +
-                    " was saved by a Python script, which alone knows its network; use it in a "
+                    " was saved by a Python script, which alone defines its network; use it in a "
                     "script, where dlflow.report() says what `require:` checks");
   }
   const Model model = parse_model(checkpoint.info.model, step_folder.string());

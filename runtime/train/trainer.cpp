@@ -174,8 +174,9 @@ class Trainer {
     restore_rules(saved.rules);
     last_metrics_ = checkpoint->info.metrics;
     if (comm_.rank() == 0) {
-      std::fprintf(stderr, "going on from %s: epoch %llu, step %llu\n", checkpoints_.last().c_str(),
-                   (unsigned long long)position_.epoch + 1, (unsigned long long)position_.step);
+      std::fprintf(stderr, "continuing from %s: epoch %llu, step %llu\n",
+                   checkpoints_.last().c_str(), (unsigned long long)position_.epoch + 1,
+                   (unsigned long long)position_.step);
     }
   }
 

@@ -118,7 +118,7 @@ void export_model(const fs::path& folder, ExportFormat format, const fs::path& p
   if (of_a_script && format == ExportFormat::Onnx) {
     throw Error(Errc::InvalidInput,
                 "export: " + folder.string() +
-                    " was saved by a Python script, which alone knows its network; write the "
+                    " was saved by a Python script, which alone defines its network; write the "
                     "ONNX file there, with torch.onnx.export");
   }
   if (of_a_script) return place_file(folder / "model.safetensors", path);
@@ -147,7 +147,8 @@ std::vector<fs::path> paths_from(const Json& from) {
   std::vector<fs::path> paths;
   for (const Json& path : from.is_array() ? from : Json::array({from})) {
     if (!path.is_string()) {
-      throw Error(Errc::InvalidInput, "from: is a folder of checkpoints, or a list of folders");
+      throw Error(Errc::InvalidInput,
+                  "from: must be a folder of checkpoints, or a list of folders");
     }
     paths.emplace_back(path.get<std::string>());
   }
@@ -164,8 +165,9 @@ Request parse_request(const Json& with) {
   const Json prune = with.value("prune", Json());
   if (!prune.is_null()) {
     if (!prune.is_number_unsigned() || prune == 0) {
-      throw Error(Errc::InvalidInput,
-                  "prune: is how many checkpoints stay, at least 1, not " + prune.dump());
+      throw Error(
+          Errc::InvalidInput,
+          "prune: must be the number of checkpoints to keep, at least 1, not " + prune.dump());
     }
     request.prune = prune;
   }
@@ -196,7 +198,7 @@ Candidates find_candidates(const Request& request) {
         candidates.from.push_back(from);
       } catch (const Error& error) {
         ++num_rejected;
-        std::printf("passed over: %s\n", escaped_lines(error.what()).c_str());
+        std::printf("skipped: %s\n", escaped_lines(error.what()).c_str());
       }
     }
   }

@@ -31,7 +31,7 @@ using runtime::IndexRange;
 ProgramHelp program_help() {
   return {
       .name = "dlflow-predict",
-      .summary = "Write what a trained network says of each sample of a data set.",
+      .summary = "Write the output of a trained network for each sample of a data set.",
       .commands = {{"dlflow-predict with.json", "one rank, results in the current folder"},
                    {"mpirun -np 2 dlflow-predict with.json", "the same file, in half the time"}},
       .settings =

@@ -29,7 +29,7 @@ std::vector<HelpEntry> variables_of_ranks(const std::vector<HelpEntry>& further)
       {"DLFLOW_OUTPUTS", "./outputs"},
       {"DLFLOW_METRICS", "./metrics.jsonl"},
       {"DLFLOW_SUMMARY", "./metrics.json"},
-      {"DLFLOW_RANKS", "as many as are started; with others it refuses to begin"},
+      {"DLFLOW_RANKS", "as many as are started; any other number is refused"},
       {"DLFLOW_RANK", "0; which of the ranks this is, if no launcher of MPI has started it"},
       {"DLFLOW_CPUS_PER_RANK", "1"},
       {"DLFLOW_STALL_TIMEOUT", "60; seconds for which a rank that others wait for may do nothing"}};

@@ -35,8 +35,8 @@ std::unique_ptr<runtime::NodeCopy> copy_to_node(std::span<const runtime::CopySou
     std::fflush(stdout);
     return copy;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "warning: %s reads the data from where it lies, without a copy: %s\n",
-                 node.c_str(), error.what());
+    std::fprintf(stderr, "warning: %s reads the data in place, without a copy: %s\n", node.c_str(),
+                 error.what());
     return nullptr;
   }
 }

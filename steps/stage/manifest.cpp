@@ -51,7 +51,7 @@ std::pair<std::string, std::string> parse_line(std::string line, const std::stri
     valid = valid && std::isxdigit(static_cast<unsigned char>(digit)) != 0;
     digit = char(std::tolower(static_cast<unsigned char>(digit)));
   }
-  if (!valid) throw Error(Errc::InvalidInput, where + ": is not as sha256sum prints it");
+  if (!valid) throw Error(Errc::InvalidInput, where + ": is not in the format of sha256sum");
   std::string name = line.substr(kHashDigits + 2);
   if (is_escaped) name = unescaped(name);
   if (name.starts_with("./")) name.erase(0, 2);
@@ -86,7 +86,7 @@ Manifest parse_manifest(std::string_view text, const std::string& where) {
     auto [name, hash] = parse_line(std::move(line), place);
     const auto [entry, is_new] = manifest.emplace(name, hash);
     if (!is_new && entry->second != hash) {
-      throw Error(Errc::InvalidInput, place + ": '" + name + "' is there twice");
+      throw Error(Errc::InvalidInput, place + ": '" + name + "' occurs twice");
     }
   }
   if (manifest.empty()) throw Error(Errc::InvalidInput, where + ": lists no file");
@@ -123,7 +123,7 @@ void compare(const Listing& found, const Manifest& manifest, const std::string& 
   const std::string differences =
       list("missing:", missing) + list("not in it:", surplus) + list("changed:", changed);
   if (!differences.empty()) {
-    throw Error(Errc::Corrupt, what + " is not what its manifest lists" + differences);
+    throw Error(Errc::Corrupt, what + " does not match its manifest" + differences);
   }
 }
 

@@ -31,7 +31,8 @@ Unpack unpack_named(const std::string& text, const std::string& who) {
     if (word == text) return unpack;
   }
   const std::vector<std::string> known = {"none", "gzip", "zip", "tar"};
-  fail(who, "unpack: '" + text + "' is none of none, gzip, zip, tar" + did_you_mean(text, known));
+  fail(who,
+       "unpack: '" + text + "' is not one of none, gzip, zip, tar" + did_you_mean(text, known));
 }
 
 Address address_of(const std::string& url) {
@@ -65,7 +66,7 @@ std::string hex_text(std::string digits, size_t length, const char* key, const s
 ManifestSource parse_manifest_source(const Json& json, const std::string& who) {
   if (json.is_null()) return {};
   if (json.is_string()) return {.file = json.get<std::string>(), .url = {}, .sha256 = {}};
-  if (!json.is_object()) fail(who, "manifest: is a file, or {url: …, sha256: …}");
+  if (!json.is_object()) fail(who, "manifest: must be a file, or {url: …, sha256: …}");
   ManifestSource manifest{.file = {},
                           .url = text_at(json, "url", who),
                           .sha256 = hex_text(text_at(json, "sha256", who), 64, "sha256", who)};
@@ -90,7 +91,7 @@ void validate(const Source& source, const std::string& who) {
   }
   if (!is_git && !source.commit.empty()) fail(who, "commit: is for git addresses");
   if (is_git && (!source.sha256.empty() || has_manifest || source.unpack != Unpack::None)) {
-    fail(who, "the commit says what its files are; it takes no sha256:, manifest: or unpack:");
+    fail(who, "the commit determines its files; leave out sha256:, manifest: and unpack:");
   }
   if (!source.sha256.empty() && !source.address.place.is_file()) {
     fail(who, "sha256: is for one file; give the hashes of many in a manifest:");
@@ -161,7 +162,7 @@ std::string unpacked_name(std::string file, Unpack unpack) {
 Request parse_request(const Json& with) {
   const Json sources = with.value("sources", Json());
   if (!sources.is_array() || sources.empty()) {
-    throw Error(Errc::InvalidInput, "sources: is a list of at least one {url: …}");
+    throw Error(Errc::InvalidInput, "sources: must be a list of at least one {url: …}");
   }
   Request request;
   std::set<std::string> names;

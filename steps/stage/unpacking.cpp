@@ -118,7 +118,8 @@ void Unpacking::add_hard_link(const std::string& name, const std::string& target
   const auto earlier = listing_.find(join(components(target), "/"));
   if (target.starts_with('/') || earlier == listing_.end() ||
       !earlier->second.link_target.empty()) {
-    throw refusal(name, "is a link to '" + target + "', which is no earlier file of the archive");
+    throw refusal(name,
+                  "is a link to '" + target + "', which is not an earlier file of the archive");
   }
   const ListedFile same = earlier->second;
   listing_[checked_name(name)] = same;
@@ -159,7 +160,7 @@ void Unpacking::check_links() const {
     if (file.link_target.empty()) continue;
     const auto refuse = [&, link = name, target = file.link_target] {
       return refusal(link,
-                     "is a link to '" + target + "', which is no file or folder of the archive");
+                     "is a link to '" + target + "', which is not a file or folder of the archive");
     };
     if (file.link_target.starts_with('/')) throw refuse();
     std::vector<std::string> place = split(name, '/');

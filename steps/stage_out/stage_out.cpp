@@ -47,7 +47,8 @@ Request parse_request(const Json& with) {
   Request request;
   const Json from = with.value("from", Json());
   for (const Json& path : from.is_array() ? from : Json::array({from})) {
-    if (!path.is_string()) throw Error(Errc::InvalidInput, "from: is a path, or a list of paths");
+    if (!path.is_string())
+      throw Error(Errc::InvalidInput, "from: must be a path, or a list of paths");
     request.from.emplace_back(path.get<std::string>());
   }
   std::string to = with.value("to", "");
@@ -106,9 +107,8 @@ size_t send_all(const Request& request, Results& results, const fs::path& tempor
                temporary / std::to_string(i), RetryPolicy{});
     progress.complete(i);
     if (uploaded == Uploaded::Sent) ++num_sent;
-    std::printf(
-        "%s: %s\n", escaped(name).c_str(),
-        uploaded == Uploaded::Sent ? format_size(result.bytes).c_str() : "is there already");
+    std::printf("%s: %s\n", escaped(name).c_str(),
+                uploaded == Uploaded::Sent ? format_size(result.bytes).c_str() : "already exists");
     std::fflush(stdout);
   });
   return num_sent;
@@ -155,9 +155,9 @@ void stage_out() {
   write_summary(environment, {{"bytes", bytes}, {"files", results.size()}, {"sent", num_sent}});
   const std::string files =
       format_count(results.size()) + (results.size() == 1 ? " file" : " files");
-  progress.finish(num_sent == results.size()
-                      ? files + " sent"
-                      : format_count(num_sent) + " of " + files + " sent, the others were there");
+  progress.finish(num_sent == results.size() ? files + " sent"
+                                             : format_count(num_sent) + " of " + files +
+                                                   " sent, the others were already there");
 }
 
 }  // namespace

@@ -96,24 +96,24 @@ ProgramHelp program_help() {
       .commands = {{"dlflow-train with.json", "one rank, results in the current folder"},
                    {"mpirun -np 2 dlflow-train with.json", "two ranks"},
                    {"dlflow-train --ranks 2 with.json", "the same on one machine, without MPI"},
-                   {"mpirun -np 2 dlflow-train --meet", "tells how these ranks meet, and ends"},
+                   {"mpirun -np 2 dlflow-train --meet", "prints how these ranks meet, and ends"},
                    {"dlflow-train --check model.yaml",
                     "prints the layers, shapes and sizes of a model, or its mistakes"},
                    {"mpirun -np 4 dlflow-train --tune [64MiB]",
-                    "measures how these ranks add fastest, up to that size"},
+                    "measures how these ranks add up fastest, up to that size"},
                    {"dlflow-train --profile-steps 20 with.json",
-                    "measures so many steps for `dlflow plan`, and trains nothing; into "
+                    "measures that many steps for `dlflow plan`, and trains nothing; writes to "
                     "$DLFLOW_CACHE/measurements, or --measurement FILE"}},
       .settings =
           "with.json has the keys of a `train` step, documented in docs/user/format/train.md:",
       .example =
           R"({"model": "workflows/models/lenet.yaml", "data": "data", "epochs": 4, "lr": 0.05})",
       .variables = variables_of_ranks(
-          {{"DLFLOW_CHECKPOINTS", "./checkpoints; training goes on from the newest one there"},
+          {{"DLFLOW_CHECKPOINTS", "./checkpoints; training continues from the newest one there"},
            {"DLFLOW_CHECKPOINT_EVERY", R"("1 epochs"; also "200 steps", "1800 seconds")"},
            {"DLFLOW_CHECKPOINT_KEEP", "2"},
            {"DLFLOW_COLLECTIVES",
-            "$DLFLOW_CACHE/collectives.txt; --tune writes it, training goes by it"},
+            "$DLFLOW_CACHE/collectives.txt; --tune writes it, training uses it"},
            {"DLFLOW_STEP", "train; the first part of a measurement's name"},
            {"DLFLOW_CACHE", "none; where DLFLOW_COLLECTIVES and measurements are by default"},
            {"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` has data"},

@@ -76,7 +76,7 @@ void add_to(const std::filesystem::path& file, Json measurement) {
     if (!old.is_object() || !is_same(old, measurement, about)) {
       throw Error(Errc::InvalidInput,
                   file.string() +
-                      " is no measurement of this model on this kind of processor; "
+                      " is not a measurement of this model on this kind of processor; "
                       "remove it, or give another --measurement FILE");
     }
     for (const char* name : {"points", "network"}) {

@@ -21,12 +21,12 @@ struct ExitMeaning {
   const char* words;
 };
 constexpr ExitMeaning kExitMeanings[] = {
-    {1, Errc::InvalidInput, "this curl does not know the protocol"},
+    {1, Errc::InvalidInput, "this curl does not support the protocol"},
     {3, Errc::InvalidInput, "the address is malformed"},
-    {5, Errc::Unavailable, "the proxy's name is not known"},
-    {6, Errc::Unavailable, "the host's name is not known"},
+    {5, Errc::Unavailable, "the proxy's name cannot be resolved"},
+    {6, Errc::Unavailable, "the host's name cannot be resolved"},
     {7, Errc::Unavailable, "the host refuses connections"},
-    {18, Errc::Unavailable, "the connection ended before all had arrived"},
+    {18, Errc::Unavailable, "the connection ended before all data had arrived"},
     {23, Errc::InvalidInput, "the file cannot be written; is the disk full?"},
     {28, Errc::Unavailable, "the host does not answer, or too slowly"},
     {35, Errc::Unavailable, "no encrypted connection could be made"},

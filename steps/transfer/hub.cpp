@@ -30,7 +30,7 @@ std::string bearer() {
   const std::string token = variable_or("HF_TOKEN", "");
   for (const char letter : token) {
     if (uint8_t(letter) > ' ' && uint8_t(letter) < 127) continue;
-    throw Error(Errc::InvalidInput, "HF_TOKEN is no token: there is white space in it");
+    throw Error(Errc::InvalidInput, "HF_TOKEN is not a token: there is white space in it");
   }
   return token.empty() ? "" : "Bearer " + token;
 }
@@ -81,7 +81,7 @@ Page read_page(const std::string& url, const Address& address, const fs::path& t
   fs::remove(file, ignored);
   if (!entries.is_array()) {
     throw Error(Errc::InvalidInput,
-                address.display() + ": what the server lists is no list of files");
+                address.display() + ": the server's answer is not a list of files");
   }
   return {std::move(entries), result.response.next};
 }
@@ -141,7 +141,7 @@ std::vector<RemoteFile> hub_list(const Address& address, const fs::path& tempora
     const size_t place = page.next.find("/api/");
     if (place == std::string::npos) {
       throw Error(Errc::Unavailable, url + " continues at " + page.next +
-                                         ", which is no list of files; is HF_ENDPOINT a hub?");
+                                         ", which is not a list of files; is HF_ENDPOINT a hub?");
     }
     url = endpoint() + page.next.substr(place);
   }

@@ -30,13 +30,13 @@ TransferLimits parse_limits(const Json& with) {
   const Json parallel = with.value("parallel", Json(limits.parallel));
   if (!parallel.is_number_integer() || parallel < 1) {
     throw Error(Errc::InvalidInput,
-                "parallel: is a number of transfers, 1 or more, not " + parallel.dump());
+                "parallel: must be a number of transfers, 1 or more, not " + parallel.dump());
   }
   limits.parallel = parallel;
   const Json bandwidth = with.value("bandwidth", Json(0));
   if (!bandwidth.is_string() && (!bandwidth.is_number_integer() || bandwidth < 0)) {
     throw Error(Errc::InvalidInput,
-                "bandwidth: is a size per second, as 10MB, not " + bandwidth.dump());
+                "bandwidth: must be a size per second, such as 10MB, not " + bandwidth.dump());
   }
   limits.bytes_per_second =
       bandwidth.is_string() ? parse_size(bandwidth.get<std::string>()) : bandwidth.get<uint64_t>();

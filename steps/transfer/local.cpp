@@ -157,7 +157,7 @@ Uploaded local_upload(const UploadRequest& request) {
   try {
     copy_into(part.file(), part.path(), request.file, request.bytes_per_second, request.progress);
     if (!has_content(part.path(), request.bytes, request.sha256)) {
-      throw Error(Errc::Corrupt, part.path().string() + " is not what was written to it");
+      throw Error(Errc::Corrupt, part.path().string() + " does not match what was written to it");
     }
     make_executable_as(request.file, part.file());
     if (::rename(part.path().c_str(), target.c_str()) != 0) {

@@ -46,9 +46,8 @@ Json parse(const ToolResult& result, const Address& address) {
   constexpr JsonLimits kLimits{.max_depth = 64, .max_bytes = size_t{1} << 30};  // millions of files
   Json json = parse_json(result.output, kLimits);
   if (json.is_discarded()) {
-    throw Error(
-        Errc::InvalidInput,
-        address.display() + ": this rclone is too old to print what it lists as JSON; 1.60 does");
+    throw Error(Errc::InvalidInput,
+                address.display() + ": this rclone is too old to list files as JSON; 1.60 does");
   }
   return json;
 }
@@ -192,7 +191,7 @@ Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
     if (result.exit_status != 0) throw failure("download", request.address, result);
     if (total_bytes && partial.bytes() != *total_bytes) {
       throw Error(Errc::Unavailable, "cannot download " + request.address.display() + ": " +
-                                         std::to_string(partial.bytes()) + " bytes came, " +
+                                         std::to_string(partial.bytes()) + " bytes arrived, " +
                                          std::to_string(*total_bytes) + " were announced");
     }
     if (offset > 0) check_joined(request, partial, temporary);
@@ -217,7 +216,8 @@ Uploaded rclone_upload(const UploadRequest& request, const fs::path& temporary) 
   if (request.can_rename) part.place.path += ".dlflow-part";
   send(request, part, temporary);
   if (there(part) == Comparison::Differs) {
-    throw Error(Errc::Unavailable, request.address.display() + " is not what was sent to it");
+    throw Error(Errc::Unavailable,
+                request.address.display() + " does not match what was sent to it");
   }
   if (request.can_rename) {
     const ToolResult moved =

@@ -144,7 +144,8 @@ Uploaded rsync_upload(const UploadRequest& request, const fs::path& temporary) {
     throw tool_error("cannot verify " + request.address.display(), compared);
   }
   if (compared.output.find("differs") != std::string::npos) {
-    throw Error(Errc::Unavailable, request.address.display() + " is not what was sent to it");
+    throw Error(Errc::Unavailable,
+                request.address.display() + " does not match what was sent to it");
   }
   return Uploaded::Sent;
 }

@@ -109,7 +109,7 @@ class Images(containers.Case):
         registry = FakeRegistry(parts, {"1": manifest})
         self.addCleanup(registry.stop)
         source = f"docker://{registry.name}/some/box:1"
-        self.assertIn(f"may mean another image tomorrow; add `digest: {manifest}`, which it is now", self.refusal(source))
+        self.assertIn(f"may point to another image tomorrow; add `digest: {manifest}`, its current digest", self.refusal(source))
         self.assertEqual(self.name_in(f"{source}@{manifest}"), ["busybox"])
         fetched = len(registry.requests)
         self.dlflow("run", "w.yaml", "--profile", "here", "--force", "a")
@@ -143,7 +143,7 @@ class Images(containers.Case):
         name = self.folder / "cache/dlflow/images" / image["digest"][7:] / "rootfs/etc/image-name"
         name.chmod(0o644)
         name.write_text("changed")
-        self.assertIn("is not what was unpacked", self.dlflow("cache", "verify", status=1)[0])
+        self.assertIn("has changed since it was unpacked", self.dlflow("cache", "verify", status=1)[0])
         self.assertIn("1 image and 0 results, ", self.dlflow("cache", "gc", "--older-than", "0s")[0])
         self.assertEqual(self.images(), [])
         self.assertEqual(self.name_in(None), ["busybox"])
@@ -193,7 +193,7 @@ class Images(containers.Case):
         self.write("cluster-profiles/here.yaml", self.with_runtime(", binds: [/no/data]"))
         self.workflow(self.NAME)
         reason = self.run_workflow(status=1)["a"]["reason"]
-        self.assertIn("/no/data, which the container is to see, is not there on", reason)
+        self.assertIn("/no/data, which the container needs, does not exist on", reason)
         self.assertIn("correct container.binds", reason)
 
     def test_a_program_missing_in_the_image_is_reported(self):

@@ -367,7 +367,7 @@ class GpusOfUdocker(containers.Case):
         self.assertEqual(self.lines("print"), ["stand-in of 535.104.05"])
 
     def test_a_missing_part_is_named_under_any_status_of_udocker(self):
-        self.assertIn("has no NVIDIA driver loaded, and the step asks for GPUs; choose nodes that have GPUs", self.reason(self.with_folder))
+        self.assertIn("has no NVIDIA driver loaded, but the step asks for GPUs; choose nodes that have GPUs", self.reason(self.with_folder))
         self.load_driver("535.104.05", libraries=False)
         self.assertRegex(self.reason(self.with_folder), r"udocker found no libraries of the NVIDIA driver on .* \(libcuda.so\); ask the site")
         self.load_driver("535.104.05")

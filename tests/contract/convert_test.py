@@ -96,7 +96,7 @@ class Convert(Case):
         (self.folder / "a.csv").write_text("a,b\n1\n")
         for source, target, error in (("a.parquet", "b.npy", "the lists of its column l have different lengths"),
                                       ("a.csv", "b.npy", "row 2 has 1 cells, the first one 2"),
-                                      ("none.nc", "b.npy", "No such file"), ("a.csv", "a.parquet", "is there already"),
+                                      ("none.nc", "b.npy", "No such file"), ("a.csv", "a.parquet", "already exists"),
                                       ("a.csv", "b.txt", "does not end in one of .npy, .csv")):
             with self.subTest(source=source, target=target):
                 self.assertIn(error, self.convert(source, "-o", target, status=2 if error.startswith(("is there", "does")) else 1))

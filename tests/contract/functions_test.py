@@ -151,7 +151,7 @@ class Params(Case):
 
     def test_a_wrong_type_and_a_missing_value_are_reported(self):
         self.step(PARAM_EPOCHS="many")
-        with self.assertRaisesRegex(ValueError, "epochs is 'many' in the workflow: the script wants a value of type int"):
+        with self.assertRaisesRegex(ValueError, "epochs is 'many' in the workflow: the script needs a value of type int"):
             dlflow.params(epochs=3)
         with self.assertRaisesRegex(AttributeError, "the workflow gives no 'lr'; it gives epochs"):
             dlflow.params().lr
@@ -290,7 +290,7 @@ class Checkpoints(Case):
         self.assertEqual(math.copysign(1, saved.values["numbers"][2]), -1)
         self.assertEqual(saved.metrics["loss"], 1e-5)
         self.assertTrue(math.isnan(saved.metrics["accuracy"]))
-        self.assertEqual(said, f"dlflow: goes on from {self.folder}/ck/step-000007\n")
+        self.assertEqual(said, f"dlflow: continues from {self.folder}/ck/step-000007\n")
         self.assertEqual(os.readlink(self.folder / "ck/latest"), "step-000007")
 
     def test_training_begins_without_a_checkpoint(self):
@@ -329,7 +329,7 @@ class Checkpoints(Case):
         self.assertFalse(dlflow.resume())
 
     def test_a_missing_or_damaged_checkpoint_to_load_is_an_error(self):
-        with self.assertRaisesRegex(FileNotFoundError, "none has no checkpoint that is whole: give load"):
+        with self.assertRaisesRegex(FileNotFoundError, "none has no complete checkpoint: give load"):
             dlflow.load(self.folder / "none")
         self.save(1)
         os.truncate(self.folder / "ck/step-000001/state.json", 10)
@@ -337,7 +337,7 @@ class Checkpoints(Case):
             dlflow.load(self.folder / "ck/step-000001")
 
     def test_a_damaged_checkpoint_is_skipped_with_a_message_and_the_previous_one_is_used(self):
-        damages = {"its hash does not hold": lambda new: self.flip(new / "manifest.json", b'"step": 2', b'"step": 3'),
+        damages = {"its hash does not match": lambda new: self.flip(new / "manifest.json", b'"step": 2', b'"step": 3'),
                    "written last": lambda new: (new / "manifest.json").unlink(),
                    "is missing": lambda new: (new / "model.safetensors").unlink(),
                    "its manifest says": lambda new: self.flip(new / "state.json", b"gr", b"GR"),
@@ -348,7 +348,7 @@ class Checkpoints(Case):
                 damage(self.folder / "ck/step-000002")
                 saved, said = self.said(dlflow.resume)
                 self.assertEqual(saved.step, 1)
-                self.assertRegex(said, f"dlflow: passed over: .*step-000002.*{reason}.*\n")
+                self.assertRegex(said, f"dlflow: skipped: .*step-000002.*{reason}.*\n")
                 subprocess.run(["rm", "-r", self.folder / "ck"], check=True)
 
     def flip(self, path, old, new):
@@ -612,7 +612,7 @@ class Tools(Case):
                "DLFLOW_METRICS": self.folder / "m", "DLFLOW_SUMMARY": self.folder / "s"}
         done = subprocess.run([BIN / "dlflow-evaluate", self.folder / "with.json"], env=env, text=True, capture_output=True)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("was saved by a Python script, which alone knows its network; use it in a script", done.stderr)
+        self.assertIn("was saved by a Python script, which alone defines its network; use it in a script", done.stderr)
 
     def test_the_verbs_skip_a_damaged_file(self):
         self.save(1, 0.1)
@@ -620,7 +620,7 @@ class Tools(Case):
         manifest = self.folder / "ck/step-000002/manifest.json"
         manifest.write_bytes(manifest.read_bytes().replace(b'"epoch": 0', b'"epoch": 1'))
         out = self.run_step()
-        self.assertIn("its hash does not hold", out)
+        self.assertIn("its hash does not match", out)
         self.assertIn("step-000001 among 1", out)
 
 

@@ -32,7 +32,7 @@ def join(backend=None):
 
 
 def train():
-    """Trains until one rank alone is asked to stop, and goes on from there; notes which samples each step was made of."""
+    """Trains until one rank alone is asked to stop, and continues from there; notes which samples each step was made of."""
     join()
     torch.manual_seed(0)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 3))

@@ -78,7 +78,7 @@ class Ranks(Case):
         # 4 steps of 9 samples and 3 of 6 (the last of 2) make the first epoch, then 2 of 6; the rest are of 3.
         self.assertEqual(last, {"done 22 2"})
         self.assertEqual(used, {(epoch, sample): 1 for epoch in range(2) for sample in range(50)})
-        self.assertIn("step-000009 has the random numbers of 2 ranks, and there are 1 now: they begin anew", said)
+        self.assertIn("step-000009 has the random numbers of 2 ranks, and there are 1 now: they start afresh", said)
 
     def test_each_rank_goes_on_with_its_own_random_numbers(self):
         first, _ = self.run_ranks("random_numbers", 2)
@@ -240,7 +240,7 @@ class Sharded(Case):
         data[len(data) // 2] ^= 1
         shard.write_bytes(data)
         outputs, said = self.run_ranks("sharded", 1)
-        self.assertRegex(said, "passed over: .*__1_0.distcp is damaged")
+        self.assertRegex(said, "skipped: .*__1_0.distcp is damaged")
         self.assertTrue(outputs[0][-1].startswith("sums 0 "))
 
 

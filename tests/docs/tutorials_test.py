@@ -26,7 +26,7 @@ model = torch.nn.Linear(2, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 {begin}
 rank, step = torch.distributed.get_rank(), saved.step
-print(rank, torch.distributed.get_backend(), "goes on from", step, flush=True)
+print(rank, torch.distributed.get_backend(), "continues from", step, flush=True)
 model = torch.nn.parallel.DistributedDataParallel(model)
 for epoch in range(saved.epoch + 1, 6):
     loss = (model(points[rank::2]).squeeze(1) - points[rank::2].sum(1)).square().mean()
@@ -159,12 +159,12 @@ class Tutorials(support.Case):
         self.need_module("torch")
         self.need_mpirun()
         self.use_python_with_the_package()
-        began = [f"{rank} dlflow goes on from 0" for rank in (0, 1)]
+        began = [f"{rank} dlflow continues from 0" for rank in (0, 1)]
         uninterrupted = self.train_with_the_lines_of_the_readme(stops="")
         self.assertEqual([line for line in uninterrupted if "goes" in line], began)
         ends = [line for line in uninterrupted if "ends at 5 loss" in line]
         self.assertEqual(len(ends), 2, uninterrupted)
-        went_on = [f"{rank} dlflow goes on from 2" for rank in (0, 1)]
+        went_on = [f"{rank} dlflow continues from 2" for rank in (0, 1)]
         self.assertEqual(self.train_with_the_lines_of_the_readme(stops="yes"), sorted(began + went_on + ends))
 
     def test_a_horovod_script_unchanged(self):

@@ -109,7 +109,7 @@ class CommandLine(Case):
         """)
         env = {"MY_TOKEN": "1", "MY_DATA": "2", "SCRATCH": "3", "x": "4"}
         _, err = self.dlflow("validate", "w.yaml", env=env)
-        self.assertEqual(err, "w.yaml:3:12: warning: step 'a' reads $MY_TOKEN, which is set here and which it will not get; "
+        self.assertEqual(err, "w.yaml:3:12: warning: step 'a' reads $MY_TOKEN, which is set here but is not passed on to it; "
                               "write env: {MY_TOKEN: …}, or inherit: [MY_TOKEN]\n")
         self.write("mine.yaml", "inherit: [MY_*]\n")
         self.assertEqual(self.dlflow("validate", "w.yaml", "--profile", "mine.yaml", env=env), ("", ""))
@@ -127,7 +127,7 @@ class CommandLine(Case):
         """
         self.write_steps(steps % "prune: 1")
         _, err = self.dlflow("validate", "w.yaml")
-        self.assertIn("warning: step 'best' prunes what 'train' left, which is not reused then: the next run makes it again; "
+        self.assertIn("warning: step 'best' prunes what 'train' left, which then cannot be reused: the next run makes it again; "
                       "write checkpoint: {keep: N} there instead, or leave prune out\n", err)
         self.write_steps(steps % "select: latest")
         self.assertNotIn("prunes", self.dlflow("validate", "w.yaml")[1])

@@ -155,7 +155,7 @@ class CommandViews(Case):
         _, err = self.dlflow("validate", "w.yaml", "--profile", "alpha")
         self.assertIn("w.yaml:4:", err)
         self.assertIn("step 'a' has no walltime", err)
-        self.assertIn("with.data of step 'b' is ./nothing, which is not there", err)
+        self.assertIn("with.data of step 'b' is ./nothing, which does not exist", err)
         self.assertNotIn("walltime", self.dlflow("validate", "w.yaml")[1])
         diagnostics = json.loads(self.dlflow("validate", "w.yaml", "--json")[0])["diagnostics"]
         self.assertEqual([(d["severity"], d["line"]) for d in diagnostics], [("warning", 5)])
@@ -165,7 +165,7 @@ class CommandViews(Case):
         self.write("w.yaml", "name: w\nsteps:\n  a: {uses: evaluate, with: {checkpoint: c, data: d}}\n")
         self.write("c/manifest.json", "{}")
         out, _ = self.dlflow("pack", "w.yaml")
-        self.assertIn("Not in it: d, which a step reads where it lies; --with-data packs it.\n", out)
+        self.assertIn("Not included: d, which a step reads in place; --with-data packs it.\n", out)
         self.dlflow("pack", "w.yaml", "--with-data", "-o", "full.dlflow")
         self.dlflow("unpack", "full.dlflow", "-C", "there")
         self.assertEqual((self.folder / "there/w/workflow/d/x/y.txt").read_text(), "data")

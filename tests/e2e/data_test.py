@@ -156,13 +156,13 @@ class Data(Case):
     def test_a_possible_mistake_is_reported_and_packed(self):
         self.write("t.csv", "y,id\nNA,16777217\n9.0,2\n10,3\n")
         err = self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y")[1]
-        self.assertIn("warning: t.csv:2:1: 'NA' is a class as any other (column 'y'); leave the row out if its class is not known\n", err)
+        self.assertIn("warning: t.csv:2:1: 'NA' is a class like any other (column 'y'); leave the row out if its class is not known\n", err)
         self.assertIn("warning: t.csv:2:4: '16777217' becomes 16777216 in single precision (column 'id'); leave the column out", err)
         self.assertEqual(self.dlflow("data", "pack", "t.csv", "-o", "quiet", "--class", "y", "--quiet")[1], "")
         self.write("one.csv", "y,x\na,1\n")
         self.assertIn("warning: one.csv: has one sample", self.dlflow("data", "pack", "one.csv", "-o", "one", "--class", "y")[1])
         self.write("same.csv", "y,x\na,1\na,2\n")
-        self.assertIn("warning: same.csv: all samples are of the class 'a'; a network of classes needs two or more",
+        self.assertIn("warning: same.csv: all samples are of the class 'a'; a classifier needs two or more",
                       self.dlflow("data", "pack", "same.csv", "-o", "same", "--class", "y")[1])
 
     def test_a_class_that_is_not_utf8_is_refused_and_found_in_older_sets(self):
@@ -197,7 +197,7 @@ class Data(Case):
             _, err = self.dlflow("data", "pack", "train", "-o", "set", *shards, status=2)
             self.assertEqual(err, "error: train: 2 of 4 samples cannot be packed; repair them, or take them out:\n"
                                   "  train/a/2.pgm: has 0 bytes of pixels, its header says 1\n"
-                                  "  train/b/1.txt: is no JPEG, PNG, PGM or PPM picture; convert it, or take it out of the folder\n")
+                                  "  train/b/1.txt: is not a JPEG, PNG, PGM or PPM picture; convert it, or take it out of the folder\n")
             self.assertEqual(list((self.folder / "set").iterdir()), [])
         (self.folder / "train/a/2.pgm").write_bytes(b"P5 1 1 255 c")
         (self.folder / "train/b/1.txt").unlink()
@@ -254,8 +254,8 @@ class Data(Case):
         self.assertEqual(err, "error: t.csv:3:1: 'x' is not a number (column 'a')\n"
                               "t.csv:4:3: is empty; write a number, or leave the row out (column 'b')\n")
         self.assertFalse((self.folder / "set").exists())
-        for argv, text in ((["t.csv"], "say what is to be learnt, with --target COLUMN for numbers or --class COLUMN; its columns are a, b"),
-                           (["t.csv", "--target", "c"], "has no column 'c'"), (["t.csv", "b.npy", "--target", "b"], "is a table, and one file"),
+        for argv, text in ((["t.csv"], "name what to learn, with --target COLUMN for numbers or --class COLUMN; its columns are a, b"),
+                           (["t.csv", "--target", "c"], "has no column 'c'"), (["t.csv", "b.npy", "--target", "b"], "is a table, which is a single file"),
                            (["b.npy", "a.npy", "--target", "b"], "name columns of a .csv or .tsv file; b.npy is none")):
             (self.folder / "b.npy").write_bytes(b"")
             self.assertIn(text, self.dlflow("data", "pack", *argv, "-o", "set", status=2)[1])
@@ -299,11 +299,11 @@ class Data(Case):
             (self.folder / split).mkdir()
             (self.folder / "set" / f"{split}.dlset").rename(self.folder / split / f"{split}.dlset")
             _, err = self.dlflow("data", "pack", "photos", "-o", split, *reshaped, status=2)
-            self.assertIn(f"{split}/{split}.dlset is there already", err)
+            self.assertIn(f"{split}/{split}.dlset already exists", err)
 
     def test_options_of_pictures_are_refused_for_other_data(self):
         (self.folder / "t.csv").write_text("a,b\n1,2\n")
-        for argv, text in ((["--crop", "0"], "--crop: '0' is no size; write 224, or WIDTHxHEIGHT"),
+        for argv, text in ((["--crop", "0"], "--crop: '0' is not a size; write 224, or WIDTHxHEIGHT"),
                            (["--resize", "8"], "--resize and --crop change pictures in folders"),
                            (["--test-share", "0.5"], "of 1 samples none would be in the"),
                            (["--test-share", "0.5", "--validation-share", "0.5"], "leave no samples for training")):
@@ -399,8 +399,8 @@ class Data(Case):
         for data, more, mistake in (
                 ("good", "", ""),
                 ("wrong", "", "those of sample 0 of wrong add up to 0.75"),
-                ("good", ", sampling: balanced", "'sampling' is by classes, and the training data have targets"),
-                ("good", ", device: cuda, precision: {reduction: fast}", "'device: cuda' has one label for each sample")):
+                ("good", ", sampling: balanced", "'sampling' is by classes, but the training data have targets"),
+                ("good", ", device: cuda, precision: {reduction: fast}", "'device: cuda' needs one label for each sample")):
             with self.subTest(data=data, more=more):
                 self.write("w.yaml", "name: w\nsteps:\n  " + step.format(data, more) + "\n")
                 self.assertIn(mistake, self.dlflow("validate", "w.yaml", status=2 if mistake else 0)[1])
@@ -481,7 +481,7 @@ class Data(Case):
         shards[1].write_bytes(shards[1].read_bytes()[:-1] + b"!")
         shards[3].unlink()
         out = self.dlflow("data", "verify", "set", status=1)[0]
-        self.assertIn("set/train-00001-of-00004.dlset: its SHA-256 does not hold", out)
+        self.assertIn("set/train-00001-of-00004.dlset: its SHA-256 does not match", out)
         self.assertIn("set/train-00003-of-00004.dlset: this shard is missing", out)
         self.assertIn("set/test.dlset: good", out)
         self.assertEqual(len(out.splitlines()), 3)
@@ -491,7 +491,7 @@ class Data(Case):
         self.dlflow("data", "pack", self.folder, "-o", "set")
         before = (self.folder / "set/train.dlset").read_bytes()
         _, err = self.dlflow("data", "pack", self.folder, "-o", "set", "--shards", "2", status=2)
-        self.assertIn("set/train.dlset is there already", err)
+        self.assertIn("set/train.dlset already exists", err)
         self.assertEqual((self.folder / "set/train.dlset").read_bytes(), before)
         _, err = self.dlflow("data", "pack", self.folder, "-o", "new", "--shards", "101", status=2)
         self.assertIn("100 samples cannot be divided into 101 shards", err)

@@ -71,10 +71,10 @@ class Faults(Case):
         _, err = self.dlflow("resubmit", "w", status=2)
         self.assertIn("dlflow-runs", err)
         [run] = self.dlflow("status", "--quick", "--quiet")[0].split()
-        self.assertIn(f"is gone, and with it results and logs; `dlflow rm {run}`", " ".join(self.dlflow("status", run)[0].split()))
+        self.assertIn(f"is gone, with its results and logs; `dlflow rm {run}`", " ".join(self.dlflow("status", run)[0].split()))
         for form in ((), ("--json",)):
             out, err = self.dlflow("logs", run, *form, status=2)
-            self.assertIn(f"is gone, and with it what its jobs printed; `dlflow rm {run}`", out + err)
+            self.assertIn(f"is gone, with the output of its jobs; `dlflow rm {run}`", out + err)
         self.dlflow("rm", run)
         self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
 

@@ -105,7 +105,7 @@ class Host(Case):
     def test_a_truncated_copy_is_not_taken_for_the_file(self):
         (self.folder / "cut").touch()
         _, err = self.dlflow("run", "w.yaml", "--host", "login", status=3)
-        self.assertIn("was cut off, and is removed there; try again", err)
+        self.assertIn("was incomplete and has been removed there; try again", err)
         folder = self.there / ".cache/dlflow/host"
         self.assertEqual(list(folder.iterdir()), [])
         (self.folder / "cut").unlink()
@@ -159,7 +159,7 @@ class Host(Case):
 
     def test_an_unreachable_host_is_named(self):
         _, err = self.dlflow("status", "--host", "nowhere.invalid", status=3)
-        self.assertIn("ssh does not reach nowhere.invalid; try `ssh nowhere.invalid true` first", err)
+        self.assertIn("ssh cannot reach nowhere.invalid; try `ssh nowhere.invalid true` first", err)
 
     def test_an_invalid_host_reaches_no_ssh(self):
         (self.folder / "calls").write_text("")

@@ -71,18 +71,18 @@ class ImageCache(Case):
         with open(locks / f"{old}.use", "w") as use:
             fcntl.flock(use, fcntl.LOCK_SH)
             out, _ = self.dlflow("cache", "gc")
-        self.assertEqual(out.splitlines(), [f"image   {old[:12]}  oci:old  is in use, or not yours: it stays",
+        self.assertEqual(out.splitlines(), [f"image   {old[:12]}  oci:old  is in use, or not yours: kept",
                                             "0 images and 0 results, 0 B removed."])
         self.assertEqual(self.left(), {"oci:old"})
 
     def test_a_changed_image_is_reported(self):
         good, bad = self.unpacked("good", 1), self.unpacked("bad", 1)
-        self.assertEqual(self.dlflow("cache", "verify")[0], "2 of 2 images are as they were unpacked.\n")
+        self.assertEqual(self.dlflow("cache", "verify")[0], "2 of 2 images are unchanged.\n")
         self.assertEqual(self.dlflow("cache", "verify", "--quiet")[0], "")
         folder = self.folder / "cache/dlflow/images" / bad
         (folder / "rootfs/file").write_text("other")
-        told = [f"oci:bad is not what was unpacked; `rm -rf {folder}`, and the next job unpacks it again",
-                "1 of 2 images are as they were unpacked."]
+        told = [f"oci:bad has changed since it was unpacked; `rm -rf {folder}`, and the next job unpacks it again",
+                "1 of 2 images are unchanged."]
         for options in ([], ["--quiet"]):
             self.assertEqual(self.dlflow("cache", "verify", *options, status=1)[0].splitlines(), told)
 

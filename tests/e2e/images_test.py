@@ -71,7 +71,7 @@ class Images(Case):
         second = self.image("2")
         shutil.rmtree(unpacked / "image")
         (self.folder / "image").rename(unpacked / "image")
-        self.assertIn(f"oci:image is {second} now, and should be {first}", self.dlflow(*explain, env=env, status=2)[1])
+        self.assertIn(f"oci:image is {second} now, but should be {first}", self.dlflow(*explain, env=env, status=2)[1])
 
     def test_a_digest_in_the_workflow_counts(self):
         digest = self.image("1")
@@ -80,7 +80,7 @@ class Images(Case):
         self.write("w.yaml", WORKFLOW.format(digest=f", digest: sha256:{'0' * 64}"))
         _, err = self.explain(status=2)
         self.assertRegex(err, r"^w.yaml:4:\d+: error: image 'box': oci:image is sha256:")
-        self.assertIn(f"{digest} now, and should be sha256:{'0' * 64}; restore it, or if the change is meant, write "
+        self.assertIn(f"{digest} now, but should be sha256:{'0' * 64}; restore it, or if the change is meant, write "
                       f"`digest: {digest}`", err)
 
     def test_a_missing_image_is_named(self):

@@ -17,7 +17,7 @@ parser.add_argument("--output_dir", default=".")
 parser.add_argument("--resume", help="a file to go on from")
 args = parser.parse_args()
 step = torch.load(args.resume) if args.resume else 0
-print("goes on from", step, flush=True)
+print("continues from", step, flush=True)
 os.makedirs(args.output_dir, exist_ok=True)
 while step < 30:
     time.sleep(0.1)
@@ -71,7 +71,7 @@ class Init(Case):
         self.assertIn('# Saves out/step_*.pt; goes on by --resume "$last"\n', (self.folder / "train.yaml").read_text())
         run = self.run_json("train.yaml")["run"]
         log = [line for line in self.dlflow("logs", run, "train")[0].splitlines() if line != "Terminated"]
-        self.assertEqual((log[0], log[-1]), ("goes on from 0", "done"))
+        self.assertEqual((log[0], log[-1]), ("continues from 0", "done"))
         self.assertGreater(int(log[1].split()[-1]), 5, log)
 
     def test_a_script_with_ranks_gets_them_by_a_parameter(self):
@@ -293,7 +293,7 @@ class Init(Case):
 
     def test_existing_files_are_not_replaced(self):
         self.write("train.yaml", "mine\n")
-        self.assertIn("train.yaml is there already", self.dlflow("init", "train.py", status=2)[1])
+        self.assertIn("train.yaml already exists", self.dlflow("init", "train.py", status=2)[1])
         self.assertEqual((self.folder / "train.yaml").read_text(), "mine\n")
         self.assertIn("did you mean 'train.py'?", self.dlflow("init", "trian.py", status=2)[1])
 

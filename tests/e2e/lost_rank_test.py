@@ -1,4 +1,4 @@
-"""A training step goes on from its checkpoint after a rank died or stopped, and reports why."""
+"""A training step continues from its checkpoint after a rank died or stopped, and reports why."""
 
 import os
 import signal

@@ -249,7 +249,7 @@ class Notify(ChainCase):
 
     def test_mistakes_are_reported_with_advice(self):
         for notify, said in [
-                ("on: [end]", "w.yaml:3:9: error: notify tells nobody; add command:, mail: or webhook:"),
+                ("on: [end]", "w.yaml:3:9: error: notify has no recipient; add command:, mail: or webhook:"),
                 ("webhook: HOOK", "w.yaml:3:9: error: notify.webhook is the secret HOOK, which has no value: `export HOOK=https://…` first"),
                 ("mail: '-Xfile'", "is not a mail address"),
                 ("webhook: 'https://example.org/x'", "is not the name of a secret"),
@@ -258,7 +258,7 @@ class Notify(ChainCase):
             self.assertIn(said, self.dlflow("run", "w.yaml", status=2)[1])
         self.steps("webhook: HOOK")
         self.env["HOOK"] = "file:///etc/passwd"
-        self.assertIn("the secret HOOK of notify.webhook is no address; it begins with https://", self.dlflow("run", "w.yaml", status=2)[1])
+        self.assertIn("the secret HOOK of notify.webhook is not an address; it must begin with https://", self.dlflow("run", "w.yaml", status=2)[1])
 
 
 if __name__ == "__main__":

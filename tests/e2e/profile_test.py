@@ -123,7 +123,7 @@ class ProfileTest(support.Case):
         self.assertEqual(profile["limits"]["array_size"], 51)
         self.assertEqual(profile["node"]["memory_bytes"], 8000 << 20)
         _, err = self.dlflow("profile", "detect", "-o", "gamma.yaml", status=2)
-        self.assertIn("is there already", err)
+        self.assertIn("already exists", err)
         _, err = self.dlflow("profile", "detect", "--partition", "shrot", status=2)
         self.assertIn("did you mean 'short'?", err)
 

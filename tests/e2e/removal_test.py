@@ -132,7 +132,7 @@ class Removal(Case):
         engine.kill()  # the job goes on without it
         engine.wait()
         _, err = self.dlflow("rm", run, status=2)
-        self.assertIn(f"{run} has jobs at work", err)
+        self.assertIn(f"{run} has active jobs", err)
         (self.folder / "go").touch()
         self.wait_for(lambda: self.status(run)["state"] != "running", what="the end of the step")
         self.dlflow("rm", run)

@@ -770,7 +770,7 @@ class Run(Case):
         self.dlflow("run", "w.yaml", "--set", "line=new > base.pt")
         self.assertEqual(published(), {"last.pt", "base.pt"})
         out = "".join(self.dlflow("run", "w.yaml", "--set", "line=none", status=1))
-        self.assertIn("*.pt is an input, and the program left it as it was", " ".join(out.split()))
+        self.assertIn("*.pt is an input, and the program did not change it", " ".join(out.split()))
 
     def test_files_that_tools_add_to_an_input_folder_do_not_count(self):
         self.write("pkg/mod.py", "X = 1\n")

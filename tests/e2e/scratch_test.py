@@ -93,7 +93,7 @@ class Scratch(Case):
         self.assertEqual(self.copies(), [])
 
     def test_a_disk_that_is_missing_too_small_or_over_budget_costs_a_warning(self):
-        warning = "reads the data from where it lies, without a copy: "
+        warning = "reads the data in place, without a copy: "
         self.assertEqual(self.train(DLFLOW_SCRATCH=str(self.disk)), "")
         for environment, why in (({"DLFLOW_SCRATCH": str(self.folder / "no")}, "No such file or directory"),
                                  ({"DLFLOW_SCRATCH": str(self.folder / "node.yaml")}, "Not a directory"),

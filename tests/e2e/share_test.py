@@ -157,7 +157,7 @@ class Share(support.Case):
         self.assertIn("give a workflow to pack, or `--from-run RUN`", err)
         run = self.run_json(flow)["run"]
         _, err = self.dlflow("pack", "--from-run", run, "--set", "times=2", status=2)
-        self.assertIn("a run has its parameters", err)
+        self.assertIn("a run's parameters are fixed", err)
         flow.write_text(flow.read_text().replace("times: 1", "times: 2"))
         _, err = self.dlflow("pack", flow, "--from-run", run, status=2)
         self.assertIn(f"is not what {run} ran", err)
@@ -194,7 +194,7 @@ class Share(support.Case):
         self.dlflow("unpack", "b.dlflow")
         (self.folder / "sum/workflow/sum.yaml").write_text("mine")
         _, err = self.dlflow("unpack", "b.dlflow", status=2)
-        self.assertIn("sum is there already", err)
+        self.assertIn("sum already exists", err)
         self.assertEqual((self.folder / "sum/workflow/sum.yaml").read_text(), "mine")
 
     def test_a_damaged_bundle_is_refused_by_each_verb_with_nothing_left(self):

@@ -217,7 +217,7 @@ class ChainTest(ChainCase):
         self.check_freed("FAILED", "run", "--resume", says=None)  # its node died after the record was written, say
 
     def test_a_success_that_slurm_counts_as_out_of_memory_is_reported_and_resubmit_frees_its_dependents(self):
-        self.check_freed("OUT_OF_MEMORY", "resubmit", says="never starts: SLURM takes what it waits for as failed; dlflow resubmit ")
+        self.check_freed("OUT_OF_MEMORY", "resubmit", says="never starts: SLURM considers what it waits for failed; dlflow resubmit ")
 
     def test_a_failed_chain_is_repaired_in_place(self):
         run = self.failed_chain()

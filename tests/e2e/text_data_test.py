@@ -59,7 +59,7 @@ class Text(Case):
         damaged = bytearray(content)
         damaged[128] = 5
         (self.folder / "lines/train.dlset").write_bytes(damaged)
-        self.assertIn("its SHA-256 does not hold", self.dlflow("data", "verify", "lines", status=1)[0])
+        self.assertIn("its SHA-256 does not match", self.dlflow("data", "verify", "lines", status=1)[0])
 
     def test_folders_name_the_classes_of_texts(self):
         for name, text in (("news/b/1.txt", "hello"), ("news/a/x/2.txt", "12345678901"), ("news/a/3.txt", "one\n\ntwo")):
@@ -87,8 +87,8 @@ class Text(Case):
         self.dlflow("data", "verify", "shards")
         packed = json.loads(self.dlflow("data", "pack", "news", "-o", "lines", "--per", "line", *words, "--json")[0])
         self.assertEqual((packed["samples"], packed["classes"], packed["vocabulary"]), (4, 2, 256))
-        for options, error in ((["news", "--per", "document", "--labels", "names"], "--labels"), (["news", *words], "say with --per document"),
-                               (["news/a", "--per", "document", *words], "3.txt: is in no folder that names its class"),
+        for options, error in ((["news", "--per", "document", "--labels", "names"], "--labels"), (["news", *words], "add --per document"),
+                               (["news/a", "--per", "document", *words], "3.txt: is not in a folder that names its class"),
                                (["news", "--labels", "folders"], "--labels and --pattern are for text")):
             with self.subTest(options):
                 self.assertIn(error, self.dlflow("data", "pack", *options, "-o", "no", status=2)[1])
@@ -100,7 +100,7 @@ class Text(Case):
         (self.folder / "test/caf\n").mkdir()
         self.write("test/caf\n/1.txt", "hello")
         _, err = self.dlflow("data", "pack", "test", "-o", "no", "--per", "document", *words, status=2)
-        self.assertIn("the folder 'caf\\n' names a class, and its name has control characters; rename it", err)
+        self.assertIn("the folder 'caf\\n' names a class, but its name has control characters; rename it", err)
         (self.folder / "news/b").rename(self.folder / "news/c")
         _, err = self.dlflow("data", "pack", "news", "-o", "set", "--per", "document", *words, "--split", "test", status=2)
         self.assertIn("has the classes a, b, the source has a, c", err)
@@ -135,11 +135,11 @@ class Text(Case):
         _, err = self.dlflow("data", "pack", "bad.csv", "-o", "set", *text, "--tokens", "bytes", status=2)
         for line in ("bad.csv:2:1: is empty; write a text, or leave the row out (column 'review')", "bad.csv:3:6: is empty; write the name of a class",
                      "bad.csv:5:1: the row has 1 values, the header 2 columns",
-                     "bad.csv:6:1: has a NUL byte, which no text has"):
+                     "bad.csv:6:1: has a NUL byte, which text cannot have"):
             self.assertIn(line, err)
         for words, error in ((["good.csv", *text], "--text, --length, --per, --labels and --pattern are for text; add --tokens"),
                              (["good.csv", *text, "--tokens", "bytes"], "all rows are of the class '1'"),
-                             (["good.csv", "--class", "stars", "--tokens", "bytes"], "write --text COLUMN, too"),
+                             (["good.csv", "--class", "stars", "--tokens", "bytes"], "also write --text COLUMN"),
                              (["good.csv", "--text", "revue", "--tokens", "bytes"], "did you mean 'review'?"),
                              (["good.csv", "--text", "stars", "--class", "stars", "--tokens", "bytes"], "'stars' is named twice"),
                              (["good.csv", *text, "--labels", "folders", "--per", "line", "--tokens", "bytes"], "--class names the column"),
@@ -152,14 +152,14 @@ class Text(Case):
         (self.folder / "a.txt").write_bytes(b"fine \xe9\n")
         (self.folder / "b.txt").write_bytes(b"one\ntwo \0\n")
         _, err = self.dlflow("data", "pack", ".", "-o", "set", "--tokens", "bytes", status=2)
-        self.assertIn("b.txt:2:5: is a NUL byte, which no text has", err)
+        self.assertIn("b.txt:2:5: is a NUL byte, which text cannot have", err)
         self.assertFalse((self.folder / "set").exists())
 
     def test_mistakes_in_options_are_answered_with_the_correct_form(self):
         self.write("a.txt", "hello")
         for options, error in ((["--tokens", "words"], "--tokens words: write bytes; other tokens are made in Python"),
                                (["--tokens", "bpe:4096"], "byte pairs are no longer made here; make the tokens in Python, with the package sentencepiece"),
-                               (["--tokens", "bytes", "--length", "9"], "the training text has 6 tokens, and a sample 9"),
+                               (["--tokens", "bytes", "--length", "9"], "the training text has 6 tokens, but a sample takes 9"),
                                (["--tokens", "bytes", "--resize", "8"], "--tokens and --tokenizer are for text"),
                                (["--tokens", "bytes", "--test-share", "0.5"], "none would be in the t")):
             with self.subTest(options):
@@ -262,7 +262,7 @@ class Tokens(Case):
         self.pack("a.npy", "-o", "set", "--length", "4")
         self.pack("a.npy", "-o", "set", "--length", "4", "--split", "validation")
         _, err = self.dlflow("data", "pack", "a.txt", "-o", "set", "--split", "test", "--tokens", "bytes", status=2)
-        self.assertIn("set/tokenizer.model is there already, of another split; pack tokens of it with --tokenizer set/tokenizer.model instead", err)
+        self.assertIn("set/tokenizer.model already exists, of another split; pack tokens of it with --tokenizer set/tokenizer.model instead", err)
         (self.folder / "pieces.model").write_bytes(sentencepiece_model("cat"))
         _, err = self.pack("a.npy", "-o", "set", "--split", "test", status=2)
         self.assertIn("set/tokenizer.model is another tokenizer than pieces.model", err)
@@ -273,14 +273,14 @@ class Tokens(Case):
         self.write("a.txt", "hello")
         self.write("tokenizer.json", "{}")
         (self.folder / "no-bytes.model").write_bytes(sentencepiece_model("the", num_bytes=0))
-        for words, error in ((["a.npy"], "a.npy: number 1 is the token 260, and the tokenizer has 260"),
+        for words, error in ((["a.npy"], "a.npy: number 1 is the token 260, but the tokenizer has 260"),
                              (["ends.npy"], "ends.npy: has no text"),
-                             (["a.txt"], "a.txt: is no .npy array; with --tokenizer the sources are tokens"),
+                             (["a.txt"], "a.txt: is not an .npy array; with --tokenizer the sources are tokens"),
                              (["a.npy", "--per", "line"], "--per line are for texts"),
                              (["a.npy", "--text", "note"], "--text, --class and --per line are for texts")):
             with self.subTest(words):
                 self.assertIn(error, self.pack(*words, "-o", "set", status=2)[1])
-        for file, error in (("tokenizer.json", "is JSON, as the package tokenizers writes, and dlflow reads models of SentencePiece"),
+        for file, error in (("tokenizer.json", "is JSON, as the package tokenizers writes, but dlflow reads models of SentencePiece"),
                             ("no-bytes.model", "has no token for each byte, so it would lose some texts; docs/user/data-format.md#text"),
                             ("a.txt", "a.txt: is not a tokenizer of SentencePiece")):
             with self.subTest(file):

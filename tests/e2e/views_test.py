@@ -113,7 +113,7 @@ class Views(Case):
         self.assertEqual(len(losses(first, "--step", "fit")), 3)
         without = self.run_of(FAILS, status=1)
         self.assertIn("No step has written metrics yet", self.dlflow("results", without)[0])
-        self.assertIn("--csv does not go with --json", self.dlflow("results", "--csv", "--json", status=2)[1])
+        self.assertIn("--csv cannot be used with --json", self.dlflow("results", "--csv", "--json", status=2)[1])
 
     def test_explain_covers_a_run_or_a_workflow_or_one_of_their_steps(self):
         run = self.run_of(TWO_RUNS)

@@ -383,7 +383,7 @@ def try_all(choice, covered, again):
                 log.write(json.dumps(result) + "\n")
                 log.flush()
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here")
+        print("interrupted; the same command continues from here")
     return results
 
 

@@ -112,7 +112,7 @@ class Export(TrainingCase):
         self.assertIn("  - conv2d: {name: conv1, channels: 32, kernel: 3}\n", (folder / "again.yaml").read_text())
         again = subprocess.run([BIN / "dlflow", "model", "import", "model.onnx", "-o", "again.yaml"], cwd=folder, text=True, capture_output=True)
         self.assertEqual(again.returncode, 2)
-        self.assertIn("error: again.yaml is there already; remove it, or write to another file with -o", again.stderr)
+        self.assertIn("error: again.yaml already exists; remove it, or write to another file with -o", again.stderr)
         # Steps of next to nothing leave the network as it was.
         resumed = self.folder("resumed", epochs=1, model=str(folder / "again.yaml"), start_from=str(folder / "again.safetensors"), lr=1e-12)
         self.train(resumed, 1)

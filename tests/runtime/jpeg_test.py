@@ -140,7 +140,7 @@ class JpegData(TrainingCase):
         errors = self.pack(bad, "-o", self.data / "none", "--resize", "20", "--crop", "16", "--keep-jpeg", status=2)
         self.assertIn("2 of 7 samples cannot be packed", errors)
         self.assertIn("000.jpg: is a damaged JPEG file", errors)
-        self.assertIn("notes.txt: is no JPEG file", errors)
+        self.assertIn("notes.txt: is not a JPEG file", errors)
         self.assertFalse((self.data / "none/train.dlset").exists())
 
     def test_a_damaged_set_ends_the_run(self):

@@ -112,7 +112,7 @@ class ProfileTest(TrainingCase):
                                ({"steps": "1001"}, "--profile-steps: '1001' is not a whole number from 1 to 1000"),
                                ({"steps": "many"}, "--profile-steps: 'many' is not a whole number from 1 to 1000"),
                                ({"file": None, "DLFLOW_CACHE": ""}, "give --measurement FILE, or a folder in $DLFLOW_CACHE"),
-                               ({}, "m.json is no measurement of this model on this kind of processor; remove it, or give another")):
+                               ({}, "m.json is not a measurement of this model on this kind of processor; remove it, or give another")):
             done = self.profile(folder, **options)
             self.assertEqual(done.returncode, 1, done.stdout)
             self.assertIn(error, done.stderr)

@@ -150,7 +150,7 @@ class Regression(TrainingCase):
                 self.assertEqual(status, 0, errors)
                 self.assertEqual(json.loads((folder / "metrics.json").read_text())["rmse"], summary["rmse"])
         status, _, errors = self.run_to_end(self.model_folder("held", "mse", 1, validation=50), 1)
-        self.assertIn("'validation' holds out training samples, and the data has a validation split; leave the key out", errors)
+        self.assertIn("'validation' holds out training samples, but the data has a validation split; leave the key out", errors)
 
     def test_predictions_are_the_numbers_that_evaluate_measures(self):
         folder = self.model_folder("two", "l1", 2, validation=0)
@@ -191,7 +191,7 @@ class Regression(TrainingCase):
             with self.subTest(loss):
                 status, _, errors = self.run_to_end(self.model_folder(data, loss, 2, label_smoothing=0.4), 1)
                 self.assertEqual(status, 1)
-                self.assertIn("with: 'label_smoothing' spreads labels over classes; the loss of model 'tiny' has none to spread", errors)
+                self.assertIn("with: 'label_smoothing' spreads labels over classes; the loss of model 'tiny' has no labels", errors)
 
     def test_fewer_epochs_than_the_newest_checkpoint_has_are_refused(self):
         for every, epochs, begun in (("1 epochs", 3, 4), ("30 steps", 1, 2)):

@@ -206,7 +206,7 @@ class Segmentation(TrainingCase):
         cases = (({}, "softmax_cross_entropy", "model.yaml:11:5: error: the last layer must give one score per class"),
                  ({"data": self.data}, "dice", "which needs a class per pixel, and the training data has labels"),
                  (mixed, "dice", "'augment.mixup' and 'augment.cutmix' mix labels; model 'tiny' has 'loss: dice'"),
-                 ({"label_smoothing": 0.1}, "dice", "'label_smoothing' spreads labels over classes; the loss of model 'tiny' has none to spread"),
+                 ({"label_smoothing": 0.1}, "dice", "'label_smoothing' spreads labels over classes; the loss of model 'tiny' has no labels"),
                  ({"sampling": "balanced"}, "dice", "the training data have a class per pixel; 'class_weights' makes some count more"),
                  ({"class_weights": [1, 2]}, "dice", "'class_weights' has 2 numbers for the 3 classes of model 'tiny'"))
         for more, loss, text in cases:

@@ -464,7 +464,7 @@ def refused_in_a_step(model, made):
             x = torch.utils.checkpoint.checkpoint(self.twice, x.requires_grad_(), use_reentrant=True)
             return torch.utils.checkpoint.checkpoint(lambda y: self.twice(self.high(self.low(y))), x, use_reentrant=True)
 
-    raises(RuntimeError, "comes in several parts, of which one was late",
+    raises(RuntimeError, "comes in several parts, one of them late",
            first_step(model(Checkpointed()), lambda step, loss: step.backward(loss())))
 
     def unfinished():

@@ -48,7 +48,7 @@ class Elastic(Case):
         for files in told.values():
             self.assertEqual("".join(files["stdout"]).count("ended\n"), 2, told)
         errors = "".join(text for files in told.values() for text in files["stderr"])
-        self.assertIn("saved before the walltime; the next pass goes on from here", errors)
+        self.assertIn("saved before the walltime; the next pass continues from here", errors)
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ class Meeting(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertIn(f"rank 2 did not come to 127.0.0.1:{port} within 0.5 s", heard[0])
-        self.assertIn(f"rank 1 does not reach rank 0 at 127.0.0.1:{port}", heard[1])
+        self.assertIn(f"rank 1 cannot reach rank 0 at 127.0.0.1:{port}", heard[1])
 
 
 if __name__ == "__main__":

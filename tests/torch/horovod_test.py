@@ -90,7 +90,7 @@ class Horovod(unittest.TestCase):
     def test_a_pass_continues_from_the_last_commit_of_one_that_lost_a_rank(self):
         checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
         outputs = self.run_ranks("elastic", 3, {0: 75, 1: -9, 2: 75}, END="kill", **checkpoints)
-        self.assertRegex(outputs[0][1], r"rank 1 .*died.* the next one goes on from the last commit")
+        self.assertRegex(outputs[0][1], r"rank 1 .*died.* the next one continues from the last commit")
         self.run_ranks("elastic", 2, END="go on", **checkpoints)  # every sample of the epoch once, says the rank
 
     def test_a_pass_ends_after_a_commit_at_the_engines_request(self):

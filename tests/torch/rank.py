@@ -80,7 +80,7 @@ def reductions():
         tensor = flags.clone()
         dist.all_reduce(tensor, op)
         same(tensor, torch.tensor(expected))
-    raises(ValueError, "'bxor' is no operation of fp32 numbers", lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BXOR))
+    raises(ValueError, "'bxor' is not an operation of fp32 numbers", lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BXOR))
     group = dist.distributed_c10d._get_default_group()
     raises(ValueError, "dlflow cannot reduce torch.complex128", lambda: group.allreduce([torch.ones(3, dtype=torch.complex128)]))
 
@@ -341,7 +341,7 @@ def refusals():
     raises(ValueError, "the input is torch.float32, the output torch.float64",
            lambda: dist.all_gather_into_tensor(torch.ones(2 * SIZE, dtype=torch.float64), torch.ones(2)))
     raises(ValueError, "a tensor is sparse", lambda: dist.broadcast(torch.ones(3).to_sparse(), 0))
-    raises(ValueError, "sparse tensors can be summed alone",
+    raises(ValueError, "sparse tensors can only be summed",
            lambda: dist.all_reduce(torch.ones(3).to_sparse(), dist.ReduceOp.MAX))
     raises(ValueError, f"the input has {SIZE + 1} rows, which {SIZE} ranks cannot share evenly",
            lambda: dist.all_to_all_single(torch.ones(SIZE), torch.ones(SIZE + 1)))
@@ -447,7 +447,7 @@ def compressed():
 
 
 def compressed_state():
-    """Training goes on from a saved state as if it had not been interrupted."""
+    """Training continues from a saved state as if it had not been interrupted."""
     dist.init_process_group("dlflow")
     for method, options in (("topk", {"density": 0.1}), ("dgc", {"density": 0.1, "momentum": 0.9, "clip": 1.0}), ("powersgd", {}),
                             ("mstopk", {"density": 0.1, "warmup_epochs": 2, "aggregation": "gtopk"})):

@@ -1,5 +1,5 @@
 """torch.distributed.checkpoint: `checkpoint.py save DIR` trains and saves, each rank its shards; `checkpoint.py load DIR`, on another
-number of ranks, goes on from there. Prints how far the weights are from those of one process that was never interrupted."""
+number of ranks, continues from there. Prints how far the weights are from those of one process that was never interrupted."""
 
 import sys
 

@@ -22,7 +22,7 @@ void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
     if (!is_under_way(jobs[job].state)) continue;
     const std::string& step = plan.workflow.steps[plan.jobs[job].step].name;
     throw Error(Errc::InvalidInput,
-                plan.jobs[source].name + " has listed something else, and " + plan.jobs[job].name +
+                plan.jobs[source].name + " has written another list, and " + plan.jobs[job].name +
                     " waits or runs with the earlier list; `dlflow cancel " + plan.run +
                     " --step " + shell_quote(step) + "` first, and then the same again");
   }

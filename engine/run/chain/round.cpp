@@ -33,7 +33,7 @@ size_t num_needed(const PlannedBatch& batch) {
 std::string excluded_in_words(const std::vector<std::string>& nodes) {
   if (nodes.empty()) return "";
   return "\n       Left out, since jobs were lost there: " + join(nodes, ", ") +
-         "; `dlflow status --nodes` says more; `--forgive NODE` takes one back.";
+         "; `dlflow status --nodes` shows more; `--forgive NODE` allows one again.";
 }
 
 }  // namespace

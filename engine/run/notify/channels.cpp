@@ -98,7 +98,7 @@ Channel mail_to(const std::string& address, const Json& news, const fs::path& ru
   const std::string subject = "dlflow: " + first_line(text);
   const std::string body = text + "\n\nThe run is in " + run_directory.string() +
                            "; `dlflow status " + news.at("run").get<std::string>() +
-                           "` tells more.\n";
+                           "` shows more.\n";
   Channel channel{"mail to " + address, {}, body};
   const std::string path = environment_variable("PATH") + ":/usr/sbin:/usr/lib";
   if (const auto sendmail = find_program("sendmail", path)) {  // it takes all headers unchanged
@@ -131,7 +131,7 @@ std::string tell_through(const Channel& channel, std::chrono::milliseconds limit
     const Output output =
         run(channel.command, {.input = channel.input, .time_limit = limit, .collect_errors = true});
     if (output.timed_out) {
-      return "warning: " + channel.name + ": no end within " +
+      return "warning: " + channel.name + ": did not end within " +
              std::to_string(std::chrono::duration_cast<std::chrono::seconds>(limit).count()) +
              " s; it was killed";
     }

@@ -75,7 +75,7 @@ class Session:
         """Submits `entry`. Raises HorovodInternalError if the session has failed, ValueError if this name is already pending."""
         request = entry.request
         if self._process != os.getpid():
-            raise HorovodInternalError(f"{request.name}: this process was forked off rank {self.rank} and is no rank itself")
+            raise HorovodInternalError(f"{request.name}: this process was forked off rank {self.rank} and is not a rank itself")
         with self._lock:
             if self._failure:
                 raise HorovodInternalError(self._failure, session_ended=True)

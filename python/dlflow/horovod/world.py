@@ -120,7 +120,7 @@ class _Sockets:
                     return everything
             except OSError as error:
                 if time.monotonic() > self._end:
-                    raise ValueError(f"rank {rank} does not reach rank 0 at {self._host}:{self._port} (MASTER_ADDR, MASTER_PORT): {error}") from None
+                    raise ValueError(f"rank {rank} cannot reach rank 0 at {self._host}:{self._port} (MASTER_ADDR, MASTER_PORT): {error}") from None
                 time.sleep(0.05)
 
     @staticmethod

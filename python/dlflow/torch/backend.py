@@ -458,7 +458,7 @@ class ProcessGroup(_Base):
         """Sums of what all ranks have, by gathering it. Waits for how much that is on each."""
         places = self._places("all_reduce of sparse tensors")
         if _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM)) != runtime.Op.SUM:
-            raise places.error("sparse tensors can be summed alone")
+            raise places.error("sparse tensors can only be summed")
         mine = tensor.detach().cpu().coalesce()
         shape = [*mine.shape, mine.sparse_dim()]
         facts = torch.tensor([mine._nnz(), *shape])

@@ -22,7 +22,7 @@ class DistributedSampler(torch.utils.data.Sampler):  # type: ignore
     def __init__(self, dataset: Sized, num_replicas: Optional[int] = None, rank: Optional[int] = None, shuffle: bool = True, seed: int = 0,
                  uneven: str = "pad"):
         if uneven not in ("pad", "drop", "keep"):
-            raise ValueError(f"uneven is 'pad', 'drop' or 'keep', not {uneven!r}")
+            raise ValueError(f"uneven must be 'pad', 'drop' or 'keep', not {uneven!r}")
         self.num_replicas = _environment.ranks() if num_replicas is None else num_replicas
         self.rank = _environment.rank() if rank is None else rank
         if not 0 <= self.rank < self.num_replicas:

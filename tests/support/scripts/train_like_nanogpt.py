@@ -21,7 +21,7 @@ def main():
         model.load_state_dict(checkpoint["model"])
         optimizer.load_state_dict(checkpoint["optimizer"])
         step = checkpoint["iter_num"]
-        print(f"goes on from step {step}", flush=True)
+        print(f"continues from step {step}", flush=True)
     trained = torch.nn.parallel.DistributedDataParallel(model)
     for batch in tiny.loader(step, rank, ranks):
         optimizer.zero_grad(set_to_none=True)

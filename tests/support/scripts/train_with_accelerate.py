@@ -37,7 +37,7 @@ def main():
     saved = sorted(pathlib.Path("out").glob("step-*"))
     if saved:
         accelerator.load_state(str(saved[-1]))
-        accelerator.print(f"goes on from step {progress.steps}", flush=True)
+        accelerator.print(f"continues from step {progress.steps}", flush=True)
     for batch in tiny.loader(progress.steps, accelerator.process_index, accelerator.num_processes):
         optimizer.zero_grad()
         accelerator.backward(model(**batch)["loss"])

@@ -16,7 +16,7 @@ def main():
     trainer = transformers.Trainer(model=tiny.Network(), args=arguments, train_dataset=tiny.Batches())
     last = get_last_checkpoint("out") if os.path.isdir("out") else None
     if last:
-        print(f"goes on from {last}", flush=True)
+        print(f"continues from {last}", flush=True)
     trainer.train(resume_from_checkpoint=last)
     tiny.tell_end(trainer.state.global_step, trainer.model)
 

@@ -24,7 +24,7 @@ TEST_CASE("a file that is not a lock file is not locked, and stays unchanged",
           "[file lock][attack]") {
   const test::TempDir folder;
   const fs::path file = folder.write("thesis.tex", "precious");
-  lock_in_every_way(file, "is no lock file; it is left as it is");
+  lock_in_every_way(file, "is not a lock file; it is left unchanged");
   CHECK(read_file(file) == "precious");
 }
 
@@ -33,8 +33,8 @@ TEST_CASE("a symbolic link in the place of a lock file is not followed", "[file 
   const fs::path file = folder.write("thesis.tex", "");
   fs::create_symlink(file, folder.path() / "link");
   fs::create_symlink(folder.path() / "none", folder.path() / "dangling");
-  lock_in_every_way(folder.path() / "link", "is a link and no lock file");
-  lock_in_every_way(folder.path() / "dangling", "is a link and no lock file");
+  lock_in_every_way(folder.path() / "link", "is a link, not a lock file");
+  lock_in_every_way(folder.path() / "dangling", "is a link, not a lock file");
   CHECK_FALSE(fs::exists(folder.path() / "none"));
 }
 

@@ -67,7 +67,7 @@ TEST_CASE("a pipe or a device in the place of a file is refused without waiting"
   const std::filesystem::path pipe = folder.path() / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   for (const std::filesystem::path& path : {pipe, std::filesystem::path("/dev/zero")}) {
-    CHECK_THROWS_WITH(read_file(path), Catch::Contains("it is a pipe or a device, and no file"));
+    CHECK_THROWS_WITH(read_file(path), Catch::Contains("it is a pipe or a device, not a file"));
     CHECK_THROWS_WITH(read_file_if_exists(path), Catch::Contains("it is a pipe or a device"));
   }
 }
@@ -148,7 +148,7 @@ TEST_CASE("an output is written through a link, into a pipe or a device, and the
 
 TEST_CASE("the error for an unreadable file gives no advice about writing", "[file]") {
   CHECK_THROWS_WITH(throw_errno("cannot open a", EACCES),
-                    "cannot open a: Permission denied (its owner may let you read it)");
+                    "cannot open a: Permission denied (ask its owner for permission to read it)");
   CHECK_THROWS_WITH(throw_errno("cannot write a", EACCES),
                     Catch::EndsWith("(choose a folder that you may write to)"));
 }

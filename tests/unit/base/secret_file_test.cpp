@@ -30,8 +30,9 @@ TEST_CASE("a wrong line is reported by its number, never by its content", "[secr
         "secrets:2: this line is not of the form NAME=VALUE");
   CHECK(refusal("=hunter2") == "secrets:1: this line is not of the form NAME=VALUE");
   CHECK(refusal("A=hunter1\nA=hunter2") == "secrets:2: a second line for A; remove one");
-  CHECK(refusal("A=abc") ==
-        "the secret A (secrets:1) has fewer than 4 characters: logs could not be kept free of it");
+  CHECK(
+      refusal("A=abc") ==
+      "the secret A (secrets:1) has fewer than 4 characters: it is too short to be masked in logs");
   const std::string windows = refusal("A=hunter2\r\n");
   CHECK(windows.find("A (secrets:1) has a line break or another control character") !=
         std::string::npos);

@@ -24,7 +24,7 @@ TEST_CASE("durations are read in all usual spellings", "[units]") {
   CHECK(parse_duration("0.5h") == 30min);
   CHECK(parse_duration("1.5d") == 36h);
   CHECK_THROWS_WITH(parse_duration("99999999h"),
-                    "'99999999h' is too long: 1000 years are the most");
+                    "'99999999h' is too long: the maximum is 1000 years");
   for (const char* bad :
        {"", "20 parsecs", "20", "m", "1m1h", "-5s", "99999999999999999999s", "1:2:3:4"}) {
     CAPTURE(bad);

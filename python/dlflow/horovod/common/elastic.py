@@ -75,7 +75,7 @@ class ObjectState:
     def check_host_updates(self) -> None:
         """Collective. Ends the pass on all ranks if the engine has requested it."""
         if _checkpoints() and self._bcast_object(_Warning.came):  # every rank calls it; rank 0 decides
-            print("dlflow.horovod: saved before the walltime; the next pass goes on from here", file=sys.stderr, flush=True)
+            print("dlflow.horovod: saved before the walltime; the next pass continues from here", file=sys.stderr, flush=True)
             sys.exit(RUN_ME_AGAIN)
 
     def _file(self) -> Optional[pathlib.Path]:
@@ -133,7 +133,7 @@ def _end_pass(error: HorovodInternalError) -> NoReturn:
     """Requests another pass only after a lost rank; a disagreement would just repeat."""
     if not error.session_ended or not _checkpoints():
         raise error
-    print(f"dlflow.horovod: {error}. This pass ends; the next one goes on from the last commit", file=sys.stderr, flush=True)
+    print(f"dlflow.horovod: {error}. This pass ends; the next one continues from the last commit", file=sys.stderr, flush=True)
     sys.exit(RUN_ME_AGAIN)
 
 

@@ -166,7 +166,6 @@ class Buffers:
 
     def _change_whole(self, place: _Place, starts: Sequence[int], greatest: Sequence[int], least: Sequence[int]) -> None:
         if greatest != least:
-            raise runtime.InvalidInput(f"exact: the buffer {place.name} of {place.start.dtype} did not change by the same on all virtual "
-                                       "ranks; make it depend on nothing but the number of steps, or keep it as floats, which are averaged")
+            raise runtime.InvalidInput(f"exact: the buffer {place.name} of {place.start.dtype} did not change by the same amount on all virtual ranks; make it depend on nothing but the number of steps, or keep it as floats, which are averaged")
         numbers = [start + change for start, change in zip(starts, greatest)]
         place.tensor.copy_(torch.tensor(numbers).view(place.start.shape))

@@ -150,7 +150,7 @@ class GradientSum:
         bucket = self._bucket_of[index]
         if self._seen[index]:
             if bucket < len(self._started):
-                raise RuntimeError(f"exact: the gradient of {self.names[index]} comes in several parts, of which one was late; where "
+                raise RuntimeError(f"exact: the gradient of {self.names[index]} comes in several parts, one of them late; where "
                                    "torch.utils.checkpoint is used, give use_reentrant=False")
             return
         # Buckets begin one gradient late, because the user's hooks on the current one have yet to run.

@@ -182,7 +182,7 @@ class Training:
             raise RuntimeError("exact: other parameters require gradients than when exact was called; call it again")
         order = self._data.order(epoch)
         require_agreement(self._group, [Claim("the order of samples", f"{len(order)} samples, {hash_of(order)}",
-                                              "give a sampler that does not know its rank: exact shares out the samples itself"),
+                                              "give a sampler that does not depend on its rank: exact shares out the samples itself"),
                                         Claim("the position", f"epoch {epoch}, step {self.step}", "load the same checkpoint on all ranks")])
         steps = self._data.steps(epoch, order)[self.step:]
         own = [leaves[number] for leaves in steps for number in self._gradients.leaves if leaves[number].indices]

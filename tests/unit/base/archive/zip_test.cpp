@@ -87,7 +87,7 @@ TEST_CASE("the end of a large archive leads to its directory", "[zip]") {
   CHECK_THAT(unpacked(with_zip64(good, {.directory_bytes = 1'000})),
              Contains("it has no directory at its end"));
   CHECK_THAT(unpacked(with_zip64(good, {.directory_bytes = -1})), Contains("damaged"));
-  CHECK_THAT(unpacked(with_zip64(good, {.entries = 3})), Contains("another number of entries"));
+  CHECK_THAT(unpacked(with_zip64(good, {.entries = 3})), Contains("a different number of entries"));
 }
 
 TEST_CASE("an entry's content has the place, length and checksum that its line gives", "[zip]") {
@@ -97,10 +97,10 @@ TEST_CASE("an entry's content has the place, length and checksum that its line g
     return unpacked(two.text());
   };
   REQUIRE(of_line(3, 1, 34) == "a=a b=a ");
-  CHECK_THAT(of_line(3, 1, 33), Contains("entry 'b' does not lie where it should"));
-  CHECK_THAT(of_line(3, 1, 0), Contains("entry 'b' does not lie where it should"));
+  CHECK_THAT(of_line(3, 1, 33), Contains("entry 'b' is not at its expected position"));
+  CHECK_THAT(of_line(3, 1, 0), Contains("entry 'b' is not at its expected position"));
   CHECK_THAT(of_line(3, 1, 1'000), Contains("it ends too early"));
-  CHECK_THAT(of_line(3, 0, 34), Contains("entry 'b' is longer than it says"));
+  CHECK_THAT(of_line(3, 0, 34), Contains("entry 'b' is longer than it declares"));
   CHECK_THAT(of_line(3, 2, 34), Contains("entry 'b' ends too early"));
   CHECK_THAT(of_line(2, 1, 34), Contains("entry 'b' ends too early"));
   CHECK_THAT(of_line(0, 1, 34), Contains("entry 'b' ends too early"));
@@ -119,17 +119,17 @@ TEST_CASE("a stored entry is read unchanged", "[zip]") {
   stored.second = kLocal + header(1, 1, 0) + "ba";
   stored.second.replace(8, 2, bytes_of(0, 2));
   stored.second_line = line("b", 1, 1, "", 34);
-  CHECK_THAT(unpacked(stored.text()), Contains("entry 'b' does not lie where it should"));
+  CHECK_THAT(unpacked(stored.text()), Contains("entry 'b' is not at its expected position"));
   stored.second_line.replace(10, 2, bytes_of(0, 2));
   CHECK(unpacked(stored.text()) == "a=a b=a ");
   stored.second_line.replace(10, 2, bytes_of(12, 2));
-  CHECK_THAT(unpacked(stored.text()), Contains("packed by method 12; only deflate is known"));
+  CHECK_THAT(unpacked(stored.text()), Contains("packed by method 12; only deflate is supported"));
 }
 
 TEST_CASE("a directory holds only entries, and as many as it announces", "[zip]") {
   Two two;
   two.count = 3;
-  CHECK_THAT(unpacked(two.text()), Contains("another number of entries"));
+  CHECK_THAT(unpacked(two.text()), Contains("a different number of entries"));
   two = Two();
   two.second_line += "xx";
   CHECK_THAT(unpacked(two.text()), Contains("damaged"));

@@ -184,7 +184,7 @@ TEST_CASE("a step with too many dependencies is refused", "[slurm]") {
   CHECK(
       refusal(limited_plan(text, profile)) ==
       R"(cluster-profiles/alpha.yaml lets a job wait for 2 others, step 'best' waits for 3 (big.yaml:6:30).
-       Let steps in between collect some of them each, or make one matrix of them.
+       Let intermediate steps collect some of them each, or combine them into one matrix.
 Nothing was submitted.)");
 }
 
@@ -346,16 +346,16 @@ Nothing was submitted.)");
 TEST_CASE("packed elements need a walltime for each", "[slurm]") {
   CHECK_THAT(refusal(limited_plan(packed_step(2, "ranks: 1"), alpha())),
              Catch::StartsWith("step 'train' packs 2 elements into a job, but does not say how "
-                               "long each takes (big.yaml:6:16).\n       Say so: `resources: "
-                               "{walltime: 10m}` is for one element."));
+                               "long each takes (big.yaml:6:16).\n       Add `resources: "
+                               "{walltime: 10m}`, the time of one element."));
   CHECK(refusal(limited_plan(packed_step(1, "ranks: 1"), alpha())).empty());
 }
 
 TEST_CASE("a batch system that can only end whole jobs refuses packed ones", "[slurm]") {
   CHECK_THAT(
       refusal(limited_plan(packed_step(2, "walltime: 1m"), alpha()), std::nullopt, WithoutPacks()),
-      Catch::Contains("SLURM can only end a job as a whole, and not one of several elements "
-                      "in it: step 'train' packs them (big.yaml:5:37)") &&
+      Catch::Contains("SLURM can only end a job as a whole, not one of its elements: step 'train' "
+                      "packs them (big.yaml:5:37)") &&
           Catch::Contains("Leave `pack` out"));
 }
 

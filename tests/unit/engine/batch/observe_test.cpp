@@ -80,7 +80,7 @@ TEST_CASE("a job that root stopped before its beginning has not run: its node fa
   CHECK(end(JobState::Queued).state == JobState::Lost);
   CHECK(end(JobState::Queued).failed_node == "n1");
   CHECK(end(JobState::Queued).reason ==
-        "node n1 could not start it, mostly because its prolog failed");
+        "node n1 could not start it, usually because its prolog failed");
   CHECK(end(JobState::Running).state == JobState::Cancelled);
   SECTION("unless a signal has ended it") { job.signal = 15; }
   SECTION("unless it had no node yet") { job.node.clear(); }
@@ -151,7 +151,7 @@ TEST_CASE("a job that is not found is lost once the controller denies it", "[slu
   REQUIRE(result.events.size() == 1);
   CHECK(result.events.front().state == JobState::Lost);
   CHECK(result.events.front().reason ==
-        "SLURM no longer knows job 812, and there is no record of its end");
+        "SLURM no longer lists job 812, and there is no record of its end");
 }
 
 TEST_CASE("the queue's state counts while accounting is behind", "[slurm]") {

@@ -96,7 +96,7 @@ TEST_CASE("a working node has no problem", "[slurm]") {
   }
   const std::string folder = local.folder().string();
   CHECK(text == "the folder of runs, " + folder + "/runs, is shared and writable\n" +
-                    "the cache, " + folder + "/cache, is there and writable\n" +
+                    "the cache, " + folder + "/cache, exists and is writable\n" +
                     "the node's own disk, " + folder + ", is writable\n" +
                     "the node's /dev/shm has 4.0 GiB\n"
                     "the node's clock agrees with this machine's\nscontrol answers there\n"
@@ -255,11 +255,11 @@ TEST_CASE("a folder that the node does not see is reported by the exit status", 
   local.job.exit = kFolderNotShared;
   const std::string folder = (local.folder() / "runs").string();
   CHECK(local.problem() ==
-        Finding{Finding::Kind::Fails, "n1 does not see the folder of runs, " + folder,
+        Finding{Finding::Kind::Fails, "n1 cannot access the folder of runs, " + folder,
                 "Set paths.runs in alpha.yaml to a folder that login and compute nodes share."});
   local.job.exit = 0;
   local.job.log_refused = true;
-  CHECK_THAT(local.problem().text, Catch::StartsWith("n1 does not see the folder of runs"));
+  CHECK_THAT(local.problem().text, Catch::StartsWith("n1 cannot access the folder of runs"));
   local.job.exit = 1;
   local.job.log_refused = false;
   CHECK(local.problem().text == "job 812 left no result on n1: exit 1");
@@ -336,8 +336,7 @@ TEST_CASE("the environments of steps are loaded on the node", "[slurm]") {
     local.tool("venv/bin/activate", "VIRTUAL_ENV=/old/place\n" + activate);
     CHECK(checked({{"venv", "venv"}}) ==
           Texts{of + ": Python of " + venv +
-                " does not load: it was made as /old/place and moved; "
-                "make it anew"});
+                " does not load: it was made as /old/place and moved; create it again"});
   }
   SECTION("a virtual environment whose Python is for another machine") {
     local.tool("venv/bin/activate", "VIRTUAL_ENV=" + venv + "\n" + activate);

@@ -80,7 +80,7 @@ TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
     CHECK(newest_claim(job.attempt())->pass == 2);
     const auto all = attempt_events(job.spec.job_directory, job.spec.job, 1);
     CHECK(std::any_of(all.begin(), all.end(), [](const JobEvent& event) {
-      return event.reason == "try 2 of 2 follows; the last one: its node failed";
+      return event.reason == "try 2 of 2 follows; the previous one: its node failed";
     }));
   }
   SECTION("the job is lost if not") {
@@ -126,14 +126,14 @@ TEST_CASE("a preempted pass that saved keeps the count of failed tries", "[job-e
   REQUIRE(queued != all.end());
   CHECK(queued->failed_tries == 1);
   CHECK(queued->exit == kTryAgain);
-  CHECK(queued->reason == "taken away, goes on from its checkpoint");
+  CHECK(queued->reason == "taken away, continues from its checkpoint");
 }
 
 TEST_CASE("a pass that was asked to end was preempted, however it ended", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();
   JobEvent told;
-  told.reason = "told to end by SIGTERM";
+  told.reason = "asked to end by SIGTERM";
   AppendFile(job.attempt() / "events.jsonl").append(to_line(told));
   job.spec.retry.attempts = 2;
   SECTION("it is tried again for that cause") {

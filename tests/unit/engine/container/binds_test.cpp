@@ -39,7 +39,7 @@ TEST_CASE("each folder that a container sees exists, under a name that runtimes 
   const test::TempDir folder;
   ContainerJob job;
   job.binds = {{folder.path() / "none", "/data"}};
-  CHECK_THROWS_WITH(container_binds(job), Catch::Contains("/none, which the container is to see"));
+  CHECK_THROWS_WITH(container_binds(job), Catch::Contains("/none, which the container needs"));
   for (const char* name : {"a:b", "a,b"}) {
     make_directories(folder.path() / name);
     job.binds = {{folder.path() / name, "/data"}};

@@ -111,7 +111,7 @@ TEST_CASE("an archive that is not an image is refused without leftovers", "[cont
       {saved_image(R"([{"Config": "config.json", "Layers": ["1/layer.tar"]}])"),
        "lacks 1/layer.tar"},
       {saved_image("{"), "is not JSON"},
-      {saved_image(R"([{"Layers": []}])"), "does not say what it should"},
+      {saved_image(R"([{"Layers": []}])"), "does not have the expected content"},
       {std::string(700, 'x'), "the tar archive is damaged"},
   }));
   CHECK_THROWS_WITH(store.provide(archive), Contains(message));

@@ -89,7 +89,7 @@ TEST_CASE("a layer removes names, not the targets of links", "[container]") {
   Root root;
   root.add({{"data/a", "x"}});
   const char* name = GENERATE(".wh.", ".wh..", ".wh...", "data/.wh.", "data/.wh..", "data/.wh...");
-  CHECK_THROWS_WITH(root.add({{name, ""}}), Catch::Contains("which is no name"));
+  CHECK_THROWS_WITH(root.add({{name, ""}}), Catch::Contains("which is not a valid name"));
   CHECK(root.content("data/a") == "x");
 }
 

@@ -74,9 +74,10 @@ TEST_CASE("cores are slots, and memory is asked for per slot", "[gridengine]") {
   batch.resources.gpus_per_rank = 1;
   batch.resources.memory_bytes = (uint64_t{6} << 30) + 1;
   Profile ours = profile();
-  CHECK_THROWS_WITH(qsub_call(batch, ours),
-                    "Grid Engine cannot be told of sweep-7f3a.2.eval: it needs 6 slots; set "
-                    "gridengine.parallel_environment in the profile");
+  CHECK_THROWS_WITH(
+      qsub_call(batch, ours),
+      "Grid Engine cannot be asked for the resources of sweep-7f3a.2.eval: it needs 6 slots; set "
+      "gridengine.parallel_environment in the profile");
   ours.gridengine.parallel_environment = "mpi";
   CHECK_THROWS_WITH(qsub_call(batch, ours), Catch::Contains("gridengine.gpus"));
   ours.gridengine.gpus = "gpu={gpus},gputype=a100";
@@ -117,5 +118,5 @@ TEST_CASE("licences are consumables of Grid Engine, and whole nodes are a class 
   batch.resources.licences = {{"matlab", 2}, {"abaqus", 1}};
   CHECK_THAT(options(batch, profile(), "-l "), Catch::StartsWith("-l abaqus=1 -l matlab=2"));
   batch.resources.exclusive = true;
-  CHECK_THROWS_WITH(qsub_call(batch, profile()), Catch::Contains("make a class of it"));
+  CHECK_THROWS_WITH(qsub_call(batch, profile()), Catch::Contains("define a class for it"));
 }

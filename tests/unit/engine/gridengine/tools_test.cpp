@@ -178,7 +178,7 @@ TEST_CASE("the reason why a job waits is shown", "[gridengine]") {
   CHECK(words("hqw").empty());
   CHECK(words("Rq") == "waits in the queue");
   CHECK(words("Eqw") ==
-        "in an error state: `qstat -j 812` says why, `qmod -cj 812` lets it try again");
+        "in an error state: `qstat -j 812` shows why, `qmod -cj 812` lets it try again");
 }
 
 TEST_CASE("a cluster has the name of its cell or its path", "[gridengine]") {

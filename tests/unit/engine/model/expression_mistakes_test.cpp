@@ -52,7 +52,7 @@ TEST_CASE("a step's axes are its own and those of the parents that it selects fr
       {{"steps.best.matrix.cas", "7:25: step 'best' has no axis 'cas'; did you mean 'case'?"},
        {"steps.best.matrix.case.rl", "7:25: axis 'case' has no key 'rl'; did you mean 'lr'?"},
        {"steps.best.matrix.data.x",
-        "7:25: the values of axis 'data' are no mappings; write steps.best.matrix.data"},
+        "7:25: the values of axis 'data' are not mappings; write steps.best.matrix.data"},
        {"steps.one.matrix.lr",
         "7:25: steps.one.matrix.lr has no value, since step 'one' has no matrix"},
        {"steps.only.matrix.lr",
@@ -60,9 +60,9 @@ TEST_CASE("a step's axes are its own and those of the parents that it selects fr
         "matrix"}});
   CHECK(after("1", ", resources: {ranks: \"${{ steps.best2.matrix.case.w }}\"}") ==
         "7:57: steps.best2.matrix.case.w has no value yet in resources.ranks of step 'after'; use "
-        "params. and matrix. alone");
+        "only params. and matrix.");
   CHECK(after("1", ", matrix: {w: \"${{ steps.best2.matrix.case }}\"}") ==
-        "7:45: matrix.w of step 'after' takes the list that a step leaves as it is; write \"${{ "
+        "7:45: matrix.w of step 'after' takes a step's list unchanged; write \"${{ "
         "steps.NAME.outputs.KEY }}\" and nothing else");
 }
 
@@ -76,8 +76,8 @@ TEST_CASE("an expression in multi-line text is found at its place", "[mistakes]"
 TEST_CASE("a value that is known too late cannot be used", "[mistakes]") {
   CHECK(answer_to("steps: {a: {run: x, resources: {ranks: \"${{ steps.b.outputs.n }}\"}, needs: "
                   "'${{ 1 }}'}, b: {run: x, outputs: {n: n}}}") ==
-        "1:45: steps.b.outputs.n has no value yet in resources.ranks of step 'a'; use params. and "
-        "matrix. alone\n"
+        "1:45: steps.b.outputs.n has no value yet in resources.ranks of step 'a'; use only params. "
+        "and matrix.\n"
         "1:76: expressions cannot be used in needs of step 'a'");
 }
 

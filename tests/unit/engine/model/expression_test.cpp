@@ -228,7 +228,7 @@ TEST_CASE("a failed evaluation names its expression", "[expression]") {
                     "${{ params.net.depth }}: there is no params.net.depth");
   CHECK_THROWS_WITH(
       evaluate("a ${{ params.lr }}"),
-      "${{ params.lr }}: a list cannot stand inside text; use join(list, ' ') or toJSON(value)");
+      "${{ params.lr }}: a list cannot be used inside text; use join(list, ' ') or toJSON(value)");
   CHECK_THROWS_WITH(value_of("format('{1}', 2)"),
                     Catch::Contains("format() has no value for '{1}'"));
   CHECK_THROWS_WITH(
@@ -258,16 +258,16 @@ TEST_CASE("a malformed expression is reported with its place and a correction", 
        {"${{ epochs }}",
         "0:4 unknown name 'epochs' in an expression; names begin with params., matrix., steps. or "
         "run., text is quoted: 'text'"},
-       {"${{ params }}", "0:4 'params' is not a whole reference; write params.NAME"},
-       {"${{ matrix }}", "0:4 'matrix' is not a whole reference; write matrix.AXIS"},
+       {"${{ params }}", "0:4 'params' is not a complete reference; write params.NAME"},
+       {"${{ matrix }}", "0:4 'matrix' is not a complete reference; write matrix.AXIS"},
        {"${{ matrix.a.b }}", ""},
        {"${{ steps.a.output.b }}",
         "0:12 unknown name 'output' in steps.a.output.b; did you mean 'outputs'?"},
        {"${{ steps.a.outputs }}",
-        "0:4 'steps.a.outputs' is not a whole reference; write steps.NAME.outputs.KEY, "
+        "0:4 'steps.a.outputs' is not a complete reference; write steps.NAME.outputs.KEY, "
         "steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS"},
        {"${{ steps.a.outputs.b.c }}",
-        "0:4 'steps.a.outputs.b.c' is not a whole reference; write steps.NAME.outputs.KEY, "
+        "0:4 'steps.a.outputs.b.c' is not a complete reference; write steps.NAME.outputs.KEY, "
         "steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS"},
        {"${{ steps.a.matrix.case.model }}", ""},
        {"${{ run.name }}", "0:8 unknown name 'name' in run.name; known: id, directory"},

@@ -45,17 +45,17 @@ TEST_CASE("an invalid list of an axis is refused at its place", "[matrix]") {
   CHECK_THAT(mistakes_of(fan(R"({part: "${{ steps.slit.outputs.parts }}"})")),
              Contains("unknown step 'slit'"));
   CHECK_THAT(mistakes_of(fan(R"({part: "x ${{ steps.split.outputs.parts }}"})")),
-             Contains("matrix.part of step 'work' takes the list that a step leaves as it "
-                      "is; write \"${{ steps.NAME.outputs.KEY }}\" and nothing else"));
+             Contains("matrix.part of step 'work' takes a step's list unchanged; write \"${{ "
+                      "steps.NAME.outputs.KEY }}\" and nothing else"));
   CHECK_THAT(mistakes_of(fan(R"({part: "${{ steps.split.metrics.parts }}"})")),
-             Contains("takes the list that a step leaves as it is"));
+             Contains("takes a step's list unchanged"));
   CHECK_THAT(mistakes_of(fan(R"({part: ["${{ steps.split.outputs.parts }}"]})")),
              Contains("has no value yet in matrix.part"));
   CHECK_THAT(mistakes_of(fan(plain, "matrix: {n: [1, 2]}, outputs: {parts: p}")),
-             Contains("step 'split' has a matrix itself, so that it leaves many lists"));
+             Contains("step 'split' has a matrix itself, so it writes many lists"));
   CHECK_THAT(mistakes_of("steps:\n  get: {uses: stage, with: {sources: [{url: \"https://a/b\"}]}}\n"
                          "  w: {matrix: {p: \"${{ steps.get.outputs.path }}\"}, run: ./w}\n"),
-             Contains("what 'stage' leaves is no list"));
+             Contains("what step kind 'stage' writes is not a list"));
   CHECK_THAT(mistakes_of(fan(R"({part: "${{ steps.work.outputs.o }}"})")),
              Contains("refers to itself"));
 }
@@ -65,6 +65,6 @@ TEST_CASE("a selection of elements cannot stand beside an unknown axis", "[matri
        {"zip: [part, lr]", "include: [{part: 1, lr: 1}]", "exclude: [{lr: 1}]"}) {
     CHECK_THAT(mistakes_of(fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}", )" +
                                choice + "}")),
-               Catch::Contains("cannot stand beside axis 'part', whose values a step decides"));
+               Catch::Contains("cannot be combined with axis 'part', whose values a step decides"));
   }
 }

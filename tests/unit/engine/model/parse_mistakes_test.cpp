@@ -77,7 +77,7 @@ TEST_CASE("a wrong type is named with the expected one", "[mistakes]") {
         "unbounded, not the string 'some'"},
        {"seed: 1.5", "2:7: with.seed of step 't' must be an integer of at least 0, not 1.5"},
        {"batch: 64, batch_per_rank: 32",
-        "2:12: with.batch_per_rank of step 't' cannot stand beside batch; remove one"},
+        "2:12: with.batch_per_rank of step 't' cannot be combined with batch; remove one"},
        {"batch_per_rank:",
         "2:16: with.batch_per_rank of step 't' must be a positive integer, but it has no value"}});
   CHECK(answer_to("steps: {a: {uses: checkpoint, with: {from: x, verify: yes}}}") ==
@@ -148,7 +148,7 @@ TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
 TEST_CASE("keys that mean nothing for a kind are refused", "[mistakes]") {
   CHECK(answer_to("steps: {a: {uses: evaluate, with: {checkpoint: c, data: d}, outputs: {x: y}, "
                   "checkpoint: {}}}") ==
-        "1:61: outputs of step 'a' belongs to run; what 'evaluate' leaves is fixed\n"
+        "1:61: outputs of step 'a' is for run steps; the outputs of 'evaluate' are fixed\n"
         "1:78: checkpoint of step 'a' has no meaning here: 'evaluate' saves no state");
 }
 
@@ -226,22 +226,22 @@ TEST_CASE("duplicates are found", "[mistakes]") {
   check_mistakes({{"steps:\n  a: {run: x}\n  a: {run: y}\n",
                    "3:3: a second step is called 'a'; the first one is in line 2"},
                   {"steps: {a: {run: x, run: y, env: {A: 1, A: 2}}}\nsteps: {}\n",
-                   "1:21: key 'run' is there twice in step 'a'; the first one is in line 1\n"
-                   "1:41: key 'A' is there twice in env of step 'a'; the first one is in line 1\n"
-                   "2:1: key 'steps' is there twice in the workflow; the first one is in line 1"},
+                   "1:21: key 'run' occurs twice in step 'a'; the first one is in line 1\n"
+                   "1:41: key 'A' occurs twice in env of step 'a'; the first one is in line 1\n"
+                   "2:1: key 'steps' occurs twice in the workflow; the first one is in line 1"},
                   {"params: {a: {b: 1, b: 2}}\nsteps: {s: {run: x}}",
-                   "1:20: key 'b' is there twice in params.a; the first one is in line 1"}});
+                   "1:20: key 'b' occurs twice in params.a; the first one is in line 1"}});
 }
 
 TEST_CASE("parameters can refer only to earlier ones", "[mistakes]") {
   const std::string steps = "\nsteps: {s: {run: x}}";
   check_mistakes(
       {{"params: {a: '${{ params.b }}', b: 1}" + steps,
-        "1:18: params.b is not known yet; a parameter may use those above it"},
+        "1:18: params.b is not defined yet; a parameter may use only those above it"},
        {"params: {a: 1, b: '${{ params.aa }}', c: '${{ params.b }}'}" + steps,
         "1:24: unknown parameter 'aa'; did you mean 'a'?"},
        {"params: {a: '${{ run.id }}'}" + steps,
-        "1:18: run.id has no value yet in params.a; use params. alone"},
+        "1:18: run.id has no value yet in params.a; use only params."},
        {"params: {a: [1], b: \"${{ params.a < 2 }}\"}" + steps,
         "1:21: params.b: ${{ params.a < 2 }}: two numbers or two strings can be compared, not a "
         "list and 2"}});
@@ -309,13 +309,12 @@ TEST_CASE("all of a matrix is checked", "[mistakes]") {
         "3:40: this element has no value for axis 'w'; write w: VALUE\n"
         "3:49: the matrix has no axis 'x'; known: lr, w"},
        {"{lr: [1, 2], include: [{lr: 3}, {lr: 2}, {lr: 3}]}",
-        "3:41: this element is there already; remove one\n"
-        "3:50: this element is there already; remove one"},
+        "3:41: this element already exists; remove one\n"
+        "3:50: this element already exists; remove one"},
        {"{lr: [1, 2], exclude: [{lr: 2}], include: [{lr: 2}]}", ""},
-       {"{include: [{lr: 3}, {lr: 3}]}", "3:29: this element is there already; remove one"},
+       {"{include: [{lr: 3}, {lr: 3}]}", "3:29: this element already exists; remove one"},
        {"{lr: [1, 2], exclude: [{lr: 5}, {rl: 1}, {}]}",
-        "3:32: axis 'lr' does not have the value 5, so that nothing is left out; remove this "
-        "entry\n"
+        "3:32: axis 'lr' does not have the value 5, so nothing is left out; remove this entry\n"
         "3:41: the matrix has no axis 'rl'; did you mean 'lr'?\n"
         "3:50: this leaves out every element"},
        {"{lr: [1, 2], exclude: [{lr: 1}, {lr: 2}]}",
@@ -334,7 +333,7 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
   CHECK(matrix(good, "matrix.case.nett") ==
         "2:27: axis 'case' has no key 'nett'; did you mean 'net'?");
   CHECK(matrix("{lr: [1]}", "matrix.lr.x") ==
-        "2:27: the values of axis 'lr' are no mappings; write matrix.lr");
+        "2:27: the values of axis 'lr' are not mappings; write matrix.lr");
   check_answers(
       matrix,
       {{"{case: [{net: a}, {nets: b}]}",
@@ -352,8 +351,8 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
         "3:28: axes 'case.net' and 'case_net' would both be $DLFLOW_MATRIX_CASE_NET; rename one"},
        {"{case: [{net: a, b: 1}, {net: c, b: 1}], exclude: [{case: {net: a}}]}", ""},
        {"{case: [{net: a}, {net: c}], exclude: [{case: {net: b}}]}",
-        "3:48: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is left out; "
-        "remove this entry"}});
+        "3:48: axis 'case' does not have the value {\"net\":\"b\"}, so nothing is left out; remove "
+        "this entry"}});
 }
 
 TEST_CASE("zipped axes have equal length", "[mistakes]") {
@@ -367,14 +366,14 @@ TEST_CASE("zipped axes have equal length", "[mistakes]") {
         "2:52: axes of zip must have the same number of values: 'net' has 2, 'batch' has 3"},
        {"{net: [a, b], batch: [1, 2], zip: [net, bacth]}",
         "2:49: the matrix has no axis 'bacth'; did you mean 'batch'?"},
-       {"{net: [a, b], zip: [net, net]}", "2:34: 'net' is there twice; remove one"},
+       {"{net: [a, b], zip: [net, net]}", "2:34: 'net' occurs twice; remove one"},
        {"{net: [a, b], zip: [net]}",
         "2:28: matrix.zip of step 'a' must be a list of at least 2, not a list of 1"}});
   // A pair that zip does not make may be added; one that it makes may not.
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 2}]}") ==
         "");
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 1}]}") ==
-        "2:67: this element is there already; remove one");
+        "2:67: this element already exists; remove one");
 }
 
 TEST_CASE("packing needs a matrix with elements", "[mistakes]") {
@@ -470,7 +469,7 @@ TEST_CASE("secrets are names of variables, each once, and not also in env", "[mi
                                "that has it, `export API_KEY=…`; not PATH, DLFLOW_… or LD_…"));
   }
   CHECK(answer_to("steps: {a: {run: x, secrets: [T, T]}}") ==
-        "1:34: secrets of step 'a': T is there twice; remove one");
+        "1:34: secrets of step 'a': T occurs twice; remove one");
   CHECK(answer_to("steps: {a: {run: x, env: {T: 1}, secrets: [T]}}") ==
         "1:44: secrets of step 'a': T is in env, too; remove it there");
 }
@@ -478,14 +477,15 @@ TEST_CASE("secrets are names of variables, each once, and not also in env", "[mi
 TEST_CASE("only commands choose how their ranks start, by one of two words", "[mistakes]") {
   CHECK_THAT(answer_to("steps: {a: {run: x, launch: nodes}}"),
              Catch::Contains("launch of step 'a'") && Catch::Contains("did you mean 'node'?"));
-  CHECK_THAT(answer_to("steps: {a: {uses: stage, launch: node, "
-                       "with: {sources: [{url: 'https://x/y'}]}}}"),
-             Catch::Contains("launch of step 'a' belongs to run; how 'stage' is started is fixed"));
+  CHECK_THAT(
+      answer_to("steps: {a: {uses: stage, launch: node, "
+                "with: {sources: [{url: 'https://x/y'}]}}}"),
+      Catch::Contains("launch of step 'a' is for run steps; how 'stage' is started is fixed"));
 }
 
 TEST_CASE("invalid repetitions and conditions of reuse are reported", "[mistakes]") {
   CHECK_THAT(answer_to("steps: {a: {run: x, repeat: 2, matrix: {include: [{b: 1}]}}}"),
-             Catch::Contains("repeat of step 'a' cannot stand beside matrix.include"));
+             Catch::Contains("repeat of step 'a' cannot be combined with matrix.include"));
   CHECK_THAT(answer_to("steps: {a: {run: x, repeat: 2, matrix: {repeat: [1]}}}"),
              Catch::Contains("repeat of step 'a' is an axis of the matrix already"));
   CHECK_THAT(answer_to("steps: {a: {run: x, repeat: 2000000}}"),
@@ -493,7 +493,7 @@ TEST_CASE("invalid repetitions and conditions of reuse are reported", "[mistakes
   CHECK_THAT(answer_to("steps: {a: {run: x, inputs: [{path: data}]}}"),
              Catch::Contains("'data' is not an absolute path"));
   CHECK_THAT(answer_to("steps: {a: {run: x, reuse: {program: true}}}"),
-             Catch::Contains("where run is a list"));
+             Catch::Contains("needs run to be a list"));
   CHECK_THAT(answer_to("steps: {a: {uses: stage, reuse: {program: true}, "
                        "with: {sources: [{url: 'https://x/y'}]}}}"),
              Catch::Contains("reuse of step 'a' belongs to run"));
@@ -521,7 +521,8 @@ TEST_CASE("a setting of how a program saves is refused where it has no effect", 
   CHECK(mistake("lead: 10m", "run: x, resources: {walltime: 20m}") == "");
   CHECK(mistake("lead: 10m", "run: x") == "");
   const std::string train = "uses: train, with: {model: m, data: d, epochs: 1, lr: 0.1}";
-  CHECK(mistake("lead: 5m, newer: x", train) ==
-        "1:32: checkpoint.lead of step 'a' belongs to run; how 'train' is asked to save is fixed\n"
-        "1:43: checkpoint.newer of step 'a' belongs to run; how 'train' is asked to save is fixed");
+  CHECK(
+      mistake("lead: 5m, newer: x", train) ==
+      "1:32: checkpoint.lead of step 'a' is for run steps; how 'train' is asked to save is fixed\n"
+      "1:43: checkpoint.newer of step 'a' is for run steps; how 'train' is asked to save is fixed");
 }

@@ -52,7 +52,7 @@ TEST_CASE("resources that are written and read again are the same", "[resources]
 
 TEST_CASE("resources that contradict each other are refused", "[resources]") {
   CHECK(mistake_in("memory: 1GiB, memory_per_gpu: 1GiB, gpus_per_rank: 1") ==
-        "w.yaml:3:26: error: resources of step 'a': memory and memory_per_gpu cannot stand "
+        "w.yaml:3:26: error: resources of step 'a': memory and memory_per_gpu cannot be used "
         "together; remove one");
   CHECK_THAT(mistake_in("memory_per_gpu: 1GiB"),
              Catch::Contains("memory_per_gpu needs gpus_per_rank, which is 0"));

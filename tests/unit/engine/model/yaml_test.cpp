@@ -73,13 +73,14 @@ TEST_CASE("a file holds one document", "[yaml]") {
 }
 
 TEST_CASE("bytes that are not text are found", "[yaml]") {
-  check_mistakes({{"a: 1\nb: \xff\n", "2:4: byte 0xff is not UTF-8; save the file as UTF-8"},
-                  {"a: \x04\n", "1:4: a control character (0x04) cannot stand in YAML; remove it"},
-                  {"a: \x7f\n", "1:4: a control character (0x7f) cannot stand in YAML; remove it"},
-                  {std::string("\xff\xfe"
-                               "a\0:\0",
-                               6),
-                   "1:1: byte 0xff is not UTF-8; save the file as UTF-8"}});
+  check_mistakes(
+      {{"a: 1\nb: \xff\n", "2:4: byte 0xff is not UTF-8; save the file as UTF-8"},
+       {"a: \x04\n", "1:4: a control character (0x04) is not allowed in YAML; remove it"},
+       {"a: \x7f\n", "1:4: a control character (0x7f) is not allowed in YAML; remove it"},
+       {std::string("\xff\xfe"
+                    "a\0:\0",
+                    6),
+        "1:1: byte 0xff is not UTF-8; save the file as UTF-8"}});
 }
 
 TEST_CASE("oversized files are refused cheaply", "[yaml]") {
@@ -141,7 +142,7 @@ TEST_CASE("a merge key takes only mappings, and only once", "[yaml]") {
   CHECK(answer_to("name: w\nsteps:\n  a: {<<: [1], run: x}\n") ==
         "3:12: << takes a mapping, as an alias *NAME, or a list of them: its keys are added");
   CHECK_THAT(answer_to("{name: w, steps: {a: {<<: {env: {A: 1}}, <<: {}, run: x}}}\n"),
-             Catch::Contains("key '<<' is there twice"));  // also in the first line
+             Catch::Contains("key '<<' occurs twice"));  // also in the first line
   CHECK(answer_to("name: w\nsteps:\n  a: {<<: {env: {A: 1}}, <<: {}, run: x}\n") ==
-        "3:26: key '<<' is there twice; write << : [*first, *second]");
+        "3:26: key '<<' occurs twice; write << : [*first, *second]");
 }

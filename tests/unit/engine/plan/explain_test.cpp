@@ -158,7 +158,8 @@ TEST_CASE("work that runs again without a change has one reason", "[explain]") {
   earlier.refused = "outputs/data is gone";
   CHECK(reasons(plan, earlier).at("data") == "outputs/data is gone");
   earlier.known = {};
-  CHECK(reasons(plan, earlier).at("data") == "its parents left something else than in mnist-0000");
+  CHECK(reasons(plan, earlier).at("data") ==
+        "its parents' results differ from those in mnist-0000");
 }
 
 TEST_CASE("differences are named after the parts of a step", "[explain]") {

@@ -177,15 +177,15 @@ TEST_CASE("a file that a list would name is refused before the run", "[extension
     with: {model: "models/${{ matrix.net }}.yaml", data: /data, epochs: 1, lr: 1}
 )";
   CHECK_THROWS_WITH(plan_of(parsed(text)),
-                    Contains("with.model of step 'train' is a file, which has to be known "
+                    Contains("with.model of step 'train' is a file, which must be known "
                              "before the run"));
 }
 
 TEST_CASE("an invalid list of values is refused with the reason", "[extension]") {
   CHECK(refused_list(R"(["a", 1, true, 2.5])") == "");
   CHECK(refused_list(R"([{"a": 1, "name": "x"}, {"a": 1, "name": "y"}])") == "");
-  CHECK_THAT(refused_list("a\nb\n"), Contains("output 'p' is no JSON"));
-  CHECK_THAT(refused_list("{}"), Contains("is a mapping, and an axis takes its values"));
+  CHECK_THAT(refused_list("a\nb\n"), Contains("output 'p' is not JSON"));
+  CHECK_THAT(refused_list("{}"), Contains("is a mapping, but an axis takes its values"));
   CHECK_THAT(refused_list("[]"), Contains("is an empty list"));
   CHECK_THAT(refused_list("[1, 2, 1]"), Contains("holds 1 twice"));
   CHECK_THAT(refused_list("[1, 1.0]"), Contains("twice"));

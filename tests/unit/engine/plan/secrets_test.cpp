@@ -77,7 +77,8 @@ TEST_CASE("the user's file counts only if private, and is read only if needed", 
 
 TEST_CASE("a value that cannot be kept secret is refused without showing it", "[secrets]") {
   CHECK(refused_secret({{"TOKEN=pin"}}) ==
-        "the secret TOKEN ($TOKEN) has fewer than 4 characters: logs could not be kept free of it");
+        "the secret TOKEN ($TOKEN) has fewer than 4 characters: it is too short to be masked in "
+        "logs");
   const std::string key = refused_secret({{"TOKEN=-----BEGIN\nkey"}});
   CHECK(key.find("put such a text into a file") != std::string::npos);
   CHECK(key.find("BEGIN") == std::string::npos);
@@ -103,7 +104,7 @@ TEST_CASE("a webhook's address is a secret of the run, needed if a job may run",
                     Catch::Contains("the secret HOOK, which has no value"));
   for (const std::string wrong : {"file:///etc/passwd", "https://x\"y", "https://x y"}) {
     CHECK_THROWS_WITH(find_secrets(told, plot_alone, {{"HOOK=" + wrong}}),
-                      "/tmp/workflow.yaml:2:9: error: the secret HOOK of notify.webhook is no "
-                      "address; it begins with https://");
+                      "/tmp/workflow.yaml:2:9: error: the secret HOOK of notify.webhook is not an "
+                      "address; it must begin with https://");
   }
 }

@@ -57,7 +57,7 @@ TEST_CASE("an invalid measurement is refused with the reason", "[planner]") {
     return test::error_of([&] { measurement_from_json(json, "m.json"); });
   };
   CHECK(refusal("/format", "x") ==
-        "m.json: it is no measurement of this dlflow ('x'); measure the "
+        "m.json: it is not a measurement of this dlflow ('x'); measure the "
         "step again");
   CHECK(refusal("/points", Json::array()) == "m.json: it has no points; measure the step again");
   CHECK(refusal("/points/0/ranks", 0).find("no ranks") != std::string::npos);

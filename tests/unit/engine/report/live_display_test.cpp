@@ -268,10 +268,10 @@ TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file n
   job.exit = 1;
   const std::string sources =
       "  again    dlflow resubmit demo-7f3a --with-new-sources\n"
-      "           takes what you have corrected; if nothing was, the same runs again\n";
+      "           takes your corrections; without any, the same runs again\n";
   const std::string anew =
       "  again    dlflow run w.yaml --profile alpha\n"
-      "           takes what you have corrected; dlflow resubmit runs the same again\n";
+      "           takes your corrections; dlflow resubmit runs the same again\n";
   CHECK(next_steps(status) == sources);  // the plan was not read
   status.run_anew = "dlflow run w.yaml --profile alpha";
   job.correction = Correction::Sources;

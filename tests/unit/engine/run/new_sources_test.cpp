@@ -98,7 +98,7 @@ TEST_CASE("new sources rerun the steps that read them, and their dependents", "[
     CHECK(read_file(frozen_file(plan, "conf/one.txt")) == "1");
     CHECK(read_file(run.directory / "sources/b.txt") == "1");  // read by the first attempt
     CHECK(run.reason("b", 1) == "what it reads changed: b.txt");
-    CHECK(run.reason("c", 1) == "a result that it needs is made anew");
+    CHECK(run.reason("c", 1) == "a result that it needs is made again");
     CHECK(run.changed().empty());
     CHECK(run.with_new_sources().state == RunState::Succeeded);
     CHECK(run.submitted_after(before).size() == 2);
@@ -143,7 +143,7 @@ TEST_CASE("a running job keeps its sources and inputs: new ones are refused", "[
   }
   SECTION("new sources of its parents") {
     run.write("conf/one.txt", "2");
-    CHECK_THAT(refusal(), Catch::StartsWith("b runs or waits with results that are to be made "
+    CHECK_THAT(refusal(), Catch::StartsWith("b runs or waits with results that will be made "
                                             "anew; `dlflow cancel "));
   }
   CHECK(run.submitted_after(before).empty());
@@ -167,7 +167,7 @@ TEST_CASE("a result that another run uses is not made anew", "[sources]") {
   run.write("conf/one.txt", "2");
   run.directory = first;
   CHECK_THAT(error_of([&run] { run.with_new_sources(); }),
-             Catch::StartsWith("the result of a is used by " + second + ", so that it stays"));
+             Catch::StartsWith("the result of a is used by " + second + ", so it stays"));
 }
 
 TEST_CASE("the remaking of results is on disk before the new sources are", "[sources]") {

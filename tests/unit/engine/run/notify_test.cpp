@@ -120,10 +120,11 @@ TEST_CASE("a mail goes to sendmail if it exists", "[notify]") {
   CHECK(channel.name == "mail to ann@example.org");
   CHECK(channel.command.argv ==
         Lines{(folder.path() / "sendmail").string(), "-i", "ann@example.org"});
-  CHECK(channel.input ==
-        mail_text("ann@example.org", "dlflow: demo-1 succeeded",
-                  "demo-1 succeeded\n\nThe run is in /runs/demo-1; `dlflow status demo-1` tells "
-                  "more.\n"));
+  CHECK(
+      channel.input ==
+      mail_text(
+          "ann@example.org", "dlflow: demo-1 succeeded",
+          "demo-1 succeeded\n\nThe run is in /runs/demo-1; `dlflow status demo-1` shows more.\n"));
 }
 
 TEST_CASE("claimed news is durably on disk before it is sent", "[notify]") {
@@ -179,7 +180,7 @@ TEST_CASE("a failing channel causes a warning, and the others still send", "[not
   SECTION("a program that hangs is killed") {
     notify.command = {"sh", "-c", "sleep 600"};
     const Told told(notify, "", std::chrono::milliseconds(1000));
-    CHECK(told.warnings == Lines{"warning: sh: no end within 1 s; it was killed"});
+    CHECK(told.warnings == Lines{"warning: sh: did not end within 1 s; it was killed"});
   }
   SECTION("a missing program beside an existing one") {
     notify.command = {"/nowhere/tell"};

@@ -81,17 +81,17 @@ TEST_CASE("a manifest with impossible values is damaged", "[manifest]") {
   const std::string damaged = "dlflow-bundle.json is damaged: ";
   CHECK(refused_manifest([](Json&) {}).empty());
   CHECK(refused_manifest([](Json& m) { m["name"] = "no/name"; }) ==
-        damaged + "its name is no workflow's");
+        damaged + "its name is not valid for a workflow");
   CHECK(refused_manifest([](Json& m) { m["workflow"] = "workflow/other.yaml"; }) ==
         damaged + "it has no workflow");
   CHECK(refused_manifest([](Json& m) { m["set"] = Json::array(); }) ==
-        damaged + "'set' is no object");
+        damaged + "'set' is not an object");
   CHECK(refused_manifest([](Json& m) { m["files"]["../x"] = m["files"]["workflow/run.sh"]; }) ==
-        damaged + "'../x' is no file of a bundle");
+        damaged + "'../x' is not a file of a bundle");
   CHECK(refused_manifest([](Json& m) { m["files"]["workflow/run.sh"]["sha256"] = "e"; }) ==
         damaged + "'workflow/run.sh' has no checksum");
   CHECK(refused_manifest([](Json& m) { m["data"][1]["packed"] = true; }) ==
-        damaged + "it says that it holds file:///d/two");
+        damaged + "it declares file:///d/two");
   CHECK_THAT(refused_manifest([](Json& m) { m.erase("run"); }), Catch::StartsWith(damaged));
   CHECK(refused_manifest([](Json& m) { m["format"] = 1; }).empty());
   CHECK_THAT(refused_manifest([](Json& m) { m["format"] = 2; }),
@@ -190,7 +190,7 @@ TEST_CASE("the summary of a bundle without a run mentions none", "[bundle]") {
 
 TEST_CASE("an invalid record of a run is refused", "[bundle]") {
   const TempDir folder;
-  CHECK_THROWS_WITH(summarize(full_bundle(folder, "[]")), "run/run.json is no object");
+  CHECK_THROWS_WITH(summarize(full_bundle(folder, "[]")), "run/run.json is not an object");
   const BundleSummary odd = summarize(full_bundle(folder, R"({"state": 5})"));
   CHECK_THROWS_WITH(to_text(odd), Catch::StartsWith("run/run.json is damaged: "));
 }

@@ -185,8 +185,8 @@ TEST_CASE("the outputs of a run's jobs are packed, except private or torn ones",
   CHECK(run.left_out.size() == 3);
   CHECK(run.left_out.back().starts_with("the result of work is not in the bundle as it was"));
   run.left_out.pop_back();
-  CHECK(run.left_out == Names{"run/steps/work/checkpoints/theirs is left out: it is a link to what "
-                              "is not of this run",
+  CHECK(run.left_out == Names{"run/steps/work/checkpoints/theirs is left out: it is a link to "
+                              "something outside this run",
                               "run/steps/work/outputs/where is left out: it names beta"});
 }
 

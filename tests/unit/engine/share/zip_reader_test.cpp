@@ -84,7 +84,7 @@ TEST_CASE("each number in the end of a large archive is checked", "[zip]") {
   }
   // The record's own length, which is not needed to find the directory.
   CHECK_THAT(refused_zip(changed(with_zip64(zip_of(two())), "PK\6\6", 0, 4, "\x2d")),
-             Catch::Contains("there is something before or behind its directory"));
+             Catch::Contains("there is something before or after its directory"));
 }
 
 TEST_CASE("an entry that reaches into the directory is refused", "[zip]") {
@@ -115,7 +115,7 @@ TEST_CASE("an entry whose end wraps around into an earlier entry is refused", "[
   const std::string directory =
       line("a", kElsewhere, kElsewhere, sizes, 0) + line("b", 3, 1, "", inner_place);
   const std::string archive = entries + directory + end_of(2, directory.size(), entries.size());
-  CHECK_THAT(refused_zip(archive), Catch::Contains("entry 'a' does not lie where it should"));
+  CHECK_THAT(refused_zip(archive), Catch::Contains("entry 'a' is not at its expected position"));
 }
 
 TEST_CASE("sizes up to the maximum do not wrap around", "[zip][attack]") {
@@ -138,7 +138,7 @@ TEST_CASE("entries are made by Unix, or by minizip when they are large", "[zip]"
   };
   for (const uint64_t maker : {3U << 8, 3U << 8 | 30, 45U}) CHECK(made_by(maker).empty());
   for (const uint64_t maker : {0U, 44U, 46U, 2U << 8, 4U << 8, 10U << 8 | 45}) {
-    CHECK_THAT(made_by(maker), Catch::EndsWith("is no plain file"));
+    CHECK_THAT(made_by(maker), Catch::EndsWith("is not a plain file"));
   }
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("a ZIP64 field holds only the values that need it", "[zip]") {
   const std::string two_sizes = sizes64(1, 3);
   CHECK(refused(one, one, 3).empty());
   CHECK(refused(two_sizes, two_sizes, kElsewhere).empty());
-  const std::string misplaced = "entry 'a' does not lie where it should";
+  const std::string misplaced = "entry 'a' is not at its expected position";
   for (const std::string& wrong :
        {std::string(), one.substr(0, 4), one.substr(0, 11), one + "x", one + one, two_sizes,
         bytes_of(2, 2) + one.substr(2), bytes_of(1, 2) + bytes_of(9, 2) + bytes_of(1, 8),
@@ -191,7 +191,7 @@ TEST_CASE("space reserved for large sizes stays empty", "[zip]") {
 TEST_CASE("a local header that differs from the directory is refused", "[zip]") {
   const std::string good = zip_of(two());
   REQUIRE(refused_zip(good).empty());
-  const std::string place = "does not lie where it should";
+  const std::string place = "is not at its expected position";
   CHECK_THAT(refused_zip(changed(good, kLocal, 1, 6, bytes_of(2, 2))), Catch::Contains(place));
   CHECK_THAT(refused_zip(changed(good, kLocal, 1, 30, "S")), Catch::Contains(place));
   for (const size_t field : {3U, 8U, 10U, 12U, 14U, 18U, 22U, 26U, 28U}) {  // all fields of both
@@ -213,7 +213,7 @@ TEST_CASE("the directory and its end agree on the number of entries", "[zip]") {
     return refused_zip(changed(good, "PK\5\6", 0, 8, bytes_of(entries, 2) + bytes_of(entries, 2)));
   };
   for (const uint64_t entries : {0U, 1U, 3U, 65'534U, 65'535U}) {
-    CHECK_THAT(count(entries), Catch::Contains("another number of entries"));
+    CHECK_THAT(count(entries), Catch::Contains("a different number of entries"));
   }
   CHECK_THAT(refused_zip(end_of(0, 0, 0)), Catch::EndsWith("it is empty"));
 }

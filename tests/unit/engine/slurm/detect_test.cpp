@@ -105,7 +105,7 @@ limits:
   walltime: 3d
   nodes: 2
   array_size: 1001
-  # How many jobs a user may have at a time, as the association and its QOS say.
+  # How many jobs a user may have at a time, as the association and its QOS allow.
   jobs: 9
 # srun has no --mpi=pmix here, which Open MPI needs; mpirun is /opt/mpi/bin/mpirun.
 launcher:
@@ -116,13 +116,13 @@ setup: []
 paths:
   # A folder that login and compute nodes share.
   runs: dlflow-runs
-# There is no accounting: how old jobs ended is known from their own records alone.
+# There is no accounting: only their own records show how old jobs ended.
 )");
   detected.found.clear();
   detected.accounts.clear();
   CHECK_THAT(detected_profile(detected, ""),
              Catch::Contains("load the module that has mpirun in `setup`") &&
-                 Catch::Contains("  # Your project, if the site wants one.\n  account: \"\"\n"));
+                 Catch::Contains("  # Your project, if the site requires one.\n  account: \"\"\n"));
 }
 
 TEST_CASE("each partition is a class of a detected profile, the GPUs last", "[slurm]") {

@@ -34,7 +34,7 @@ TEST_CASE("the reason why a job waits is given in words", "[slurm]") {
       [](const std::string& reason) { return words_for(reason); },
       {{"", ""},
        {"Dependency", ""},
-       {"DependencyNeverSatisfied", "never starts: SLURM takes what it waits for as failed"},
+       {"DependencyNeverSatisfied", "never starts: SLURM considers what it waits for failed"},
        {"Resources", "waits for free nodes"},
        {"JobHeldUser", "held: scontrol release 812"},
        {"job requeued in held state", "held: scontrol release 812"},
@@ -59,11 +59,11 @@ TEST_CASE("a job that is stuck has a sentence, the node and the command that hel
   CHECK(words_for("", std::nullopt, BatchState::Held) == "held: scontrol release 812");
   check_answers(
       [](const std::string& reason) { return words_for(reason); },
-      {{"JobHeldAdmin", "held by an administrator, who alone can: scontrol release 812"},
+      {{"JobHeldAdmin", "held by an administrator, who must release it: scontrol release 812"},
        {"JobHoldMaxRequeue",
         "held: requeued more often than the site allows; scontrol release 812"},
        {"launch failed requeued held",
-        "held: a node could not start it, mostly because its prolog failed; scontrol release 812; "
+        "held: a node could not start it, usually because its prolog failed; scontrol release 812; "
         "out of service: n1 (Prolog error)"}});
   CHECK_THAT(words_for("user env retrieval failed requeued held"),
              Catch::StartsWith("held: a node could not read its user's environment; scontrol "));

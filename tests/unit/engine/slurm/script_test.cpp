@@ -255,7 +255,7 @@ TEST_CASE("a line break in a path is refused", "[slurm]") {
   Batch batch = plain();
   batch.run_directory = "/home/two\nlines";
   CHECK_THROWS_WITH(sbatch_script(batch, Profile()),
-                    Catch::StartsWith("sbatch cannot be told --chdir: there is a line break"));
+                    Catch::StartsWith("sbatch cannot be given --chdir: there is a line break"));
 }
 
 TEST_CASE("the warning comes as early as the program needs it to save", "[slurm]") {

@@ -85,7 +85,7 @@ TEST_CASE("the meaning of a program's end follows from its status and the reques
         Kinds{Failed, "exit 75 (run me again), but no progress since the last checkpoint"});
   CHECK(kinds(Ended(1, StopCause::Walltime).event()) == Kinds{TimedOut, limit});
   CHECK(kinds(Ended(kExitAgain, StopCause::Walltime).event()) ==
-        Kinds{Queued, limit + ", goes on from its checkpoint"});
+        Kinds{Queued, limit + ", continues from its checkpoint"});
   CHECK(kinds(Ended(kExitAgain, StopCause::Walltime).without_progress()) ==
         Kinds{TimedOut, limit + ", no progress since the last checkpoint"});
   for (const StopCause cause : {StopCause::Requested, StopCause::Terminated}) {
@@ -179,10 +179,10 @@ TEST_CASE("a program without exit status 75 has saved if one of its files is new
   const std::string limit = "walltime of 20:00 reached";
   for (const int code : {0, 1, 75, 128 + SIGTERM, 128 + SIGKILL}) {
     CHECK(end_after_save(Saving(code, StopCause::Walltime)) ==
-          Kinds{Queued, limit + ", goes on from ckpt/last.pt"});
+          Kinds{Queued, limit + ", continues from ckpt/last.pt"});
   }
   CHECK(end_after_save(Saving(1, StopCause::Walltime, "ckpt/step-*"), "ckpt/step-3/rank0.pt") ==
-        Kinds{Queued, limit + ", goes on from ckpt/step-3"});
+        Kinds{Queued, limit + ", continues from ckpt/step-3"});
   CHECK(end_after_save(Saving(1, StopCause::Requested)) ==
         Kinds{Cancelled, "stopped on request, checkpoint saved"});
   Saving terminated(128 + SIGTERM, StopCause::Terminated);

@@ -276,7 +276,7 @@ TEST_CASE("data that is exchanged and restored while the program runs prevents r
   CHECK(end.state == JobState::Succeeded);
   CHECK(data_identity(data.string()) == reader.job.spec.sources.outside.begin()->second);
   CHECK(end.fingerprint.empty());
-  CHECK_THAT(end.reason, Catch::Contains("was exchanged while it ran"));
+  CHECK_THAT(end.reason, Catch::Contains("was replaced while it ran"));
 }
 
 TEST_CASE("a child of a result without an identity has none either", "[input_proof]") {
@@ -304,7 +304,7 @@ TEST_CASE("a place within the run does not count in a fingerprint, except output
   CHECK_FALSE(late(below, "/data/known"));
   CHECK(late("/r/steps/a/outputs/o/../p", "/data/known"));
   CHECK(late(below, "/data/2026") ==
-        "/data/2026 was not known when the run was planned, and is no output of a step");
+        "/data/2026 was not known when the run was planned, and is not an output of a step");
   spec.sources.outside["/data/2026"] = "1";
   CHECK_FALSE(late(below, "/data/2026"));
   parent.outputs["elsewhere"] = {{"value", {"file:///data/2027/"}}, {"sha256", "2"}};

@@ -388,7 +388,7 @@ TEST_CASE("an output may be a pattern that one file or folder matches", "[result
   CHECK(value("logs/version_*/best.ckpt") == "logs/version_3/best.ckpt");
   CHECK(value("logs/*") == "logs/version_3");
   CHECK_THROWS_WITH(value("logs/*/*.ckpt"),
-                    "output 'o' is to be one file or folder, and logs/*/*.ckpt matches 2: "
+                    "output 'o' must be one file or folder, but logs/*/*.ckpt matches 2: "
                     "logs/version_3/best.ckpt, logs/version_3/last.ckpt; name one of them, or the "
                     "folder that they are in");
   CHECK_THROWS_WITH(value("*.ckpt"), Catch::Contains("there is $DLFLOW_OUTPUTS/logs/version_3/"));
@@ -445,7 +445,7 @@ TEST_CASE("files behind a link in the working directory stay in place", "[result
                           " was written neither below $DLFLOW_OUTPUTS nor in the working "
                           "directory: " +
                           link + " is a link to " + elsewhere.path().string() +
-                          ", and no output is taken from behind a link; copy it to "
+                          ", but outputs are not taken through links; copy it to "
                           "$DLFLOW_OUTPUTS");
     CHECK(read_file(best) == "theirs");
     CHECK(fs::is_symlink(shared));

@@ -113,7 +113,7 @@ TEST_CASE("a program with a new checkpoint is queued again at the walltime", "[s
   job.spec.resources.walltime = std::chrono::seconds(1);
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
-  CHECK(end.reason == "walltime of 0:01 reached, goes on from its checkpoint");
+  CHECK(end.reason == "walltime of 0:01 reached, continues from its checkpoint");
   const JobEvent again = job.execute(2);
   CHECK(again.state == JobState::Queued);
 }
@@ -148,8 +148,9 @@ TEST_CASE("a job goes on only from checkpoints of the same work", "[supervisor]"
       CHECK(found(pass) == "1\n");
       CHECK(end.state == JobState::Succeeded);
       CHECK(end.fingerprint.empty());
-      CHECK(end.reason ==
-            "will not be reused: it goes on from checkpoints that were made with other resources");
+      CHECK(
+          end.reason ==
+          "will not be reused: it continues from checkpoints that were made with other resources");
     }
     SECTION("it has the first resources again: its result still does not count") {
       job.spec.fingerprint_base = "{}";
@@ -198,8 +199,8 @@ TEST_CASE("a checkpoint saved during an exchange of data stays doubtful, however
   CHECK(end.state == JobState::Succeeded);
   CHECK(end.fingerprint.empty());
   CHECK(end.reason ==
-        "will not be reused: it goes on from a checkpoint of a pass in doubt: " + data.string() +
-            " was exchanged while it ran, or something came and went in it");
+        "will not be reused: it continues from a checkpoint of a pass in doubt: " + data.string() +
+            " was replaced while it ran, or its content changed for a time");
 }
 
 TEST_CASE("a checkpoint saved before something was restored stays doubtful", "[supervisor]") {
@@ -252,13 +253,14 @@ TEST_CASE("a checkpoint saved under other data than planned stays doubtful", "[s
   fs::rename(hidden, data);
   CHECK(data_identity(data) == job.spec.sources.outside[data]);
   job.spec.run_command = "cp $DLFLOW_CHECKPOINTS/n $DLFLOW_OUTPUTS/n || true";
-  SECTION("the job goes on from it") {
+  SECTION("the job continues from it") {
     for (const int pass : {2, 3}) {
       const JobEvent end = job.execute(pass);
       CHECK(end.state == JobState::Succeeded);
       CHECK(end.fingerprint.empty());
-      CHECK(end.reason == "will not be reused: it goes on from a checkpoint of a pass in doubt: " +
-                              data.string() + " changed after the run was planned");
+      CHECK(end.reason ==
+            "will not be reused: it continues from a checkpoint of a pass in doubt: " +
+                data.string() + " changed after the run was planned");
     }
   }
   SECTION("the job begins anew") {
@@ -288,7 +290,7 @@ TEST_CASE("a time limit that only the cluster knows is not called a walltime", "
   SavingJob job(
       "trap 'exit 75' USR1; date +%N > $DLFLOW_CHECKPOINTS/n; kill -USR1 $PPID\n"
       "while :; do sleep 0.02; done");
-  CHECK(job.execute().reason == "time limit of the cluster reached, goes on from its checkpoint");
+  CHECK(job.execute().reason == "time limit of the cluster reached, continues from its checkpoint");
 }
 
 TEST_CASE("a script waits for its program to save", "[supervisor]") {
@@ -401,7 +403,7 @@ TEST_CASE("a SIGTERM is on record before the program has ended", "[supervisor]")
   for (int i = 0; i < 6000 && events().back().state; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  CHECK(events().back().reason == "told to end by SIGTERM");
+  CHECK(events().back().reason == "asked to end by SIGTERM");
   ::kill(supervisor, SIGTERM);  // at once
   CHECK(job.finish(supervisor).exit == 128 + SIGKILL);
 }
@@ -429,7 +431,7 @@ TEST_CASE("a job that requeues itself retries the causes of `retry:`, and no oth
   job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
   const JobEvent first = job.execute();
   CHECK(first.state == JobState::Queued);
-  CHECK(first.reason == "try 2 of 2 follows; the last one: exit 3");
+  CHECK(first.reason == "try 2 of 2 follows; the previous one: exit 3");
   CHECK(first.failed_tries == 1);
   const JobEvent second = job.execute(2);
   CHECK(second.state == JobState::Failed);
@@ -449,9 +451,10 @@ TEST_CASE("a pass that fails on its checkpoint is followed by one from the previ
   CHECK(job.execute(2).state == JobState::Queued);
   const JobEvent failed = job.execute(3);
   CHECK(failed.state == JobState::Queued);
-  CHECK(failed.reason ==
-        "failed before it had saved anything (exit 1); goes on from the checkpoint before its last "
-        "one");
+  CHECK(
+      failed.reason ==
+      "failed before it had saved anything (exit 1); continues from the checkpoint before its last "
+      "one");
   CHECK(read_file(job.attempt() / "checkpoints-3-unread/ckpt/last.pt") == "torn\n");
   CHECK(job.execute(4).state == JobState::Succeeded);
   CHECK(read_file(job.outputs(4) / "begun") == "0\n1\n1\n");
@@ -465,8 +468,8 @@ TEST_CASE("a pass that fails on the only checkpoint reports how to begin anew", 
   const JobEvent end = job.execute(2);
   CHECK(end.state == JobState::Failed);
   CHECK(end.reason ==
-        "exit 1; if its checkpoint is the cause, `dlflow resubmit demo-1 --from-scratch` begins "
-        "anew");
+        "exit 1; if its checkpoint is the cause, `dlflow resubmit demo-1 --from-scratch` starts "
+        "again");
 }
 
 TEST_CASE("a half-written file of a killed program does not count", "[supervisor]") {
@@ -530,7 +533,7 @@ TEST_CASE(
     const JobEvent end = job.execute(pass);
     CHECK(end.state == JobState::Queued);
     CHECK(end.exit == 75);
-    CHECK(end.reason == "walltime of 0:02 reached, goes on from ckpt/last.pt");
+    CHECK(end.reason == "walltime of 0:02 reached, continues from ckpt/last.pt");
   }
   const JobEvent end = job.execute(3);
   CHECK(end.state == JobState::TimedOut);
@@ -549,7 +552,7 @@ TEST_CASE("a launcher that waits for a dead node is ended, and the next try foll
   job.spec.retry = {.attempts = 2, .on = {RetryCause::NodeFailure}};
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
-  CHECK(end.reason == "try 2 of 2 follows; the last one: a node failed");
+  CHECK(end.reason == "try 2 of 2 follows; the previous one: a node failed");
   CHECK(end.failed_tries == 1);
 }
 

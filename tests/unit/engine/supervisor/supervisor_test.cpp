@@ -99,7 +99,7 @@ TEST_CASE("a failure is reported with its exit status and the line that explains
 TEST_CASE("a script that may not write to its read-only copy gets advice how to copy it",
           "[supervisor]") {
   const std::string advice =
-      "; what steps publish is read-only, and so are its copies: `cp -r --no-preserve=mode`";
+      "; published outputs are read-only, and so are copies: `cp -r --no-preserve=mode`";
   const std::string denied = "echo 'sh: cannot create mine/a: Permission denied' >&2; exit 2";
   CHECK(Job("mkdir mine; touch mine/a; chmod a-w mine/a; " + denied).execute().reason ==
         "exit 2: sh: cannot create mine/a: Permission denied" + advice);
@@ -217,7 +217,8 @@ TEST_CASE("an oversized list for a variable is reported with the alternative", "
   Job variable("true");
   variable.spec.environment = {{"SHARDS", long_list}};
   CHECK(variable.execute().reason ==
-        "its variable SHARDS has 195.3 KiB, and a program can be given 128.0 KiB; put a long list "
+        "its variable SHARDS has 195.3 KiB, but a program can be given only 128.0 KiB; put a long "
+        "list "
         "into the step's `with: {NAME: …}`, which the program finds in the JSON file $DLFLOW_WITH");
   Job argument("");
   argument.spec.run_command = {"true", long_list};

@@ -303,7 +303,8 @@ TEST_CASE("leaves of other ranks and pieces outside the vector are refused", "[c
                "other leaf");
           if (self.rank == 0) {
             same(std::string(dlflow_error()),
-                 std::string("leaf 1 is none of this rank, which has 1 from 0 on"), "reason");
+                 std::string("leaf 1 does not belong to this rank, which has 1 from 0 on"),
+                 "reason");
           }
           piece.first = 1;
           const size_t own = dlflow_leaf_sum_leaves(sum).first;
@@ -562,7 +563,7 @@ TEST_CASE("ranks missing at a monitored barrier are named on all ranks", "[c_api
     finish(dlflow_monitored_barrier(self.group, 300, &self.work), self.work);
   });
   for (const std::string& error : errors) {
-    CHECK_THAT(error, Catch::Contains("these ranks have not come: 1, 3"));
+    CHECK_THAT(error, Catch::Contains("these ranks have not arrived: 1, 3"));
   }
 }
 

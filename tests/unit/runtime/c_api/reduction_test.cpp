@@ -67,9 +67,9 @@ TEST_CASE("16-bit floats are reduced as fp32 and rounded once") {
 
 TEST_CASE("operations that a type does not support and unknown numbers are refused") {
   CHECK(error_of([] { require_reduction(DLFLOW_F16, DLFLOW_BXOR); }) ==
-        "'bxor' is no operation of fp16 numbers: they have no bits to combine");
+        "'bxor' is not an operation of fp16 numbers: they have no bits to combine");
   CHECK(error_of([] { require_reduction(DLFLOW_I32, DLFLOW_AVG); }) ==
-        "'avg' is no operation of int32 numbers: use a sum, and divide it");
+        "'avg' is not an operation of int32 numbers: use a sum, and divide it");
   CHECK(error_of([] { require_reduction(dlflow_type(10), DLFLOW_SUM); }) ==
         "there is no type number 10");
   CHECK(error_of([] { require_reduction(DLFLOW_F32, dlflow_op(8)); }) ==

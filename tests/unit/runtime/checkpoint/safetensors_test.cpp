@@ -104,7 +104,7 @@ TEST_CASE("tensors that could not be read back are not written", "[safetensors]"
   };
   CHECK_THROWS_WITH(write({tensor_view<float>("w", {3}, two)}), Contains("needs 12 bytes"));
   CHECK_THROWS_WITH(write({tensor_view<float>("w", {2}, two), tensor_view<float>("w", {2}, two)}),
-                    Contains("two of this name"));
+                    Contains("this name occurs twice"));
   CHECK_THROWS_WITH(write({tensor_view<float>("__metadata__", {2}, two)}), Contains("itself"));
   CHECK_THROWS_WITH(write({tensor_view<float>("\xff", {2}, two)}), Contains("UTF-8"));
   CHECK_THROWS_WITH(write({tensor_view<float>("w", {uint64_t{1} << 63, 2}, two)}),
@@ -121,7 +121,7 @@ TEST_CASE("elements are copied only into memory of their type and size", "[safet
   std::vector<float> short_copy(2);
   CHECK_THROWS_WITH(copy_elements<float>(tensor, short_copy), Contains("has 3 elements, wanted"));
   std::vector<double> doubles(3);
-  CHECK_THROWS_WITH(copy_elements<double>(tensor, doubles), Contains("type F32, wanted are F64"));
+  CHECK_THROWS_WITH(copy_elements<double>(tensor, doubles), Contains("type F32, expected are F64"));
 }
 
 TEST_CASE("a missing tensor is named with the one that was probably meant", "[safetensors]") {
@@ -140,8 +140,8 @@ TEST_CASE("a header that does not describe its data is refused", "[safetensors]"
   const std::string good = entry("a", 0, 4, "[1]");
   const Case bad = GENERATE_COPY(values<Case>({
       {"", 0, "not JSON"},
-      {"[]", 0, "a list where none belongs"},
-      {"7", 0, "a number where none belongs"},
+      {"[]", 0, "a list in the wrong place"},
+      {"7", 0, "a number in the wrong place"},
       {"{", 0, "not JSON at byte"},
       {"{} x", 0, "not JSON"},
       {"{" + good + "," + good + "}", 8, "'a' occurs twice"},
@@ -156,25 +156,25 @@ TEST_CASE("a header that does not describe its data is refused", "[safetensors]"
       {"{" + entry("a", 0, 4, "[18446744073709551617]") + "}", 4, "not a 64-bit count"},
       {"{" + entry("a", 0, 4, "[-1]") + "}", 4, "a negative number"},
       {"{" + entry("a", 0, 4, "[1.0]") + "}", 4, "not a 64-bit count"},
-      {"{" + entry("a", 0, 4, "[[1]]") + "}", 4, "a list where none belongs"},
+      {"{" + entry("a", 0, 4, "[[1]]") + "}", 4, "a list in the wrong place"},
       {R"({"a":{"dtype":"F8","shape":[],"data_offsets":[0,1]}})", 1, "the type 'F8'"},
       {R"({"a":{"dtype":"F32","shape":[1]}})", 4, "needs dtype, shape and data_offsets"},
       {R"({"a":{"dtype":"F32","shape":[1],"shape":[1]}})", 4, "the key 'shape' twice"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4,8]}})", 4, "two data_offsets"},
       {R"({"a":{"dtype":"F32","size":1}})", 4, "the unknown key 'size'"},
-      {R"({"__metadata__":{"a":1}})", 0, "a number where none belongs"},
+      {R"({"__metadata__":{"a":1}})", 0, "a number in the wrong place"},
       {R"({"__metadata__":{"a":"x","a":"y"}})", 0, "the key 'a' twice"},
       {R"({"a":null})", 0, "a null"},
       {R"({"a":true})", 0, "true or false"},
-      {R"({"a":"x"})", 0, "a text where none belongs"},
-      {R"({"a":7})", 0, "a number where none belongs"},
-      {R"({"a":{"dtype":{}}})", 0, "an object where none belongs"},
-      {R"({"a":{"dtype":7}})", 0, "a number where none belongs"},
-      {R"({"a":{"dtype":["F32"]}})", 0, "a list where none belongs"},
-      {R"({"a":{"dtype":"F32","shape":"x"}})", 0, "a text where none belongs"},
-      {R"({"a":{"dtype":"F32","shape":["x"]}})", 0, "a text where none belongs"},
-      {R"({"__metadata__":{"a":{}}})", 0, "an object where none belongs"},
-      {R"({"__metadata__":[]})", 0, "a list where none belongs"},
+      {R"({"a":"x"})", 0, "a string in the wrong place"},
+      {R"({"a":7})", 0, "a number in the wrong place"},
+      {R"({"a":{"dtype":{}}})", 0, "an object in the wrong place"},
+      {R"({"a":{"dtype":7}})", 0, "a number in the wrong place"},
+      {R"({"a":{"dtype":["F32"]}})", 0, "a list in the wrong place"},
+      {R"({"a":{"dtype":"F32","shape":"x"}})", 0, "a string in the wrong place"},
+      {R"({"a":{"dtype":"F32","shape":["x"]}})", 0, "a string in the wrong place"},
+      {R"({"__metadata__":{"a":{}}})", 0, "an object in the wrong place"},
+      {R"({"__metadata__":[]})", 0, "a list in the wrong place"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "two data_offsets"},
       {"{" + entry("a", 0, 4, "[1" + ones(64) + "]") + "}", 4, "too many dimensions"},
   }));

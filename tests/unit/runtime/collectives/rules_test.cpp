@@ -61,7 +61,7 @@ TEST_CASE("rules may overlap or cover one size, and the first match counts", "[c
 
 TEST_CASE("a mistake in rules is named with its correction", "[collectives]") {
   CHECK(mistake_in("allreduce=rign:0-max") ==
-        "collectives.txt:3: 'rign' is no algorithm; there are shm, hierarchical, "
+        "collectives.txt:3: 'rign' is not an algorithm; there are shm, hierarchical, "
         "recursive_doubling, rabenseifner, ring, tree, direct, mpi; did you mean 'ring'?");
   CHECK(mistake_in("allreduce=ring:1K-max") ==
         "collectives.txt:3: no rule for 0 bytes; sizes go from 0 to max without a gap: "

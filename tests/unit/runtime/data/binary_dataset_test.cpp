@@ -91,9 +91,9 @@ TEST_CASE("a mask with an unknown class is damaged", "[data]") {
   CHECK(dataset_error(content_of(with_masks({9, 8, 0, 3, 7, 6, 255, 1}))) ==
         "file: sample 0 has 3 in its mask, but there are 3 classes");
   CHECK(dataset_error(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 256))) ==
-        "file: has masks of 256 classes, and they can have 1 to 255");
+        "file: has masks of 256 classes, but they can have 1 to 255");
   CHECK(dataset_error(content_of(with_masks({9, 8, 0, 0, 7, 6, 0, 0}, 0))) ==
-        "file: has masks of 0 classes, and they can have 1 to 255");
+        "file: has masks of 0 classes, but they can have 1 to 255");
 }
 
 TEST_CASE("a packed file is on disk before it has its name", "[data]") {
@@ -138,7 +138,7 @@ TEST_CASE("samples with targets have them in the place of labels", "[data]") {
 TEST_CASE("targets that are not finite numbers are refused", "[data]") {
   const Dataset dataset = make_dataset({1, 1, 1}, std::vector<uint8_t>{1, 2}, {0, INFINITY}, 1);
   CHECK(dataset_error(content_of(dataset)) ==
-        "file: sample 1 has a target that is no finite number");
+        "file: sample 1 has a target that is not a finite number");
 }
 
 TEST_CASE("a file of version 1, without hashes of chunks, can still be read", "[data]") {
@@ -174,7 +174,7 @@ TEST_CASE("the hashes of chunks are read without the images, and verified", "[da
 TEST_CASE("a file with any byte changed, or cut off anywhere, is refused", "[data]") {
   const std::string content = content_of(kBytes);
   check_damage_is_refused(content);
-  CHECK_THAT(dataset_error(content + "x"), Catch::Contains("its header says another number"));
+  CHECK_THAT(dataset_error(content + "x"), Catch::Contains("its header gives another number"));
 }
 
 TEST_CASE("a header is read without the rest of the file, even if that is damaged", "[data]") {
@@ -189,7 +189,7 @@ TEST_CASE("a header is read without the rest of the file, even if that is damage
   write_file_atomic(file, damaged);
   CHECK(read_binary_header(file) == header);
   CHECK(read_binary_dataset(file, Proof::Structure).labels == kFloats.labels);
-  CHECK_THROWS_WITH(read_binary_dataset(file), Catch::Contains("its SHA-256 does not hold"));
+  CHECK_THROWS_WITH(read_binary_dataset(file), Catch::Contains("its SHA-256 does not match"));
   write_file_atomic(file, damaged.substr(0, 100));
   CHECK_THROWS_WITH(read_binary_header(file), Catch::Contains("is not a dlflow dataset"));
 }
@@ -198,10 +198,9 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
           "[data][attack]") {
   const std::string content = content_of(kBytes);
   const std::string all = changed(content, 36, "\xff\xff\xff\xff"s);
-  CHECK(dataset_error(all) ==
-        "file: says that it has 4294967295 classes, which is more than 4194304");
+  CHECK(dataset_error(all) == "file: declares 4294967295 classes, which is more than 4194304");
   CHECK_THAT(dataset_error(changed(content, 36, "\x01\0\x40\0"s)),
-             Catch::Contains("says that it has 4194305 classes"));
+             Catch::Contains("declares 4194305 classes"));
   CHECK(dataset_error(changed(content, 36, "\0\0\x40\0"s)) == "");
 
   const test::TempDir folder;

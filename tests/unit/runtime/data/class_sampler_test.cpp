@@ -56,7 +56,7 @@ TEST_CASE("shares that do not fit the data are refused", "[data]") {
   CHECK_THROWS_WITH(ClassSampler(uneven(), std::vector<float>{1, 1, 1}, 0),
                     "with: 'sampling' has 3 shares for the 4 classes of the training data");
   CHECK_THROWS_WITH(ClassSampler(uneven(), std::vector<float>{1, 1, 1, 1}, 0),
-                    "with: 'sampling' has a share for class 1, of which there is no sample");
+                    "with: 'sampling' has a share for class 1, which has no samples");
   Dataset masks = uneven();
   masks.has_masks = true;
   CHECK_THROWS_WITH(ClassSampler(masks, {}, 0), Catch::Contains("have a class per pixel"));

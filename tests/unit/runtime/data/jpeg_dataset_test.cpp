@@ -155,8 +155,8 @@ TEST_CASE("an index that does not fit its pictures is refused", "[data]") {
   test::check_mentions(jpeg_error, {{changed(128, 0, 8), "sample 0 ends at byte 0 of 11"},
                                     {changed(128, 5, 8), "sample 1 ends at byte 4 of 11"},
                                     {changed(136, UINT64_MAX, 8), "sample 1 ends at byte"},
-                                    {changed(144, 10, 8), "1 bytes behind its last sample"},
-                                    {changed(112, 12, 8), "its header says another number"},
+                                    {changed(144, 10, 8), "1 bytes after its last sample"},
+                                    {changed(112, 12, 8), "its header gives another number"},
                                     {changed(112, UINT64_MAX, 8), "says another number"},
                                     {changed(16, UINT64_MAX / 8, 8), "says another number"},
                                     {changed(24, 2, 4), "JPEG files of 2 channels"},
@@ -314,5 +314,5 @@ TEST_CASE("a picture that is too small for its crop is refused when it is loaded
   const auto& pictures = std::get<EncodedImages>(dataset.pixels);
   CHECK_THROWS_WITH(
       write_as_reshaped(dataset, pictures[0], pictures.name_of(0), samples, sample.data()),
-      Catch::StartsWith("a: sample 0: has 30 x 45 pixels, too few to cut 40 x 40"));
+      Catch::StartsWith("a: sample 0: has 30 x 45 pixels, too few to crop to 40 x 40"));
 }

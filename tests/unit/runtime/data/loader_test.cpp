@@ -272,5 +272,5 @@ TEST_CASE("an unknown class ends the reading of a mask", "[data]") {
   options.normalization = {{1.0f}, {0.0f}};
   Loader loader(dataset, options);
   CHECK_THROWS_WITH(loader.next(),
-                    Catch::Contains("sample 8 has 8 in its mask, and the data has 8 classes"));
+                    Catch::Contains("sample 8 has 8 in its mask, but the data has 8 classes"));
 }

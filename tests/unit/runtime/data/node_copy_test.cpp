@@ -135,7 +135,7 @@ TEST_CASE("a damaged source is named, and leaves no copy", "[node copy]") {
   content.back() ^= 1;
   write_file_atomic(node.binary, content);
   CHECK_THAT(refusal(node, node.node_disk()),
-             Catch::StartsWith(node.binary.string() + ": its SHA-256 does not hold"));
+             Catch::StartsWith(node.binary.string() + ": its SHA-256 does not match"));
   CHECK(node.num_entries() == 0);
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("samples of a validation split follow those for training", "[data]") {
   folder.write("train-images-idx3-ubyte", "");
   folder.write("train-labels-idx1-ubyte", "");
   CHECK_THROWS_WITH(splits_to_read(folder.path(), Split::Train),
-                    Catch::Contains("validation.dlset stands beside IDX files for training"));
+                    Catch::Contains("validation.dlset is beside IDX files for training"));
 }
 
 TEST_CASE("shards are read as one data set", "[shards]") {
@@ -131,7 +131,7 @@ TEST_CASE("a shard that is missing, damaged or swapped is named", "[shards]") {
     write_file_atomic(sharded.shard(2), content);
     CHECK(sharded.error() ==
           sharded.shard(2).string() +
-              ": its SHA-256 does not hold: the file was damaged; copy it again");
+              ": its SHA-256 does not match: the file was damaged; copy it again");
   }
   SECTION("cut off") {
     write_file_atomic(sharded.shard(0), read_file(sharded.shard(0)).substr(0, 200));

@@ -167,8 +167,8 @@ TEST_CASE("an index that does not fit its texts is refused", "[data][texts]") {
                        {{changed(128, 0, 8), "sample 0 ends at byte 0 of 8"},
                         {changed(128, 5, 8), "sample 0 has 5 bytes"},
                         {changed(136, UINT64_MAX, 8), "sample 1 ends at byte"},
-                        {changed(136, 7, 8), "1 bytes behind its last sample"},
-                        {changed(32, 2, 4), "sample 0 has 6 bytes, and can have 2 tokens of 2"},
+                        {changed(136, 7, 8), "1 bytes after its last sample"},
+                        {changed(32, 2, 4), "sample 0 has 6 bytes, but can have 2 tokens of 2"},
                         {changed(32, 0, 4), "has texts of 1 x 1 x 0 tokens"},
                         {changed(12, 1, 4), "pixels of unknown type"},
                         {changed(16, UINT64_MAX / 8, 8), "says another number"}});

@@ -42,7 +42,7 @@ TEST_CASE("a network and data that do not match are refused with the reason", "[
   CHECK(error_of(model("[3]", 3, "softmax_cross_entropy"), kClasses) ==
         "model 'm' takes (B,3), set has (B,2,1,1)");
   CHECK(error_of(model("[2]", 2, "softmax_cross_entropy"), kClasses) ==
-        "model 'm' knows 2 classes, set has the label 2 (sample 0); its last layer must give a "
+        "model 'm' has 2 classes, set has the label 2 (sample 0); its last layer must give a "
         "score for each class");
   CHECK_THAT(error_of(model("[2]", 2, "softmax_cross_entropy"), kNumbers),
              Catch::Contains("which needs labels, and set has 1 targets a sample, not the shares "
@@ -83,7 +83,7 @@ TEST_CASE("masks and losses of pixels belong together", "[fit]") {
     CHECK(error_of(network(loss, 3), masks).empty());
     CHECK(error_of(network(loss, 4), masks).empty());
     CHECK(error_of(network(loss, 2), masks) ==
-          "model 'm' knows 2 classes, set has masks of 3; its last layer must give a score for "
+          "model 'm' has 2 classes, set has masks of 3; its last layer must give a score for "
           "each of them");
     CHECK(error_of(network(loss, 3), labels) ==
           "model 'm' has 'loss: " + loss +
@@ -136,7 +136,7 @@ TEST_CASE("a metric is refused if only other networks have it, or if it is misty
     }
   };
   CHECK(refused("softmax_cross_entropy", "rmse") ==
-        "'require' names 'rmse', which model 'm' is not measured by; there are loss, accuracy, f1, "
+        "'require' names 'rmse', which model 'm' does not have; it has loss, accuracy, f1, "
         "auc");
   CHECK(refused("mse", "acuracy").empty());  // not similar to any metric of the model
   CHECK(refused("softmax_cross_entropy", "acuracy").ends_with("; did you mean 'accuracy'?"));

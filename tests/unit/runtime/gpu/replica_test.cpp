@@ -113,7 +113,7 @@ TEST_CASE("unsupported options of a layer or a loss are named before anything ru
                      "- batch_norm: {name: b}\n- relu6\n- flatten\n- linear: {features: 2}\n"),
              Contains("'b' (line 5): there is no relu6 behind batch_norm on GPUs"));
   CHECK_THAT(refusal("input: [4]\nloss: reconstruction\nlayers:\n- linear: {features: 4}\n"),
-             Contains("GPUs have no loss but softmax_cross_entropy"));
+             Contains("GPUs support only the loss softmax_cross_entropy"));
 }
 
 TEST_CASE("a program computes the scores and gradients of the reference") {

@@ -88,7 +88,7 @@ TEST_CASE("a mask has the values of its file, grey or of a palette", "[mask]") {
 }
 
 TEST_CASE("a file that is not a mask is refused", "[mask]") {
-  CHECK(mask_error("GIF89a") == "a.png: is no mask: neither a PNG nor a binary PGM file");
+  CHECK(mask_error("GIF89a") == "a.png: is not a mask: neither a PNG nor a binary PGM file");
   CHECK_THAT(mask_error(mask_png(PNG_COLOR_TYPE_RGB, 8, 1, {"abc"})),
              Catch::Contains("is in colour"));
   CHECK_THAT(mask_error(mask_png(PNG_COLOR_TYPE_GRAY, 16, 1, {"ab"})),
@@ -137,7 +137,7 @@ TEST_CASE("classes.txt names the classes of masks", "[mask]") {
   CHECK(split.classes == std::vector<std::string>{"sky", "road", "car"});
   write_pair(folder, "b", "\x00\x03"s);
   CHECK_THAT(mistakes_of(folder.path()),
-             Catch::Contains("b.png: has 3 in row 0, column 1, and classes.txt names 3 classes; "
+             Catch::Contains("b.png: has 3 in row 0, column 1, but classes.txt names 3 classes; "
                              "--ignore 3 leaves such pixels out"));
 }
 
@@ -152,8 +152,9 @@ TEST_CASE("all pictures without a valid mask are reported at once", "[mask]") {
   const std::string text = mistakes_of(folder.path());
   CHECK_THAT(text, Catch::Contains("set: 3 of 4 samples cannot be packed"));
   CHECK_THAT(text, Catch::Contains("b.pgm: has no mask b.png in masks"));
-  CHECK_THAT(text, Catch::Contains("c.png: has 2 x 1 pixels, which becomes another size than its "
-                                   "picture has"));
+  CHECK_THAT(
+      text,
+      Catch::Contains("c.png: has 2 x 1 pixels, which would become another size than its picture"));
   CHECK_THAT(text, Catch::Contains("d.png: is in colour"));
 }
 
@@ -244,8 +245,8 @@ TEST_CASE("files of other kinds beside pictures and masks are refused by name", 
   folder.write("masks/c.jpg", "");
   const std::string text = mistakes_of(folder.path());
   CHECK_THAT(text, Catch::Contains("set: 2 of 3 samples cannot be packed"));
-  CHECK_THAT(text, Catch::Contains("b.gif: is no JPEG, PNG, PGM or PPM picture; convert it"));
-  CHECK_THAT(text, Catch::Contains("c.jpg: is no PNG or PGM file, as masks are"));
+  CHECK_THAT(text, Catch::Contains("b.gif: is not a JPEG, PNG, PGM or PPM picture; convert it"));
+  CHECK_THAT(text, Catch::Contains("c.jpg: is not a PNG or PGM file, as masks must be"));
 }
 
 TEST_CASE("a number in a mask means a class, no class, or is invalid", "[mask]") {
@@ -267,7 +268,7 @@ TEST_CASE("arrays of images and masks become samples", "[mask]") {
   const auto masks =
       folder.write("masks.npy", mask_npy("<i2", "(2, 1, 2)", "\x00\x00\x03\x00\xff\xff\x01\x00"s));
   CHECK_THROWS_WITH(open_source(images, masks, Split::Train),
-                    Catch::Contains("sample 1 has the value -1, and classes are 0 to 254; --ignore "
+                    Catch::Contains("sample 1 has the value -1, but classes are 0 to 254; --ignore "
                                     "-1 leaves such pixels out"));
   ImportOptions options;
   options.ignored = -1;
@@ -280,7 +281,7 @@ TEST_CASE("arrays of images and masks become samples", "[mask]") {
   const auto other = folder.write("other.npy", mask_npy("|u1", "(2, 2, 1)", "abcd"));
   CHECK_THROWS_WITH(
       open_source(images, other, Split::Train),
-      Catch::Contains("has the shape (2, 2, 1), and masks of these images (2, 1, 2)"));
+      Catch::Contains("has the shape (2, 2, 1), but masks of these images have (2, 1, 2)"));
   const auto floats =
       folder.write("floats.npy", mask_npy("<f4", "(2, 1, 2)", std::string(16, '\0')));
   CHECK_THROWS_WITH(open_source(images, floats, Split::Train), Catch::Contains("are integers"));

@@ -60,7 +60,7 @@ TEST_CASE("unusable arrays are refused with what to do", "[npy]") {
   CHECK_THAT(pair.npy_error(npy("|u1", "(2, 5, 5, 3)", std::string(150, 'x')), kLabels),
              Catch::Contains("np.moveaxis(images, -1, 1)"));
   CHECK_THAT(pair.npy_error(npy("|u1", "(6,)", "abcdef"), kLabels),
-             Catch::Contains("has no shape of images"));
+             Catch::Contains("does not have the shape of images"));
   CHECK_THAT(pair.npy_error(images, npy("|u1", "(1,)", "a")),
              Catch::EndsWith("labels.npy: has 1 labels for 2 images"));
   CHECK_THAT(pair.npy_error(images, npy("|i1", "(2,)", "\x01\xff")),
@@ -132,7 +132,7 @@ TEST_CASE("tokens are integers below the size of the vocabulary", "[npy]") {
   CHECK(read(npy("|u1", "(3,)", "\0\1\xff"s)) == std::vector<uint32_t>{0, 1, 255});
   CHECK(read(npy("<u2", "(0,)", "")).empty());
   CHECK_THROWS_WITH(read(npy("<u2", "(2,)", "\1\0\x04\1"s)),
-                    Catch::EndsWith("number 1 is the token 260, and the tokenizer has 260"));
+                    Catch::EndsWith("number 1 is the token 260, but the tokenizer has 260"));
   CHECK_THROWS_WITH(read(npy("|i1", "(1,)", "\xff")), Catch::Contains("is the token -1"));
   CHECK_THROWS_WITH(read(npy("<f4", "(1,)", "1234")), Catch::Contains("tokens of type <f4"));
   CHECK_THROWS_WITH(read(npy("|u1", "(1, 2)", "12")),
@@ -290,7 +290,7 @@ TEST_CASE("answers have one or two dimensions, and one row per image", "[npy]") 
              Catch::EndsWith("has 4294967296 targets a sample"));
   CHECK(pair.read(none, npy("<f4", "(0, 4294967295)", "")).num_targets == 4294967295);
   CHECK_THAT(pair.npy_error(npy("|u1", "(2, 1, 1, 1, 1)", "ab"), kLabels),
-             Catch::Contains("has no shape of images"));
+             Catch::Contains("does not have the shape of images"));
   CHECK_THAT(pair.npy_error(npy("|u1", "(2, 1, 4294967296, 0)", ""), kLabels),
              Catch::Contains("has images that are too large"));
   CHECK(pair.npy_error(npy("|u1", "(2, 4294967295, 0)", ""), kLabels).empty());

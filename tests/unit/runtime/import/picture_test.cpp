@@ -102,7 +102,7 @@ TEST_CASE("pictures that cannot be used are refused with the reason", "[picture]
   CHECK_THAT(picture_error("P5\n16000 16000\n255\n"),
              Catch::Contains("a picture has 67108864 at most"));
   CHECK(picture_error(png(PNG_FORMAT_GRAY, 16385, 1, Values(16385))) ==
-        "a.png: is 16385 x 1 pixels; a picture has 1 to 16384 each way");
+        "a.png: is 16385 x 1 pixels; a picture has 1 to 16384 on each side");
 }
 
 TEST_CASE("transparent pixels are blended with black", "[picture]") {
@@ -228,7 +228,7 @@ TEST_CASE("a picture is recognised by its first bytes", "[picture]") {
 TEST_CASE("a PGM or PPM file has 8 bits and exactly the declared pixels", "[picture]") {
   for (const char* most : {"254", "256", "1"}) {
     CHECK_THAT(picture_error("P5 1 1 "s + most + " a"),
-               Catch::Contains("has not 8 bits per value"));
+               Catch::Contains("does not have 8 bits per value"));
   }
   CHECK_THAT(picture_error("P5 2 2 255 abcde"),
              Catch::Contains("has 5 bytes of pixels, its header says 4"));

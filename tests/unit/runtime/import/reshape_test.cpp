@@ -58,7 +58,7 @@ TEST_CASE("the shorter side or both are resized, then the middle is cut out", "[
         std::vector<uint8_t>{6, 7});
   CHECK(reshape(counting(3, 2), {{}, PictureSize{3, 2}, {}}, "a").values == counting(3, 2).values);
   CHECK_THROWS_WITH(reshape(counting(4, 3), {{}, {}, PictureSize{4, 4}}, "a.png"),
-                    "a.png: has 4 x 3 pixels, too few to cut 4 x 4 out of them; --resize makes it "
+                    "a.png: has 4 x 3 pixels, too few to crop to 4 x 4; --resize makes it "
                     "larger first");
 }
 

@@ -63,7 +63,7 @@ TEST_CASE("foreign files in a folder of pictures are named", "[sources]") {
             " has 2 x 1 pixels in grey; --resize and --crop make them alike");
   folder.write("dog/1.gif", "");
   CHECK_THAT(source_error(folder.path()),
-             Catch::Contains("dog/1.gif: is no JPEG, PNG, PGM or PPM picture"));
+             Catch::Contains("dog/1.gif: is not a JPEG, PNG, PGM or PPM picture"));
 }
 
 TEST_CASE("the first of sixty pictures is the odd one if the others agree", "[sources]") {
@@ -84,7 +84,7 @@ TEST_CASE("a folder whose name is not valid for a class is refused", "[sources]"
     const test::TempDir folder;
     folder.write(std::string(name) + "/1.pgm", pgm('a'));
     CHECK_THAT(source_error(folder.path()),
-               Catch::Contains(": the folder names a class, and its name ") &&
+               Catch::Contains(": the folder names a class, but its name ") &&
                    Catch::EndsWith("; rename it"));
   }
 }
@@ -197,7 +197,7 @@ TEST_CASE("an unsuitable source is refused with what to do", "[sources]") {
   CHECK_THAT(error_of("a.npz", ""), Catch::Contains("is an archive of arrays"));
   CHECK_THAT(error_of("a.npy", "a.nc"), Catch::Contains("python -m dlflow.convert"));
   CHECK_THAT(error_of("a.npy", ""), Catch::Contains("where are the labels of "));
-  CHECK_THAT(error_of("a.csv", "a.npy"), Catch::Contains("is a table, and one file has all of it"));
+  CHECK_THAT(error_of("a.csv", "a.npy"), Catch::Contains("is a table, which is a single file"));
   CHECK_THAT(error_of("cat", "a.npy"), Catch::Contains("is a folder, which needs no labels"));
   ImportOptions columns;
   columns.columns = {{}, {"y"}, ""};
@@ -302,11 +302,13 @@ TEST_CASE("JPEG files that cannot be kept are all reported at once", "[sources]"
   const std::string told = test::error_of([&] {
     write_checked(split.source, "set", [&](const SampleSource& source) { images_of(source); });
   });
-  CHECK_THAT(told, Catch::StartsWith("set: 4 of 5 samples cannot be packed") &&
-                       Catch::Contains("cat/1.jpg: is a damaged JPEG file") &&
-                       Catch::Contains("cat/3.png: is no JPEG file, and --keep-jpeg keeps such") &&
-                       Catch::Contains("cat/4.jpg: has 20 x 30 pixels, too few to cut 24 x 24") &&
-                       Catch::Contains("dog/5.jpg: is no JPEG file"));
+  CHECK_THAT(
+      told,
+      Catch::StartsWith("set: 4 of 5 samples cannot be packed") &&
+          Catch::Contains("cat/1.jpg: is a damaged JPEG file") &&
+          Catch::Contains("cat/3.png: is not a JPEG file, and --keep-jpeg keeps only these") &&
+          Catch::Contains("cat/4.jpg: has 20 x 30 pixels, too few to crop to 24 x 24") &&
+          Catch::Contains("dog/5.jpg: is not a JPEG file"));
 }
 
 TEST_CASE("only pictures can be kept as JPEG files", "[sources]") {

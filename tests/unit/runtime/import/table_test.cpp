@@ -77,9 +77,9 @@ TEST_CASE("unknown columns of a table are reported with the known ones", "[table
   CHECK(table_error("", kTarget) == "t.csv: is empty");
   CHECK(table_error("price,size\n", {{}, {"prise"}, ""}) ==
         "t.csv has no column 'prise'; it has price, size; did you mean 'price'?");
-  CHECK_THAT(table_error("a,b\n", {}), Catch::Contains("say what is to be learnt, with --target") &&
+  CHECK_THAT(table_error("a,b\n", {}), Catch::Contains("name what to learn, with --target") &&
                                            Catch::EndsWith("its columns are a, b"));
-  CHECK_THAT(table_error("a,b\n", {{}, {"a"}, "b"}), Catch::Contains("say what is to be learnt"));
+  CHECK_THAT(table_error("a,b\n", {{}, {"a"}, "b"}), Catch::Contains("name what to learn"));
   CHECK_THAT(table_error("a,b\n", {{"a"}, {"a"}, ""}), Catch::Contains("'a' is named twice"));
   CHECK_THAT(table_error("a\n1\n", {{}, {"a"}, ""}), Catch::Contains("no column is left"));
   CHECK_THAT(table_error("a,,b\n", kTarget), Catch::StartsWith("t.csv:1:3: the first line names"));
@@ -120,7 +120,7 @@ TEST_CASE("every mistake in a table of texts is reported with line and column", 
         "t.csv:2:1: is empty; write a text, or leave the row out (column 'text')\n"
         "t.csv:3:1: the row has 1 values, the header 2 columns\n"
         "t.csv:4:3: is empty; write the name of a class (column 'kind')\n"
-        "t.csv:6:1: has a NUL byte, which no text has (column 'text')\n"
+        "t.csv:6:1: has a NUL byte, which text cannot have (column 'text')\n"
         "t.csv:7:1: is empty; write a text, or leave the row out (column 'text')\n"
         "t.csv:7:2: is empty; write the name of a class (column 'kind')");
   CHECK(error_of("text,kind\n\xff,x\n").empty());
@@ -215,11 +215,11 @@ TEST_CASE("whole numbers that single precision rounds cause one note per column"
 
 TEST_CASE("a class that may mean a missing value causes a note", "[table]") {
   const Table table = parse_table("x,y\n1,NA\n2,cat\n3,NA\n4,nan\n", "t.csv", kClass);
-  CHECK(table.notes ==
-        std::vector<std::string>{"t.csv:2:3: 'NA' is a class as any other (column 'y', and 1 "
-                                 "more); leave the row out if its class is not known",
-                                 "t.csv:5:3: 'nan' is a class as any other (column 'y'); leave the "
-                                 "row out if its class is not known"});
+  CHECK(table.notes == std::vector<std::string>{
+                           "t.csv:2:3: 'NA' is a class like any other (column 'y', and 1 "
+                           "more); leave the row out if its class is not known",
+                           "t.csv:5:3: 'nan' is a class like any other (column 'y'); leave the "
+                           "row out if its class is not known"});
   CHECK(parse_text_table("t,y\na,?\n", "t.csv", {"t", "y"}).notes.size() == 1);
 }
 
@@ -231,7 +231,7 @@ TEST_CASE("numeric classes are sorted by value, and each must be written in one 
   CHECK(in_order_of_labels({"9007199254740993", "9007199254740992"}, "t") ==
         Names{"9007199254740992", "9007199254740993"});
   CHECK_THROWS_WITH(in_order_of_labels({"9", "9.0"}, "t.csv"),
-                    "t.csv: the classes '9' and '9.0' are one number; write it in one way");
+                    "t.csv: the classes '9' and '9.0' are the same number; write it in one way");
 }
 
 TEST_CASE("tables are recognised by their extension", "[table]") {

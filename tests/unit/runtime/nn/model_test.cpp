@@ -118,8 +118,8 @@ TEST_CASE("the model's init applies to layers with weights and no init of their 
   for (size_t i = 0; i < expected.size(); ++i) CHECK(model.layers[i].init == expected[i]);
   CHECK(layer_mistakes(
             "- flatten\n- linear: {features: 2, init: zero}\n- batch_norm: {init: he}\n") ==
-        Lines{"5:31: 'init' is 'pytorch', 'he' or 'xavier'",
-              "6:22: 'init' of a normalisation is 'pytorch' or 'zero'"});
+        Lines{"5:31: 'init' must be 'pytorch', 'he' or 'xavier'",
+              "6:22: 'init' of a normalisation must be 'pytorch' or 'zero'"});
 }
 
 TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
@@ -127,8 +127,8 @@ TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
                        "- dropout: {rate: 1}\n- conv2d: {channels: 6, kernel: 1, groups: 4}\n"
                        "- concat: {from: a}\n- max_pool: {kernel: [2, 1]}\n"
                        "- flatten\n- linear: {features: 2}\n") ==
-        Lines{"4:42: 'kernel' is a whole number or [height, width]",
-              "5:19: 'rate' is a number from 0 to less than 1",
+        Lines{"4:42: 'kernel' must be a whole number or [height, width]",
+              "5:19: 'rate' must be a number from 0 to less than 1",
               "7:18: 'from' of 'concat' is a list of two or more layers",
               "8:22: 'kernel' is a whole number from 1 to 1048576"});
   CHECK(layer_mistakes("- conv2d: {name: a, channels: 4, kernel: 1}\n- concat: {from: [a, input]}\n"
@@ -202,7 +202,7 @@ TEST_CASE("mistakes of language models are reported", "[model]") {
               "and reads as many"});
   CHECK(of("- embedding: {name: t, vocabulary: 12, features: 12}\n"
            "- linear: {name: a, features: 12, tied: t}\n- linear: {features: 12, tied: t}\n") ==
-        Lines{"7:32: 'a' is tied to 't' already; one layer alone may be"});
+        Lines{"7:32: 'a' is tied to 't' already; only one layer may be"});
   CHECK(of("- relu: {name: r}\n" + tokens + "- linear: {features: 9}\n") ==
         Lines{"6:3: embedding reads 'input' alone, the numbers of tokens; here it reads 'r'"});
   CHECK(of("- embedding: {name: t, vocabulary: 9, features: 12}\n"
@@ -212,7 +212,7 @@ TEST_CASE("mistakes of language models are reported", "[model]") {
         Lines{"5:3: the last layer must give one score per token and position, (B,T,F), where the "
               "input is (B,T), with F of at least 2; 'linear1' gives (B,8)"});
   CHECK(mistakes("name: m\ninput: [8]\nignored_token: 0\nlayers:\n- linear: {features: 2}\n") ==
-        Lines{"3:16: 'ignored_token' goes with 'loss: next_token' alone"});
+        Lines{"3:16: 'ignored_token' needs 'loss: next_token'"});
 }
 
 TEST_CASE("a shape that does not fit is reported where the layer stands", "[model]") {
@@ -287,7 +287,7 @@ TEST_CASE("a text that is not a model is refused", "[model]") {
   CHECK(mistakes(std::string(2 << 20, 'x')) ==
         Lines{"0:0: the file is larger than 1 MiB, which no model needs"});
   CHECK(mistakes("name: m\ninput: [1, 28]\nlayers: []\n") ==
-        Lines{"2:8: 'input' is [channels, height, width], or [features] or [tokens]"});
+        Lines{"2:8: 'input' must be [channels, height, width], or [features] or [tokens]"});
   CHECK(mistakes("name: m\ninput: [1048576]\nlayers: [linear: {features: 1048576}]\n").size() == 1);
 }
 

@@ -151,7 +151,7 @@ TEST_CASE("an error names the file and its fault", "[onnx]") {
   const test::TempDir folder;
   const auto damaged = folder.write("a.onnx", "\xff\xff");
   CHECK_THROWS_WITH(read_onnx_file(damaged),
-                    Catch::StartsWith(damaged.string() + ": is no ONNX file, or is damaged: "));
+                    Catch::StartsWith(damaged.string() + ": is not an ONNX file, or is damaged: "));
   const auto functions = folder.write("b.onnx", Message().add(25, Message()).bytes());
   CHECK_THROWS_WITH(read_onnx_file(functions),
                     Catch::StartsWith(functions.string() + ": the file defines functions"));

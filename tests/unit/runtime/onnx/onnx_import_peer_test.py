@@ -90,10 +90,10 @@ REFUSED = {
     "attention": (lambda: text(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)), TOKENS, "(Transpose): dlflow has no layer that swaps dimensions"),
     "products": (lambda: nn.Sequential(nn.Linear(8, 8), Lambda(lambda x: x @ x)), (8, 8), "(MatMul): its second input is a result of the network"),
     "gelu": (lambda: text(nn.GELU()), TOKENS, "(Div): dlflow has no layer that computes with such a constant"),
-    "group_norm": (lambda: maps(nn.GroupNorm(3, 6)), PICTURE, "(Reshape): dlflow reshapes to (B,F) alone"),
-    "layer_norm": (lambda: text(nn.LayerNorm(8)), TOKENS, "(ReduceMean): dlflow has means of whole maps and of positions alone"),
+    "group_norm": (lambda: maps(nn.GroupNorm(3, 6)), PICTURE, "(Reshape): dlflow reshapes only to (B,F)"),
+    "layer_norm": (lambda: text(nn.LayerNorm(8)), TOKENS, "(ReduceMean): dlflow has only means of whole maps and of positions"),
     "rms_norm": (lambda: text(Lambda(lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5))), TOKENS, "(Pow): dlflow has no layer for it"),
-    "squeeze_excitation": (lambda: maps(Lambda(lambda x: x * x.mean((2, 3), keepdim=True))), PICTURE, "dlflow multiplies results of layers in silu alone"),
+    "squeeze_excitation": (lambda: maps(Lambda(lambda x: x * x.mean((2, 3), keepdim=True))), PICTURE, "dlflow multiplies results of layers only in silu"),
     "uneven_padding": (lambda: maps(nn.ZeroPad2d((1, 0, 0, 0))), PICTURE, "(ConstantOfShape): dlflow has no layer for it"),
     "bilinear": (lambda: maps(nn.Upsample(scale_factor=2, mode="bilinear")), PICTURE, "upsample of dlflow takes the nearest pixel"),
 }

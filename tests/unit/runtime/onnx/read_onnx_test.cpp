@@ -172,7 +172,8 @@ TEST_CASE("a mean over positions without further inputs is a mean_pool", "[onnx]
   };
   CHECK(imported(mean({1})).model.layers[1].kind == LayerKind::MeanPool);
   CHECK(imported(mean({-2})).model.layers[1].kind == LayerKind::MeanPool);
-  CHECK_THAT(refusal(mean({2})), Catch::Contains("(ReduceMean): dlflow has means of whole maps"));
+  CHECK_THAT(refusal(mean({2})),
+             Catch::Contains("(ReduceMean): dlflow has only means of whole maps"));
 }
 
 TEST_CASE("a scaling of the input at the start of a file is its normalisation", "[onnx]") {
@@ -347,7 +348,7 @@ TEST_CASE("a node without a matching layer of dlflow is refused by its name", "[
   }
   CHECK_THROWS_WITH(import_onnx(parse_onnx(file_of({node("Relu", {"x"}, "y")}, {}, {-1, 3}), "."),
                                 "net", TensorShape{0, 5}),
-                    "the sizes of a sample are from 1 on, not (B,0,5)");
+                    "the sizes of a sample must be at least 1, not (B,0,5)");
   CHECK_THAT(of({node("Relu", {"x"}, "y")}, {-1, 1 << 29}), Catch::Contains("beyond 2^28 numbers"));
   CHECK(of({node("Identity", {"x"}, "y")}) ==
         "the file's output is not the result of its last operation");

@@ -38,12 +38,12 @@ TEST_CASE("Clip is relu or relu6 by its bounds", "[onnx]") {
                                                  {"l", "one"}}) {
     CHECK_THAT(of.refused(node("Clip", inputs, "y")), Contains("no layer with these bounds"));
   }
-  CHECK_THAT(of.refused(node("Clip", {"l", "two"}, "y")), Contains("its bounds are no numbers"));
+  CHECK_THAT(of.refused(node("Clip", {"l", "two"}, "y")), Contains("its bounds are not numbers"));
   const OnFeatures old{{}, 9};
   CHECK(old.layer(with(with(node("Clip", {"l"}, "y"), "min", 0.0f), "max", 6.0f)).kind ==
         LayerKind::Relu6);
   CHECK_THAT(old.refused(with(node("Clip", {"l"}, "y"), "min", "x")),
-             Contains("its attribute 'min' is no number"));
+             Contains("its attribute 'min' is not a number"));
 }
 
 TEST_CASE("activations are read only in dlflow's form", "[onnx]") {
@@ -57,7 +57,7 @@ TEST_CASE("activations are read only in dlflow's form", "[onnx]") {
   CHECK_THAT(of.refused(with(node("Gelu", {"l"}, "y"), "approximate", "tanh")),
              Contains("not that by tanh"));
   CHECK_THAT(of.refused(with(node("Gelu", {"l"}, "y"), "approximate", 1)),
-             Contains("its attribute 'approximate' is no text"));
+             Contains("its attribute 'approximate' is not a text"));
 }
 
 TEST_CASE("an unknown layer made of several operators is refused by one of their names", "[onnx]") {
@@ -182,7 +182,7 @@ TEST_CASE("convolutions have two dimensions, and padding that is the same on bot
   CHECK(of.layer(with(node("Conv", {"x", "halves"}, "m"), "group", 3)).groups == 3);
   CHECK_FALSE(of.layer(conv).bias);
   CHECK(of.layer(node("Conv", {"x", "w", "b"}, "m")).bias);
-  const std::string dimensions = "dlflow has convolutions in two dimensions";
+  const std::string dimensions = "dlflow has only convolutions in two dimensions";
   CHECK_THAT(of.refused(node("Conv", {"x", "narrow"}, "m")), Contains(dimensions));
   CHECK_THAT(of.refused(with(conv, "strides", std::vector<int64_t>{2})), Contains(dimensions));
   CHECK_THAT(of.refused(with(conv, "pads", {1, 0, 0, 0})), Contains("pads the sides"));
@@ -285,9 +285,9 @@ TEST_CASE("Gemm may have factors, transposed weights and a bias", "[onnx]") {
         std::vector<float>{7, 7, 1, 2, 3, 4, 5, 6});
   CHECK_THAT(refusal(of(with(plain, "transA", 1))), Contains("it transposes what it reads"));
   CHECK_THAT(refusal(of(with(node("Gemm", {"x", "w", "three"}, "y"), "transB", 1))),
-             Contains("its third input is no bias"));
+             Contains("its third input is not a bias"));
   CHECK_THAT(refusal(of(with(node("Gemm", {"x", "b"}, "y"), "transB", 1))),
-             Contains("its weights are no matrix"));
+             Contains("its weights are not a matrix"));
   CHECK_THAT(refusal(file_of({plain}, constants, {-1, 3, 8, 8})), Contains("not (B,F)"));
 }
 

@@ -40,7 +40,7 @@ TEST_CASE("momentum is below 1", "[settings]") {
   CHECK(read({{"momentum", 0.999}}).optimizer.momentum == 0.999);
   const Json with = {{"momentum", GENERATE(1, 1.5)}};
   CHECK(update_mistake(with) ==
-        "with: 'momentum' must be below 1: with more, steps grow without end");
+        "with: 'momentum' must be below 1: otherwise steps grow without bound");
 }
 
 TEST_CASE("weight decay follows the optimizer's paper by default", "[settings]") {

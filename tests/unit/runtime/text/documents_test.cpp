@@ -58,7 +58,7 @@ TEST_CASE("a pattern applies only to names of files", "[documents]") {
   write_file_atomic(folder.path() / "b.txt/c.md", "other");
   CHECK(read({folder.path()}) == Result{{"b.txt/a.txt", "inner"}});
   CHECK(read({folder.path()}, "[/a].txt") == Result{{"b.txt/a.txt", "inner"}});
-  CHECK_THROWS_WITH(read({folder.path()}, "b.txt/*"), Catch::Contains("has no files that fit"));
+  CHECK_THROWS_WITH(read({folder.path()}, "b.txt/*"), Catch::Contains("has no files that match"));
 }
 
 TEST_CASE("a line may end a document within a file", "[documents]") {
@@ -97,7 +97,7 @@ TEST_CASE("all files that are not text are reported with their places", "[docume
   CHECK(read({folder.path()}).size() == 2);  // any bytes except NUL
   write_file_atomic(folder.path() / "c.txt", std::string("one\nx\0", 6));
   CHECK_THROWS_WITH(read({folder.path()}),
-                    Catch::EndsWith("c.txt:2:2: is a NUL byte, which no text has"));
+                    Catch::EndsWith("c.txt:2:2: is a NUL byte, which text cannot have"));
   for (int i = 0; i < 25; ++i) {
     write_file_atomic(folder.path() / ("x" + std::to_string(i) + ".txt"), std::string(1, '\0'));
   }

@@ -102,7 +102,7 @@ TEST_CASE("data without its tokenizer, or with a different one, is refused", "[t
   CHECK_THROWS_WITH(read_vocabulary(dataset.tokenizer, folder.path()),
                     Catch::Contains("is missing"));
   CHECK_THROWS_WITH(text_bytes(dataset, Vocabulary::bytes()),
-                    Catch::Contains("sample 0 has token 299, the tokenizer has 256"));
+                    Catch::Contains("sample 0 has token 299, but the tokenizer has 256"));
   const float wrong =
       GENERATE(float(NAN), -1.0f, -2.0f, -4294967040.0f, 16777216.0f, float(INFINITY));
   const Dataset damaged = make_dataset({1, 1, 2}, 300, std::vector<float>{1, wrong}, {0});

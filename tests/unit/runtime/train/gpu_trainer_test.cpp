@@ -163,7 +163,7 @@ TEST_CASE("settings that a GPU cannot support are refused before anything is rea
   CHECK_THAT(mistake({{"batch_norm", "global"}}), Contains("'batch_norm: global'"));
   CHECK_THAT(mistake({{"gradients", {{"wire", "fp16"}}}}), Contains("'gradients.wire'"));
   CHECK_THAT(mistake({{"optimizer", {{"kind", "adam"}}}}),
-             Contains("'optimizer: {kind: sgd}' alone"));
+             Contains("'optimizer: {kind: sgd}', without"));
   CHECK_THAT(mistake({{"cooperation", {{"kind", "gossip"}}}}), Contains("'cooperation'"));
   CHECK_THAT(mistake({{"gradients", {{"compression", "topk"}, {"density", 0.01}}}}),
              Contains("'gradients.compression'"));

@@ -83,8 +83,8 @@ TEST_CASE("a checkpoint of another optimizer is refused", "[trainer][optim]") {
   const test::TempDir dir;
   train_on(1, job_with(Kind::Adam, dir.path(), 1));
   CHECK_THROWS_WITH(train_on(1, job_with(Kind::Sgd, dir.path(), 2)),
-                    Catch::Contains("is of a run with the optimizer adam; go on with what it "
-                                    "had, or train into another folder of checkpoints"));
+                    Catch::Contains("is of a run with the optimizer adam; continue with its "
+                                    "settings, or train into another folder of checkpoints"));
 }
 
 TEST_CASE("a checkpoint from before other optimizers existed can be continued",

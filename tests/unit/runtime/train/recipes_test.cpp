@@ -591,13 +591,13 @@ TEST_CASE("keep_best and stop_early are refused if their metric is not measured"
   TrainingJob job = tiny_job(dir.path(), 1);
   job.settings.keep_best = "top5";
   CHECK(refusal(job) ==
-        "with: 'keep_best' is 'top5', which model 'tiny' is not measured by; there are loss, "
+        "with: 'keep_best' is 'top5', which model 'tiny' does not have; it has loss, "
         "accuracy, f1, auc");
   job.settings.keep_best = "";
   job.settings.stop_early = {"loss", 1, 0};
   job.settings.validation = 0;
   CHECK(refusal(job) ==
-        "with: 'stop_early.metric' needs samples that are held out; give 'validation' a number "
+        "with: 'stop_early.metric' needs held-out samples; give 'validation' a number "
         "above 0");
 }
 

@@ -153,7 +153,7 @@ TEST_CASE("a damaged image is never trained on, whichever rank reads it first", 
   if (!measured) job.settings.normalize = PixelStatistics{{0.25}, {0.2}};
   CHECK_THROWS_WITH(train_on_files(1, 0, job, dir.path(), test::kGoOn),
                     Catch::StartsWith(file.string() + ": bytes ") &&
-                        Contains(" are damaged: their SHA-256 does not hold; copy it again"));
+                        Contains(" are damaged: their SHA-256 does not match; copy it again"));
   if (measured) CHECK(list_checkpoints(job.checkpoints).empty());
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("damaged labels or hashes are refused by the rank that opens them", "[
   write_binary_dataset(file, test::tiny_dataset(kSamples));
   test::damage(file, offset);
   CHECK_THROWS_WITH(train_on_files(1, 0, large_job(dir.path()), dir.path(), test::kGoOn),
-                    Contains("the SHA-256 of its labels and hashes does not hold"));
+                    Contains("the SHA-256 of its labels and hashes does not match"));
 }
 
 TEST_CASE("a rank does not accept other files in place of its node's verified ones", "[data]") {

@@ -28,10 +28,10 @@ TEST_CASE("a checkpoint that a Python script saved is refused, since it has no n
   CheckpointContent content;
   content.info.step = 3;
   const auto checkpoint = save_checkpoint(dir.path(), content, 1);
-  CHECK_THROWS_WITH(load(checkpoint),
-                    Catch::StartsWith("checkpoint: " + checkpoint.string() +
-                                      " was saved by a Python script, which alone knows its "
-                                      "network"));
+  CHECK_THROWS_WITH(
+      load(checkpoint),
+      Catch::StartsWith("checkpoint: " + checkpoint.string() +
+                        " was saved by a Python script, which alone defines its network"));
 }
 
 TEST_CASE("tokens must come from the network's own tokenizer, if both are known",

@@ -487,7 +487,7 @@ TEST_CASE("a continued run must keep the settings that influence the result", "[
   TrainingJob job = tiny_job(dir.path(), 2);
   change(job);
   CHECK_THROWS_WITH(train_on(2, job), Catch::Contains("step-000007 is of a run with " + message) &&
-                                          Catch::Contains("; go on with what it had, or train "
+                                          Catch::Contains("; continue with its settings, or train "
                                                           "into another folder of checkpoints"));
   CHECK(newest_bits(dir.path()) == bits);
 }
@@ -515,8 +515,8 @@ TEST_CASE("data that does not fit the model is refused", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
   test::set_label(job.data, 3, 7);
-  CHECK_THROWS_WITH(train_on(1, job), Catch::Contains("knows 3 classes") &&
-                                          Catch::Contains("the label 7 (sample 3)"));
+  CHECK_THROWS_WITH(train_on(1, job),
+                    Catch::Contains("has 3 classes") && Catch::Contains("the label 7 (sample 3)"));
   job = tiny_job(dir.path(), 1);
   job.data.shape = {1, 4, 16};
   CHECK_THROWS_WITH(train_on(1, job), Catch::Contains("takes (B,1,8,8)"));

@@ -176,7 +176,7 @@ TEST_CASE("an unusable source of checkpoints is an error, and nothing is publish
   make_directories(data.path() / "empty");
   const fs::path good = data.path() / "good";
   const std::vector<std::pair<Json, std::string>> bad = {
-      {Json::object(), "from: is a folder of checkpoints, or a list of folders"},
+      {Json::object(), "from: must be a folder of checkpoints, or a list of folders"},
       {{{"from", data.path() / "one"}}, "; 1 damaged, named above"},
       {{{"from", data.path() / "empty"}}, "there is no valid checkpoint in"},
       {{{"from", data.path() / "none"}}, "from: there is no folder"},
@@ -218,7 +218,7 @@ TEST_CASE("a skipped checkpoint is named", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1, 2});
   damage(data.path() / "step-000001");
-  CHECK_THAT(said_by({{"from", data.path()}}), Catch::StartsWith("passed over: ") &&
+  CHECK_THAT(said_by({{"from", data.path()}}), Catch::StartsWith("skipped: ") &&
                                                    Catch::Contains("step-000001") &&
                                                    Catch::Contains("among 1: it is the latest"));
 }

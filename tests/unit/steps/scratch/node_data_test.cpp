@@ -114,5 +114,5 @@ TEST_CASE("data is read from its original place if there is no room for a copy",
   const std::string said = printed(STDERR_FILENO, [&] { folders = ranks.folders(); });
   CHECK(folders == std::vector<fs::path>(4, ranks.data.path()));
   CHECK(ranks.message() == ranks.size() + " of data on the disk of 0 of 2 nodes");
-  CHECK(said.find(" reads the data from where it lies, without a copy: ") != std::string::npos);
+  CHECK(said.find(" reads the data in place, without a copy: ") != std::string::npos);
 }

@@ -27,7 +27,7 @@ TEST_CASE("line ends in names are escaped as by sha256sum", "[manifest]") {
   Listing found;
   found["a\nb"] = {};
   CHECK_THROWS_WITH(compare(found, {{"c\n", kA}}, "X"),
-                    "X is not what its manifest lists; missing: c\\n; not in it: a\\nb");
+                    "X does not match its manifest; missing: c\\n; not in it: a\\nb");
   CHECK_THROWS_WITH(parse_manifest("\\" + kA + "  a\\n/../b\n", "SUMS"),
                     "SUMS:1: 'a\\n/../b' is not a name below the folder");
   CHECK_THROWS_WITH(parse_manifest(kA + "  a\x1b[31m\n", "SUMS"),
@@ -54,7 +54,7 @@ TEST_CASE("all differences are reported, up to a limit", "[manifest]") {
   for (int i = 0; i < 12; ++i) found["new" + std::to_string(i)].sha256 = kA;
   CHECK_THROWS_WITH(
       compare(found, manifest, "X"),
-      "X is not what its manifest lists; missing: gone; not in it: new0, new1, new10, new11, new2, "
+      "X does not match its manifest; missing: gone; not in it: new0, new1, new10, new11, new2, "
       "new3, new4, new5, new6, new7 and 2 more; changed: other");
   CHECK_NOTHROW(compare({{"both", {}}, {"gone", {}}, {"other", {}}}, manifest, "X"));
 }

@@ -258,7 +258,7 @@ TEST_CASE("a tar archive is refused if it is cut anywhere", "[unpack]") {
   }
   std::string changed = good;
   changed[2] = 'x';
-  CHECK_THROWS_WITH(box.unpack(changed, Unpack::Tar), Contains("a header's sum is wrong"));
+  CHECK_THROWS_WITH(box.unpack(changed, Unpack::Tar), Contains("a header's checksum is wrong"));
   CHECK_THROWS_WITH(box.unpack(std::string(2048, 'x'), Unpack::Tar), Contains("damaged"));
   const std::string packed = test::gzip(good);
   CHECK_THROWS_WITH(box.unpack(packed.substr(0, packed.size() - 3), Unpack::Tar),
@@ -295,7 +295,7 @@ TEST_CASE("a zip archive gives its files, and refuses what could do harm", "[unp
   refuse({"../evil", ""}, "leads out of");
   refuse({"/etc/evil", ""}, "has an absolute name");
   refuse({"link", "../../etc", S_IFLNK | 0777}, "which is no file or folder");
-  refuse({"device", "", S_IFCHR | 0644}, "no file, folder or link");
+  refuse({"device", "", S_IFCHR | 0644}, "not a file, folder or link");
   refuse({"su", "", S_IFREG | 04755}, "set-user-id");
 }
 

@@ -95,7 +95,7 @@ TEST_CASE("files that cannot be sent are refused with the reason, and nothing is
       {{{"from", file}, {"to", "git+https://h/x"}}, no_place},
       {{{"from", file}, {"to", "hf://a/b"}}, no_place},
       {{{"from", file}, {"to", "results"}}, "results"},
-      {{{"from", 7}, {"to", to}}, "from: is a path, or a list of paths"},
+      {{{"from", 7}, {"to", to}}, "from: must be a path, or a list of paths"},
   };
   for (const auto& [with, reason] : bad) {
     CAPTURE(with.dump());
@@ -117,10 +117,10 @@ TEST_CASE("the log and the metrics count sent and existing files", "[stage_out]"
   CHECK(last_line(step) == Json({{"bytes", 1}, {"total_bytes", 1}, {"message", "1 file sent"}}));
 
   results.write("set/b", "BB");
-  CHECK(run_and_hear(STDOUT_FILENO, log).said == "set/a: is there already\nset/b: 2 B\n");
+  CHECK(run_and_hear(STDOUT_FILENO, log).said == "set/a: already exists\nset/b: 2 B\n");
   CHECK(last_line(step) == Json({{"bytes", 3},
                                  {"total_bytes", 3},
-                                 {"message", "1 of 2 files sent, the others were there"}}));
+                                 {"message", "1 of 2 files sent, the others were already there"}}));
   CHECK_FALSE(fs::exists(step.outputs() / ".sending"));
 }
 

@@ -16,8 +16,9 @@ TEST_CASE("curl's exit status is described in words, with whether to try again",
     const char* words;
   };
   const Case each = GENERATE(
-      Case{6, true, "the host's name is not known"}, Case{7, true, "the host refuses connections"},
-      Case{18, true, "the connection ended before all had arrived"},
+      Case{6, true, "the host's name cannot be resolved"},
+      Case{7, true, "the host refuses connections"},
+      Case{18, true, "the connection ended before all data had arrived"},
       Case{23, false, "is the disk full?"}, Case{28, true, "does not answer, or too slowly"},
       Case{47, false, "too many redirects"}, Case{56, true, "the connection broke"},
       Case{60, false, "certificate is not trusted"}, Case{2, false, "curl failed"});

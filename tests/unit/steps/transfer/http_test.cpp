@@ -240,7 +240,7 @@ TEST_CASE("a failure is reported with its meaning and whether to try again", "[d
       {nginx->url("redirect/x"), Errc::InvalidInput, "does not know the protocol"},
       {"http://127.0.0.1:" + std::to_string(closed_port) + "/x", Errc::Unavailable,
        "the host refuses connections"},
-      {"http://no.such.host.invalid/x", Errc::Unavailable, "the host's name is not known"},
+      {"http://no.such.host.invalid/x", Errc::Unavailable, "the host's name cannot be resolved"},
   };
   for (const Case& bad : cases) {
     CAPTURE(bad.url);
@@ -283,7 +283,7 @@ TEST_CASE("an answer shorter than announced is an error with both sizes", "[down
   write_file_atomic(target.request().partial, "the");
   target.request().hash_is_known = true;
   CHECK_THAT(test::error_of([&] { target.download(); }, Errc::Unavailable),
-             Contains("3 bytes came, 10 were announced"));
+             Contains("3 bytes arrived, 10 were announced"));
 }
 
 TEST_CASE("endless headers are cut off", "[download][attack]") {
