@@ -10,7 +10,7 @@ import unittest
 
 from training_case import BIN, ROOT, TrainingCase
 
-import ranks as rank_processes  # where training_case looks
+import ranks as rank_processes  # found through training_case's path
 
 WAYS = {
     "local_sgd": {"kind": "local_sgd"},
@@ -75,7 +75,7 @@ class Cooperation(TrainingCase):
                                        capture_output=True, timeout=120)
                 self.assertEqual(again.returncode, 0, again.stderr)
                 self.assertIn(f"going on from checkpoints/step-{saved:06}", again.stderr)
-                self.assertIn("not the bits of an uninterrupted run", again.stderr)  # other ranks
+                self.assertIn("not the bits of an uninterrupted run", again.stderr)  # a different number of ranks
 
     def test_a_killed_worker_or_server_ends_all_ranks_and_is_named(self):
         for name, killed in (("local_sgd", 1), ("gossip", 1), ("pairwise", 0), ("pairwise", 1), ("two servers", 1), ("two servers", 3), ("asynchronous", 3)):
@@ -83,7 +83,7 @@ class Cooperation(TrainingCase):
                 process, folder = self.begin(4, WAYS[name], epochs=2000)
                 self.wait_for_checkpoint(process, folder)
                 os.kill(rank_processes.worker_of_rank(folder, killed), signal.SIGKILL)
-                errors = self.finish(process, 75, timeout=30)  # promised: 5 s
+                errors = self.finish(process, 75, timeout=30)  # 5 s are promised
                 self.assertRegex(errors, rf"rank {killed} \(node \S+\): killed by signal 9")
 
     def processor_time(self, pid):
@@ -100,7 +100,7 @@ class Cooperation(TrainingCase):
         used = self.processor_time(server) - before[1]
         process.send_signal(signal.SIGUSR1)
         self.finish(process, 75)
-        self.assertLess(used, 60)  # a hundredth each; a step's update is some of it
+        self.assertLess(used, 60)  # hundredths of a second, including the updates of steps
 
     def test_more_servers_than_ranks_are_refused(self):
         process, _ = self.begin(2, {"kind": "parameter_server", "servers": 2})

@@ -14,7 +14,7 @@ from training_case import BIN, ROOT, TrainingCase, main
 PAGE = ROOT / "docs/user/model-format.md"
 VENV = BIN.parent / "venv"  # made by tests/python/make_venv
 ONNX = VENV / "bin/python"
-# Debian's Python has PyTorch, and its own NumPy; safetensors is in the other one.
+# Debian's Python has PyTorch and its own NumPy; safetensors is in VENV.
 WITH_SAFETENSORS = f"import sys\nsys.path += {[str(path) for path in VENV.glob('lib/python3.*/site-packages')]}\n"
 
 
@@ -113,7 +113,7 @@ class Export(TrainingCase):
         again = subprocess.run([BIN / "dlflow", "model", "import", "model.onnx", "-o", "again.yaml"], cwd=folder, text=True, capture_output=True)
         self.assertEqual(again.returncode, 2)
         self.assertIn("error: again.yaml is there already; remove it, or write to another file with -o", again.stderr)
-        # Steps of next to nothing leave the network as it was.
+        # Tiny steps leave the network unchanged.
         resumed = self.folder("resumed", epochs=1, model=str(folder / "again.yaml"), start_from=str(folder / "again.safetensors"), lr=1e-12)
         self.train(resumed, 1)
         before = list(csv.DictReader(self.predict().decode().splitlines()))

@@ -54,7 +54,7 @@ class ProfileTest(TrainingCase):
                          ("dlflow measurement 1", "dlflow-train", "fp32", "sgd", 1))
         self.assertEqual(one["model"], hashlib.sha256(model).hexdigest())
         self.assertEqual(one["network"], [])
-        # Slots fill whole cache lines; the buckets have the report of the step beside the gradients.
+        # Slots fill whole cache lines; besides gradients, the buckets contain the report of the step.
         self.assertEqual(sum(layer["gradient_bytes"] for layer in one["layers"]), one["parameters_bytes"])
         self.assertGreater(sum(bucket["bytes"] for bucket in one["points"][0]["buckets"]), one["parameters_bytes"])
         self.assertEqual([(p["ranks"], p["nodes"], p["mode"], p["steps"], p["batch"], p["samples_per_rank"], p["leaf_samples"], p["leaves_per_rank"])
