@@ -340,7 +340,7 @@ class Run(Case):
         (self.folder / "mended").touch()
         _, err = self.dlflow("resubmit", first, "--step", "part[i=2]", status=2)
         self.assertIn(f"the result of all is used by {second}", err)
-        self.dlflow("resubmit", second, "--step", "part[i=2]")  # leaves no result that another run shares
+        self.dlflow("resubmit", second, "--step", "part[i=2]")  # discards no result that another run uses
         left = [(self.folder / "dlflow-runs" / run / "steps/all/outputs/x").read_text() for run in (first, second)]
         self.assertEqual(left, ["1\n", "1\n2\n"])
 

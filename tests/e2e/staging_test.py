@@ -77,7 +77,7 @@ class HubServer(http.server.BaseHTTPRequestHandler):
     """Serves two pages of a data set's list and its files, and records each request with its token."""
 
     files = {}  # name -> content
-    lfs = {}  # name -> the SHA-256 that the list says
+    lfs = {}  # name -> its SHA-256 in the list
     asked = []
 
     def do_GET(self):
