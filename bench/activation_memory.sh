@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a step costs if the results of layers have less memory: `activation_memory` of a train step. One rank, one thread.
+# The time of a step if the results of layers get less memory: `activation_memory` of a train step. One rank, one thread.
 set -eu
 cd "$(dirname "$0")/.."
 echo "$(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Time to sum fp32 numbers, or those of --type, over the ranks of this machine: MPI_Allreduce, gloo and dlflow in one run (dlflow-bench --help).
-# RANKS says on how many, by default on 2, 3, 4 and 8; arguments go to dlflow-bench.
+# Time to sum numbers of fp32, or of --type, over the ranks of this machine: MPI_Allreduce, gloo and dlflow in one run (dlflow-bench --help).
+# RANKS lists the numbers of ranks, by default 2, 3, 4 and 8; arguments go to dlflow-bench.
 set -eu
 cd "$(dirname "$0")/.."
 echo "# $(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# As allreduce.sh, with one rank on each of two nodes of a SLURM that this script starts (root; TCP between network name
-# spaces): first with the rules that `dlflow-train --tune` measures there, which it prints. Arguments go to dlflow-bench.
+# Like allreduce.sh, with one rank on each of two nodes of a SLURM that this script starts (root; TCP between network name
+# spaces): first with the rules that `dlflow-train --tune` measures there and prints. Arguments go to dlflow-bench.
 set -eu
 cd "$(dirname "$0")/.."
 echo "# $(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a checkpoint of a state of 1 GiB (SIZE) costs training: written by the rank itself, and by a thread while training goes on.
-# FOLDER is where it is written, by default a new folder in $TMPDIR or /tmp; needs four times the state of memory.
+# The cost of a checkpoint of a 1 GiB state (SIZE): written by the rank itself, and by a thread while training continues.
+# It is written to FOLDER, by default a new folder in $TMPDIR or /tmp. Needs memory for four times the state.
 set -eu
 cd "$(dirname "$0")/.."
 echo "$(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"

@@ -1,9 +1,9 @@
-"""Time per step, bytes sent and final loss of each way to send gradients, on links of a given rate, beside DDP and Horovod.
+"""Time per step, bytes sent and final loss of each way to send gradients, on links of a given rate, compared with DDP and Horovod.
 
 A node is a network name space of this machine, with one rank, so that all nodes share its cores. For each link and
 number of nodes the batch is chosen so that a step computes about as long as the link takes for the dense sum of its gradients.
-Losses are those of longer runs on links that are not shaped: no bit depends on the link. The time to equal loss is that after which the loss is where the
-worst of the dense ways ends, on the shaped link, with the same batch and learning rate.
+Losses are those of longer runs on unshaped links, since no bit depends on the link. The time to equal loss is the time until the loss reaches the final
+loss of the worst dense way, on the shaped link, with the same batch and learning rate.
 """
 
 import argparse
@@ -18,10 +18,10 @@ import peers
 from nodes import Nodes
 from training import ROOT, TOKENS, prepare
 
-# The largest gradient of lenet is ready first and needed last, so that dense sums hide behind computing; that of mlp is ready
-# last and needed first, so that nothing hides it.
+# The largest gradient of lenet is ready first and needed last, so computing hides its dense sum. The largest one of mlp is
+# ready last and needed first, so nothing hides its sum.
 BYTES = {"lenet": 4 * 1_199_882, "mlp": 4 * 669_706, "resnet20": 4 * 272_186, "gpt-small": 4 * 4_870_144, "vgg11": 4 * 132_863_336}
-EQUAL_BATCH = {"gpt-small": 4, "vgg11": 8}  # per rank; of others LOSS_BATCH
+EQUAL_BATCH = {"gpt-small": 4, "vgg11": 8}  # per rank; LOSS_BATCH for other models
 RATE = {"gpt-small": 0.01, "vgg11": 0.005}
 RATES = {"10gbit": 1e10, "4gbit": 4e9, "2gbit": 2e9, "1gbit": 1e9, "100mbit": 1e8}
 DENSITY = 0.01
@@ -42,14 +42,14 @@ OURS = {
     "powersgd, rank 2": {"compression": "powersgd", "rank": 2},
 }
 TWO_LEVELS = {"dense": {}, "mstopk": OURS["mstopk"]}  # two ranks per node: hierarchical top-k
-HOOKS = {"": [], ", fp16": ["--fp16"], ", powersgd, rank 2": ["--powersgd", 2]}  # of peers
+HOOKS = {"": [], ", fp16": ["--fp16"], ", powersgd, rank 2": ["--powersgd", 2]}  # of the peers
 
 
-TEXT = tempfile.NamedTemporaryFile(prefix="dlflow-text.")  # dlflow's documents, for gpt-small
+TEXT = tempfile.NamedTemporaryFile(prefix="dlflow-text.")  # dlflow's documentation, for gpt-small
 
 
 def pack_text(folder, count):
-    """So many texts of it, from the start as often as needed."""
+    """Packs `count` texts of TEXT, repeating it as often as needed."""
     content = b"".join(page.read_bytes() for page in sorted((ROOT / "docs/user").glob("*.md")))
     pathlib.Path(TEXT.name).write_bytes(content)
     (folder / "text").mkdir()
@@ -89,12 +89,12 @@ def theirs(nodes, peer, model, flags, batch, steps):
 
 
 def dense_seconds(model, ranks, rate):
-    """What the link takes for the sum of all gradients (facts C2, without latency)."""
+    """Seconds that the link takes for the sum of all gradients (facts C2, without latency)."""
     return 2 * (ranks - 1) / ranks * BYTES[model] * 8 / rate
 
 
 def matching_batch(nodes, model, rate):
-    """With which a step computes as long as its gradients travel, and how long it does."""
+    """The batch at which a step computes for as long as its gradients travel, and the seconds of that step."""
     nodes.rate("off")
     batch = 64
     for _ in range(2):
@@ -133,7 +133,7 @@ def measure(nodes, proven, model, link, rounds, steps):
 
 
 def reached(curve, target):
-    """Seconds until the mean of four points is at most `target`; None if it never is."""
+    """Seconds until the mean of four points is at most `target`; None if that never happens."""
     means = [(seconds, statistics.mean(loss for _, loss in curve[max(0, i - 3):i + 1])) for i, (seconds, _) in enumerate(curve)]
     return next((seconds for seconds, mean in means if mean <= target), None)
 
@@ -167,7 +167,7 @@ def two_levels(nodes, model, link, rounds, steps):
 
 
 def crossover(nodes, model, steps):
-    """Where mstopk and dense take equally long: predicted from what selection costs, and measured."""
+    """The bandwidth at which mstopk and dense take equally long: predicted from the cost of selection, and measured."""
     batch, _ = matching_batch(nodes, model, RATES["1gbit"])
     ranks = nodes.count
     times = {}
@@ -182,7 +182,7 @@ def crossover(nodes, model, steps):
 
 
 def learned(nodes, gradients, steps, epochs, held_out, ranks_per_node=1):
-    """What ours() says, or that the loss was no number any more."""
+    """The result of ours(), or None if the loss became NaN or infinite."""
     try:
         return ours(nodes, "mlp", gradients, LOSS_BATCH, steps, ranks_per_node, epochs, held_out)
     except RuntimeError as error:
@@ -192,7 +192,7 @@ def learned(nodes, gradients, steps, epochs, held_out, ranks_per_node=1):
 
 
 def losses(nodes, epochs):
-    """Of mlp, trained to where it learns no more: a few epochs say only that sparse gradients start more slowly."""
+    """Losses of mlp, trained until they stop falling: a few epochs only show that sparse gradients start more slowly."""
     nodes.rate("off")
     held_out = 5000
     steps = (60000 - held_out) // (LOSS_BATCH * nodes.count)
@@ -202,7 +202,7 @@ def losses(nodes, epochs):
     runs = {name: (gradients, 1) for name, gradients in OURS.items() if name != "dense, no priority"}  # the same bits
     runs["randomk, 25 %"] = (OURS["randomk"] | {"density": 0.25}, 1)
     runs |= {f"{name}, two ranks a node": (gradients, 2) for name, gradients in TWO_LEVELS.items()}
-    dense = {}  # with as many ranks, and so the same batch
+    dense = {}  # by the number of ranks per node, since that sets the batch
     for name, (gradients, ranks_per_node) in runs.items():
         warm = gradients | ({"warmup_epochs": warmup} if "density" in gradients else {})
         end = learned(nodes, warm, steps // ranks_per_node, epochs, held_out, ranks_per_node)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compressed gradients on links shaped to 1 Gbit/s and 100 Mbit/s: time per step, bytes, loss, of ours, PyTorch DDP and Horovod.
+# Compressed gradients on links shaped to 1 Gbit/s and 100 Mbit/s: time per step, bytes and loss of dlflow, PyTorch DDP and Horovod.
 # Nodes are network name spaces (root). `bench/compression.sh --nodes 2 --links 1gbit`.
 set -eu
 cd "$(dirname "$0")/.."

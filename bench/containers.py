@@ -1,12 +1,12 @@
-"""What a container costs a training: images per second of PyTorch on two ranks, without one and in each runtime that is here.
+"""The cost of a container for a training: images per second of PyTorch on two ranks, without one and in each installed runtime.
 
     bench/containers.sh [--starts 6] [--turns 10] [--steps 10] [--models lenet,resnet20] [--runtimes udocker,charliecloud,podman,bubblewrap]
 
-All run through `dlflow run`, the same script on the same PyTorch: Debian's packages, in the image and outside of it, with the settings that
-peers.py finds. All wait at the same time, and take turns of some steps each, so that a machine which becomes slower does so for all of them.
-Each process keeps a speed of its own, by where its memory lies, so all are started several times, each time another one first, and the
-median of the starts counts.
-`none-again`, a second run without a container, shows what two measurements of the same thing differ by.
+All trainings run through `dlflow run`, with the same script on the same PyTorch: Debian's packages, inside and outside of the image, with the
+settings that peers.py finds. They run at the same time and take turns of a few steps each, so that a slower machine slows all of them.
+The speed of each process depends on where its memory lies, so all are started several times in rotating order, and the median of the
+starts counts.
+`none-again`, a second run without a container, shows how far two measurements of the same thing differ.
 """
 
 import argparse
@@ -29,7 +29,7 @@ RANKS = 2
 NATIVE = ("none", "none-again")
 SETTINGS = {
     "udocker": f"{{runtime: udocker, mode: P1, command: [{UDOCKER}]}}",
-    # As root podman asks for more than a machine may allow.
+    # As root, podman requests more than a machine may allow.
     "podman": "{runtime: podman, arguments: ['--ulimit=nofile=4096:4096', '--ulimit=nproc=4096:4096']}",
 }
 
@@ -47,11 +47,11 @@ steps:
 
 
 class Contender:
-    """A training that waits for its turns. It hears and speaks through pipes: who asks again and again takes time from the others."""
+    """A training that waits for its turns. It communicates through pipes, since polling would take time from the others."""
 
     def __init__(self, folder, cache, runtime):
         self.runtime = runtime
-        self.speeds = []  # images per second, one of each turn
+        self.speeds = []  # images per second of each turn
         turns = folder / f"turns-{runtime}"
         turns.mkdir()
         self.begins = [self.pipe(turns / f"begin-{rank}") for rank in range(RANKS)]
@@ -66,10 +66,10 @@ class Contender:
     @staticmethod
     def pipe(path):
         os.mkfifo(path)
-        return open(os.open(path, os.O_RDWR), "r+b", buffering=0)  # so that nobody waits for its other end
+        return open(os.open(path, os.O_RDWR), "r+b", buffering=0)  # so that opening does not wait for the other end
 
     def hear(self):
-        """The next line that the training says; None if it is over."""
+        """The next line that the training writes; None if it has ended."""
         while not select.select([self.says], [], [], 1)[0]:
             if self.run.poll() is not None:
                 print(f"# {self.runtime} is left out:\n{self.run.stdout.read()}", flush=True)

@@ -1,4 +1,4 @@
-"""A rank of bench/containers.py: DistributedDataParallel over dlflow on random pictures, some steps whenever it is its turn."""
+"""A rank of bench/containers.py: DistributedDataParallel over dlflow on random pictures, a few steps in each of its turns."""
 
 import pathlib
 import sys
@@ -14,7 +14,7 @@ import torch_peer
 WARM_UP = 5
 BATCH = 64
 
-torch.manual_seed(0)  # all compute the same: small numbers, which are slow, come to all of them
+torch.manual_seed(0)  # all ranks compute the same, so that all meet the same slow denormal numbers
 network, steps, turns = torch_peer.MODELS[sys.argv[1]](), int(sys.argv[2]), pathlib.Path(sys.argv[3])
 torch.set_num_threads(1)
 dist.init_process_group("dlflow")
@@ -24,7 +24,7 @@ images, labels = torch.randn(BATCH, 1, 28, 28), torch.randint(10, (BATCH,))
 
 
 def train(count):
-    """Images per second of all ranks."""
+    """Images per second of all ranks together."""
     dist.barrier()
     start = time.perf_counter()
     for _ in range(count):

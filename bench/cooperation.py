@@ -1,7 +1,7 @@
-"""Accuracy, bytes and time of each way in which ranks cooperate, on nodes with links of a given rate; the peer is synchronous.
+"""Accuracy, bytes and time of each way in which ranks cooperate, on nodes with links of a given rate; the baseline is synchronous training.
 
 All of Fashion-MNIST, settings as in tests/runtime/cooperation_accuracy_test.py. One rank per node; all nodes share this machine's
-cores. Accuracy is that on the 10,000 test pictures, which no rank has seen.
+cores. Accuracy is measured on the 10,000 test pictures, which no rank has seen.
 """
 
 import argparse
@@ -28,7 +28,7 @@ WAYS = {
 
 
 def train(nodes, model, epochs, cooperation, pictures):
-    """Accuracy, seconds an epoch, and bytes that each node sent in an epoch."""
+    """Accuracy, seconds per epoch, and bytes that each node sent per epoch."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": str(pictures), "epochs": epochs, "lr": 0.05,

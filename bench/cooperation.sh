@@ -1,5 +1,5 @@
 #!/bin/sh
-# Ways to cooperate on 4 nodes whose links are shaped to 1 Gbit/s: accuracy, bytes and time of each beside the synchronous way.
+# Ways to cooperate on 4 nodes whose links are shaped to 1 Gbit/s: accuracy, bytes and time of each, compared with the synchronous way.
 # Nodes are network name spaces (root). `bench/cooperation.sh lenet --link 100mbit --epochs 1`.
 set -eu
 cd "$(dirname "$0")/.."

@@ -2,8 +2,8 @@
 
     gloo_peer.py RANK RANKS ADDRESS PORT TYPE
 
-Says "ready" once all ranks have met, or why not; then answers each line "ELEMENTS CALLS" with the seconds that summing so
-many numbers of TYPE (fp32, fp16, bf16, int32, int64) took, the median of so many calls. An empty line ends it.
+Prints "ready" once all ranks have met, or the reason why they have not; then answers each line "ELEMENTS CALLS" with the
+seconds to sum ELEMENTS numbers of TYPE (fp32, fp16, bf16, int32, int64), the median of CALLS calls. An empty line ends it.
 """
 
 import datetime
@@ -24,8 +24,8 @@ def main():
                                        timeout=datetime.timedelta(seconds=20))
         numbers = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "int32": torch.int32, "int64": torch.int64}
         dtype = numbers[type_name]
-        distributed.all_reduce(torch.zeros(1, dtype=dtype))  # some versions have no sum of bf16
-    except Exception as error:  # whatever keeps it from being measured is what there is to say
+        distributed.all_reduce(torch.zeros(1, dtype=dtype))  # some versions cannot sum bf16
+    except Exception as error:  # any reason why it cannot be measured is reported
         print("no gloo:", str(error).splitlines()[0], flush=True)
         return
     print("ready", flush=True)
@@ -34,7 +34,7 @@ def main():
             return
         elements, calls = map(int, line.split())
         values, seconds = torch.empty(elements, dtype=dtype), []
-        for _ in range(calls + 1):  # the first touches memory
+        for _ in range(calls + 1):  # the first one touches new memory
             values.fill_(number_of(int(rank)))
             distributed.barrier()
             start = time.perf_counter()

@@ -1,10 +1,10 @@
-"""The first run of `device: cuda` on a machine with a GPU: what works there, in less than 10 minutes and one report.
+"""The first run of `device: cuda` on a machine with a GPU: reports what works, in less than 10 minutes.
 
     python3 bench/gpu_first_run.py [--build build] [--report build/gpu_first_run.md]
 
-Runs the tests that need a GPU, a small training under compute-sanitizer, trainings beside the CPU and beside themselves,
-bench/gpu_training.py and, from the folder that HOROVOD_EXAMPLES names, Horovod's pytorch_synthetic_benchmark.py. Ends with 1 if
-one of them failed. Each part is ended at its limit; together these are less than 10 minutes.
+Runs the tests that need a GPU, a small training under compute-sanitizer, trainings compared with the CPU and with a repetition,
+bench/gpu_training.py and, from the folder that HOROVOD_EXAMPLES names, Horovod's pytorch_synthetic_benchmark.py. The exit status
+is 1 if one of them failed. Each part is ended at its time limit; the limits sum to less than 10 minutes.
 """
 
 import argparse
@@ -33,10 +33,10 @@ import pictures  # noqa: E402
 # Seconds that each part may take.
 MACHINE, TESTS, SANITIZER, AGREEMENT, LOOK_FOR_TORCH, BENCH, HOROVOD = 30, 120, 50, 100, 30, 110, 40
 MODELS = ["mlp", "lenet", "resnet20"]
-# With the last line of what it prints. cuDNN asks for kernels that are not there, and its own are not looked at for races.
+# Options, and the line that each tool ends with. API errors are ignored because cuDNN looks up kernels that do not exist; racecheck skips cuDNN's kernels.
 SANITIZERS = {"memcheck": (["--report-api-errors", "no"], "ERROR SUMMARY: 0 errors"),
               "racecheck": (["--kernel-regex", "kns=dlflow"], "RACECHECK SUMMARY: 0 hazards displayed")}
-# Each kernel of dlflow has a part in its training, on pictures of 10 x 10.
+# Its training uses each kernel of dlflow, on pictures of 10 x 10.
 SANITIZED = """\
 name: every-kernel
 input: [1, 10, 10]
@@ -59,7 +59,7 @@ layers:
   - global_avg_pool
   - linear: {features: 4}
 """
-# Of the loss after 8 steps on a GPU and on the CPU: |difference| / loss. Between AVX2 and AVX-512 it is 7e-8 for lenet, 1e-5 for resnet20.
+# Largest |difference| / loss between the GPU and the CPU after 8 steps. Between AVX2 and AVX-512 it is 7e-8 for lenet, 1e-5 for resnet20.
 TOLERANCE = 1e-3
 
 
@@ -74,7 +74,7 @@ class Part:
 
 
 def run(command, seconds, **options):
-    """The exit status of `command`, None if it was ended after `seconds` or is not there, and what it printed."""
+    """The exit status of `command` (None if it was ended after `seconds` or does not exist) and its output."""
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                    errors="replace", start_new_session=True, **options)
@@ -101,12 +101,12 @@ def tests(build):
     status, output = run(["ctest", "--test-dir", str(build), "-L", "gpu", "--output-on-failure"], TESTS)
     if status != 0:
         return Part("tests", "failed", output)
-    some_ran = re.search(r"gpu_test:.* Passed", output)  # others need several GPUs
+    some_ran = re.search(r"gpu_test:.* Passed", output)  # the other cases need several GPUs
     return Part("tests", "passed" if some_ran else "skipped", output)
 
 
 def write_sanitized(folder, **more):
-    """The network, its pictures and the settings of a training, which `more` adds to."""
+    """Writes the network, its pictures and the settings of a training, to which `more` is added."""
     (folder / "model.yaml").write_text(SANITIZED)
     write_small_pictures(folder)
     settings = {"model": "model.yaml", "data": ".", "epochs": 1, "lr": 0.01, "batch": 32, "validation": 0}
@@ -129,13 +129,13 @@ def sanitizer(build, tool):
         folder = pathlib.Path(name)
         write_sanitized(folder, device="cuda", precision={"reduction": "fast"})
         command = ["compute-sanitizer", "--tool", tool, *options, "--error-exitcode", "9", str(build / "bin/dlflow-train"), "with.json"]
-        # Else it would look at all kernels of cuDNN when they are loaded, which takes minutes.
+        # Otherwise it would inspect all kernels of cuDNN when they are loaded, which takes minutes.
         status, output = run(command, SANITIZER, cwd=folder, env=os.environ | {"CUDA_MODULE_LOADING": "LAZY"})
     return Part(tool, "passed" if status == 0 and last_line in output else "failed", output)
 
 
 def train(build, folder, model, device, seconds):
-    """A training in a folder of its own: its summary, the hash of its weights, images/s; or what it printed."""
+    """A training in a folder of its own: its summary, the hash of its weights, images/s; or its output if it fails."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{model}-{device}.", dir=folder))
     settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": "../data", "device": device, "epochs": 1, "lr": 0.005,
                 "batch": 128, "precision": {"reduction": "fast"}, "validation": 200, "schedule": "constant"}
@@ -152,7 +152,7 @@ def train(build, folder, model, device, seconds):
 
 
 def agreement(build):
-    """Each network on the CPU and twice on the GPU: near each other, and the same bits."""
+    """Trains each network on the CPU and twice on the GPU: the CPU's loss must be close, and both GPU runs give the same bits."""
     failed, lines, end = False, [], time.monotonic() + AGREEMENT
     with tempfile.TemporaryDirectory(prefix="dlflow-first-run.") as name:
         folder = pathlib.Path(name)
@@ -175,7 +175,7 @@ def agreement(build):
     return Part("agreement with the CPU", "failed" if failed else "passed", "\n".join(lines))
 
 
-# DDP over NCCL as Horovod's script trains: the same network, optimizer, batch and numbers of batches.
+# DDP over NCCL with the network, optimizer, batch and numbers of batches of Horovod's script.
 DDP = """\
 import os, time, torch, torch.distributed as dist, torchvision
 rank = int(os.environ["RANK"])
@@ -201,14 +201,14 @@ print(f"Total img/sec on {dist.get_world_size()} GPU(s): {train(30):.1f}" if ran
 
 
 def torch_lacks():
-    """Why no Python can be had whose PyTorch has CUDA; empty if there is one."""
+    """The reason why no Python has PyTorch with CUDA; empty if one has."""
     python = os.environ.get("PYTHON", "python3")
     status, _ = run([python, "-c", "import torch, sys; sys.exit(not torch.cuda.is_available())"], LOOK_FOR_TORCH)
     return "" if status == 0 else f"{python} has no PyTorch with CUDA; PYTHON names another"
 
 
 def images_per_second(command, ranks, build, seconds):
-    """Of `command` as `ranks` processes on this machine; or its output, where it fails."""
+    """Images per second of `command` as `ranks` processes on this machine (None if it fails), and its output."""
     environment = os.environ | {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(random.randrange(20000, 30000)),
                                 "PYTHONPATH": f"{build}/python:{ROOT}/python/dlflow/horovod/path"}
     shell = "; ".join(f"RANK={rank} LOCAL_RANK={rank} {shlex.join(command)} &" for rank in range(ranks)).replace("&;", "&") + " wait"
@@ -218,7 +218,7 @@ def images_per_second(command, ranks, build, seconds):
 
 
 def horovod(build):
-    """Horovod's published benchmark over dlflow's interface, beside DDP over NCCL."""
+    """Runs Horovod's published benchmark over dlflow's interface and compares it with DDP over NCCL."""
     script = pathlib.Path(os.environ.get("HOROVOD_EXAMPLES", ""), "pytorch_synthetic_benchmark.py")
     if not script.is_file() or torch_lacks():
         return Part("horovod", "skipped", torch_lacks() or "HOROVOD_EXAMPLES must name the folder of Horovod's pytorch_synthetic_benchmark.py")
@@ -241,7 +241,7 @@ def bench():
 
 
 def report(parts, now):
-    """The report as Markdown. Of long output the end is kept."""
+    """The report as Markdown. Long output is cut to its end."""
     lines = [f"# First run on a GPU, {now:%Y-%m-%d %H:%M} UTC", "", "| part | result | seconds |", "|---|---|---|"]
     lines += [f"| {part.name} | {part.result} | {part.seconds:.0f} |" for part in parts]
     for part in parts:
@@ -263,7 +263,7 @@ def main():
         part.seconds = time.monotonic() - begin
         parts.append(part)
         print(f"{part.name}: {part.result}, {part.seconds:.0f} s", flush=True)
-        # After each part: what was found is kept if this is ended.
+        # Written after each part, so that the results so far survive if this program is ended.
         args.report.write_text(report(parts, datetime.datetime.now(datetime.timezone.utc)))
     print(f"the report is {args.report}")
     sys.exit(any(part.result == "failed" for part in parts))

@@ -3,8 +3,8 @@
     python3 bench/gpu_training.py [mlp lenet resnet20 resnet50] [--batch 128] [--rounds 5] [--tf32] [--compiled]
 
 Both load batches from memory and copy them to the GPU; dlflow-train prepares them on a thread, PyTorch has the whole data set on
-the GPU already, which is the faster of what its users do. It is measured as it comes, with channels_last, and compiled with
-CUDA graphs; the best of these counts. Both multiply matrices with cuBLAS, so that no BLAS is judged as in bench/peers.py.
+the GPU already, which is the faster of its users' ways. It is measured without options, with channels_last, and compiled with
+CUDA graphs; the best of these counts. Both multiply matrices with cuBLAS, so no BLAS has to be checked as in bench/peers.py.
 Precision is fp32 without TF32, or with --tf32 on both sides. Needs PyTorch with CUDA and build/bin/libdlflow_cuda.so.
 """
 
@@ -33,12 +33,12 @@ EPOCHS = 4  # the first is slow on both sides: kernels are loaded and chosen
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """What a network of workflows/models reads: noise, since speed does not depend on what is learnt."""
+    """The input of a network of workflows/models: noise, since speed does not depend on the data."""
 
     shape: tuple = (1, 28, 28)
     classes: int = 10
     samples: int = 30_000
-    compiles_long: bool = False  # for minutes: only if --compiled is given
+    compiles_long: bool = False  # takes minutes, so only with --compiled
 
 
 NETWORKS = {"mlp": Network(samples=60_000), "lenet": Network(), "resnet20": Network(),
@@ -66,7 +66,7 @@ WAYS = {
 
 
 def peer(name, way, batch, images, labels, epochs=EPOCHS, steps=None):
-    """One warm epoch, then the median of the others. All steps are of one size, as CUDA graphs want it; `steps`: in an epoch."""
+    """One epoch to warm up, then the median of the others. All steps have one size, as CUDA graphs require; `steps` are those of an epoch."""
     torch.manual_seed(0)
     model = WAYS[way](torch_peer.MODELS[name]().to(DEVICE))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
@@ -88,7 +88,7 @@ def peer(name, way, batch, images, labels, epochs=EPOCHS, steps=None):
 
 
 def ways_of(name, batch, images, labels, compiled):
-    """Those in which this PyTorch can train; prints why it cannot in the others."""
+    """The ways in which this PyTorch can train; prints why it cannot train in the others."""
     able = []
     for way in WAYS:
         if way == "compiled" and NETWORKS[name].compiles_long and not compiled:
@@ -97,7 +97,7 @@ def ways_of(name, batch, images, labels, compiled):
         try:
             peer(name, way, batch, images, labels, epochs=2, steps=3)
             able.append(way)
-        except Exception as error:  # a compiler is missing, say
+        except Exception as error:  # for example, a compiler is missing
             print(f"# left out: {name}, {way}: {str(error).splitlines()[0] if str(error) else type(error).__name__}", flush=True)
     return able
 
@@ -107,7 +107,7 @@ def ours(name, batch, folder, compute):
                 "device": "cuda", "epochs": EPOCHS, "lr": 0.01, "batch": batch, "precision": {"reduction": "fast", "compute": compute},
                 "validation": 0, "schedule": "constant", "last_batch": "drop"}
     (folder / "with.json").write_text(json.dumps(settings))
-    shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # else the run before this one goes on
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)  # otherwise the previous run would be continued
     metrics = folder / "metrics.jsonl"
     metrics.unlink(missing_ok=True)
     environment = os.environ | {"DLFLOW_CHECKPOINT_EVERY": f"{EPOCHS + 1} epochs"}
@@ -119,7 +119,7 @@ def ours(name, batch, folder, compute):
 
 
 def measure(model, batch, rounds, compute, compiled):
-    """Prints a network's line."""
+    """Prints the line of a network."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         images, labels = data(NETWORKS[model], folder)

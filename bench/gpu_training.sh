@@ -1,7 +1,7 @@
 #!/bin/sh
-# Images per second of training on one GPU: PyTorch (the peer: as it comes, with channels_last, compiled) and dlflow-train.
-# Networks, batch, data and precision (fp32, no TF32) are equal; they take turns. `PYTHON` names another Python that has PyTorch with CUDA than
-# that of PyPI's.
+# Images per second of training on one GPU: PyTorch (the peer: without options, with channels_last, compiled) and dlflow-train.
+# Networks, batch, data and precision (fp32, no TF32) are equal; they take turns. `PYTHON` names a Python that has PyTorch with CUDA,
+# by default the one with PyTorch from PyPI.
 set -eu
 cd "$(dirname "$0")/.."
 . bench/needs_gpu

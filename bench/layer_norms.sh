@@ -1,6 +1,6 @@
 #!/bin/sh
 # The parallel tensor operator: norms of layers, and a whole step of LAMB, on the layers of ResNet-50; computed by every rank for
-# itself, or shared out among them. RANKS says how many there are, by default 2 and 4.
+# itself, or divided among them. RANKS lists the numbers of ranks, by default 2 and 4.
 set -eu
 cd "$(dirname "$0")/.."
 echo "$(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"

@@ -1,10 +1,10 @@
-"""Pictures per second that are decoded from JPEG, cut at random, resized, mirrored and normalised: this loader beside torchvision's.
+"""Pictures per second that are decoded from JPEG, cropped at random, resized, mirrored and normalised: dlflow's loader and torchvision's.
 
 usage: loading.py FOLDER PROGRAM [THREADS …]
 
-Torchvision is measured in each way that its users have, and the best counts: decoded by Pillow or by torchvision.io, transformed by
-transforms or transforms.v2, with as many worker processes as the loader has threads, the reader's own process not counted. Each is
-measured in turns, three times; medians. Pictures: 500 x 375 pixels, as most of ImageNet's; all lie in memory (page cache).
+Torchvision is measured in each way that its users may choose, and the best counts: decoded by Pillow or by torchvision.io, transformed by
+transforms or transforms.v2, with as many worker processes as the loader has threads, not counting the reading process. All take turns,
+three times; the medians count. Pictures have 500 x 375 pixels, as most of ImageNet's; all lie in memory (page cache).
 """
 
 import pathlib
@@ -25,7 +25,7 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def write_pictures(folder):
-    """Noise of all sizes, as strong as it is large: as detailed as photographs are."""
+    """Noise of all wavelengths, its amplitude proportional to the wavelength: as detailed as photographs."""
     rng = np.random.default_rng(1)
     for i in range(COUNT):
         picture = np.zeros((HEIGHT, WIDTH, 3))
@@ -42,7 +42,7 @@ def write_pictures(folder):
 
 
 class Pictures(torch.utils.data.Dataset):
-    """The files, each prepared by `load`; endless, in a random order."""
+    """An endless data set of the files in random order, each prepared by `load`."""
 
     def __init__(self, files, load):
         self.files, self.load = files, load
@@ -69,7 +69,7 @@ def ways(size):
 
 
 class Peer:
-    """One way, in a loader whose workers go on over all turns."""
+    """One way, in a loader whose workers stay alive over all turns."""
 
     def __init__(self, files, load, workers):
         torch.set_num_threads(1)
@@ -77,7 +77,7 @@ class Peer:
         self.batches = iter(loader)
 
     def measure(self):
-        for _ in range(4):  # what was prepared between two turns
+        for _ in range(4):  # skips the batches prepared between two turns
             next(self.batches)
         begin, pictures = time.perf_counter(), 0
         while (seconds := time.perf_counter() - begin) < SECONDS:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Pictures per second from JPEG files: decoded, a random resized crop to 224 and to 64, mirrored, normalised; dlflow's loader beside
-# torchvision's at as many threads as there are cores, and with one.
+# Pictures per second from JPEG files: decoded, a random resized crop to 224 and to 64, mirrored, normalised; dlflow's loader and
+# torchvision's, with one thread and with a thread per core.
 set -eu
 cd "$(dirname "$0")/.."
 echo "$(uname -m), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"

@@ -18,7 +18,7 @@ CORES = 2
 
 
 def exec_rate(programs=2000):
-    """Starts of /bin/true per second that CORES processes reach which do nothing else."""
+    """Starts of /bin/true per second by CORES processes that do nothing else."""
     loop = ("import os\n"
             f"for _ in range({programs // CORES}):\n"
             "    os.waitpid(os.posix_spawn('/bin/true', ['/bin/true'], {}), 0)\n")
@@ -30,7 +30,7 @@ def exec_rate(programs=2000):
 
 
 class HyperQueue:
-    """The faster of two settings that its users choose between: a file for what each task writes, its default, or none."""
+    """The faster of its two usual settings: an output file for each task, which is its default, or none."""
 
     OUTPUTS = ({}, {"stdout": None, "stderr": None})
 
@@ -55,7 +55,7 @@ class HyperQueue:
 
 
 class Dlflow:
-    """Each call has steps that no earlier one has done: equal ones would be reused, not run."""
+    """Each call has new steps, since equal ones would be reused instead of run."""
 
     def __init__(self, program, place=None):
         self.program = pathlib.Path(program).resolve()
@@ -83,7 +83,7 @@ class Dlflow:
 
 @contextlib.contextmanager
 def journalled_disk():
-    """A folder on an ext4 with a journal, the disk that most users have, in a file; None where that cannot be mounted."""
+    """A folder on an ext4 with a journal in a file, the file system of most users; None if it cannot be mounted."""
     if os.geteuid() != 0 or shutil.which("mkfs.ext4", path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
         print("ext4 with a journal: left out, it takes root and mkfs.ext4")
         yield None
@@ -105,7 +105,7 @@ def journalled_disk():
 
 
 def compare_disks(program, steps, rounds):
-    """Our steps per second with the state on a disk against those with it in memory (tmpfs), turn by turn."""
+    """Our steps per second with the state on a disk and with it in memory (tmpfs), turn by turn."""
     with journalled_disk() as journalled:
         places = {"the disk of TMPDIR": None} | ({"ext4 with a journal": journalled} if journalled else {})
         in_memory = Dlflow(program, "/dev/shm")

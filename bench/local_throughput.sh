@@ -1,9 +1,9 @@
 #!/bin/sh
 # Steps per second, and milliseconds per hop of a chain, on two cores with state on disk: HyperQueue (the peer, from
-# PyPI, server and one worker) and `dlflow run` as a user calls it, turn by turn; and a bare loop of fork and exec, which
-# says how fast this machine starts /bin/true at all. Then `dlflow run` with its state in memory (tmpfs) and on disk, turn
-# by turn: the disk of TMPDIR, and an ext4 with a journal, where root may mount one.
-# `bench/local_throughput.sh 5000 1000` sets steps and hops; a commit before them is built and measured beside both.
+# PyPI, server and one worker) and `dlflow run` as a user calls it, turn by turn; and a bare loop of fork and exec, the
+# highest rate at which this machine starts /bin/true. Then `dlflow run` with its state in memory (tmpfs) and on disk, turn
+# by turn: the disk of TMPDIR, and an ext4 with a journal if root may mount one.
+# `bench/local_throughput.sh 5000 1000` sets steps and hops; a commit given before them is also built and measured.
 set -eu
 cd "$(dirname "$0")/.."
 echo "$(uname -m), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"

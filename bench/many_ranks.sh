@@ -1,7 +1,7 @@
 #!/bin/sh
-# A group of many processes on this machine, without MPI: time until it is there, memory of a rank, time to sum 1 MiB, and
-# after how long a rank that is killed is named by all. Each node of 16 ranks (NODE) has its own memory, as on a cluster.
-# RANKS says how many, by default 64, 256, 512 and 1,024.
+# A group of many processes on this machine, without MPI: time until it has formed, memory of a rank, time to sum 1 MiB, and
+# time until all ranks name a killed one. Each node of 16 ranks (NODE) has its own memory, as on a cluster.
+# RANKS lists the numbers of ranks, by default 64, 256, 512 and 1,024.
 set -eu
 cd "$(dirname "$0")/.."
 for ranks in ${RANKS:-64 256 512 1024}; do

@@ -1,8 +1,8 @@
-"""What a group of P ranks costs on a cluster, simulated message by message: python3 bench/many_ranks_model.py [P...]
+"""The cost of a group of P ranks on a cluster, simulated message by message: python3 bench/many_ranks_model.py [P...]
 
 Model: nodes of RANKS_OF_NODE ranks. A message takes HALF_ROUND_TRIP, and its bytes pass the link of its node at BANDWIDTH, which the
-ranks of a node share. A rank handles a message in HANDLING. Whenever a rank is to act it is late by an exponential time of mean
-LATE, and in one of SELDOM cases by an exponential time of mean LONG: other programs, interrupts, pages. Nothing is lost, and switches have no limit."""
+ranks of a node share. A rank handles a message in HANDLING. Each action of a rank is late by an exponentially distributed time of mean LATE,
+and in one of SELDOM cases by one of mean LONG: other programs, interrupts, page faults. Nothing is lost, and switches have no limit."""
 
 import math
 import random
@@ -11,12 +11,12 @@ import sys
 
 RANKS_OF_NODE = 64
 HALF_ROUND_TRIP = 15e-6  # s, 10 Gbit/s Ethernet
-BANDWIDTH = 1.25e9  # bytes a second and node
+BANDWIDTH = 1.25e9  # bytes per second of each node
 HANDLING = 20e-6  # s, a system call on each side
 LATE, LONG, SELDOM = 20e-6, 5e-3, 1000
-ENTRY = 300  # bytes of a rank in the list of addresses
-MEMORY = 5e9  # bytes a second that a rank adds
-CHILDREN = 32  # of a rank in the tree of the watch
+ENTRY = 300  # bytes of each rank in the list of addresses
+MEMORY = 5e9  # bytes per second that a rank adds up
+CHILDREN = 32  # of each rank in the tree of the watch
 BEAT, TIME_TO_DIE = 0.1, 0.05  # s
 SUM = 1 << 20  # bytes
 
@@ -30,7 +30,7 @@ def hop(dice, size=0):
 
 
 def meet(ranks, dice):
-    """When each rank has the list: rank 0 hears one after the other, then a binomial tree passes the list on."""
+    """The time at which each rank has the list: rank 0 receives from one rank after the other, then a binomial tree distributes the list."""
     times = [0.0] * ranks
     for _ in range(1, ranks):
         times[0] += 4 * hop(dice)  # the token, its answer, the rank's own address, its receipt
@@ -54,7 +54,7 @@ def barrier(times, dice, hops):
 
 
 def all_reduce(ranks, dice):
-    """Seconds of a sum: shared memory on each node, Rabenseifner's algorithm between nodes, one slice for each rank of a node."""
+    """Seconds for a sum: shared memory on each node, Rabenseifner's algorithm between nodes, one slice for each rank of a node."""
     nodes, times = ranks // RANKS_OF_NODE, [late(dice) for _ in range(ranks)]
     on_node = SUM / MEMORY + 2 * LATE  # each rank adds its share of all buffers
     slowest = [max(times[node * RANKS_OF_NODE:(node + 1) * RANKS_OF_NODE]) + on_node for node in range(nodes)]
@@ -67,7 +67,7 @@ def all_reduce(ranks, dice):
 
 
 def named(ranks, dice):
-    """Seconds from the death of the rank that is farthest from rank 0 until all know: up, the judge, down."""
+    """Seconds from the death of the rank farthest from rank 0 until all ranks are informed: up the tree, decided, down the tree."""
     depth, rank = 0, ranks - 1
     while rank > 0:
         depth, rank = depth + 1, (rank - 1) // CHILDREN
@@ -85,7 +85,7 @@ def main():
             dice = random.Random(seed)
             times = meet(ranks, dice)
             start = max(times)
-            first = max(barrier(times, dice, 4)) - start  # with the connection that each message needs
+            first = max(barrier(times, dice, 4)) - start  # including the connection that each message needs
             results.append((start, first * 1e3, all_reduce(ranks, dice) * 1e3, named(ranks, dice)))
         start, first, summed, seconds = (statistics.median(column) for column in zip(*results))
         own = 2 * (ranks - 1).bit_length() + CHILDREN + 1

@@ -1,6 +1,6 @@
-"""Nodes of a network of their own on one machine: name spaces with a link each to a switch, started and shaped by root.
+"""Nodes with a private network on one machine: network name spaces with a link each to a switch, started and shaped by root.
 
-Nothing is left behind, however the script ends: a node is the network of a process that waits for this one's end.
+Nothing is left behind, however the script ends: each node is the network of a process that waits for this process to end.
 """
 
 import os
@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import tempfile
 
-# Open MPI's way onto a node, instead of ssh: NODE COMMAND...
+# Starts Open MPI's commands on a node in place of ssh: NODE COMMAND...
 AGENT = """#!/bin/sh
 node=$1; shift
 exec nsenter --net="/proc/$(cat "${0%/*}/$node")/ns/net" --uts="/proc/$(cat "${0%/*}/$node")/ns/uts" sh -c "$*"
@@ -43,7 +43,7 @@ class Nodes:
         self.folder.cleanup()
 
     def start(self, name, script):
-        """The id of a process in a network of its own."""
+        """The id of a process in a network name space of its own."""
         process = subprocess.Popen(["unshare", "--net", "--uts", "sh", "-ec", f"hostname {name}; {script}; echo; exec cat"],
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.processes.append(process)
@@ -59,7 +59,7 @@ class Nodes:
         return self.processes[1 + node].pid
 
     def rate(self, rate):
-        """Each link carries that much in each direction from now on: 100mbit, 1gbit; or as much as it can: off."""
+        """Limits each link in each direction from now on: 100mbit, 1gbit; off: no limit."""
         for node in range(self.count):
             for pid, link in ((self.pid(node), "eth0"), (self.switch, f"link{node}")):
                 self.inside(pid, f"tc qdisc del dev {link} root 2>/dev/null || true")
@@ -67,12 +67,12 @@ class Nodes:
                     self.inside(pid, f"tc qdisc add dev {link} root tbf rate {rate} burst 256kb latency 50ms")
 
     def sent_bytes(self):
-        """By each node, since it is there."""
+        """Bytes that each node has sent since its start."""
         tables = [self.inside(self.pid(node), "cat /proc/net/dev") for node in range(self.count)]
         return [next(int(line.split()[9]) for line in table.splitlines() if "eth0" in line) for table in tables]
 
     def launch(self, command, folder, ranks_per_node=1, environment=()):
-        """Standard output of an MPI job of that many ranks on each node, and the bytes that each node sent."""
+        """The standard output of an MPI job with that many ranks on each node, and the bytes that each node sent."""
         environment = os.environ | dict(environment) | {
             "OMP_NUM_THREADS": "1", "MASTER_ADDR": self.addresses[0], "GLOO_SOCKET_IFNAME": "eth0",
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A step whose gradients are added by messages while it computes: moved by nobody, by the rank between layers, or by a thread.
+# A step whose gradients are summed by messages while it computes: sent only at the end, advanced by the rank between layers, or by a thread.
 # RANKS defaults to 2.
 set -eu
 cd "$(dirname "$0")/.."

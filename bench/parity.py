@@ -1,8 +1,8 @@
-"""Trains each network from several seeds in each framework, one thread each, and compares what is measured on the test data.
+"""Trains each network from several seeds in each framework, one thread each, and compares the measures on the test data.
 
-Alike are network, distribution of the first weights, samples, batch, optimizer, learning rate and epochs. The numbers drawn are each
-framework's own: order of samples, first weights, dropout. So seeds are what the figures are means over, and the means should agree within
-one standard deviation of either framework.
+Network, distribution of the first weights, samples, batch, optimizer, learning rate and epochs are equal. Each framework draws its own
+random numbers: order of samples, first weights, dropout. So the figures are means over seeds, and the means should agree within one
+standard deviation of either framework.
 """
 
 import argparse
@@ -41,7 +41,7 @@ layers:
   - linear: {{name: head, features: 256, tied: tokens, bias: false}}
 loss: next_token
 """
-# Of each network what is compared, and how it is trained. One leaf: batch normalisation over the whole batch, as in PyTorch.
+# The measure of each network, and its training. One leaf: batch normalisation over the whole batch, as in PyTorch.
 NETWORKS = {
     "lenet": {"metric": "accuracy", "samples": 8000, "test": 10000, "epochs": 3, "batch": 64, "lr": 0.02, "optimizer": "sgd"},
     "resnet20": {"metric": "accuracy", "samples": 10000, "test": 5000, "epochs": 5, "batch": 64, "lr": 0.05, "optimizer": "sgd"},
@@ -59,7 +59,7 @@ def run(command, folder, environment=()):
 
 
 def make_data(network, folder):
-    """What all frameworks read: pictures as IDX files, text as the packed file that dlflow-train reads."""
+    """Writes the data for all frameworks: pictures as IDX files, text as the packed file that dlflow-train reads."""
     if network == "gpt":
         run([ROOT / "build/bin/dlflow", "data", "pack", ROOT / "docs/user", "--pattern", "*.md", "-o", folder / "data", "--tokens", "bytes",
              "--length", LENGTH, "--test-share", "0.1"], folder)
@@ -103,7 +103,7 @@ def has(python, module):
 
 
 def frameworks():
-    """name -> (network, folder, seed) -> figure, of what is installed here."""
+    """name -> (network, folder, seed) -> figure, for each framework installed here."""
     found = {"dlflow": ours}
     torch = [python for python in (ROOT / "build/torch-venv/bin/python", "/usr/bin/python3") if has(python, "torch")]
     if torch:
@@ -119,7 +119,7 @@ def frameworks():
 
 
 def compare(figures):
-    """Sentences on each peer: the difference of the means, in standard deviations (the larger of the two frameworks')."""
+    """A sentence on each peer: the difference of the means in standard deviations (the larger of the two frameworks')."""
     lines = []
     mean, deviation = statistics.mean(figures["dlflow"]), statistics.stdev(figures["dlflow"])
     for name, values in figures.items():

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What a network learns in dlflow-train, in PyTorch and (lenet) in Keras on TensorFlow, from the same data with the same settings: mean and
-# deviation over seeds. `bench/parity.sh lenet --seeds 5` trains one network. What has no framework here is named.
+# The results of a network trained in dlflow-train, in PyTorch and (lenet) in Keras on TensorFlow, on the same data with the same settings:
+# mean and deviation over seeds. `bench/parity.sh lenet --seeds 5` trains one network. Missing frameworks are named.
 set -eu
 cd "$(dirname "$0")/.."
 echo "# $(date -u +%F), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"

@@ -10,7 +10,7 @@ from parity_pictures import GIVEN, pictures
 
 
 def like_pytorch(kind, fan_in, *arguments, **more):
-    """A layer whose weights and biases start uniform in +-1/sqrt(fan_in)."""
+    """A layer with initial weights and biases uniform in +-1/sqrt(fan_in)."""
     start = lambda: keras.initializers.RandomUniform(-1 / math.sqrt(fan_in), 1 / math.sqrt(fan_in))
     return kind(*arguments, kernel_initializer=start(), bias_initializer=start(), **more)
 

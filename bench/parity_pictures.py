@@ -1,4 +1,4 @@
-"""What bench/parity.py gives to a training of its peers: `PROGRAM JSON`."""
+"""Reads the input that bench/parity.py passes to a peer's training: `PROGRAM JSON`."""
 
 import json
 import pathlib

@@ -1,12 +1,12 @@
-"""PyTorch, Horovod and TensorFlow as a user has them at their best on this machine, and the proof of it: no ratio to them is printed without it.
+"""The fastest setup of PyTorch, Horovod and TensorFlow on this machine, with proof; without the proof no ratio to them is printed.
 
-A PyTorch is as fast as the library that multiplies its matrices. Debian's comes with the reference BLAS where no other one is installed
-(5 GFLOP/s), and its OpenBLAS takes a processor that is newer than itself for one of 2004 (32 GFLOP/s instead of 127 on an Intel Xeon of
-2023) unless OPENBLAS_CORETYPE names a better one. So each bench calls proven(): it measures every installation's sgemm beside oneDNN's,
-which dlflow-train computes with, and leaves out by name what reaches less than 70 % of it.
+PyTorch is as fast as the library that multiplies its matrices. Debian's uses the reference BLAS if no other one is installed
+(5 GFLOP/s), and its OpenBLAS treats a processor newer than itself as one of 2004 (32 GFLOP/s instead of 127 on an Intel Xeon of
+2023) unless OPENBLAS_CORETYPE names a better one. So each bench calls proven(): it compares the sgemm of every installation with that
+of oneDNN, which dlflow-train uses, and leaves out installations below 70 % of it, naming them.
 
-Where Linux gives huge pages only to those that ask (`madvise`, Debian's setting), PyTorch does not ask: lenet is a fifth slower than on
-a machine that gives them to all. HUGE_PAGES has glibc ask for it.
+If Linux gives huge pages only on request (`madvise`, Debian's setting), PyTorch does not request them: lenet is a fifth slower than on
+a machine that gives them to all programs. HUGE_PAGES makes glibc request them.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LEAST_SHARE = 0.7  # of oneDNN's sgemm
-ENOUGH = 0.9  # of it: no further kernels are tried
+ENOUGH = 0.9  # of it; from there on, no further kernels are tried
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-# OpenBLAS and MKL heed a variable of their own first: a shell's OPENBLAS_NUM_THREADS=2 made half a sgemm look whole.
+# OpenBLAS and MKL prefer their own variables: with OPENBLAS_NUM_THREADS=2 in the shell, two threads made a slow sgemm look fast enough.
 ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
 LARGEST_ERROR = 1e-4  # of a product in fp32; some kernels of some OpenBLAS are wrong on some processors
-CORE_TYPES = (None, "SkylakeX", "Haswell", "Zen")  # of OpenBLAS; None: what it takes this processor for
+CORE_TYPES = (None, "SkylakeX", "Haswell", "Zen")  # of OpenBLAS; None: the type that it detects
 AVX2_CORE_TYPES = ("Haswell", "Zen")
 WITHOUT_CONVOLUTIONS = {"mlp", "gpt-small"}
 
@@ -35,7 +35,7 @@ class Peer:
     name: str
     python: pathlib.Path
     flags: tuple = ()  # of torch_peer.py
-    environment: dict = dataclasses.field(default_factory=dict)  # beside the caller's
+    environment: dict = dataclasses.field(default_factory=dict)  # added to the caller's
     compiles: bool = False  # has torch.compile or XLA
     framework: str = "PyTorch"
 
@@ -59,7 +59,7 @@ TENSORFLOW = Peer("TensorFlow", ROOT / "build/torch-venv/bin/python", framework=
 
 
 def measure(command, environment=()):
-    """The last line of a program that measures sgemm on one thread; its "failure" instead if it has none."""
+    """The JSON line that ends the output of a program that measures sgemm on one thread; {"failure": …} if there is none."""
     try:
         ended = subprocess.run([str(word) for word in command], env=os.environ | ONE_THREAD | dict(environment),
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -79,7 +79,7 @@ def of_onednn():
 
 
 def refusal(measured, onednn):
-    """Why an installation of which `measured` was said is no peer; None if it is one."""
+    """Why an installation with the measurement `measured` is no peer; None if it is one."""
     if "failure" in measured:
         return measured["failure"]
     if measured["error"] > LARGEST_ERROR:
@@ -91,15 +91,15 @@ def refusal(measured, onednn):
 
 
 def best_environment(measured):
-    """Of what was said in each environment, a list of pairs, the fastest that is right, or an earlier one that is as fast within what
-    measurements differ by; the first failure if none is right."""
+    """The fastest correct pair of `measured`, a list of (environment, measurement), or an earlier one that is as fast within
+    measurement noise; the first pair if none is correct."""
     right = [pair for pair in measured if refusal(pair[1], 0) is None]
     best = max((said["gflops"] for _, said in right), default=0)
     return next((pair for pair in right if pair[1]["gflops"] >= 0.95 * best), measured[0])
 
 
 def judge(peer, measured, onednn):
-    """`peer` as a peer, or None, and the line that says so. `measured`: pairs of environment and what was said in it."""
+    """The proven `peer`, or None, and a line that explains it. `measured` has pairs (environment, measurement)."""
     environment, said = best_environment(measured)
     reason = refusal(said, onednn)
     if reason:
@@ -114,7 +114,7 @@ def judge(peer, measured, onednn):
 
 
 def proven(core_types=CORE_TYPES, installed=INSTALLED):
-    """The peers of this machine. Prints of each what its sgemm does, or why it is left out."""
+    """The peers of this machine. For each one, prints the speed of its sgemm, or why it is left out."""
     peers = []
     onednn = of_onednn()
     for peer in installed:
@@ -132,7 +132,7 @@ def proven(core_types=CORE_TYPES, installed=INSTALLED):
 
 
 def require_proven(python=sys.executable):
-    """For benches that compare ways to train with one PyTorch: ends where that is no peer, whose slow products would hide what the ways cost."""
+    """For benches that compare ways to train with one PyTorch: ends if it is no peer, since slow products would hide the cost of the ways."""
     peer, line = judge(Peer("PyTorch", pathlib.Path(python)), [({}, measure([python, ROOT / "bench/torch_sgemm.py"]))], of_onednn())
     print(line, flush=True)
     if peer is None:
@@ -140,13 +140,13 @@ def require_proven(python=sys.executable):
 
 
 def ways(peers, model):
-    """Each way in which their users train `model`: its name, the peer, and the further flags of torch_peer.py."""
+    """Each way in which users of the peers train `model`: its name, the peer, and additional flags of torch_peer.py."""
     found = []
     for peer in peers:
         has_layouts = peer.framework == "PyTorch" and model not in WITHOUT_CONVOLUTIONS
         found.append((peer.name, peer, ()))
         if "--horovod" in peer.flags:
-            continue  # refuses tensors in channels_last
+            continue  # Horovod refuses tensors in channels_last
         if has_layouts:
             found.append((peer.name + ", channels last", peer, ("--channels-last",)))
         if peer.compiles:

@@ -2,9 +2,9 @@
 
     bench/plan_accuracy.py [--links 1gbit,200mbit,50mbit] [--jobs mlp,lenet,...] [--ranks 1,2,4] [--keep FOLDER]
 
-A node is a network name space of this machine with one rank, whose processes have half a core (a quota of their cgroup), so that four ranks are real
-on two cores. Of each job 20 steps are measured with 1 and 2 ranks (`--profile-steps`, DLFLOW_PROFILE_STEPS); `dlflow plan` predicts the others;
-then the job runs. A line is one number of ranks; the last ones are the median and the worst error.
+A node is a network name space of this machine with one rank, whose processes have half a core (a quota of their cgroup), so that two cores really
+run four ranks. For each job 20 steps are measured with 1 and 2 ranks (`--profile-steps`, DLFLOW_PROFILE_STEPS); `dlflow plan` predicts the others;
+then the job runs. Each line is one number of ranks; the last ones are the median and the worst error.
 """
 
 import argparse
@@ -23,19 +23,19 @@ from training import ROOT, take_samples
 
 BIN = ROOT / "build/bin"
 MEASURED = 1, 2
-TOKENS = 128  # of a text
-# Samples of a step, of all ranks, and leaves for four of them.
+TOKENS = 128  # per text
+# Samples per step of all ranks together, and leaves for four ranks.
 TRAININGS = {name: {"batch": batch, "precision": {"leaves": 4}} for name, batch in (("mlp", 128), ("lenet", 64), ("resnet20", 32), ("gpt-bytes", 8))}
 STEPS = {"mlp": 400, "lenet": 120, "resnet20": 60, "gpt-bytes": 120}
-WARM_UP = 10  # steps that do not count, as none of a long training do
+WARM_UP = 10  # steps that do not count, since they do not matter in a long training
 SCRIPTS = {"torch-mlp": "mlp", "torch-lenet": "lenet"}  # bench/torch_nodes.py, whose ranks have 64 samples each
-QUOTA_US, PERIOD_US = 1000, 2000  # shorter than a step, so that each step has its share of pauses
+QUOTA_US, PERIOD_US = 1000, 2000  # shorter than a step, so that each step contains its share of pauses
 IN_GROUP = 'echo $$ > "$GROUPS_OF_RANKS$OMPI_COMM_WORLD_RANK/cgroup.procs"; exec "$@"'
 
 
 @contextlib.contextmanager
 def half_cores(count):
-    """A cgroup with half a core for each rank; the beginning of their paths."""
+    """Makes a cgroup with half a core for each rank; yields the common prefix of their paths."""
     first = pathlib.Path("/sys/fs/cgroup/cpu")
     is_new = not first.is_dir()
     begin = (pathlib.Path("/sys/fs/cgroup") if is_new else first) / f"dlflow-plan-{os.getpid()}-"
@@ -58,7 +58,7 @@ def half_cores(count):
 
 
 def packed_text(folder, count):
-    """`count` texts of as many bytes as gpt-bytes reads."""
+    """Packs `count` texts of TOKENS bytes, the input of gpt-bytes."""
     (folder / "text").mkdir()
     words = "the quick brown fox jumps over a lazy dog and runs on ".split()
     dice = random.Random(1)
@@ -87,7 +87,7 @@ class Training:
         launch([BIN / "dlflow-train", "--profile-steps", "20", "--measurement", file, "with.json"], self.folder)
 
     def run(self, launch):
-        """Seconds of a step."""
+        """Seconds per step."""
         for old in ("checkpoints", "outputs"):
             shutil.rmtree(self.folder / old, ignore_errors=True)
         (self.folder / "metrics.jsonl").unlink(missing_ok=True)
@@ -107,7 +107,7 @@ class Script:
 
     def __init__(self, name, folder):
         self.name, self.folder = name, folder
-        # Ranks in one name space of processes would exchange through its memory.
+        # Ranks in one PID name space would exchange through shared memory.
         self.command = ["unshare", "--pid", "--fork", "--mount-proc", os.environ.get("PYTHON", "/usr/bin/python3"), "-B", ROOT / "bench/torch_nodes.py",
                         "--models", SCRIPTS[name], "--way", "dlflow"]
 
@@ -135,7 +135,7 @@ def launcher(nodes, groups):
 
 
 def predictions(job, file):
-    """Seconds of a step by the number of ranks."""
+    """Seconds per step by the number of ranks."""
     workflow = job.folder / "plan.yaml"
     workflow.write_text(json.dumps({"name": "plan-accuracy", "steps": {"train": job.step()}}))
     ended = subprocess.run([BIN / "dlflow", "plan", workflow, "train", "--measurement", file, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -148,7 +148,7 @@ def predictions(job, file):
 
 
 def compare(job, link, args, groups):
-    """The errors of one job on one link, which are printed."""
+    """Prints and returns the errors of one job on one link."""
     file = job.folder / f"{link}.json"
     measured = {}
     for ranks in sorted({*MEASURED, *args.ranks}):

@@ -1,5 +1,5 @@
 #!/bin/sh
-# How far `dlflow plan` is from what then happens: step times predicted for 1, 2 and 4 ranks from measurements with 1 and 2, on links shaped to three
+# The error of `dlflow plan`: step times predicted for 1, 2 and 4 ranks from measurements with 1 and 2, compared with trainings on links shaped to three
 # bandwidths. Nodes are network name spaces, each rank has half a core (root). Arguments go to bench/plan_accuracy.py.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,9 +1,9 @@
-"""workflows/pytorch/dlrm.py with divided and with replicated tables, in one run: time of a step, memory of a rank, AUC of the test.
+"""workflows/pytorch/dlrm.py with divided and with replicated tables, in one run: time per step, memory per rank, AUC of the test.
 
     PYTHON bench/recommendation.py [--ranks 2] [--seeds 5] [--rows 100000] [--samples 100000] [--ways replicated,sharded,files]
 
-Starts the ranks itself, one thread each. The ways take turns, step by step, in the same processes; exact is a way, too. A seed decides about the first weights.
-files: divided tables in memory-mapped files. Memory is what rank 0 has more after a way's first step than before it made its model, with mapped files.
+Starts the ranks itself, one thread each. The ways take turns, step by step, in the same processes; exact is also a way. The seed determines the first weights.
+files: divided tables in memory-mapped files. Memory is the growth of rank 0 from before it makes its model to the end of the first step, including mapped files.
 """
 
 import argparse
@@ -27,7 +27,7 @@ WARM_UP = 5  # steps
 
 
 def memory():
-    """MiB."""
+    """The memory of this process in MiB."""
     lines = dict(line.split(":", 1) for line in pathlib.Path("/proc/self/status").read_text().splitlines())
     return int(lines["VmRSS"].split()[0]) / 1024
 
@@ -38,7 +38,7 @@ def make(way, given, folder, data):
 
 
 def train(args, seed, data, found):
-    """Adds the figures of this seed. Returns the trained ones."""
+    """Adds the figures of this seed. Returns the trained models."""
     given = dlrm.settings()
     given.update(rows=args.rows, seed=seed)
     last, trained, steps = len(data) // given.batch, {}, {}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A DLRM whose tables are divided among the ranks beside one whose ranks all have them, with PYTHON's PyTorch (default: Debian's); arguments go to
-# bench/recommendation.py.
+# A DLRM whose tables are divided among the ranks, compared with one whose tables are replicated on each rank, with PYTHON's PyTorch (default: Debian's).
+# Arguments go to bench/recommendation.py.
 set -eu
 cd "$(dirname "$0")/.."
 echo "# $(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"

@@ -1,8 +1,8 @@
-"""What part of a training step is oneDNN's convolutions and products of matrices, and how near they are to this core's sgemm.
+"""The share of a training step in oneDNN's convolutions and products of matrices, and their speed compared with this core's sgemm.
 
 One rank, one thread, fast mode. ONEDNN_VERBOSE lists each primitive with its shapes and time; the rest of a step is dlflow's own loops
 (attention, normalization, 3x3 convolutions by Winograd's algorithm, depthwise convolution on small maps, dropout, updates) and the loading
-of data. Depthwise convolutions, which memory bounds, are no products.
+of data. Depthwise convolutions are bound by memory and do not count as products.
 """
 
 import argparse
@@ -47,17 +47,17 @@ class Step:
 
     samples_per_s: float
     seconds: float
-    products: float  # of it
+    products: float  # part of `seconds`
     operations: float  # of the products
-    others: dict  # of it, by kind of primitive
+    others: dict  # parts of `seconds`, by kind of primitive
 
 
 def measured(model):
     network = training.NETWORKS[model]
-    steps = min(network.steps, 60000 // network.batch)  # pictures of Fashion-MNIST
+    steps = min(network.steps, 60000 // network.batch)  # the number of pictures in Fashion-MNIST
     metrics, printed = training.train(model, 1, steps * network.batch, {"ONEDNN_VERBOSE": "1"}, epochs=1, validation=0,
                                       precision={"reduction": "fast"})
-    times = collections.defaultdict(list)  # of a kind and its shapes
+    times = collections.defaultdict(list)  # by kind and shapes
     for line in printed.splitlines():
         words = line.split(",")
         if words[1:2] == ["exec"]:
@@ -65,7 +65,7 @@ def measured(model):
     products, operations, others = 0.0, 0.0, collections.Counter()
     for (kind, program, _, shapes), each in times.items():
         per_step = len(each) / steps
-        seconds = statistics.median(each) * per_step  # the first of each touches new memory
+        seconds = statistics.median(each) * per_step  # the median ignores the first of each, which touches new memory
         if "_dw:" in program:
             others["depthwise convolution"] += seconds
         elif kind in OPERATIONS:

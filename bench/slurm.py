@@ -15,7 +15,7 @@ STAGED_DLFLOW = cluster.STAGED / "bin/dlflow"
 
 
 class Folder:
-    """A folder of the cluster's user, with a dlflow that knows nothing yet."""
+    """A folder of the cluster's user, with an empty state of dlflow."""
 
     def __init__(self):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="bench.", dir=ALPHA.home))
@@ -35,14 +35,14 @@ class Folder:
         return time.monotonic() - began
 
     def shell(self, script, **variables):
-        """Seconds of a shell script, of sbatch calls say."""
+        """Seconds that a shell script takes, such as one of sbatch calls."""
         began = time.monotonic()
         ALPHA.run(["sh", "-c", script], cwd=self.path, env=variables, timeout=600)
         return time.monotonic() - began
 
 
 def drain(nodes=2):
-    """Nothing starts meanwhile, so that submission alone is measured."""
+    """Drains the nodes, so that no job starts and only submission is measured."""
     names = ",".join(ALPHA.node(number + 1) for number in range(nodes))
     conf = {**os.environ, "SLURM_CONF": str(ALPHA.conf)}
     cluster.subprocess.run(["scontrol", "update", f"nodename={names}", "state=drain", "reason=bench"], env=conf, check=True)
@@ -99,7 +99,7 @@ def chain(hops):
 
 
 def packed(elements=200, rounds=3):
-    """Seconds of short elements end to end, by how many share a job."""
+    """Seconds of short elements from end to end, by the number of elements that share a job."""
     def run(pack):
         folder = Folder()
         began = time.monotonic()
@@ -117,13 +117,13 @@ def packed(elements=200, rounds=3):
 
 
 def snakemake(hops):
-    """Seconds of the same chain by Snakemake and its executor for SLURM, which looks for ended jobs after 5 s instead of 40, as its
-    documentation advises for short ones."""
+    """Seconds of the same chain by Snakemake and its executor for SLURM, which looks for ended jobs after 5 s instead of 40 s, as its
+    documentation advises for short jobs."""
     folder = Folder()
     rules = "".join(f"rule s{i}:\n" + (f"    input: 's{i - 1}.done'\n" if i else "") +
                     f"    output: 's{i}.done'\n    shell: 'sleep 1; touch {{output}}'\n" for i in range(hops))
     (folder.path / "Snakefile").write_text(f"rule all:\n    input: 's{hops - 1}.done'\n{rules}")
-    # Its jobs lose SLURM_CONF, and clusters elsewhere than in /etc/slurm with it.
+    # Its jobs lose SLURM_CONF, without which only a cluster configured in /etc/slurm is found.
     srun = folder.path / "bin/srun"
     srun.parent.mkdir()
     srun.write_text(f'#!/bin/sh\nSLURM_CONF={ALPHA.conf} exec /usr/bin/srun "$@"\n')
@@ -135,7 +135,7 @@ def snakemake(hops):
 
 
 def supervisor(jobs=20):
-    """Of `dlflow job-exec`, run by hand: until its program starts, its memory, and how often it wakes meanwhile."""
+    """Measures `dlflow job-exec`, run by hand: time until its program starts, memory, and wake-ups while the program runs."""
     folder = Folder()
     folder.submit("name: start\nsteps:\n" +
                   "".join(f"  s{i}: {{run: 'date +%s%N > {folder.path}/s{i}'}}\n" for i in range(jobs)) +

@@ -1,7 +1,7 @@
-"""Images per second of TensorFlow with Keras 3 on the networks of workflows/models, as bench/torch_peer.py: MultiWorkerMirroredStrategy with rings, one thread a rank.
+"""Images per second of TensorFlow with Keras 3 on the networks of workflows/models, like bench/torch_peer.py: MultiWorkerMirroredStrategy with rings, one thread per rank.
 
     mpirun -np 2 PYTHON bench/tensorflow_peer.py mlp|lenet|resnet20 [--batch 64] [--steps 50] [--compile]
-    PYTHON bench/tensorflow_peer.py sgemm        GFLOP/s of its product of matrices, as bench/torch_sgemm.py
+    PYTHON bench/tensorflow_peer.py sgemm        GFLOP/s of its product of matrices, like bench/torch_sgemm.py
 """
 
 import argparse
@@ -85,7 +85,7 @@ def train(args, images, labels):
         with tf.GradientTape() as tape:
             scores = model(pictures, training=True)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(wanted, scores))
-        return loss, [gradient / RANKS for gradient in tape.gradient(loss, model.trainable_variables)]  # Keras adds those of all ranks
+        return loss, [gradient / RANKS for gradient in tape.gradient(loss, model.trainable_variables)]  # Keras sums the gradients of all ranks
 
     def replica(pictures, wanted):
         loss, shares = gradients(pictures, wanted)

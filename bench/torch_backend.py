@@ -1,11 +1,11 @@
-"""torch.distributed's backend dlflow beside gloo, in one run: the time of an all_reduce, and images per second of DistributedDataParallel.
+"""torch.distributed's backends dlflow and gloo in one run: the time of an all_reduce, and images per second of DistributedDataParallel.
 
     PYTHON bench/torch_backend.py [--ranks 2] [--rounds 5] [--models mlp,lenet,resnet20] [--horovod] [--data FOLDER]
 
-Starts the ranks itself, one thread each. Backends sum by turns in the same processes; each way of training has processes of its own in each
-round, for the threads of one would take time from another. Of each figure the median of the rounds. PYTHON has PyTorch: the sums need no
-BLAS, but for the training use one whose sgemm is a peer's (bench/peers.py). --horovod, with a PYTHON that has it, also trains with Horovod.
-"no exchange" is the same training whose ranks sum nothing: no backend can be faster.
+Starts the ranks itself, one thread each. The backends take turns to sum in the same processes; each way of training has its own processes in
+each round, since the threads of one would take time from another. Each figure is the median of the rounds. PYTHON has PyTorch: sums need no
+BLAS, but training needs one whose sgemm is a peer's (bench/peers.py). --horovod also trains with Horovod, if PYTHON has it.
+"no exchange" is the same training without any sums: no backend can be faster.
 """
 
 import argparse
@@ -82,7 +82,7 @@ def speed_of(model, optimizer, images, labels, steps):
 
 
 def training_rank(way, models, folder):
-    """A line of JSON: images per second of each model, behind as many steps that warm up."""
+    """Prints a line of JSON: images per second of each model, measured after as many steps to warm up."""
     torch.set_num_threads(1)
     dist.init_process_group(way if way in BACKENDS else "gloo")
     images, labels = torch_peer.load(folder)

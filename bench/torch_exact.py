@@ -1,8 +1,8 @@
-"""dlflow.torch.exact beside DistributedDataParallel over gloo, in one run: images per second of the same model, data, ranks and batch.
+"""dlflow.torch.exact and DistributedDataParallel over gloo in one run: images per second of the same model, data, ranks and batch.
 
     PYTHON bench/torch_exact.py [--ranks 2] [--rounds 5] [--models mlp,lenet,resnet20] [--virtual-ranks 2,4,8] [--batch 128] [--data FOLDER]
 
-Starts the ranks itself, one thread each. All take turns in the same processes; of each figure the median of the rounds. Both read the same
+Starts the ranks itself, one thread each. All take turns in the same processes; each figure is the median of the rounds. Both read the same
 DataLoader. PYTHON has PyTorch with a BLAS whose sgemm is a peer's (bench/peers.py).
 """
 
@@ -21,11 +21,11 @@ import peers
 import torch_peer
 import torch_ranks
 
-STEPS = {"mlp": 50, "lenet": 6, "resnet20": 4}  # of a round
+STEPS = {"mlp": 50, "lenet": 6, "resnet20": 4}  # per round
 
 
 class Numbers(data.Dataset):
-    """Of images that lie in memory; who collates a batch takes them out together."""
+    """A data set of images in memory; `collate` takes the images of a batch out together."""
 
     def __init__(self, images, labels):
         self.images, self.labels = images, labels
@@ -50,7 +50,7 @@ def optimizer_of(model):
 
 
 def ddp(name, images, labels, batch):
-    """A function that takes a step; the batch is that of all ranks."""
+    """A function that makes a step; `batch` counts the samples of all ranks."""
     model = torch_peer.MODELS[name]().to(memory_format=torch.channels_last)
     model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = optimizer_of(model)
@@ -79,12 +79,12 @@ def exact(name, images, labels, batch, virtual_ranks):
 
 
 def measure(args, name, images, labels):
-    """Images per second of DDP and of each number of virtual ranks."""
+    """Images per second of DDP and of exact mode with each number of virtual ranks."""
     ways = {"DDP": ddp(name, images, labels, args.batch)}
     for number in args.virtual_ranks:
         ways[number] = exact(name, images, labels, args.batch, number)
     speed = {way: [] for way in ways}
-    for round in range(args.rounds + 1):  # the first one warms up
+    for round in range(args.rounds + 1):  # the first round warms up
         for way, step in ways.items():
             torch.use_deterministic_algorithms(way != "DDP")
             dist.barrier()

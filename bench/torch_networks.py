@@ -1,4 +1,4 @@
-"""The larger networks of workflows/models in PyTorch, as torchvision and its tutorials write them: peers of dlflow-train."""
+"""The larger networks of workflows/models in PyTorch, written as in torchvision and its tutorials: peers of dlflow-train."""
 
 import math
 
@@ -8,12 +8,12 @@ from torch.nn import functional
 
 
 def conv_norm(inputs, outputs, kernel=1, stride=1, groups=1):
-    """A convolution without a bias, and batch normalisation."""
+    """A convolution without a bias, then batch normalisation."""
     return [nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False), nn.BatchNorm2d(outputs)]
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions, the stride in the middle one, and a shortcut, which is a projection where the shape changes."""
+    """Three convolutions with the stride in the middle one, and a shortcut, which is a projection if the shape changes."""
 
     def __init__(self, inputs, width, stride):
         super().__init__()
@@ -79,7 +79,7 @@ class TwoConvolutions(nn.Sequential):
 
 
 class UNet(nn.Module):
-    """workflows/models/unet.yaml."""
+    """The network of workflows/models/unet.yaml."""
 
     def __init__(self):
         super().__init__()
@@ -98,7 +98,7 @@ class UNet(nn.Module):
 
 
 def causal_attention(q, k, v):
-    """(batch, heads, length, features) each; the fused kernel where this PyTorch has it (2.0 and later)."""
+    """Attention; each argument is (batch, heads, length, features). Uses the fused kernel if PyTorch has it (2.0 and later)."""
     if hasattr(functional, "scaled_dot_product_attention"):
         return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
@@ -123,7 +123,7 @@ class GPTBlock(nn.Module):
 
 
 class GPT(nn.Module):
-    """A decoder of bytes whose first and last matrix are one. `drops_first`: dropout behind the embedding, too."""
+    """A decoder of bytes whose first and last layer share a matrix. `drops_first`: dropout also after the embedding."""
 
     def __init__(self, length=256, features=256, heads=4, blocks=6, drops_first=True):
         super().__init__()
@@ -137,5 +137,5 @@ class GPT(nn.Module):
 
 
 def next_token(scores, tokens):
-    """The mean cross-entropy of each token from those before it."""
+    """The mean cross-entropy of each token, predicted from those before it."""
     return functional.cross_entropy(scores[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())

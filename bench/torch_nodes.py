@@ -1,9 +1,9 @@
-"""Milliseconds of a training step, and what a node sends in it, on two nodes with a slow link between them, in one run.
+"""Milliseconds of a training step, and the bytes that a node sends in it, on two nodes with a slow link between them, in one run.
 
     PYTHON bench/torch_nodes.py [--link 1gbit] [--rounds 3] [--models mlp,lenet,vgg11] [--density 0.01]
 
-A node is a network name space of this machine with one rank of one thread, which trains by PyTorch's own DistributedDataParallel; ways take
-turns. Its best peer is gloo with the fp16 hook of PyTorch. mstopk sends the largest numbers alone, and keeps the rest for later steps.
+A node is a network name space of this machine with one rank of one thread, which trains with PyTorch's own DistributedDataParallel; the ways take
+turns. The best peer is gloo with the fp16 hook of PyTorch. mstopk sends only the largest numbers and keeps the rest for later steps.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import peers
 import torch_peer
 from nodes import Nodes
 
-BATCH = {"vgg11": 16}  # of the others 64
+BATCH = {"vgg11": 16}  # 64 for the others
 STEPS = {"mlp": 100, "lenet": 20, "vgg11": 4}
 WAYS = ["gloo", "gloo, fp16", "dlflow", "dlflow, fp16", "dlflow, mstopk"]
 
@@ -40,7 +40,7 @@ def distributed_model(model, way, density):
 
 
 def rank(args):
-    """A line of JSON of rank 0: seconds of a step, and the loss of the last one."""
+    """Prints a line of JSON on rank 0: seconds per step, and the loss of the last step."""
     import dlflow.torch  # noqa: F401
     os.environ |= {"RANK": os.environ["OMPI_COMM_WORLD_RANK"], "WORLD_SIZE": os.environ["OMPI_COMM_WORLD_SIZE"], "MASTER_PORT": "29511"}
     torch.manual_seed(0)
@@ -68,7 +68,7 @@ def rank(args):
 
 
 def measured(nodes, args, model, way):
-    # Ranks in one name space of processes would exchange through its memory.
+    # Ranks in one PID name space would exchange through shared memory.
     command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-B", os.path.abspath(__file__), "--models", model, "--way", way, "--density", args.density, "--data", args.data]
     output, sent = nodes.launch(command, os.getcwd(), environment={"PYTHONPATH": os.path.abspath("build/python")})
     line = json.loads(output.splitlines()[-1])

@@ -1,5 +1,5 @@
 #!/bin/sh
-# DistributedDataParallel on two nodes with a slow link between them: gloo and its fp16 hook beside the backend "dlflow" and its mstopk hook.
+# DistributedDataParallel on two nodes with a slow link between them: gloo and its fp16 hook, compared with the backend "dlflow" and its mstopk hook.
 # Root; arguments go to bench/torch_nodes.py.
 set -eu
 cd "$(dirname "$0")/.."

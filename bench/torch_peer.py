@@ -1,9 +1,9 @@
-"""Images per second of PyTorch on the networks of workflows/models: what dlflow-train is measured against.
+"""Images per second of PyTorch on the networks of workflows/models, the peer of dlflow-train.
 
     mpirun -np 2 PYTHON bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--compile] [--horovod] [--fp16 | --powersgd RANK] [--bf16]
 
 DistributedDataParallel over gloo, or Horovod over MPI, with one thread per rank, SGD with momentum 0.9, fp32 or bf16 by autocast. Prints one JSON
-line. PYTHON has PyTorch, for --horovod also Horovod: bench/peers.py knows which there are here, and with which settings they are peers.
+line. PYTHON has PyTorch, for --horovod also Horovod: bench/peers.py finds the installations and the settings with which they are peers.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import torch_networks
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions and a shortcut, which is a projection where the shape changes."""
+    """Two 3x3 convolutions and a shortcut, which is a projection if the shape changes."""
 
     def __init__(self, inputs, outputs, stride):
         super().__init__()
@@ -60,7 +60,7 @@ def mlp():
 FASHION_MNIST, PICTURES, TOKENS = "Fashion-MNIST", "random pictures of 3 x 64 x 64", "texts of 256 bytes"
 MODELS = {"mlp": mlp, "lenet": lenet, "resnet20": resnet20, "unet": torch_networks.UNet, "resnet50": torch_networks.resnet50,
           "vgg11": torch_networks.vgg11, "mobilenet-v2": torch_networks.mobilenet_v2, "gpt-small": torch_networks.GPT}
-SAMPLES = {"resnet50": PICTURES, "vgg11": PICTURES, "mobilenet-v2": PICTURES, "gpt-small": TOKENS}  # of others FASHION_MNIST
+SAMPLES = {"resnet50": PICTURES, "vgg11": PICTURES, "mobilenet-v2": PICTURES, "gpt-small": TOKENS}  # FASHION_MNIST for the others
 
 
 def load(folder):
@@ -72,7 +72,7 @@ def load(folder):
 
 
 def samples_of(model, folder, text=None):
-    """What the network reads, what it should say, and the loss between. `text`: of a file instead of random ones."""
+    """The input of the network, its targets, and the loss function. `text`: a file of texts, used instead of random ones."""
     kind = SAMPLES.get(model, FASHION_MNIST)
     if kind == PICTURES:
         return torch.randn(1024, 3, 64, 64), torch.randint(1000, (1024,)), functional.cross_entropy
@@ -89,14 +89,14 @@ def samples_of(model, folder, text=None):
 def with_ddp(model, parameters, fp16, powersgd):
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29511")
-    rank, ranks = (int(os.environ.get(f"OMPI_COMM_WORLD_{mpi}") or os.environ[f"SLURM_{slurm}"])  # by mpirun or srun
+    rank, ranks = (int(os.environ.get(f"OMPI_COMM_WORLD_{mpi}") or os.environ[f"SLURM_{slurm}"])  # set by mpirun or srun
                    for mpi, slurm in (("RANK", "PROCID"), ("SIZE", "NTASKS")))
     distributed.init_process_group("gloo", rank=rank, world_size=ranks)
-    model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)  # one copy of all gradients less
+    model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)  # saves one copy of all gradients
     if fp16:
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     if powersgd:
-        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=powersgd, start_powerSGD_iter=2)  # the earliest that it takes
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=powersgd, start_powerSGD_iter=2)  # the earliest that it accepts
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     return model, torch.optim.SGD(model.parameters(), **parameters), rank, ranks
 
@@ -134,7 +134,7 @@ def main():
     distribute = with_horovod if args.horovod else with_ddp
     model = MODELS[args.model]().to(memory_format=layout)
     if args.compile:
-        model = torch.compile(model)  # before it is wrapped, so that it is one graph
+        model = torch.compile(model)  # before it is wrapped, so that there is one graph
     model, optimizer, rank, ranks = distribute(model, {"lr": args.lr, "momentum": 0.9}, args.fp16, args.powersgd)
     samples, targets, loss_of = samples_of(args.model, args.data, args.text)
     if samples.dim() == 4:
@@ -144,7 +144,7 @@ def main():
     for step in range(args.warmup + args.steps):
         if step == args.warmup:
             start = last = time.perf_counter()
-            curve, losses = [], []  # of seconds and mean losses since the last point, twice a second, as dlflow-train writes them
+            curve, losses = [], []  # seconds and the mean loss since the last point, twice a second, as dlflow-train writes them
         batch = order[step * args.batch % (len(samples) - args.batch):][:args.batch]
         model.zero_grad(set_to_none=True)  # as optimizers do since PyTorch 2.0
         with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
@@ -162,7 +162,7 @@ def main():
     if rank == 0:
         print(json.dumps({"images_per_s": round(args.steps * args.batch * ranks / seconds, 1), "loss": loss.item(), "curve": curve}), flush=True)
     if distributed.is_initialized():
-        distributed.destroy_process_group()  # else gloo's threads end PyTorch 2.15 with "terminate called" now and then
+        distributed.destroy_process_group()  # without this, gloo's threads sometimes abort PyTorch 2.15 with "terminate called"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A bench of PyTorch whose ranks are copies of itself, started by mpirun where Horovod takes part."""
+"""A PyTorch bench whose ranks are copies of itself, started by mpirun if Horovod takes part."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
 
 
 def run(ranks, rank, mpi=False):
-    """In a rank, calls `rank`. Else starts so many ranks of this program, waits for them, and ends with the worst status."""
+    """In a rank, calls `rank`. Otherwise starts `ranks` copies of this program, waits for them, and exits with the worst status."""
     if is_rank():
         return rank()
     sys.exit(start(ranks, sys.argv[1:], mpi).returncode)
@@ -26,7 +26,7 @@ def is_rank():
 
 
 def start(ranks, arguments, mpi=False, **options):
-    """So many ranks of this program with other arguments, one thread each; the worst status of them, and what rank 0 wrote if `options` ask for it."""
+    """Runs `ranks` ranks of this program with other arguments, one thread each. Returns their worst status, and rank 0's output if `options` capture it."""
     names = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports.free_port())} | peers.ONE_THREAD
     program = [sys.executable, "-B", sys.argv[0], *arguments]
     if mpi:

@@ -2,7 +2,7 @@
 
     python bench/torch_sgemm.py [--horovod]
 
-bench/sgemm.cpp is our side. With --horovod it also has to be there.
+bench/sgemm.cpp measures oneDNN. With --horovod, Horovod must be installed, too.
 """
 
 import json
@@ -12,12 +12,12 @@ import time
 import torch
 
 SIZE = 512
-TRIES = 100  # the best counts, so that other work on the machine does not decide
-SHAPES = [(SIZE, SIZE, SIZE), (64, 784, 512), (512, 64, 784), (64, 9216, 128)]  # the others are of mlp and lenet
+TRIES = 100  # the best counts, so that other work on the machine matters less
+SHAPES = [(SIZE, SIZE, SIZE), (64, 784, 512), (512, 64, 784), (64, 9216, 128)]  # the others occur in mlp and lenet
 
 
 def error(rows, inner, columns):
-    """The largest error of a product, of numbers around 1, beside the square root of the length of its sums."""
+    """The largest error of a product of numbers around 1, divided by the square root of the length of its sums."""
     a, b = torch.randn(rows, inner), torch.randn(inner, columns)
     return float(((a @ b).double() - a.double() @ b.double()).abs().max()) / inner**0.5
 

@@ -1,10 +1,10 @@
-"""What a rank of DistributedDataParallel needs with the backends gloo and dlflow: seconds from its launch to the end of its first step, those of processor
-time until then, which depend less on other work of the machine, and memory.
+"""The cost of a rank of DistributedDataParallel with the backends gloo and dlflow: seconds from its launch to the end of its first step, processor seconds
+until then, which depend less on other work on the machine, and memory.
 
     PYTHON bench/torch_start.py [--ranks 2] [--rounds 5] [--models mlp,lenet,resnet20]
 
-The backends take turns, each time in new processes; of each figure the median of the rounds. Memory is that of the rank with most after 20
-steps: its own pages, and its share of those that ranks share. The package dlflow is compiled once, as one that was installed.
+The backends take turns, each time in new processes; each figure is the median of the rounds. Memory is that of the largest rank after 20
+steps: its own pages, and its share of shared pages. The package dlflow is compiled to bytecode once, like an installed one.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def main():
 
 
 def compare(args):
-    measure(args, "dlflow", "mlp")  # compiles it
+    measure(args, "dlflow", "mlp")  # compiles the package to bytecode
     for model in args.models.split(","):
         found = {"gloo": [], "dlflow": []}
         for _ in range(args.rounds):

@@ -26,12 +26,12 @@ DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """One of workflows/models, and how much of it is measured."""
+    """A network of workflows/models, and how much of it is measured."""
 
     peer_steps: int
-    steps: int  # ours; some seconds each
+    steps: int  # of dlflow-train; they take a few seconds
     batch: int = 64  # per rank
-    input: tuple = ()  # instead of the model's
+    input: tuple = ()  # replaces the model's input
     unit: str = "images"
 
 
@@ -40,13 +40,13 @@ NETWORKS = {
     "resnet50": Network(8, 12, batch=16, input=(3, 64, 64)), "vgg11": Network(8, 12, batch=16, input=(3, 64, 64)),
     "mobilenet-v2": Network(10, 16, batch=32, input=(3, 64, 64)), "gpt-small": Network(10, 16, batch=8, unit="tokens"),
 }
-TOKENS = 256  # of a text
-LOW_RATE = 0.001  # at which no network's loss becomes NaN on random pictures, which would end the run
-SMALL = ("mlp", "lenet", "resnet20")  # what is measured on other processors and in bf16, too, unless others are named
+TOKENS = 256  # per text
+LOW_RATE = 0.001  # keeps every network's loss on random pictures from becoming NaN, which would end the run
+SMALL = ("mlp", "lenet", "resnet20")  # the default networks on other processors and in bf16
 
 
 def launch(ranks, command, folder, environment=()):
-    port = str(ports.free_port())  # of a peer's rendezvous: the last one's may still be in TIME_WAIT
+    port = str(ports.free_port())  # for the rendezvous of a peer; the previous port may still be in TIME_WAIT
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MASTER_PORT": port, "OMPI_ALLOW_RUN_AS_ROOT": "1",
                                 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} | dict(environment)
     command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] + [str(word) for word in command]
@@ -59,14 +59,14 @@ def theirs(peer, model, ranks, *flags):
     command = [peer.python, ROOT / "bench" / program, model, "--steps", network.peer_steps, "--batch", network.batch, *peer.flags, *flags]
     try:
         printed = launch(ranks, command, ROOT, peer.training_environment)
-    except subprocess.CalledProcessError:  # PyTorch 2.15 aborts now and then when it ends
+    except subprocess.CalledProcessError:  # PyTorch 2.15 sometimes aborts at exit
         printed = launch(ranks, command, ROOT, peer.training_environment)
     samples_per_s = json.loads(printed.splitlines()[-1])["images_per_s"]
     return samples_per_s * (TOKENS if network.unit == "tokens" else 1)
 
 
 def take_samples(folder, count, split="train"):
-    """The first samples of the training set, so that an epoch is as long as wanted; or of the test set."""
+    """Writes the first samples of the training set, so that an epoch has the wanted length; or those of the test set."""
     for name, header, size in (("images-idx3", ">4I", 784), ("labels-idx1", ">2I", 1)):
         content = gzip.open(DATA / f"{split}-{name}-ubyte.gz").read()
         fields = list(struct.unpack_from(header, content))
@@ -75,7 +75,7 @@ def take_samples(folder, count, split="train"):
 
 
 def random_pictures(folder, count, shape):
-    """Of 1,000 classes, packed."""
+    """Packs pictures of 1,000 classes."""
     numbers = numpy.random.default_rng(1)
     numpy.save(folder / "images.npy", numbers.integers(256, size=(count, *shape), dtype=numpy.uint8))
     numpy.save(folder / "labels.npy", numpy.append(numbers.integers(1000, size=count - 1), 999))
@@ -84,7 +84,7 @@ def random_pictures(folder, count, shape):
 
 
 def random_text(folder, count):
-    """`count` texts of TOKENS bytes, packed."""
+    """Packs `count` texts of TOKENS bytes."""
     text = numpy.random.default_rng(1).choice(numpy.frombuffer(b"abcdefghijklmnopqrstuvwxyz \n", numpy.uint8), (count + 1) * TOKENS)
     (folder / "text").mkdir()
     (folder / "text/all.txt").write_bytes(text.tobytes())
@@ -108,12 +108,12 @@ def prepare(model, folder, samples):
 
 
 def trainer():
-    """Where libraries are told that there is AVX2 alone, the program whose own loops are for it, too (bench/training.sh builds it)."""
+    """The program to measure; if the libraries are limited to AVX2, the build whose own loops are, too (made by bench/training.sh)."""
     return ROOT / ("build/avx2/bin" if os.environ.get("ONEDNN_MAX_CPU_ISA") == "AVX2" else "build/bin") / "dlflow-train"
 
 
 def train(model, ranks, samples, environment=(), **settings):
-    """What dlflow-train says about a training on `samples` samples, and what it and its libraries print."""
+    """The metrics.json of a training on `samples` samples, and the output of dlflow-train and its libraries."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         file, data = prepare(model, folder, samples)
@@ -125,7 +125,7 @@ def train(model, ranks, samples, environment=(), **settings):
 
 def ours(model, ranks, reduction, compute):
     network = NETWORKS[model]
-    steps = network.steps * (4 if compute == "bf16" else 1)  # as long as in fp32
+    steps = network.steps * (4 if compute == "bf16" else 1)  # so that it takes as long as in fp32
     epochs = -(-steps * network.batch * ranks // 60000)
     metrics, _ = train(model, ranks, steps // epochs * network.batch * ranks, epochs=epochs, validation=0, lr=LOW_RATE,
                        precision={"reduction": reduction, "compute": compute})
@@ -133,22 +133,22 @@ def ours(model, ranks, reduction, compute):
 
 
 def accuracy(model, ranks, compute, seed):
-    """After five epochs, of 10,000 pictures that were held out."""
+    """Accuracy on 10,000 held-out pictures after five epochs."""
     return train(model, ranks, 60000, epochs=5, validation=10000, seed=seed, precision={"compute": compute})[0]["accuracy"]
 
 
 def spread(figures, digits=0):
-    """Their median and range."""
+    """The median and range of `figures`."""
     return f"{statistics.median(figures):.{digits}f} ({min(figures):.{digits}f}-{max(figures):.{digits}f})"
 
 
 def ratio(rounds, ours, others):
-    """Median and range over the rounds of our column to the best of the other columns."""
+    """Median and range, over the rounds, of the ratio of our column to the best of the other columns."""
     return spread([line[ours] / max(line[name] for name in others) for line in rounds], 2)
 
 
 def report(model, rounds, theirs, ranks):
-    """The lines on a network: a column each, and our ratio to the best of the columns `theirs`, if there are any."""
+    """The lines on a network: all columns, and our ratio to the best of the columns `theirs`, if there are any."""
     lines = [f"{model} (batch {NETWORKS[model].batch} per rank): " + ", ".join(f"{name} {spread([line[name] for line in rounds])}" for name in rounds[0])]
     if theirs:
         lines.append(f"  exact to the best peer {ratio(rounds, 'exact', theirs)}, fast {ratio(rounds, 'fast', theirs)}")
@@ -162,7 +162,7 @@ def report(model, rounds, theirs, ranks):
 
 
 def measures_of(model, ranks, proven, bf16):
-    """What is measured of a network, by name, and the names of the peers' columns."""
+    """The measurements of a network by name, and the names of the peers' columns."""
     compute = "bf16" if bf16 else "fp32"
     peers_too = {name: lambda peer=peer, flags=flags: theirs(peer, model, ranks, *flags, *(["--bf16"] if bf16 else []))
                  for name, peer, flags in peers.ways(proven, model)
@@ -180,7 +180,7 @@ def measures_of(model, ranks, proven, bf16):
 def bench(model, proven, args):
     """Measures a network and prints the lines on it."""
     measures, names = measures_of(model, args.ranks, proven, args.bf16)
-    there_and_back = [list(measures), list(reversed(measures))]  # nobody is always the one before or after another
+    there_and_back = [list(measures), list(reversed(measures))]  # so that no way always follows the same other one
     rounds = [{name: measures[name]() for name in there_and_back[i % 2]} for i in range(args.rounds)]
     rounds = [{name: line[name] for name in measures} for line in rounds]
     print("\n".join(report(model, rounds, names, args.ranks)), flush=True)
@@ -205,7 +205,7 @@ def main():
     proven = peers.proven(peers.AVX2_CORE_TYPES if args.avx2 else peers.CORE_TYPES, (*peers.INSTALLED, *([] if args.avx2 else [peers.TENSORFLOW])))
     print(f"{args.ranks} ranks, one thread each, {'bf16' if args.bf16 else 'fp32'}{', AVX2' if args.avx2 else ''}, "
           f"medians (ranges) of {args.rounds} rounds, images or tokens/s; load {os.getloadavg()[0]:.1f}", flush=True)
-    # code that torch.compile kept of an earlier bench, with other settings perhaps, failed to link
+    # code that torch.compile had cached in an earlier bench, perhaps with other settings, failed to link
     with tempfile.TemporaryDirectory() as compiled:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = compiled
         for model in args.models or (SMALL if args.avx2 or args.bf16 else NETWORKS):

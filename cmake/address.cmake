@@ -1,4 +1,4 @@
-# Sets `repository` and `contact`, as the file ADDRESS gives them: empty until somebody publishes this.
+# Sets `repository` and `contact` from the file ADDRESS; both are empty until this project is published.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/ADDRESS)
 file(READ ${CMAKE_SOURCE_DIR}/ADDRESS address)
 string(REGEX MATCH "\ncontact: *([^\n]*)" contact "${address}")

@@ -1,7 +1,7 @@
 """usage: bill_of_materials.py FILE VERSION PART...
 
-Writes FILE, an SPDX 2.3 document of dlflow and of the libraries that are part of it. A PART is a package of Debian, whose archives or headers
-are, or a shared library that lies beside the programs. The same parts make the same bytes, whenever that is.
+Writes FILE, an SPDX 2.3 document of dlflow and the libraries that are part of it. A PART is a Debian package whose archives or headers are
+included, or a shared library installed beside the programs. The same parts always give the same bytes.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import time
 
 
 def version_of(package):
-    """As dpkg has it; of no version where there is no dpkg."""
+    """A Debian package with its version from dpkg; without a version if dpkg is missing."""
     try:
         return subprocess.run(["dpkg-query", "-W", "-f=${Version}", package], text=True, capture_output=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):

@@ -1,9 +1,9 @@
-# Run by CPack on the files of a package before they are packed: what Debian's policy asks for beside `cmake --install`.
+# Run by CPack on the files of a package before they are packed: adds what Debian's policy requires beyond `cmake --install`.
 if(NOT CPACK_GENERATOR STREQUAL DEB)
   return()
 endif()
 set(share ${CPACK_TEMPORARY_DIRECTORY}/usr/share)
-# The people's changelog stays; this one is in the form that Debian's tools read.
+# CHANGELOG.md stays for people; this one has the format that Debian's tools read.
 string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)  # or that of SOURCE_DATE_EPOCH
 file(WRITE ${share}/doc/dlflow/changelog
 "dlflow (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium
@@ -14,10 +14,10 @@ file(WRITE ${share}/doc/dlflow/changelog
 ")
 file(GLOB pages ${share}/man/man1/*.1)
 execute_process(COMMAND gzip -9n ${pages} ${share}/doc/dlflow/changelog COMMAND_ERROR_IS_FATAL ANY)
-find_program(STRIP strip REQUIRED)  # CPack has stripped the programs, but not of this
+find_program(STRIP strip REQUIRED)  # CPack strips the programs, but leaves this section
 file(GLOB binaries ${CPACK_TEMPORARY_DIRECTORY}/usr/bin/* ${CPACK_TEMPORARY_DIRECTORY}/usr/lib/dlflow/*.so)
 execute_process(COMMAND ${STRIP} --remove-section=.comment ${binaries} COMMAND_ERROR_IS_FATAL ANY)
-file(GLOB common RELATIVE /usr/share/common-licenses /usr/share/common-licenses/*)  # Debian has these
+file(GLOB common RELATIVE /usr/share/common-licenses /usr/share/common-licenses/*)  # Debian provides these
 list(TRANSFORM common PREPEND ${share}/doc/dlflow/libraries/)
 file(REMOVE ${share}/doc/dlflow/LICENSE ${common})
 file(WRITE ${share}/doc/dlflow/copyright

@@ -1,6 +1,6 @@
-# What `dlflow` says of itself, as files to install:
+# Writes descriptions that `dlflow` prints of itself, as files to install:
 #   cmake -DDLFLOW=bin/dlflow -DFOLDER=described -DOBJDUMP=/usr/bin/objdump -P describe.cmake
-# FOLDER/man: a man page for each verb and each program that is there. FOLDER/completions: for bash, zsh and fish, under the names that these look for.
+# FOLDER/man: a man page for each verb and each program that was built. FOLDER/completions: for bash, zsh and fish, under the names that these shells look for.
 # FOLDER/schemas: of workflows, profiles and model files. FOLDER/LIBRARIES: the shared libraries that each program expects.
 
 function(says file)

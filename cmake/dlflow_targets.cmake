@@ -1,4 +1,4 @@
-# How targets are made here, so that each folder's CMakeLists.txt is a list of files and of what it may include.
+# Functions that make targets, so that each folder's CMakeLists.txt only lists its files and the folders that it may include.
 
 find_package(Threads REQUIRED)
 
@@ -9,9 +9,9 @@ target_compile_options(dlflow_options INTERFACE -Wall -Wextra -Wpedantic -Wshado
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(dlflow_options INTERFACE -Wno-restrict)  # false alarms in std::string, GCC bug 105651
 endif()
-# GCC's own pragmas, for loops; pages of the report, which are one text each.
+# Loops have GCC's own pragmas, and each page of the report is one long string.
 target_compile_options(dlflow_options INTERFACE "$<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas;-Wno-overlength-strings>")
-# What is file-local in one of several sources that are compiled as one looks to GCC as if a header had it.
+# If several sources are compiled as one, GCC treats their file-local names as if they came from a header.
 target_compile_options(dlflow_options INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-subobject-linkage>)
 # GCC's garbage collector takes 3 to 11 % of its time; without it, the largest source needs 1.5 GB.
@@ -19,14 +19,14 @@ target_compile_options(dlflow_options INTERFACE $<$<AND:$<CONFIG:Release>,$<CXX_
 configure_file(base/version.h.in ${CMAKE_BINARY_DIR}/generated/base/version.h @ONLY)
 target_include_directories(dlflow_options INTERFACE ${CMAKE_BINARY_DIR}/generated)
 if(DLFLOW_SANITIZE)
-  # With sanitizers, GCC takes members of the standard library's std::function for uninitialized.
+  # With sanitizers, GCC reports members of std::function as uninitialized.
   target_compile_options(dlflow_options INTERFACE -fsanitize=${DLFLOW_SANITIZE} -fno-omit-frame-pointer
     $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(dlflow_options INTERFACE -fsanitize=${DLFLOW_SANITIZE})
 endif()
 
-# Of folders where no loop is hot: -Og takes three fifths of the time of -O2, -O1 (where planning computes) three quarters. There GCC takes an
-# empty std::optional for one that is used.
+# For folders without hot loops: compiling takes three fifths of the time of -O2 with -Og, and three quarters with -O1 (used for planning). GCC then
+# falsely reports a use of empty std::optionals.
 set(DLFLOW_QUICK_BUILD $<$<CONFIG:Release>:-Og> $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
 
 # dlflow_find_library(VARIABLE NAME [REQUIRED]): the file of a third-party library that becomes part of dlflow.
@@ -46,8 +46,8 @@ function(dlflow_library name)
 endfunction()
 
 # dlflow_test(NAME [HOT] SOURCES ... [ALONE ...] LINKS ... LABELS ... [TIMEOUT SECONDS]): a Catch2 program, each of its cases a
-# ctest test. ALONE are sources, too: those with a helper that is named like one of another source. They are never compiled
-# together with others. HOT: its own loops take long, as those of all programs do where DLFLOW_TESTS_ARE_HOT is set.
+# ctest test. ALONE are sources with a helper whose name another source uses as well; they are never compiled together with
+# others. HOT: its own loops take long, so it is optimised; DLFLOW_TESTS_ARE_HOT sets this for all programs.
 # A case that prints "skipped here: REASON" (tests/support/skip.h) is reported as skipped.
 function(dlflow_test name)
   cmake_parse_arguments(ARG "HOT" "TIMEOUT" "SOURCES;ALONE;LINKS;LABELS" ${ARGN})
@@ -64,16 +64,16 @@ function(dlflow_test name)
   # Catch2 is slow to optimise: -O1 takes 1.6 times as long as -O0, -O2 half as long again.
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:$<IF:$<BOOL:${ARG_HOT}>,-O1,-O0>>)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  string(REPLACE ";" "+" labels "${ARG_LABELS}")  # Catch2's script takes a second one for a property; -L is a pattern
+  string(REPLACE ";" "+" labels "${ARG_LABELS}")  # Catch2's script would treat a second label as a property; -L is a pattern
   if(Catch2_VERSION VERSION_LESS 3)  # Catch2 3 does so by default
-    set(fail_without_tests --warn NoTests)  # a name that CMake takes apart, as one with a semicolon, would pass without a test
+    set(fail_without_tests --warn NoTests)  # otherwise a name that CMake splits, such as one with a semicolon, would pass without running a test
   endif()
   catch_discover_tests(${name} TEST_PREFIX "${name}: " EXTRA_ARGS ${fail_without_tests} PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT}
                        SKIP_REGULAR_EXPRESSION "skipped here: ")
 endfunction()
 
-# dlflow_test_on_older_processors(NAME): all cases of a dlflow_test() once more where oneDNN may use no more than AVX2 or
-# SSE4.1: images and weights have other formats there, and most kernels are others.
+# dlflow_test_on_older_processors(NAME): runs all cases of a dlflow_test() again with oneDNN limited to AVX2 and to
+# SSE4.1, where images and weights have other formats and most kernels differ.
 function(dlflow_test_on_older_processors name)
   foreach(processor AVX2 SSE41)
     catch_discover_tests(${name} TEST_PREFIX "${name} on ${processor}: " EXTRA_ARGS --name ${processor}
@@ -82,8 +82,8 @@ function(dlflow_test_on_older_processors name)
   endforeach()
 endfunction()
 
-# dlflow_pytorch_test(NAME PROGRAM SCRIPT VARIABLE CASE): runs a case of PROGRAM again, with what SCRIPT has this machine's
-# PyTorch compute now in the file that VARIABLE names. Skipped without PyTorch.
+# dlflow_pytorch_test(NAME PROGRAM SCRIPT VARIABLE CASE): runs a case of PROGRAM again, with values that SCRIPT computes with this
+# machine's PyTorch in the file named by VARIABLE. Skipped without PyTorch.
 function(dlflow_pytorch_test name program script variable case)
   find_program(DLFLOW_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
   if(NOT DLFLOW_PYTHON)
@@ -94,7 +94,7 @@ function(dlflow_pytorch_test name program script variable case)
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS unit)
 endfunction()
 
-# dlflow_same_bits(a.cpp ...): every version that DLFLOW_VECTOR_CLONES makes of these sources computes the same bits.
+# dlflow_same_bits(a.cpp ...): all versions that DLFLOW_VECTOR_CLONES makes of these sources compute the same bits.
 function(dlflow_same_bits)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 endfunction()

@@ -1,4 +1,4 @@
-# What `cmake --install` puts where. The tree may be moved: dlflow finds its other programs beside itself, and these their libraries and plug-ins in ../lib/dlflow.
+# The files and places of `cmake --install`. The tree may be moved: dlflow finds its other programs beside itself, and these find their libraries and plug-ins in ../lib/dlflow.
 include(GNUInstallDirs)
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dlflow)
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # tests and benches need not be built
@@ -11,7 +11,7 @@ foreach(program dlflow dlflow-train dlflow-evaluate dlflow-predict)
   if(TARGET ${program})
     list(APPEND installed ${program})
     if(NOT program STREQUAL dlflow)  # which is static
-      # RPATH, and not RUNPATH: it is where libraries look for what they need, too.
+      # RPATH instead of RUNPATH, since libraries also use it to find the libraries that they need.
       set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/dlflow")
       target_link_options(${program} PRIVATE LINKER:--disable-new-dtags)
       dlflow_for_other_systems(${program})
@@ -27,15 +27,15 @@ foreach(plugin dlflow_mpi_40 dlflow_mpi_12)
     install(TARGETS ${plugin} LIBRARY DESTINATION lib/dlflow)
   endif()
 endforeach()
-# What clusters lack of the libraries that these programs need: all but those of glibc and of MPI, which is the site's own. A
-# component of its own: Debian has packages of them.
+# Libraries that clusters may lack: all that these programs need except those of glibc and of the site's MPI. They are a
+# separate component, since Debian has packages of them.
 if(with_libraries)
   install(CODE "set(programs \"${with_libraries}\")\nset(old_system \"${DLFLOW_OLD_SYSTEM}\")" COMPONENT libraries)
   install(SCRIPT cmake/shared_libraries.cmake COMPONENT libraries)
 endif()
 if(TARGET dlflow_cuda)
   list(APPEND installed dlflow_cuda)
-  # A component of its own: what it needs is in no Debian package.
+  # A separate component, since no Debian package has the libraries that it needs.
   set_target_properties(dlflow_cuda PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/dlflow" INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS dlflow_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT cuda)
 endif()
@@ -60,13 +60,13 @@ install(FILES README.md CHANGELOG.md LICENSE ${described}/LIBRARIES DESTINATION 
 install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
 
 dlflow_for_other_systems(dlflow_runtime)
-# For programs in other languages. Python finds the library from its package, so they keep their places to each other.
+# For programs in other languages. Python finds the library relative to its package, so their relative places are fixed.
 install(TARGETS dlflow_runtime LIBRARY DESTINATION lib/dlflow)
 install(FILES runtime/c_api/dlflow_runtime.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY python/dlflow DESTINATION lib/python3/dist-packages FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY ${python_about} DESTINATION lib/python3/dist-packages)
 
-# Last, when all libraries are there. The licences of the libraries that are part of dlflow, as Debian has them.
+# Last, after all libraries: the licences of the libraries that are part of dlflow, in Debian's version.
 foreach(library ${linked_libraries})
   install(FILES /usr/share/doc/${library}/copyright DESTINATION ${documents}/libraries RENAME ${library} OPTIONAL)
 endforeach()

@@ -1,5 +1,5 @@
-# Part of `cmake --install`, after all libraries: the common licences that the texts in share/doc/dlflow/libraries only name, and the
-# bill of materials. Nothing is packed without them (package_is_whole.cmake).
+# Part of `cmake --install`, after all libraries: adds the common licences to which the texts in share/doc/dlflow/libraries only refer, and
+# the bill of materials. Nothing is packed without them (package_is_whole.cmake).
 set(folder $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${documents})
 file(GLOB texts ${folder}/libraries/*)
 foreach(text ${texts})

@@ -1,8 +1,8 @@
 """usage: make_image.py TARBALL IMAGE
 
-Makes IMAGE, an OCI layout in a tar, of the tarball of a release: its programs, the libraries in lib/dlflow and their licences in /usr, and of
-this machine glibc and libstdc++. They run in it wherever there is a container runtime, whatever the system's C library is. The same inputs
-make the same bytes.
+Makes IMAGE, an OCI layout in a tar, from the tarball of a release: its programs, the libraries in lib/dlflow and their licences in /usr, plus
+glibc and libstdc++ of this machine. The programs run in it with any container runtime, whatever the system's C library is. The same inputs
+give the same bytes.
 """
 
 import glob
@@ -19,7 +19,7 @@ import sys
 import tarfile
 import tempfile
 
-# glibc opens these itself, to find hosts by name.
+# glibc opens these at run time to resolve host names.
 OPENED = ("libresolv.so.2", "libnss_files.so.2", "libnss_dns.so.2")
 WANTED = re.compile(r"[^/]+/((bin/dlflow|lib/dlflow/(libdlflow_mpi|.*\.so\.)|share/doc/dlflow/(LICENSE$|libraries/|dlflow\.spdx)).*)")
 
@@ -31,7 +31,7 @@ def add(archive, name, data, mode=0o644):
 
 
 def tar_of(files):
-    """name -> (bytes, mode); folders come with what is in them."""
+    """name -> (bytes, mode); folders include their content."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for folder in sorted({str(parent) for name in files for parent in list(pathlib.PurePosixPath(name).parents)[:-1]}):
@@ -44,7 +44,7 @@ def tar_of(files):
 
 
 def needed(data):
-    """The libraries that a program or library asks the loader for."""
+    """The libraries that a program or library requests from the loader."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
@@ -53,7 +53,7 @@ def needed(data):
 
 
 def add_system(files):
-    """What the loader looks for and the release lacks; but MPI, which is the site's."""
+    """The libraries that the loader needs and the release lacks, except MPI, which the site provides."""
     loader, = glob.glob("/lib64/ld-linux*.so.*") or glob.glob("/lib/ld-linux*.so.*")
     files[loader[1:]] = (pathlib.Path(loader).read_bytes(), 0o755)
     known = {pathlib.PurePosixPath(name).name for name in files}

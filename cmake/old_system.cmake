@@ -1,5 +1,5 @@
-# Releases run on systems that are older than the one that builds them. DLFLOW_OLD_SYSTEM, which cmake/make_old_system makes, has an
-# older glibc to link with, and builds of oneDNN and libgomp that need no newer one. Without it, what is built needs this machine's glibc.
+# Releases run on systems older than the one that builds them. DLFLOW_OLD_SYSTEM, made by cmake/make_old_system, has an older
+# glibc to link with, and builds of oneDNN and libgomp that need no newer one. Without it, the programs need this machine's glibc.
 set(DLFLOW_OLD_SYSTEM "" CACHE PATH "Folder that cmake/make_old_system has filled")
 if(DLFLOW_OLD_SYSTEM)
   add_library(old_glibc OBJECT base/old_glibc.cpp)
@@ -7,8 +7,8 @@ if(DLFLOW_OLD_SYSTEM)
   target_compile_options(old_glibc PRIVATE -fvisibility=hidden)
 endif()
 
-# dlflow_for_other_systems(TARGET): the compiler's libraries are part of it, and what it takes from glibc is old. Nobody sees the
-# archives' symbols: a library that has a libstdc++ of its own would take half of this one.
+# dlflow_for_other_systems(TARGET): links the compiler's libraries statically, and uses only old functions of glibc. The archives'
+# symbols are hidden: a library with its own libstdc++ would otherwise use parts of this one.
 function(dlflow_for_other_systems target)
   if(DLFLOW_SANITIZE)
     return()
@@ -17,7 +17,7 @@ function(dlflow_for_other_systems target)
   if(DLFLOW_OLD_SYSTEM)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:old_glibc>)
     target_link_options(${target} PRIVATE --sysroot=${DLFLOW_OLD_SYSTEM} -B${DLFLOW_OLD_SYSTEM}/usr/lib/x86_64-linux-gnu/
-                                          LINKER:--allow-shlib-undefined)  # the libraries that are linked are this machine's
+                                          LINKER:--allow-shlib-undefined)  # the linked libraries are those of this machine
     target_link_libraries(${target} PRIVATE -lpthread -ldl)
   endif()
 endfunction()

@@ -1,4 +1,4 @@
-# `./dev package`: a tarball that runs wherever it is unpacked, and a Debian package where dpkg is there.
+# `./dev package`: a tarball that runs wherever it is unpacked, and a Debian package if dpkg is installed.
 set(CPACK_PACKAGE_NAME dlflow)
 set(CPACK_PACKAGE_VENDOR "The dlflow authors")
 set(CPACK_PACKAGE_CONTACT "The dlflow authors <${contact}>")

@@ -1,5 +1,5 @@
-# Run by CPack on the files of a package before they are packed: the bill of materials is there, and the licence of each library that is part
-# of them.
+# Run by CPack on the files of a package before they are packed: checks that the bill of materials exists, and the licence of each
+# library that is part of them.
 file(GLOB_RECURSE bill ${CPACK_TEMPORARY_DIRECTORY}/dlflow.spdx.json)
 if(NOT bill)
   message(FATAL_ERROR "the package would lack share/doc/dlflow/dlflow.spdx.json: build where python3 is")

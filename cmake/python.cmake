@@ -1,4 +1,4 @@
-# The Python package: in build/python as it is installed, so that PYTHONPATH=build/python finds it and its library.
+# The Python package: build/python has the installed layout, so that PYTHONPATH=build/python finds it and its library.
 set(python ${CMAKE_BINARY_DIR}/python)
 set(python_about ${python}/dlflow-${PROJECT_VERSION}.dist-info)  # PyTorch looks for the backend there
 file(MAKE_DIRECTORY ${python})
@@ -12,7 +12,7 @@ endif()
 configure_file(python/METADATA.in ${python_about}/METADATA @ONLY)
 configure_file(python/entry_points.txt ${python_about}/entry_points.txt COPYONLY)
 
-# A wheel, for `pip install` on a machine without dlflow: build/dlflow-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. Its name says which glibc it needs.
+# A wheel, for `pip install` on a machine without dlflow: build/dlflow-VERSION-py3-none-manylinux_X_Y_MACHINE.whl. Its name contains the glibc version that it needs.
 find_program(DLFLOW_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
 if(DLFLOW_PYTHON AND TARGET dlflow_runtime AND TARGET dlflow)
   file(GLOB_RECURSE python_sources CONFIGURE_DEPENDS python/dlflow/*.py workflows/*.yaml workflows/*.py)

@@ -1,6 +1,6 @@
-# Part of `cmake --install`: copies of the libraries that `programs` need lie in lib/dlflow, under the names that the loader looks for.
-# With `old_system` (old_system.cmake) they are those that it has. These need no newer libstdc++ than that of GCC 4.8, which is the system's:
-# a second one would come first for what else is loaded, such as an MPI in C++.
+# Part of `cmake --install`: copies the libraries that `programs` need to lib/dlflow, under the names that the loader looks for.
+# With `old_system` (old_system.cmake) they come from it. They need no newer libstdc++ than that of GCC 4.8, so the system's is used:
+# a copy would also take precedence for other loaded libraries, such as an MPI in C++.
 set(excluded "^ld-linux" "^lib(c|m|dl|rt|pthread)\\.so" "^libmpi\\.so")
 if(old_system)
   list(APPEND excluded "^libstdc\\+\\+" "^libgcc_s" "^libOpenCL")
@@ -13,7 +13,7 @@ foreach(library ${libraries})
   endif()
   file(REAL_PATH ${library} content)
   file(INSTALL DESTINATION ${CMAKE_INSTALL_PREFIX}/lib/dlflow TYPE FILE FILES ${content} RENAME ${name})
-  # Its licence, under its name, as Debian has it.
+  # The licence of the library, under its name, in Debian's version.
   execute_process(COMMAND dpkg-query --search */${name} OUTPUT_VARIABLE owner ERROR_QUIET)
   string(REGEX MATCH "^[^:,]+" owner "${owner}")
   set(licence ${old_system}/usr/share/doc/${owner}/copyright)

@@ -1,4 +1,4 @@
-"""Markdown that GitHub reads and MkDocs does not: links to files outside of docs/, lists and tables without a blank line before."""
+"""Converts Markdown that GitHub supports and MkDocs does not: links to files outside of docs/, lists and tables without a blank line before them."""
 
 import os
 import pathlib
@@ -13,11 +13,11 @@ DOCS = ROOT / "docs"
 LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 ITEM = re.compile(r" *([-*]|\d+\.) ")
 SESSION = re.compile(r"^```\n(?=\$ )", re.MULTILINE)
-DIAGRAM = re.compile(r"^```mermaid\n.*?^```\n", re.MULTILINE | re.DOTALL)  # GitHub draws it; here a script from a network would
+DIAGRAM = re.compile(r"^```mermaid\n.*?^```\n", re.MULTILINE | re.DOTALL)  # GitHub draws it; here it would need a script from a network
 
 
 def place_of(file):
-    """The page of the site for a file of the repository; a source is shown on a page of its own."""
+    """The page of the site for a file of the repository; each source file has its own page."""
     if file.is_relative_to(DOCS) and file.suffix != ".txt":
         return file.relative_to(DOCS).as_posix()
     if file.parent == ROOT and file.suffix == ".md":

@@ -1,5 +1,5 @@
 """Makes pictures with a class per pixel: `canvases.py IMAGES LABELS COUNT SEED FOLDER`. Each is a canvas of 64 x 64 pixels with four
-pieces of clothing of Fashion-MNIST (IDX files) at random places, later ones over earlier ones, and noise on all of it. FOLDER gets
+pieces of clothing from Fashion-MNIST (IDX files) at random places, later ones over earlier ones, and noise everywhere. FOLDER gets
 images/*.pgm, masks/*.pgm and classes.txt."""
 
 import pathlib
@@ -9,7 +9,7 @@ import sys
 SIDE, PIECE, PIECES = 64, 28, 4
 CLASSES = ["background", "top", "trousers", "dress", "shoe", "bag"]
 CLASS_OF_LABEL = [1, 2, 1, 3, 1, 4, 1, 4, 5, 4]  # T-shirt, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot
-DARKEST = 40  # pixels of clothing that are darker belong to the background
+DARKEST = 40  # darker pixels of clothing belong to the background
 NOISE = bytes(100 * value // 255 for value in range(256))
 
 

@@ -1,5 +1,5 @@
-"""Makes excerpts of source code, of 1 to 8 lines each, that this machine has in four languages: `excerpts.py COUNT FOLDER`. FOLDER gets
-train/LANGUAGE/N.txt, COUNT of each language, and test/LANGUAGE/N.txt, a quarter as many, of other files."""
+"""Makes excerpts of 1 to 8 lines from this machine's source code in four languages: `excerpts.py COUNT FOLDER`. FOLDER gets
+train/LANGUAGE/N.txt, COUNT of each language, and test/LANGUAGE/N.txt, a quarter as many, from other files."""
 
 import hashlib
 import pathlib
@@ -11,7 +11,7 @@ SOURCES = {"c": ("/usr/include", "linux/*.h asm-generic/*.h"), "cpp": ("/usr/inc
 
 
 def lines_of(language: str, is_test: bool) -> list[list[str]]:
-    """Of each file that is for this split, of which a fifth is for the test, chosen by name."""
+    """The lines of each file of this split. A hash of its name assigns a fifth of the files to the test."""
     folder, patterns = SOURCES[language]
     files = {file.resolve() for pattern in patterns.split() for file in pathlib.Path(folder).glob(pattern)}
     chosen = [file for file in sorted(files) if (hashlib.sha256(file.name.encode()).digest()[0] < 51) == is_test]

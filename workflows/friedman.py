@@ -1,4 +1,4 @@
-"""Writes a table of a function that is known: `friedman.py ROWS SEED NOISE FILE.csv`. Ten features are uniform in [0, 1); y depends on
+"""Writes a table of a known function: `friedman.py ROWS SEED NOISE FILE.csv`. Ten features are uniform in [0, 1); y depends on
 five of them, with normal noise of deviation NOISE. Function: Friedman, Multivariate adaptive regression splines, Annals of
 Statistics 19 (1991), equation 61."""
 

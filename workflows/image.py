@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Makes an image from what the Debian packages of this machine hold, without a registry and without root:
+"""Makes an image from the Debian packages of this machine, without a registry and without root:
 
     workflows/image.py build/bin/dlflow-train build/bin/dlflow-evaluate -o images/dlflow.tar
     workflows/image.py --package python3-torch --wheel build/dlflow-*.whl -o images/pytorch.tar
 
-The image has busybox and all packages that the programs' libraries come from, Open MPI with its parts if they open it.
-The programs themselves are not in it: a run brings its own. Packages that are named come with the Python packages that they
-depend on, and with their libraries; a wheel is unpacked where Debian's Python finds it.
+The image has busybox and all packages with libraries of the programs, and Open MPI with its components if they open it.
+It does not contain the programs themselves, since a run brings its own. Named packages come with the Python packages that
+they depend on and with their libraries; a wheel is unpacked where Debian's Python finds it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/sh
 ALWAYS = ["busybox-static"]
 PLUGINS = {"libopenmpi3": ["libopenmpi3", "openmpi-common"], "libpmix2": ["libpmix2"]}  # opened at run time
 WHEELS = "usr/lib/python3/dist-packages"
-MERGED = ("bin", "lib", "lib64", "sbin")  # links to the same below usr
+MERGED = ("bin", "lib", "lib64", "sbin")  # links to the same names below usr
 
 
 def lines(*command):
@@ -34,7 +34,7 @@ def lines(*command):
 
 
 def libraries(files):
-    """What the dynamic loader finds for `files`, their own libraries included."""
+    """The libraries that the dynamic loader finds for `files`, including indirect ones."""
     found = set()
     for line in lines("ldd", *files):
         path = next((word for word in line.split() if word.startswith("/") and not word.endswith(":")), None)
@@ -44,7 +44,7 @@ def libraries(files):
 
 
 def owners(paths):
-    """The packages that the paths belong to; dpkg knows some by the name before /lib became /usr/lib."""
+    """The packages that own the paths; dpkg lists some under their old name, from before /lib became /usr/lib."""
     names = set()
     for path in paths:
         names |= {path, os.path.realpath(path)}
@@ -58,7 +58,7 @@ def files_of(packages):
 
 
 def opened_mpi(programs):
-    """Open MPI's library, if a program has the plug-in that opens it at run time."""
+    """Open MPI's library, if a program comes with the plug-in that opens it at run time."""
     if not any(os.path.exists(os.path.join(os.path.dirname(program), "../lib/dlflow/libdlflow_mpi_40.so")) for program in programs):
         return []
     return [line.split()[-1] for line in lines("/sbin/ldconfig", "--print-cache") if line.split()[0] == "libmpi.so.40"]
@@ -95,7 +95,7 @@ def shared_objects(packages):
 
 
 def alternatives(files):
-    """Links of Debian's alternatives that lead to one of `files`: link -> target."""
+    """Links of Debian's alternatives to one of `files`: link -> target."""
     links = {}
     for selection in lines("update-alternatives", "--get-selections"):
         name, _, target = selection.split(maxsplit=2)
@@ -112,7 +112,7 @@ def alternatives(files):
 
 
 def write_layer(file, packages, wheels):
-    """The layer, and how many files it has."""
+    """The layer and the number of its files."""
     with tarfile.open(file, "w") as tar:
         for name in MERGED:
             link = tarfile.TarInfo(name)

@@ -1,5 +1,5 @@
-"""Makes colour pictures of clothing: `tinted.py IMAGES LABELS COUNT SEED FOLDER`. Each is one of Fashion-MNIST (IDX files) in a random colour
-on a ground of another one, whatever it shows. FOLDER gets CLASS/N.ppm, COUNT in all."""
+"""Makes colour pictures of clothing: `tinted.py IMAGES LABELS COUNT SEED FOLDER`. Each is a picture of Fashion-MNIST (IDX files) in a random colour
+on a background of another random colour, independent of its class. FOLDER gets CLASS/N.ppm, COUNT in all."""
 
 import pathlib
 import random
@@ -10,7 +10,7 @@ CLASSES = ["t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt",
 
 
 def tinted(grey: bytes, rng: random.Random) -> bytes:
-    """Red, green and blue of each pixel: from the ground's colour where it is black to the clothing's where it is white."""
+    """Red, green and blue of each pixel: black pixels get the background's colour, white ones the clothing's."""
     colours = bytearray(3 * len(grey))
     for channel in range(3):
         ground, clothing = rng.randrange(0, 110), rng.randrange(145, 256)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Counts the lines of each feature, and puts both numbers into its row of features.md; `--check` only prints which are wrong.
+"""Counts the lines of each feature and writes both numbers into its row of features.md; `--check` only prints the wrong rows.
 
 features.txt lists the files of each feature. Every file of CODE and of tests/ belongs to one; the lines of SOURCES count.
 """
@@ -14,12 +14,12 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 CODE = ["base", "engine", "python", "runtime", "steps"]
 SOURCES = (".c", ".cpp", ".cu", ".cuh", ".h", ".js", ".py")
-# A row: its name, its two numbers, the rest, which ends with the decision.
+# A row has a name, two numbers, and a rest that ends with the decision.
 ROW = re.compile(r"^\| ([^|]+) \| [\d,]* \| [\d,]* \|(.* (\w+)[^|]*\|)$", re.MULTILINE)
 
 
 def listed():
-    """The pairs (feature, pattern) of features.txt. A line without a name goes on with the feature above it."""
+    """The pairs (feature, pattern) of features.txt. A line without a name continues the feature above it."""
     feature, pairs = "", []
     for line in (HERE / "features.txt").read_text().splitlines():
         if not line.startswith("#"):
@@ -30,7 +30,7 @@ def listed():
 
 
 def owners(file, pairs):
-    """The pairs that name the file, or else those of the deepest folder around it. A unit test is named as its source is."""
+    """The pairs that name the file, otherwise those of the deepest folder that contains it. A unit test belongs where its source does."""
     source = file.removeprefix("tests/unit/")
     around = [pair for pair in pairs if pair[1].endswith("/") and source.startswith(pair[1])]
     deepest = max((len(pattern) for _, pattern in around), default=0)
@@ -38,7 +38,7 @@ def owners(file, pairs):
 
 
 def count():
-    """Lines of code and of tests by feature; what is wrong with features.txt."""
+    """Lines of code and of tests by feature, and the mistakes in features.txt."""
     pairs = listed()
     lines, wrong, unused = collections.defaultdict(lambda: [0, 0]), [], set(pairs)
     root = HERE.parents[1]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what makes the source easy or hard to own, and how each number changed since another commit.
+"""Prints measures of how easy the source is to maintain, and how each one changed since another commit.
 
   report.py [COMMIT]    COMMIT: by default the commit before; without one (a shallow clone) only today's numbers
 """

@@ -118,7 +118,7 @@ class Axes(Case):
         (self.folder / "mended").touch()
         self.dlflow("resubmit", run, "--step", "train")
         self.assertEqual(self.output(run, "best"), ["0", "1", "2"])
-        # What was made of fewer is not taken for what is made of all, nor the other way round.
+        # A result of fewer elements does not stand for a result of all, nor the other way round.
         again = self.run_json("w.yaml")["run"]
         self.assertEqual(self.states(again)["best"], "cached")
         self.dlflow("doctor", "--rebuild", "dlflow-runs")
@@ -139,7 +139,7 @@ class Axes(Case):
         """, "params: {bad: 1}")
         self.assertEqual(self.output(self.run_json("w.yaml")["run"], "best"), ["1"])
         self.assertEqual(self.output(self.run_json("w.yaml", "--set", "bad=7")["run"], "best"), ["2"])
-        third = self.status(self.run_json("w.yaml")["run"])["steps"][-1]  # train[n=1] fails again
+        third = self.status(self.run_json("w.yaml")["run"])["steps"][-1]  # train[n=1] has failed again
         self.assertEqual((third["name"], third["state"]), ("best", "cached"))
         self.assertEqual(pathlib.Path(third["outputs"]["o"]).read_text().split(), ["1"])
 

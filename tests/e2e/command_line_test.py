@@ -73,7 +73,7 @@ class CommandLine(Case):
     def test_every_verb_of_the_sources_is_there(self):
         declared = re.findall(r"void add_(\w+)\(", (ROOT / "engine/cli/commands.h").read_text())
         self.assertGreaterEqual(len(declared), 20)
-        hidden = {"man"}  # for the build
+        hidden = {"man"}  # used by the build
         self.assertEqual(set(self.verbs()), set(declared) - hidden)
 
     def test_every_verb_explains_itself_with_examples(self):
@@ -95,7 +95,7 @@ class CommandLine(Case):
         self.assertGreaterEqual(len(kinds), 5)
         for kind in kinds:
             if (ROOT / "steps" / kind / "main.cpp").exists():
-                continue  # a program of its own, built where there is MPI
+                continue  # a separate program, built if there is MPI
             process = subprocess.run([BIN / "dlflow", "step", kind], capture_output=True, text=True, timeout=60)
             self.assertIn("DLFLOW_", process.stderr, f"{kind}: neither dlflow-{kind} nor a step of dlflow itself")
 
@@ -239,7 +239,7 @@ class CommandLine(Case):
         self.assertGreaterEqual(len(texts), 20)
         for line in "\n".join(texts).splitlines():
             self.assertLessEqual(len(line), 80, line)
-            self.assertNotRegex(line, r"^ .*--\S+ (TEXT|INT|UINT)\b")  # these are words of CLI11
+            self.assertNotRegex(line, r"^ .*--\S+ (TEXT|INT|UINT)\b")  # these words come from CLI11
 
     def test_man_pages_are_there_for_every_verb_and_fit_into_80_columns(self):
         self.dlflow("man-pages", "man", ROOT / "docs/user/environment.md")

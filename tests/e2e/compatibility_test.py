@@ -38,7 +38,7 @@ class Compatibility(Case):
         self.dlflow("doctor", "--rebuild", "dlflow-runs")
         if not (BIN / "dlflow-train").exists():
             self.skipTest("dlflow-train was not built")
-        (self.run_folder / "bin").mkdir()  # where the programs of 0.9.0 were
+        (self.run_folder / "bin").mkdir()  # the place of the programs of 0.9.0
         for program in ("dlflow", "dlflow-train"):
             shutil.copy(BIN / program, self.run_folder / "bin")
         with open(self.folder / "points.csv", "a") as points:

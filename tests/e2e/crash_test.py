@@ -136,7 +136,7 @@ class Crash(Case):
         words = os.readlink(claim).split(" ")
         os.kill(int(words[0]), signal.SIGKILL)
         claim.unlink()
-        claim.symlink_to(" ".join([*words[:4], "gone-1", *words[5:]]))  # a container had this name
+        claim.symlink_to(" ".join([*words[:4], "gone-1", *words[5:]]))  # as if it had run in a container of this name
         for verb in (("run", "--resume", run), ("resubmit", run), ("cancel", run)):
             _, err = self.dlflow(*verb, status=3)
             self.assertIn(f"`dlflow cancel {run} --gone gone-1`", err)

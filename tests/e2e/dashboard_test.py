@@ -62,7 +62,7 @@ class Dashboard(support.Case):
         self.assertRegex(losses[0], "█▇?▆?▅▄▃▂?▁")
         self.assertGreater(lines.index(losses[0]), 5)
         self.assertTrue(any("✘ bad" in line and "exit 3" in line for line in lines))
-        self.assertIn("bad", self.finish(run))  # what `status` says stays there
+        self.assertIn("bad", self.finish(run))  # the output of `status` stays on the screen
 
     def test_a_terminal_of_200_by_60_has_losses_beside_the_jobs(self):
         self.watched(200, 60)

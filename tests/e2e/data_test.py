@@ -88,7 +88,7 @@ class Data(Case):
         self.assertEqual(train["classes"], [{"label": 0, "name": "cat", "samples": 3}, {"label": 1, "name": "dog", "samples": 3}])
         self.assertEqual((train["channels"], train["height"], train["width"], train["pixels"]), (1, 2, 4, "byte"))
         self.assertEqual(test["samples"], 2)
-        self.assertTrue((self.folder / "pets/train.dlset").read_bytes()[:-2 * 64].endswith(bytes([102] * 8)))  # two hashes follow
+        self.assertTrue((self.folder / "pets/train.dlset").read_bytes()[:-2 * 64].endswith(bytes([102] * 8)))  # followed by two hashes
         (self.folder / "test/dog").rename(self.folder / "test/bird")
         (self.folder / "pets/test.dlset").unlink()
         _, err = self.dlflow("data", "pack", "test", "-o", "pets", "--split", "test", status=2)
@@ -146,7 +146,7 @@ class Data(Case):
         self.write("other.csv", "y,x\na,1\nnew,2\n")
         _, err = self.dlflow("data", "pack", "other.csv", "-o", "set", "--class", "y", "--split", "validation", status=2)
         self.assertIn("set/classes.txt has the classes a, b, rare, z, the source has a, new", err)
-        for split, names in (("train", (" cat", "dog", "eel")), ("test", (" cat", "eel"))):  # as they are written
+        for split, names in (("train", (" cat", "dog", "eel")), ("test", (" cat", "eel"))):  # with the spaces of the input
             for name in names:
                 (self.folder / "pets" / split / name).mkdir(parents=True)
                 (self.folder / "pets" / split / name / "1.png").write_bytes(png(2, 1, b"ab"))
@@ -171,7 +171,7 @@ class Data(Case):
         self.assertIn("t.csv:3:1: is not UTF-8; convert the file with iconv (column 'y')", err)
         self.write("t.csv", "y,x\ncat,1\ndog,2\n")
         self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y")
-        (self.folder / "set/classes.txt").write_bytes(b"cat\nd\xe4g\n")  # as dlflow wrote it once
+        (self.folder / "set/classes.txt").write_bytes(b"cat\nd\xe4g\n")  # as an older dlflow wrote it
         self.assertIn("classes.txt:2: is not UTF-8", self.dlflow("data", "verify", "set", status=1)[0])
         self.assertIn("classes.txt:2: is not UTF-8", self.dlflow("data", "show", "set", "--json", status=2)[1])
 
@@ -280,7 +280,7 @@ class Data(Case):
         self.assertEqual((train["channels"], train["height"], train["width"]), (1, 4, 5))
         self.assertEqual((train["samples"], test["samples"]), (out[0]["samples"], out[2]["samples"]))
 
-        def tested(data):  # each picture is of one grey: which class has which ones
+        def tested(data):  # each picture has one grey level: the levels of each class
             content = (self.folder / data / "test.dlset").read_bytes()
             count = int.from_bytes(content[16:24], "little")
             labels = struct.unpack_from(f"<{count}I", content, 128)
@@ -413,10 +413,10 @@ class Data(Case):
         self.workflow()
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [3]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
-        wrong = "w.yaml:7:33: error: model 'm' takes (B,3), numbers has (B,2,1,1)\n"  # told once
+        wrong = "w.yaml:7:33: error: model 'm' takes (B,3), numbers has (B,2,1,1)\n"  # reported once
         for verb in ("validate", "run"):
             self.assertEqual(self.dlflow(verb, "w.yaml", status=2)[1], wrong)
-        self.workflow(before="prep: {run: 'true'}")  # which may write other data
+        self.workflow(before="prep: {run: 'true'}")  # it may write other data
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 2}\n")
         self.workflow()
@@ -460,10 +460,10 @@ class Data(Case):
         self.dlflow("validate", "w.yaml")
         wrong = "error: model 'm' takes (B,2), others has (B,1,1,1)\n"
         self.write("w.yaml", text.format("others", "others", "train"))
-        self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:12:70: {wrong}")  # told once
+        self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:12:70: {wrong}")  # reported once
         self.write("w.yaml", text.format("numbers", "others", "train"))
         self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:15:66: {wrong}")
-        # A stranger's text may be long: it is looked at, and nothing overflows.
+        # A long text from a stranger is read, and nothing overflows.
         long = text.replace("outputs.checkpoint }}}}", "outputs.checkpoint }}}}" + " " * 500_000)
         self.write("w.yaml", long.format("others", "numbers", "train"))
         self.assertIn(f": {wrong}", self.dlflow("validate", "w.yaml", status=2)[1])

@@ -82,7 +82,7 @@ class FanOut(Case):
         self.assertEqual(self.ran(), [])
         self.list(["a", "c"])
         changed = self.run_json("fan.yaml")["run"]
-        self.assertEqual(self.ran(), ["a", "c"])  # the list is an output of what both need
+        self.assertEqual(self.ran(), ["a", "c"])  # both depend on the step that writes the list
         self.assertEqual(self.work(changed), {"work[part=a]": "succeeded", "work[part=c]": "succeeded"})
 
     def test_a_run_goes_on_after_a_kill_between_any_two_effects(self):
@@ -113,7 +113,7 @@ class FanOut(Case):
         before = self.status(run)["steps"]
         self.dlflow("doctor", "--rebuild")
         self.assertEqual(self.status(run)["steps"], before)
-        self.list(["b", "a"])  # one that was left out comes again
+        self.list(["b", "a"])  # an element that was left out returns
         self.dlflow("resubmit", run, "--with-new-sources", status=1)
         self.assertEqual(self.work(run), {"work[part=b]": "failed", "work[part=a]": "succeeded"})
 

@@ -110,7 +110,7 @@ class Host(Case):
         self.assertEqual(list(folder.iterdir()), [])
         (self.folder / "cut").unlink()
         self.run_there()
-        for file in folder.iterdir():  # as an older dlflow may have left it
+        for file in folder.iterdir():  # the state that an older dlflow may have left
             file.write_bytes(file.read_bytes()[:100])
         self.run_there()
 
@@ -153,7 +153,7 @@ class Host(Case):
         said, = self.folder.rglob("steps/say/outputs/said")
         self.assertEqual(said.read_text(), value)
         for sent in (self.folder / "sent").read_text().split("\n--\n"):
-            self.assertNotIn("!", sent)  # csh looks for it in its history, in quotes, too
+            self.assertNotIn("!", sent)  # csh expands it from its history, even in quotes
             self.assertNotIn("\n", sent)
             self.assertIn(sent.count("'"), (0, 4))
 

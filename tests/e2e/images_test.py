@@ -76,7 +76,7 @@ class Images(Case):
     def test_a_digest_in_the_workflow_counts(self):
         digest = self.image("1")
         self.write("w.yaml", WORKFLOW.format(digest=f", digest: {digest}"))
-        self.explain()  # that of an image that no step uses is not looked at
+        self.explain()  # the digest of an unused image is not checked
         self.write("w.yaml", WORKFLOW.format(digest=f", digest: sha256:{'0' * 64}"))
         _, err = self.explain(status=2)
         self.assertRegex(err, r"^w.yaml:4:\d+: error: image 'box': oci:image is sha256:")
@@ -95,9 +95,9 @@ class Images(Case):
         self.profile("runtime: bubblewrap, command: [my-bwrap]")
         self.assertIn("there is no program 'my-bwrap' here", self.explain(status=2)[1])
         self.profile("runtime: bubblewrap, command: [/opt/bwrap]")
-        self.explain(path="/nowhere")  # a path is for the node to have
+        self.explain(path="/nowhere")  # a path only has to exist on the node
         self.profile("runtime: bubblewrap", "setup: [module load bubblewrap]\n")
-        self.explain(path="/nowhere")  # who knows what that brings
+        self.explain(path="/nowhere")  # the module may provide the program
         self.profile("runtime: none")
         self.assertIn("here.yaml runs no containers; set container.runtime", self.explain(status=2)[1])
         _, err = self.dlflow("explain", "w.yaml", status=2)

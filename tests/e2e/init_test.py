@@ -8,7 +8,7 @@ import textwrap
 
 from support import BIN, Case, main
 
-# Saves a step a tenth of a second, as PyTorch's scripts do.
+# Makes and saves a step every tenth of a second, like scripts that use PyTorch.
 RESUMABLE = """
 import argparse, os, pathlib, time
 import torch
@@ -126,7 +126,7 @@ class Init(Case):
         self.assertGreater(self.result("houses.yaml", "evaluate", "accuracy"), 0.9)
 
     def test_a_small_table_has_no_test_share(self):
-        self.write_table(36, lambda x: x[0])  # of which 33 are to train with: a step has one sample
+        self.write_table(36, lambda x: x[0])  # 33 of them are for training: a step has one sample
         self.dlflow("init", "houses.csv", "--target", "price")
         self.validate("houses.yaml")
         self.assertNotIn("test-share", (self.folder / "houses.yaml").read_text())

@@ -46,7 +46,7 @@ WANTED = [*PROGRAMS, *MPI_PLUGINS, *[f"share/man/man1/{name.removeprefix('bin/')
           "lib/python3/dist-packages/dlflow/torch/backend.py", "lib/python3/dist-packages/dlflow/py.typed",
           "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/dlflow.spdx.json",
           "share/doc/dlflow/libraries/libc6-dev", "share/doc/dlflow/libraries/libstdc++6", "share/doc/dlflow/docs/index.md"]
-DATED = {**os.environ, "SOURCE_DATE_EPOCH": "1000000000"}  # `./dev package` sets it
+DATED = {**os.environ, "SOURCE_DATE_EPOCH": "1000000000"}  # set by `./dev package`
 KINDS = {"TGZ": "*.tar.gz", "DEB": "*.deb"}
 LIBRARIES = [r"lib/dlflow/libdnnl\.so\.[0-9.]+", r"lib/dlflow/libgomp\.so\.1"] if HAS_TRAINING else []
 
@@ -141,7 +141,7 @@ class Installed(Case):
             frozen = self.folder / "dlflow-runs" / run / "bin" / program
             self.assertTrue(filecmp.cmp(frozen, self.tree / "bin" / program, shallow=False))
             loaded = call(frozen, env={"LD_TRACE_LOADED_OBJECTS": "1"})
-            for library in (self.tree / "lib/dlflow").glob("*.so.*"):  # those that libraries need, too
+            for library in (self.tree / "lib/dlflow").glob("*.so.*"):  # including those that only libraries need
                 self.assertRegex(loaded, rf"{re.escape(library.name)} => \S*/{run}/(bin/\.\./)?lib/dlflow/")
                 copy = frozen.parents[1] / "lib/dlflow" / library.name
                 self.assertTrue(copy.samefile(self.only(self.folder / "dlflow-runs/.programs", f"*/{library.name}")))
@@ -170,7 +170,7 @@ class Installed(Case):
         self.assertIn(f"w.yaml:4:17: warning: {told}", self.installed("validate", "w.yaml"))
         self.assertIn("dlflow-train cannot be loaded there: libgone.so.1 is not found", self.output_of("profile", "check", "local"))
 
-        self.write("cluster-profiles/mine.yaml", "scheduler: local\nsetup: ['true']\n")  # it may bring the library
+        self.write("cluster-profiles/mine.yaml", "scheduler: local\nsetup: ['true']\n")  # it may provide the library
         self.assertIn("exit 127: libgone.so.1, which dlflow-train needs, is not found; load its module",
                       self.output_of("run", "w.yaml", "--profile", "mine"))
 
@@ -212,7 +212,7 @@ class Installed(Case):
         outside, said = self.trained()
         self.assertNotIn("image", said)
         self.make_image()
-        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # an image that is not needed changes nothing
+        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # an unneeded image changes nothing
         intact = (self.tree / "bin/dlflow-train").read_bytes()
         self.break_program()
         self.assertNotIn("cannot be loaded", self.installed("validate", "w.yaml"))
@@ -228,7 +228,7 @@ class Installed(Case):
         self.assertIn("dlflow-train runs in the release's image with bubblewrap, since libgone.so.1 is not found", checked)
         self.assertIn("containers run with bubblewrap", checked)
         (self.tree / "bin/dlflow-train").write_bytes(intact)
-        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # of the first run
+        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # from the first run
 
     @unittest.skipUnless(HAS_TRAINING, "dlflow-train was not built: CMake found no MPI or oneDNN")
     def test_the_image_is_a_layout_that_holds_all_that_the_programs_need(self):
@@ -258,21 +258,21 @@ class Installed(Case):
         first = re.search(r"Examples:\n  dlflow run (\S+)\n", self.installed("--help"))[1]
         self.installed("validate", first)  # from any folder
         self.write("workflows/fashion-mnist.yaml", "name: own\nsteps: {a: {run: 'true'}}\n")
-        self.assertIn('"own"', self.installed("validate", "--json", first))  # what is there comes first
+        self.assertIn('"own"', self.installed("validate", "--json", first))  # local files take precedence
 
     def test_profiles_of_the_installation_are_found(self):
         share = self.tree / "share/dlflow/cluster-profiles"
         (share / "ours.yaml").write_text("extends: local\ncores: 1\n")
         listed = self.installed("profile", "list")
         self.assertRegex(listed, rf"\nours +local +{share}/ours.yaml, extends built in\n")
-        self.assertRegex(listed, r"\nlocal +local +built in\n")  # though a copy is there
+        self.assertRegex(listed, r"\nlocal +local +built in\n")  # although a copy is installed
         self.assertNotIn("alpha", listed)  # a cluster of the tests
 
     def test_shells_complete_verbs_with_the_installed_files(self):
         share = self.tree / "share"
         script = (f"source {share}/bash-completion/completions/dlflow\n"
                   "COMP_LINE='dlflow resu'; COMP_POINT=${#COMP_LINE}; _dlflow; echo \"${COMPREPLY[@]}\"")
-        environment = {**self.env, "PATH": f"{self.tree}/bin:{self.env['PATH']}"}  # the shell asks dlflow
+        environment = {**self.env, "PATH": f"{self.tree}/bin:{self.env['PATH']}"}  # the shell calls dlflow
         self.assertEqual(sorted(call("bash", "-c", script, env=environment).split()), ["resubmit", "results"])
         zsh = share / "zsh/site-functions/_dlflow"
         self.assertTrue(zsh.read_text().startswith("#compdef dlflow\n"))
@@ -297,7 +297,7 @@ class Installed(Case):
             self.assertEqual(program, f"{self.tree}/bin/dlflow")
             number = version.split()[-1]
             self.assertEqual(sorted(file.name for file in (files / "dlflow").iterdir()), [number, f"{number}.lua"])
-            self.assertRegex(manuals, rf"^{self.tree}/share/man::?$")  # and those of the system
+            self.assertRegex(manuals, rf"^{self.tree}/share/man::?$")  # and the pages of the system
             self.assertEqual(data, f"{self.tree}/share:/usr/local/share:/usr/share")
             self.assertEqual(left, ".")
 
@@ -354,7 +354,7 @@ class Installed(Case):
     def test_easybuild_installs_the_tarball(self):
         recipe, = (RECIPES / "easybuild").glob("*.eb")
         prefix = self.folder / "easybuild"
-        env = {**self.env, "PATH": f"{EB.parent}:/usr/lib/x86_64-linux-gnu:/usr/bin:/bin"}  # Debian's modulecmd.tcl is there
+        env = {**self.env, "PATH": f"{EB.parent}:/usr/lib/x86_64-linux-gnu:/usr/bin:/bin"}  # has Debian's modulecmd.tcl
         as_root = ["--allow-use-as-root-and-accept-consequences"] if os.geteuid() == 0 else []
         call("sh", "-c", '. /usr/share/modules/init/sh; exec "$@"', "sh", EB, *as_root, "--modules-tool", "EnvironmentModules",
              "--module-syntax", "Tcl", "--prefix", prefix, "--sourcepath", self.packed("TGZ").parent, recipe, env=env)
@@ -367,10 +367,10 @@ class Installed(Case):
         self.assertIn("bin/dlflow: none", expected)
         if HAS_TRAINING:
             self.assertRegex(expected, r"bin/dlflow-train: .*libdnnl\.so")
-            self.assertNotRegex(expected, r"libmpi\.so|libmpich\.so")  # opened at run time, where there is one
+            self.assertNotRegex(expected, r"libmpi\.so|libmpich\.so")  # opened at run time if there is one
             for program in PROGRAMS[1:]:
                 header = call("objdump", "-p", self.tree / program)
-                self.assertRegex(header, r" RPATH +\$ORIGIN/\.\./lib/dlflow\n")  # libraries find what they need there, too
+                self.assertRegex(header, r" RPATH +\$ORIGIN/\.\./lib/dlflow\n")  # libraries also find their libraries there
                 self.assertNotRegex(header, r"libstdc\+\+|libgcc_s")
 
     def test_a_release_needs_no_glibc_newer_than_2_28(self):
@@ -379,8 +379,8 @@ class Installed(Case):
         files = [*(self.tree / name for name in PROGRAMS[1:]), *(self.tree / "lib/dlflow").iterdir()]
         for file in files:
             symbols = call("objdump", "-T", file)
-            newer = re.findall(r"GLIBC_2\.(?:29|[3-9]\d)|GLIBCXX_3\.4\.(?:19|[2-9]\d)", symbols)  # the latter of GCC 4.8
-            seen = re.findall(r"^\S+ g .* (?:exp|log|pow|arc4random|gettid)$", symbols, re.MULTILINE)  # of base/old_glibc.cpp
+            newer = re.findall(r"GLIBC_2\.(?:29|[3-9]\d)|GLIBCXX_3\.4\.(?:19|[2-9]\d)", symbols)  # the latter belongs to GCC 4.8
+            seen = re.findall(r"^\S+ g .* (?:exp|log|pow|arc4random|gettid)$", symbols, re.MULTILINE)  # those of base/old_glibc.cpp
             self.assertEqual((newer, seen), ([], []), file)
 
     def test_the_debian_package_holds_the_same_files_and_names_its_dependencies(self):
@@ -393,8 +393,8 @@ class Installed(Case):
         self.assertRegex(fields["Version"], r"^[0-9.]+$")
         if HAS_TRAINING:
             self.assertRegex(fields["Depends"], r"(^|, )libc6($|,| )")
-            self.assertNotRegex(fields["Depends"], "libdnnl")  # Debian 12 and 13 have others: it is in the package
-            self.assertNotRegex(fields["Depends"], "mpi")  # any will do
+            self.assertNotRegex(fields["Depends"], "libdnnl")  # the package includes it, since Debian 12 and 13 have different versions
+            self.assertNotRegex(fields["Depends"], "mpi")  # any MPI is fine
             self.assertIn("openmpi-bin | mpich", fields["Recommends"])
         call("dpkg-deb", "--control", package, self.folder / "control")
         for script, action in (("postinst", "py3compile"), ("prerm", "py3clean")):
@@ -402,9 +402,9 @@ class Installed(Case):
             self.write(f"fake/{action}", f"#!/bin/sh\necho {action} $*\n").chmod(0o755)
             told = call(self.folder / "control" / script, "configure", env={"PATH": f"{self.folder}/fake:/usr/bin:/bin"})
             self.assertEqual(told, f"{action} -p dlflow\n")
-            call(self.folder / "control" / script, "configure", env={"PATH": "/nowhere"})  # where Python is no more
+            call(self.folder / "control" / script, "configure", env={"PATH": "/nowhere"})  # as after the removal of Python
         contents = call("dpkg-deb", "--contents", package)
-        self.assertNotIn("libdlflow_cuda", contents)  # what it needs is in no Debian package
+        self.assertNotIn("libdlflow_cuda", contents)  # no Debian package has what it needs
         names = [line.split()[5].removeprefix("./") for line in contents.splitlines() if not line.startswith("d")]
         renamed = {"share/doc/dlflow/LICENSE": "share/doc/dlflow/copyright",
                    "share/zsh/site-functions/_dlflow": "share/zsh/vendor-completions/_dlflow"}
@@ -420,7 +420,7 @@ class Installed(Case):
         if not shutil.which("dpkg-shlibdeps") or not shutil.which("file") or not shutil.which("lintian"):
             self.skipTest("needs Debian's dpkg-dev, file and lintian")
         found = call("lintian", "--allow-root", "--fail-on", "none", self.packed("DEB")).splitlines()
-        unused = "mismatched-override embedded-library libpng"  # Debian 13's does not see it, 12's does
+        unused = "mismatched-override embedded-library libpng"  # reported by Debian 12's lintian but not by 13's
         self.assertEqual([line for line in found if line.startswith(("E:", "W:")) and unused not in line], [])
 
 
@@ -449,13 +449,13 @@ class OldSystem(Case):
 class SpackRecipe(Case):
     """Spack is neither in Debian nor on PyPI: these tests replace its names by stand-ins, and build no package with it."""
 
-    # What CMake looks for, as Spack calls it; None: it is in Spack's compiler or CMake, or no package of Spack has it.
+    # CMake's package -> Spack's name; None: part of Spack's compiler or CMake, or in no package of Spack.
     PACKAGES = {"nlohmann_json": "nlohmann-json", "crypto": "openssl", "z": "zlib", "yaml-cpp": "yaml-cpp",
                 "minizip": "minizip", "sqlite3": "sqlite", "png": "libpng", "png.h": "libpng",
                 "jpeg": "libjpeg-turbo", "jpeglib.h": "libjpeg-turbo", "CLI/CLI.hpp": "cli11", "MPI": "mpi", "mpi.h": "mpi",
                 "dnnl": "onednn", "dnnl.hpp": "onednn", "CUDAToolkit": "cuda", "cudnn": "cudnn", "cudnn.h": "cudnn",
                 "OpenMP": None, "Threads": None, "chart.min.js": None, "copyright": None}
-    INCLUDED = {"c", "cxx", "cmake", "python", "fmt", "spdlog"}  # needed without being looked for
+    INCLUDED = {"c", "cxx", "cmake", "python", "fmt", "spdlog"}  # needed without a search by CMake
 
     def read(self):
         """The versions and dependencies that the recipe names."""

@@ -46,7 +46,7 @@ class LostRank(Case):
                 events = (step / "attempt-1/events.jsonl").read_text()
                 self.assertRegex(events, "saved a checkpoint and asked to be run again; " + why)
                 self.assertTrue((step / "attempt-1/claim-2").is_symlink())
-                self.assertFalse((step / "attempt-2").exists())  # no try was spent
+                self.assertFalse((step / "attempt-2").exists())  # no retry was used
 
 
 if __name__ == "__main__":

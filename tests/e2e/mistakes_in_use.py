@@ -55,7 +55,7 @@ IN_USE = [
     typed("a folder that is there", ["unpack", "w.dlflow"], "/w", "already exists", "choose another folder with -C", ONE, before=(("pack", "w.yaml"), ("unpack", "w.dlflow"))),
     typed("a step without its run", ["pack", "w.yaml", "--step", "a"], "--step", "is for the results of a run", "`--from-run RUN`", ONE),
 
-    # What validate only doubts.
+    # Warnings of validate.
     doubted("braces without a dollar", "a: {run: [echo, '{{ params.x }}']}", "w.yaml:4:", "has {{ params.x }}, which stays as it is", "write ${{ params.x }}",
             "params: {x: 1}\n"),
     doubted("braces in a script", "a: {run: 'echo {{ x }}'}", "w.yaml:4:", "has {{ x }}, which stays as it is", 'write "$DLFLOW_PARAM_X"', "params: {x: 1}\n"),
@@ -67,7 +67,7 @@ IN_USE = [
     doubted("a step that is needed twice", "a: {run: [echo]}\nb: {run: [echo], needs: [a, a]}", "w.yaml:4:", "names a twice in `needs`", "leave one out"),
     doubted("a parameter that nothing reads", "a: {run: [echo]}", "w.yaml:2:10", "no step reads parameter 'x'", "${{ params.x }}", "params: {x: 1}\n"),
 
-    # Commands that fail, or would.
+    # Commands that fail or would fail.
     fails("a package that the step's Python has not", "a: {run: [python3, -c, 'import dlflow']}", "No module named 'dlflow'", "`pip install dlflow-*.whl`"),
     fails("a script that is no input", "a: {run: 'python3 k.py'}", "names k.py, which is not among its inputs", "write inputs: [k.py]",
           {"k.py": "print(1)\n"}, "w.yaml:3:"),

@@ -9,7 +9,7 @@ from support import Case, main
 
 MISTAKES = IN_FILES + IN_USE
 
-# What belongs to a library, or to this program's insides.
+# Words of a library or of this program's internals.
 INTERNALS = re.compile(r"std::|CLI::|json\.exception|type_error|yaml-cpp|bad_|terminate|0x[0-9a-f]{6}|REQUIRED|->\d|FAILED|not expected")
 
 

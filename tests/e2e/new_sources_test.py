@@ -62,7 +62,7 @@ class NewSources(Case):
         folder = self.folder / "dlflow-runs" / run
         after = self.plan(run)
         self.assertEqual((before["sources"], after["sources"]), ("sources", "sources-2"))
-        self.assertIn("broken", (folder / "sources/bad.py").read_text())  # what the first attempt read
+        self.assertIn("broken", (folder / "sources/bad.py").read_text())  # the source that the first attempt read
         self.assertIn("corrected", (folder / "sources-2/bad.py").read_text())
         self.assertNotEqual(before["files"]["bad.py"], after["files"]["bad.py"])
         self.assertEqual(before["files"]["good.py"], after["files"]["good.py"])
@@ -102,12 +102,12 @@ class NewSources(Case):
         self.write("good.py", old.replace("'good')\n", "'better')\n"))
         self.dlflow("resubmit", run, "--with-new-sources")
         self.trace()
-        again = self.run_json("w.yaml")["run"]  # the new sources: all is known
+        again = self.run_json("w.yaml")["run"]  # with the new sources, all results are known
         self.assertEqual(self.trace(), [])
         self.assertEqual(self.states(again)["good"], "cached")
         self.write("good.py", old)
         self.run_json("w.yaml")
-        self.assertIn("good", self.trace())  # the old ones: that result is gone
+        self.assertIn("good", self.trace())  # with the old ones, the result is gone
 
     def test_unchanged_sources_are_reported(self):
         run = self.failed_run()

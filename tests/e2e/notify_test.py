@@ -174,7 +174,7 @@ class Notify(ChainCase):
             printf '%s\\n' "$LC_ALL" "$@" >> {self.folder}/words
             """)
         mailx.chmod(0o755)
-        if shutil.which("mail"):  # only what is needed besides
+        if shutil.which("mail"):  # only the other programs that are needed
             (mailx.parent / "sh").symlink_to(shutil.which("sh"))
             self.env["PATH"] = str(mailx.parent)
         self.steps("mail: ann", "echo 'error: für β' >&2; exit 3")
@@ -187,7 +187,7 @@ class Notify(ChainCase):
 
     def test_a_run_does_not_wait_for_its_notifier(self):
         self.steps(f"command: [sh, -c, 'until [ -e {self.folder}/go ]; do sleep 0.05; done']")
-        self.run_json("w.yaml")  # and its output ends
+        self.run_json("w.yaml")  # its output also ends
         self.assertEqual(self.logs(), [])
         (self.folder / "go").touch()
         self.assertEqual(self.told(), {"end-2.log": ["told: sh"]})
@@ -236,7 +236,7 @@ class Notify(ChainCase):
         self.steps("on: [end, failure], mail: ann", "exit 3")
         run = self.submit()
         self.slurm.wait_until_idle()
-        self.assertEqual(set(self.told(2)), {"failure-1.log", "end-2.log"})  # two were submitted
+        self.assertEqual(set(self.told(2)), {"failure-1.log", "end-2.log"})  # two jobs were submitted
         self.assertIn(f"dlflow: {run} failed: first failed, exit 3", (self.folder / "mails").read_text())
 
     def test_a_failed_notification_does_not_change_the_run(self):

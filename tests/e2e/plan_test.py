@@ -76,11 +76,11 @@ class PlanTest(Case):
         found = self.plan_json()
         one, two, four = found["predictions"][:3]
         self.assertAlmostEqual(one["step_s"], 0.082)
-        self.assertAlmostEqual(two["step_s"], 0.042)  # as it was measured
+        self.assertAlmostEqual(two["step_s"], 0.042)  # the measured value
         self.assertAlmostEqual(one["time_s"], 2 * 100 * 0.082)
         self.assertAlmostEqual(one["core_hours"], 2 * 100 * 0.082 / 3600)
         self.assertAlmostEqual(two["efficiency"], 0.082 / 2 / 0.042)
-        # 2 leaves of 10 ms, the update, what 4 ranks need more for the sum than 2 do: 1.5 times the bytes
+        # 2 leaves of 10 ms, the update, and the longer sum of 4 ranks, which sends 1.5 times the bytes of 2 ranks
         self.assertAlmostEqual(four["step_s"], 0.022 + 0.5 * 1e-9 * (1 << 20), delta=2e-5)
         self.assertEqual(found["recommended"], four)
         self.assertEqual(found["runner_up"], two)
@@ -123,7 +123,7 @@ class PlanTest(Case):
             self.assertIn("dlflow-train --profile-steps 20", err)
         self.measured(model="0" * 64)
         self.assertIn("was measured with another model or precision", self.plan(status=2)[1])
-        self.measured("train-2-0123456789abcdef.json")  # of a step 'train-2'
+        self.measured("train-2-0123456789abcdef.json")  # belongs to a step 'train-2'
         self.assertIn("was measured with another model", self.plan(status=2)[1])
 
     def test_bad_input_is_refused_with_the_place(self):
@@ -151,7 +151,7 @@ class PlanTest(Case):
             self.assertIn(f"step 'train' takes {ranks} ranks", self.dlflow("validate", "w.yaml", "--profile", "some.yaml")[1])
         self.assertEqual(json.loads(self.dlflow("validate", "w.yaml", "--profile", "four.yaml", "--json")[0])["automatic_ranks"], {"train": 4})
         self.assertIn("takes 4 ranks", self.dlflow("explain", "w.yaml", "--profile", "four.yaml")[1])
-        self.measured(points=[point(1, 1)], seconds_per_byte=1e-6)  # a second for the sum
+        self.measured(points=[point(1, 1)], seconds_per_byte=1e-6)  # the sum takes a second
         self.assertIn("takes 1 rank,", self.dlflow("validate", "w.yaml", "--profile", "four.yaml")[1])
 
     def test_an_omitted_step_needs_no_measurement(self):

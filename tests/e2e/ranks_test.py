@@ -9,7 +9,7 @@ from support import BIN, ROOT, Case, main
 import pictures  # support.py has put its folder on sys.path
 from pypi import DEBIAN, NEWEST, need_torchrun, needs
 
-PYTHON = DEBIAN  # which has Debian's PyTorch
+PYTHON = DEBIAN  # it has Debian's PyTorch
 SCRIPTS = ROOT / "tests/support/scripts"
 
 
@@ -77,7 +77,7 @@ class Ranks(Case):
         self.run_json("w.yaml")
         self.assertEqual(self.told("node"), {"DLFLOW_RANK": "0", "DLFLOW_RANKS": "1", "DLFLOW_LOCAL_RANK": "0", "DLFLOW_LOCAL_RANKS": "1",
                                              "DLFLOW_NODE_RANK": "0", "DLFLOW_NODES": "1"})
-        self.tell(1)  # is other work, whose result is not the same
+        self.tell(1)  # other work, so the result is not reused
         self.assertEqual(self.told(0)["WORLD_SIZE"], "1")
 
     def test_a_variable_that_the_step_sets_stays(self):
@@ -173,7 +173,7 @@ class Ranks(Case):
     @needs("torch", DEBIAN)
     def test_torchrun_needs_no_argument(self):
         need_torchrun(self)
-        # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
+        # Debian 12's version does not start with Python 3.11 unless it redirects output.
         run = self.script(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {SCRIPTS}/sum_ranks.py]", 3, "launch: node")
         self.assertEqual(self.output_of(run, "work"), [f"[default{rank}]:rank {rank} of 3: 6" for rank in range(3)])
 

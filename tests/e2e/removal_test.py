@@ -73,7 +73,7 @@ class Removal(Case):
         second = self.run_json("w.yaml")["run"]
         self.assertEqual(self.states(second), {"p": "cached", "s": "succeeded"})
         self.run_json("w.yaml", "--force", "p")
-        last = self.run_json("w.yaml")["run"]  # p of the third, s of the second, with a link to the first
+        last = self.run_json("w.yaml")["run"]  # has p of the third, s of the second, and a link to the first
         self.dlflow("rm", first, second)
         for step in self.status(last)["steps"]:
             if step["name"] == "s":
@@ -129,7 +129,7 @@ class Removal(Case):
             self.assertIn(f"{run} is at work; `dlflow cancel {run}` ends it first", err)
         out, _ = self.dlflow("rm", "--keep", 0)
         self.assertEqual(out, "0 B freed.\n")
-        engine.kill()  # the job goes on without it
+        engine.kill()  # the job continues without it
         engine.wait()
         _, err = self.dlflow("rm", run, status=2)
         self.assertIn(f"{run} has active jobs", err)
@@ -202,7 +202,7 @@ class Removal(Case):
         out, _ = self.dlflow("status")
         lines = {line.split()[0]: line for line in out.splitlines()}
         self.assertIn("succeeded", lines[good])
-        below = " ".join(out[out.index(damaged):].split())  # the reason may stand below its run
+        below = " ".join(out[out.index(damaged):].split())  # the reason may be printed below its run
         self.assertRegex(below, r"^\S+ local failed .* damaged: .* it has no plan.json")
         out, _ = self.dlflow("status", damaged)
         self.assertIn("no plan.json", out)
@@ -253,7 +253,7 @@ class Removal(Case):
 
 class RemovalOnSlurm(ChainCase):
     def test_a_run_with_jobs_in_the_queue_is_not_removed(self):
-        run = self.failed_chain()  # two jobs wait for what never comes
+        run = self.failed_chain()  # two jobs wait forever
         _, err = self.dlflow("rm", run, status=INVALID)
         self.assertIn(f"{run} has jobs in the queue of SLURM; `dlflow cancel {run}` ends it first", err)
         out, err = self.dlflow("rm", "--keep", 0)

@@ -9,7 +9,7 @@ import unittest
 import support
 from browser import Browser, find
 
-# A step that is repeated, one that goes on after a requeue, one that fails and is tried again, and one that waits for it.
+# A step with two elements, one that continues after a requeue, one that fails and is retried, and one that depends on it.
 PIPELINE = """
     name: pictured
     params: {note: "</script><img src=x onerror=alert(1)>"}
@@ -134,7 +134,7 @@ class Report(support.Case):
         browser.type("lr=0.5 repeat=2")
         self.assertEqual(browser.run(shown), "1 of 10 jobs")
         browser.run("document.getElementById('filter').select()")
-        browser.type("is missing")  # its cause
+        browser.type("is missing")  # the cause of the failure
         self.assertEqual(browser.run("view.jobs.map((job) => job.name)"), ["bad"])
         browser.run("document.getElementById('filter').value = ''; document.getElementById('filter').dispatchEvent(new Event('input'))")
         browser.click("#states [data-state=succeeded]")
@@ -142,7 +142,7 @@ class Report(support.Case):
         browser.click("#states [data-state=succeeded]")
         browser.click("#dag .node:nth-of-type(2)")
         self.assertEqual(browser.run(shown), "6 of 10 jobs")
-        browser.press("Enter")  # the step has the focus: all again
+        browser.press("Enter")  # the focused step shows all jobs again
         self.assertEqual(browser.run(shown), "10 jobs")
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
@@ -168,7 +168,7 @@ class Report(support.Case):
         self.assertIn("Select a job", browser.run("document.getElementById('details').textContent"))
         browser.mouse(*browser.run("(() => { const r = document.querySelector('#gantt-rows').getBoundingClientRect(); return [r.x + 90, r.y + 10]; })()"))
         self.assertEqual(browser.run("view.job.name"), "data")
-        browser.press("Tab")  # there is a way on from the list
+        browser.press("Tab")  # Tab leaves the list
         self.assertNotEqual(browser.run("document.activeElement.id"), "gantt")
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
@@ -180,7 +180,7 @@ class Report(support.Case):
         widths = dict(browser.run("chart.data.datasets.map((line) => [line.label, line.borderWidth])"))
         self.assertEqual((widths.pop("long"), max(widths.values())), (3, 0.8))
         browser.run("document.getElementById('curve-x').value = 'time'; document.getElementById('curve-x').onchange()")
-        self.assertEqual(len(browser.run("chart.options.marks")), 1)  # where it went on
+        self.assertEqual(len(browser.run("chart.options.marks")), 1)  # the point where it continued
         self.assertIn("last values", browser.run("document.getElementById('curve').getAttribute('aria-label')"))
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
@@ -193,8 +193,8 @@ class Report(support.Case):
         browser.media(dark=True)
         browser.run("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
         self.assertNotEqual(browser.run(background), light)
-        self.assertNotEqual(browser.run(pixel), in_light)  # canvases, too
-        browser.click("#theme")  # light, whatever the system says
+        self.assertNotEqual(browser.run(pixel), in_light)  # also the canvases
+        browser.click("#theme")  # light, independent of the system's setting
         self.assertEqual(browser.run(background), light)
         browser.media("print", dark=True)
         self.assertEqual(browser.run("getComputedStyle(document.querySelector('nav')).display"), "none")
@@ -307,7 +307,7 @@ class Report(support.Case):
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_ten_thousand_jobs_with_curves_are_a_page_below_15_mb(self):
-        # 250 jobs run: ten thousand take a minute, and a minute more until their folders are removed.
+        # Only 250 jobs run: ten thousand would take a minute, and another minute to remove their folders.
         self.write("w.yaml", "name: many\nsteps: {fit: {matrix: {i: [%s]}, run: ['true']}}\n" % ", ".join(map(str, range(250))))
         run = self.run_json("w.yaml")["run"]
         lines = "".join(json.dumps({"step": step, "steps": 400, "epochs": 4, "epoch": step // 100, "at": 1.8e9 + step, "loss": 1 / (1 + step),

@@ -340,7 +340,7 @@ class Run(Case):
         (self.folder / "mended").touch()
         _, err = self.dlflow("resubmit", first, "--step", "part[i=2]", status=2)
         self.assertIn(f"the result of all is used by {second}", err)
-        self.dlflow("resubmit", second, "--step", "part[i=2]")  # which leaves nothing that another one has
+        self.dlflow("resubmit", second, "--step", "part[i=2]")  # discards no result that another run uses
         left = [(self.folder / "dlflow-runs" / run / "steps/all/outputs/x").read_text() for run in (first, second)]
         self.assertEqual(left, ["1\n", "1\n2\n"])
 
@@ -476,7 +476,7 @@ class Run(Case):
         """)
         cache = self.folder / "cache/dlflow"
         cache.mkdir(parents=True)
-        for user, trace in (("ann", 2), ("bob", 4)):  # the folder is Ann's own: Bob computes himself
+        for user, trace in (("ann", 2), ("bob", 4)):  # the folder belongs to Ann, so Bob computes again
             self.run_json("w.yaml", env={"DLFLOW_HOME": str(self.folder / user)})
             self.assertEqual(len(self.trace()), trace)
         cache.chmod(0o2770)
@@ -485,7 +485,7 @@ class Run(Case):
             runs[user] = self.run_json("w.yaml", env={"DLFLOW_HOME": str(self.folder / user)})["run"]
             self.assertEqual(len(self.trace()), trace)
         out, _ = self.dlflow("explain", "w.yaml", env={"DLFLOW_HOME": str(self.folder / "dan")})
-        self.assertEqual(out.count(f"reused from {runs['cid']}"), 2, out)  # who computed it, not who took it
+        self.assertEqual(out.count(f"reused from {runs['cid']}"), 2, out)  # names the run that computed it
         out, _ = self.dlflow("status", runs["dan"], "--json", env={"DLFLOW_HOME": str(self.folder / "dan")})
         for step in json.loads(out)["steps"]:
             self.assertEqual(step["state"], "succeeded")
@@ -584,7 +584,7 @@ class Run(Case):
         measure = "\nmeasure: {run: [sh, measure.sh], inputs: [measure.sh], outputs: {file: out}}"
         self.write_steps(measure)
         self.run_json("w.yaml")
-        # Nobody read a metric of that result, so it cannot stand for one that has it.
+        # That result was recorded without the metric, so it cannot replace one with it.
         self.write_steps(measure + '\nuse: {run: [echo, "${{ steps.measure.metrics.score }}"]}')
         run = self.run_json("w.yaml", status=1)["run"]
         self.assertEqual(self.trace(), ["ran", "ran"])
@@ -685,11 +685,11 @@ class Run(Case):
             fcntl.flock(file, fcntl.LOCK_EX)
             out, _ = self.start("run", "w.yaml", "--detach", "--json", pass_fds=[file.fileno()]).communicate(timeout=60)
         with open(lock) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # nobody has it any more
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock is free
         run = json.loads(out.splitlines()[-1])["run"]
         self.wait_for(lambda: self.status(run)["state"] == "succeeded", what="the detached run")
         fds = (self.folder / "dlflow-runs" / run / "steps/a/outputs/fds").read_text().split()
-        self.assertEqual(fds, ["0", "1", "2", "3"])  # the last one is of the folder itself
+        self.assertEqual(fds, ["0", "1", "2", "3"])  # the last descriptor is that of the listed folder
 
     def test_detach_returns_at_once_and_the_run_goes_on(self):
         self.write_steps(f"""
@@ -817,7 +817,7 @@ class Run(Case):
     def test_status_survives_the_loss_of_the_database(self):
         self.chain()
         run = self.run_json("chain.yaml")["run"]
-        before = {**self.status(run), "ended": None}  # the last job's end is known, not the engine's
+        before = {**self.status(run), "ended": None}  # the end of the last job is known, that of the engine is not
         for file in (self.folder / "state").iterdir():
             file.unlink()
         self.dlflow("doctor", "--rebuild")

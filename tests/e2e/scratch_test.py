@@ -77,7 +77,7 @@ class Scratch(Case):
         self.workflow(epochs=1)
         other = self.run_json("w.yaml", "--profile", "node.yaml", "--until", "train")["run"]
         self.assertIn(" data found in ", self.said(other, "train"))
-        self.assertEqual(len(self.copies()), 2)  # with its lock, still in use
+        self.assertEqual(len(self.copies()), 2)  # including its lock; still in use
         self.dlflow("cancel", run)
         first.communicate(timeout=60)
         self.wait_for(lambda: not self.copies(), what="the last job to take the copy away")

@@ -54,7 +54,7 @@ class Secrets(support.Case):
         self.wait_for(lambda: self.states(run)["push"] == "succeeded", what="the end")
         self.assertEqual(list(files_with(TOKEN, self.folder)), [])
 
-    # Where they come from
+    # Sources
 
     def test_a_missing_secret_is_reported_before_anything_is_made(self):
         self.workflow("true", "first: {run: 'true'}")
@@ -93,7 +93,7 @@ class Secrets(support.Case):
         self.dlflow("resubmit", run, env={"TOKEN": OTHER})
         self.assertEqual(self.states(run), {"push": "succeeded"})
         self.assertFalse(kept.exists())
-        self.dlflow("run", "--resume", run)  # which needs none any more
+        self.dlflow("run", "--resume", run)  # no longer needs a secret
 
     def test_resume_without_the_file_asks_for_the_value_again(self):
         self.workflow(f'[ -e {self.folder}/go ]')
@@ -107,10 +107,10 @@ class Secrets(support.Case):
     def test_another_value_is_the_same_work(self):
         self.workflow(f'echo "$TOKEN" >> {self.folder}/seen')
         self.dlflow("run", "w.yaml", env={"TOKEN": TOKEN})
-        run = self.run_json("w.yaml")["run"]  # and what is reused needs no value
+        run = self.run_json("w.yaml")["run"]  # a reused result needs no value
         self.assertEqual(self.states(run), {"push": "cached"})
 
-    # Who gets them
+    # Steps that get them
 
     def test_a_step_that_does_not_name_a_secret_does_not_get_it_even_from_the_caller(self):
         self.write_steps(f"""
@@ -143,7 +143,7 @@ class Secrets(support.Case):
         self.assertEqual(self.seen(), {TOKEN})
         self.assertEqual(files_with(TOKEN, self.run_directory()), [])
 
-    # Where they are not
+    # Places without them
 
     def test_a_secret_is_in_one_file_and_in_its_programs_environment_and_nowhere_else(self):
         self.holding("exit 3")
@@ -153,7 +153,7 @@ class Secrets(support.Case):
         self.assertEqual(stat.S_IMODE(kept.stat().st_mode), 0o600)
         self.assertEqual(files_with(TOKEN, self.folder), [str(kept)])
         self.assertEqual(processes_with(TOKEN, "cmdline"), [])
-        self.assertNotEqual(processes_with(TOKEN, "environ"), [])  # so the search does find it
+        self.assertNotEqual(processes_with(TOKEN, "environ"), [])  # so the search can find it
         (self.folder / "go").touch()
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1)
@@ -184,7 +184,7 @@ class SecretsOnSlurm(ChainCase):
         self.workflow(push=f"secrets: [https_proxy], run: 'echo \"$https_proxy\" > {self.folder}/seen; "
                            f"until [ -e {self.folder}/go ]; do sleep 0.05; done'",
                       other="run: 'echo \"${https_proxy-unset}\"', needs: [push]")
-        run = self.submit(env={"https_proxy": TOKEN})  # a variable that sbatch gets otherwise
+        run = self.submit(env={"https_proxy": TOKEN})  # a variable that is usually passed to sbatch
         seen = self.folder / "seen"
         self.wait_for(lambda: seen.exists() and seen.read_text(), what="the job to run")
         self.assertEqual(seen.read_text(), f"{TOKEN}\n")

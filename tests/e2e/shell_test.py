@@ -70,13 +70,13 @@ class Shell(Case):
         read_until(b"on a terminal: 42")
         os.write(user, b"sleep 1000\n")
         read_until(b"sleep 1000")
-        time.sleep(0.2)  # it has begun; if not, the shell gets the next key, which does no harm
+        time.sleep(0.2)  # the program has begun; otherwise the shell harmlessly gets the next key
         os.write(user, b"\x03")
         os.write(user, b"echo still here: $((6 * 8))\n")
         read_until(b"still here: 48")
         os.write(user, b"exit 5\n")
         self.assertEqual(process.wait(timeout=30), 5)
-        self.assertEqual(termios.tcgetattr(user), settings)  # line editing and echo are back
+        self.assertEqual(termios.tcgetattr(user), settings)  # line editing and echo are restored
         os.close(user)
 
     def test_a_shell_ends_when_its_dlflow_is_killed(self):

@@ -10,7 +10,7 @@ from slurm_support import INVALID, UNAVAILABLE, ChainCase
 
 
 class ChainTest(ChainCase):
-    # What programs see
+    # Environment of programs
 
     def test_setup_lines_find_the_functions_that_the_shell_exports(self):
         self.profile("setup: [module load cuda]\n")
@@ -37,7 +37,7 @@ class ChainTest(ChainCase):
         self.slurm.wait_until_idle()
         self.assertEqual(self.states(other), {"show": "succeeded", "mods": "succeeded"})
 
-    # Killed on the way
+    # Kills during submission
 
     def test_six_submissions_submit_each_job_once_after_a_kill_at_any_point(self):
         """Three arms of two steps: some wait for each other, some are in sbatch together."""
@@ -60,7 +60,7 @@ class ChainTest(ChainCase):
                 self.assertEqual(set(self.states(run).values()), {"queued"})
                 known |= set(jobs)
 
-    # What sbatch says
+    # Answers of sbatch
 
     def test_a_job_that_appears_late_is_found(self):
         self.chain_of("a", "b")
@@ -129,7 +129,7 @@ class ChainTest(ChainCase):
         self.assertEqual(self.states(run), {**first, "many[n=3]": "planned", "many[n=4]": "planned", "after": "planned"})
         self.assertIn("not submitted yet", self.dlflow("status", run)[0])
 
-        self.dlflow("run", "--resume", run, status=UNAVAILABLE)  # there is no room yet
+        self.dlflow("run", "--resume", run, status=UNAVAILABLE)  # the limit is still reached
         self.assertEqual(len(self.slurm.calls("sbatch")), 1)
 
         self.slurm.mode("background")
@@ -185,14 +185,14 @@ class ChainTest(ChainCase):
             time.sleep(1)
             return supervisor()["voluntary_ctxt_switches"] == before
         self.wait_for(sleeps_a_second, what="a second without a wake-up")
-        # Pages of the program are shared by the jobs of a node, and the kernel maps them in pieces of a size that it chooses.
+        # Jobs of a node share the pages of the program, and the kernel chooses how many it maps at a time.
         peak, program = (int(supervisor()[key].split()[0]) for key in ("VmHWM", "RssFile"))
         self.assertLess(peak - program, 1024)
         (self.folder / "end").write_text("")
         self.slurm.wait_until_idle()
         self.assertEqual(self.states(run), {"a": "succeeded"})
 
-    # Going on
+    # Continuing
 
     def check_freed(self, end, *verb, says):
         """`a` ended well by its record, and by `end` for SLURM; `verb` lets what waits for it run. `status` says so before."""
@@ -214,7 +214,7 @@ class ChainTest(ChainCase):
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
     def test_resume_frees_dependents_of_a_job_that_only_slurm_counts_as_failed(self):
-        self.check_freed("FAILED", "run", "--resume", says=None)  # its node died after the record was written, say
+        self.check_freed("FAILED", "run", "--resume", says=None)  # for example, its node died after the record was written
 
     def test_a_success_that_slurm_counts_as_out_of_memory_is_reported_and_resubmit_frees_its_dependents(self):
         self.check_freed("OUT_OF_MEMORY", "resubmit", says="never starts: SLURM considers what it waits for failed; dlflow resubmit ")
@@ -251,7 +251,7 @@ class ChainTest(ChainCase):
         for id in (before["many[n=39]"], before["each[n=3]"]):
             self.assertEqual(self.slurm.task(id)["reason"], "Dependency")
 
-    # Submitted again, but not as before
+    # Submitted again with changes
 
     def test_an_impossible_setting_changes_nothing(self):
         self.profile("limits: {walltime: 1h}\nnode: {memory: 4GiB}\n")

@@ -36,7 +36,7 @@ class SlurmFaults(ChainCase):
         self.assertEqual(len(self.slurm.calls("sbatch")), 2)
         self.assertEqual(self.slurm.calls("scancel"), [])
 
-    # What depends on results
+    # Dependencies on results
 
     def test_a_condition_on_results_is_decided_on_the_node(self):
         self.workflow(
@@ -59,7 +59,7 @@ class SlurmFaults(ChainCase):
         self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "recorded:1"}, status=-9)
         run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
         self.slurm.wait_until_idle()
-        self.slurm.purge()  # for SLURM this parent is as good as one that succeeded
+        self.slurm.purge()  # SLURM treats this purged parent like one that succeeded
         self.dlflow("run", "--resume", run)
         self.slurm.wait_until_idle()
         self.assertEqual(self.steps_in_slurm(), ["a"])
@@ -156,16 +156,16 @@ class SlurmFaults(ChainCase):
         self.slurm.wait_until_idle()
         self.assertEqual(self.states(run), {"a": "cancelled", "b": "cancelled"})
 
-    # Two at once
+    # Two calls at the same time
 
     def test_a_simultaneous_cancel_and_resubmit_leave_one_of_the_two_results(self):
         for number in range(4):
-            self.env["DLFLOW_HOME"] = str(self.folder / f"state{number}")  # no result of before is known
+            self.env["DLFLOW_HOME"] = str(self.folder / f"state{number}")  # no earlier result is known
             run = self.failed_chain()
             calls = [self.start("cancel", run), self.start("resubmit", run)]
             cancel, resubmit = [call.communicate(timeout=60) for call in calls]
             self.assertEqual(calls[0].returncode, 0, cancel)
-            if calls[1].returncode != 0:  # the cancel came while it submitted
+            if calls[1].returncode != 0:  # the cancel arrived during the submission
                 self.assertIn("stopped by `dlflow cancel`", resubmit[1])
             self.slurm.wait_until_idle()
             states = set(self.states(run).values())
@@ -173,7 +173,7 @@ class SlurmFaults(ChainCase):
             self.dlflow("run", "--resume", run)
             self.slurm.wait_until_idle()
             self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
-            self.assertEqual(sorted(set(self.trace())), ["a", "b", "c"])  # what was stopped ran again
+            self.assertEqual(sorted(set(self.trace())), ["a", "b", "c"])  # stopped jobs ran again
             for file in ("trace", "mended"):
                 (self.folder / file).unlink()
 
@@ -197,7 +197,7 @@ class SlurmFaults(ChainCase):
         self.assertEqual(self.states(run), {"a": "succeeded"})
         self.assertEqual(self.status(run)["state"], "succeeded")
 
-    # What accounting says
+    # Answers of accounting
 
     def test_a_job_that_only_accounting_shows_as_running_is_left_until_the_run_goes_on(self):
         self.nothing_runs()
@@ -212,7 +212,7 @@ class SlurmFaults(ChainCase):
         self.slurm.clear_faults()
         self.assertEqual(self.steps_in_slurm(), ["a", "a", "b", "b"])
 
-    # What is lost
+    # Lost jobs
 
     def test_only_the_tasks_of_an_array_that_the_controller_denies_are_lost(self):
         self.nothing_runs()

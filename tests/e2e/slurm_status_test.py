@@ -43,7 +43,7 @@ class StatusTest(ChainCase):
             asked = [call["command"] for call in self.slurm.calls()[before:]]
             self.assertEqual(asked.count("squeue"), 1)
             self.assertLessEqual(asked.count("sacct"), 1)
-            self.assertLessEqual(asked.count("scontrol"), 1)  # what the cluster is called
+            self.assertLessEqual(asked.count("scontrol"), 1)  # for the name of the cluster
             self.assertLessEqual(len(asked), 3)
             self.assertEqual(states["train[n=50]"], "cancelled")
             self.assertEqual(states["eval[n=50]"], "blocked")
@@ -96,7 +96,7 @@ class StatusTest(ChainCase):
         run = self.submit()
         self.wait_for(lambda: self.states(run)["first"] == "running", what="the first job at work")
         row = next(line for line in self.dlflow("status", run)[0].splitlines() if line.startswith("first "))
-        self.assertRegex(row, r" 0:\d\d/2:00 ")  # SLURM has 3:00, with time to record the end
+        self.assertRegex(row, r" 0:\d\d/2:00 ")  # SLURM's limit is 3:00, which leaves time to record the end
 
 
 if __name__ == "__main__":

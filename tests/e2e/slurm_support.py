@@ -17,7 +17,7 @@ class ChainCase(support.Case):
         super().setUp()
         self.slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
         self.addCleanup(self.slurm.stop)
-        self.slurm.mode("background")  # in real time, and scripts do run
+        self.slurm.mode("background")  # in real time, and scripts really run
         self.env.update(self.slurm.env)
         self.profile()
 
@@ -97,7 +97,7 @@ class ChainCase(support.Case):
 
     def wait_for_the_late_job(self, steps):
         def arrived():
-            self.slurm.run("squeue")  # time passes in calls
+            self.slurm.run("squeue")  # each call advances the time
             return self.steps_in_slurm() == steps
         self.wait_for(arrived, what="the late job")
 

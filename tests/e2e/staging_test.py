@@ -77,7 +77,7 @@ class HubServer(http.server.BaseHTTPRequestHandler):
     """Serves two pages of a data set's list and its files, and records each request with its token."""
 
     files = {}  # name -> content
-    lfs = {}  # name -> the SHA-256 that the list says
+    lfs = {}  # name -> its SHA-256 in the list
     asked = []
 
     def do_GET(self):
@@ -89,7 +89,7 @@ class HubServer(http.server.BaseHTTPRequestHandler):
             entries = [self.entry(name) for name in sorted(self.files) if name.startswith(folder)]
             second = "page=2" in url.query
             self.answer(json.dumps(entries[1:] if second else entries[:1]).encode(), {} if second else
-                        {"Link": f'<https://hub.example{url.path}?page=2>; rel="next"'})  # as a mirror passes it on
+                        {"Link": f'<https://hub.example{url.path}?page=2>; rel="next"'})  # as a mirror forwards it
         elif url.path.startswith(root) and url.path.removeprefix(root) in self.files:
             self.answer(self.files[url.path.removeprefix(root)])
         else:
@@ -190,7 +190,7 @@ class Web(Staging):
             self.content(f"nginx/www/{name}", 500_000)
         begin = time.monotonic()
         self.stage(*({"url": self.server.url(name)} for name in "abcd"), bandwidth=1_000_000, parallel=2)
-        self.assertGreater(time.monotonic() - begin, 1.9)  # a lower bound: a busy machine only makes it later
+        self.assertGreater(time.monotonic() - begin, 1.9)  # a lower bound: a busy machine only takes longer
 
     def test_no_credential_is_visible_to_people_and_other_processes(self):
         self.content("nginx/www/x", 400_000)
@@ -266,7 +266,7 @@ class Ssh(Staging):
         attempt = self.finish(process)
         self.assertEqual((attempt / "pass-1/outputs/data/x").read_bytes(), data)
         self.assertIn("trying again", (attempt / "stdout").read_text())
-        _, received = self.server.transferred()[-1]  # the broken one may not have noted what it did
+        _, received = self.server.transferred()[-1]  # the broken transfer may be missing in the log
         self.assertTrue(500_000 < received < 2_800_000, received)
 
     def test_results_are_sent_once_and_verified(self):
@@ -294,7 +294,7 @@ class Ssh(Staging):
         archive = self.remote / "archive"
         self.wait_for(lambda: sum(f.stat().st_size for f in archive.rglob("*") if f.is_file()) > 400_000,
                       seconds=60, what="a part of the file")
-        for pid in self.server.sessions():  # rsync over there sees the end and keeps what it has
+        for pid in self.server.sessions():  # the remote rsync detects the end and keeps its partial file
             os.kill(pid, signal.SIGKILL)
         self.assertFalse((archive / "model").exists())
         self.finish(process)
@@ -559,7 +559,7 @@ class Local(Staging):
         (self.folder / "sums").write_bytes(sums.stdout)
         out = self.stage({"url": f"file://{self.folder}/set/", "manifest": "sums"})
         self.assertEqual({path.name for path in (out / "set").iterdir()}, set(names))
-        # What stage-out wrote is what sha256sum reads, and a stage step.
+        # sha256sum and a stage step can read the output of stage-out.
         attempt = self.send(self.folder / "set", f"file://{self.folder}/there/")
         sums = next((attempt / "pass-1/outputs").glob("SHA256SUMS"))
         checked = subprocess.run(["sha256sum", "-c", sums], cwd=self.folder / "there", capture_output=True, text=True)

@@ -18,7 +18,7 @@ from cases import main  # noqa: E402, F401: the tests import it from here
 
 BIN = pathlib.Path(os.environ["DLFLOW_BIN"])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ROOM_FOR_A_RUN = (BIN / "dlflow").stat().st_size + (64 << 20)  # the first has a copy of the program
+ROOM_FOR_A_RUN = (BIN / "dlflow").stat().st_size + (64 << 20)  # the first run copies the program
 
 
 class Case(unittest.TestCase):

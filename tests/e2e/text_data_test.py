@@ -51,7 +51,7 @@ class Text(Case):
         self.assertEqual((shown["samples"], shown["length"], shown["tokens"], shown["unequal"], shown["text_bytes"]), (5, 8, 26, True, 23))
         self.assertIn("FIRST SAMPLE\nhello<|endoftext|>\n", self.dlflow("data", "show", "lines")[0])
         self.dlflow("data", "verify", "lines")
-        self.dlflow("data", "pack", "lines", "-o", "shards", "--shards", "2")  # again, from a set
+        self.dlflow("data", "pack", "lines", "-o", "shards", "--shards", "2")  # packed again, from a data set
         self.assertEqual(json.loads(self.dlflow("data", "show", "shards", "--json")[0])[0]["tokens"], 26)
         self.dlflow("data", "verify", "shards")
         packed = json.loads(self.dlflow("data", "pack", "a.txt", "b.txt", "-o", "documents", "--tokens", "bytes", "--per", "document", "--json")[0])
@@ -80,7 +80,7 @@ class Text(Case):
         self.assertEqual(shown["classes"], [{"label": 0, "name": "a", "samples": 2}, {"label": 1, "name": "b", "samples": 1}])
         self.assertIn("CLASS  SAMPLES  NAME\n    0        2  a\n", self.dlflow("data", "show", "set")[0])
         self.dlflow("data", "verify", "set")
-        out = self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")[0]  # again, from a set
+        out = self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")[0]  # packed again, from a data set
         self.assertEqual(out, "shards/train.shards.json: 3 samples of up to 8 tokens, 7.3 on average, in 2 classes, vocabulary 256, "
                               "0.95 bytes per token, 2 shards\n")
         self.assertEqual((self.folder / "shards/classes.txt").read_text(), "a\nb\n")
@@ -112,11 +112,11 @@ class Text(Case):
         self.assertEqual(out, "set/train.dlset: 3 samples of up to 8 tokens, 6.0 on average, in 2 classes, vocabulary 256, 0.89 bytes per token; "
                               "3 rows, 1 cut at 8 tokens, 10 tokens left over\n")
         content = (self.folder / "set/train.dlset").read_bytes()
-        self.assertEqual(struct.unpack_from("<3Q3I", content, 128), (5, 13, 18, 1, 0, 1))  # labels in the order of numbers
+        self.assertEqual(struct.unpack_from("<3Q3I", content, 128), (5, 13, 18, 1, 0, 1))  # numeric order of labels
         self.assertEqual(content[164:182], b'good\0so, "so"fine\0')
         self.assertEqual((self.folder / "set/classes.txt").read_text(), "9\n10\n")
         self.dlflow("data", "verify", "set")
-        # The rows follow each other, as documents do, or are samples, if the table has no classes.
+        # Without classes, the rows of the table are consecutive text, as documents are, or samples.
         out, _ = self.dlflow("data", "pack", "reviews.csv", "-o", "model", "--text", "review", *words)
         self.assertIn("; 3 rows, ", out)
         out, _ = self.dlflow("data", "pack", "reviews.csv", "reviews.csv", "-o", "rows", "--text", "review", "--per", "document", *words)
@@ -237,7 +237,7 @@ class Tokens(Case):
         shown = json.loads(self.dlflow("data", "show", "set", "--json")[0])[0]
         self.assertEqual((shown["tokenizer"], shown["text_bytes"], shown["first_sample"]), (tokenizer, 19, "the dog<|endoftext|>the"))
         self.dlflow("data", "verify", "set")
-        self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")  # tokens that are packed already keep their tokenizer
+        self.dlflow("data", "pack", "set", "-o", "shards", "--shards", "2")  # packed tokens keep their tokenizer
         self.assertEqual(json.loads(self.dlflow("data", "show", "shards", "--json")[0])[0]["text_bytes"], 19)
         (self.folder / "shards/tokenizer.model").write_bytes(sentencepiece_model("cat"))
         self.assertIn("is not the tokenizer that made the data beside it", self.dlflow("data", "verify", "shards", status=1)[0])

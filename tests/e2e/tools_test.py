@@ -11,7 +11,7 @@ from support import Case, main
 
 UV = support.BIN.parent / "tests/uv/bin/uv"
 
-# Builds a wheel with nothing in it but its name and version, without a network.
+# Builds a wheel that has only a name and a version, without a network.
 BACKEND = """\
 import pathlib, tomllib, zipfile
 
@@ -84,7 +84,7 @@ class Tools(Case):
     def test_modules_of_lmod_are_loaded(self):
         self.with_real_modules("/usr/share/lmod/lmod/init/sh")
 
-    # conda, pixi and Spack are neither in Debian nor on PyPI: of these tools_test.cpp looks at the shell lines alone.
+    # conda, pixi and Spack are neither in Debian nor on PyPI: for them, tools_test.cpp only checks the shell lines.
     @unittest.skipUnless(UV.exists(), "PyPI's uv is not in build/tests/uv")
     def test_a_project_of_uv_is_loaded_and_its_packages_count(self):
         self.write("proj/pyproject.toml", '[project]\nname = "proj"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = []\n')
@@ -107,7 +107,7 @@ class Tools(Case):
         self.assertEqual(state_and_packages(), ("cached", []))
         uv("add", "../one-1")
         self.assertEqual(state_and_packages(), ("succeeded", ["one1"]))
-        for version in (1, 2):  # which uv.lock knows nothing of
+        for version in (1, 2):  # unknown to uv.lock
             uv("pip", "install", f"../two-{version}")
             self.assertEqual(state_and_packages(), ("succeeded", ["one1", f"two{version}"]))
         self.assertIn("the environment of a loads: uv ", self.dlflow("profile", "check", "local", "--workflow", "w.yaml")[0])

@@ -84,7 +84,7 @@ class Trace(support.Case):
         started = datetime.datetime.fromisoformat(self.status(self.run_name)["started"].replace("Z", "+00:00")).timestamp()
         self.assertAlmostEqual(layer["ts"], (at - started) * 1e6 + 500, delta=1)
         self.assertNotIn(layer["pid"], {event["pid"] for event in events if event["name"] == "train"})
-        # Of an older dlflow, which wrote no time: where the pass began.
+        # An older dlflow wrote no time: the begin of the pass is used.
         del timeline["otherData"]
         layer = next(event for event in self.trace(self.run_name, (self.attempt, json.dumps(timeline))) if event["name"] == "conv1 forward")
         self.assertAlmostEqual(layer["ts"], began["ts"] + 500, delta=1)

@@ -165,7 +165,7 @@ class Track(support.Case):
         self.assertEqual(file.read_bytes(), before)
         with open(directory / "steps/train/lr=0.1/attempt-1/metrics.jsonl", "a") as lines:
             lines.write('{"step": 4, "loss": 0.25}\n')
-        self.dlflow("status", run)  # whoever looks brings it up to date
+        self.dlflow("status", run)  # each view updates the output
         self.assertTrue(file.read_bytes().startswith(before))
         self.assertEqual(file.stat().st_ino, node)
         self.assertEqual(self.read(READ_TENSORBOARD, str(file.parent))["loss"][-1][::2], [4, 0.25])
@@ -189,7 +189,7 @@ class Track(support.Case):
         self.assertEqual(train["loss"], [[1, 1800000001250, 0.8], [2, 1800000002250, 0.7], [3, 1800000003250, 0.6]])
         self.assertEqual((train["metrics"]["summary.accuracy"], train["metrics"]["loss"]), (0.92, 0.6))
         self.assertLessEqual(train["start"], train["end"])
-        (directory / "track.json").unlink()  # also if that is forgotten
+        (directory / "track.json").unlink()  # even if the progress is forgotten
         tables = self.tables(store)
         self.hand_over(run)
         self.assertEqual(self.tables(store), tables)

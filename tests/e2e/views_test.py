@@ -33,7 +33,7 @@ class Views(Case):
         self.assertEqual(self.dlflow("logs", good)[0], "the last\n")
         self.assertIn("lr=1 | out 1\nlr=1 | err\nlr=2 | out 2\n", self.dlflow("logs", good, "fit")[0])  # output, then errors
         self.assertEqual(self.dlflow("logs", good, "fit[lr=3]")[0], "out 3\nerr\n")
-        self.assertEqual(self.dlflow("logs", good, "last", "--follow")[0], "the last\n")  # it has ended
+        self.assertEqual(self.dlflow("logs", good, "last", "--follow")[0], "the last\n")  # the job has ended
         bad = self.run_of(FAILS, status=1)
         self.assertEqual(self.dlflow("logs", bad)[0], "broken\n")
         self.assertEqual(self.dlflow("logs")[0], "broken\n")  # the newest run

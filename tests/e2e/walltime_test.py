@@ -17,7 +17,7 @@ PACKAGE = BIN.parent / "python"
 needs_mpi = unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
 needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
 
-# Knows nothing of dlflow. It is stopped twice before it has counted to the end, and loses what it has not saved.
+# A program without any use of dlflow. It is stopped twice before it has counted to the end, and loses unsaved counts.
 COUNTS = """
     import os, pathlib, signal, sys, time
     saved = pathlib.Path("ckpt") / f"count-{os.environ.get('RANK', 0)}.txt"
@@ -40,7 +40,7 @@ COUNTS = """
     pathlib.Path(os.environ["DLFLOW_OUTPUTS"], f"passes-{os.environ.get('RANK', 0)}").write_text(str(passes))
 """
 
-# Has a process without a handler, as a loader of data that was started by spawn, and needs it for its save.
+# Has a child process without a handler, like a data loader started by spawn, and needs it to save.
 SPAWNS = """
     import multiprocessing, os, pathlib, signal, sys, time
 
@@ -126,21 +126,21 @@ class Walltime(Case):
         self.assertGreaterEqual(len(before), 2)
         self.assertEqual((before, last), ([again] * len(before), ("succeeded", "")))
         counted = self.counted(run)
-        self.assertEqual(counted, list(range(1, len(counted) + 1)))  # nothing twice, nothing lost
+        self.assertEqual(counted, list(range(1, len(counted) + 1)))  # no count is repeated or lost
         job = self.attempt(run).parent
         saved = (job / "checkpoints/ckpt/count-0.txt").read_text().split()
         self.assertEqual(saved[0], str(len(before)))
         self.assertEqual((job / "outputs/passes-0").read_text(), saved[0])
         log = (self.attempt(run) / "supervisor.log").read_text()
         self.assertRegex(log, r"(?m)^\[\d{4}-\d\d-\d\d [\d:.]{12}\] \[info\] the program is asked to save$")
-        # How it was stopped is no part of what makes its result.
+        # The way it was stopped does not affect the fingerprint of its result.
         self.workflow("lead: 1s", "SIGTERM", 3)
         self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"count": "cached"})
 
     def test_a_program_that_saves_nothing_new_stops(self):
         self.workflow("signal: SIGUSR1, lead: 5s, newer: 'ckpt/*.txt'", "SIGUSR1", 0, saves="once")
         run = self.run_json("w.yaml", status=1)["run"]
-        # It ends with 0 then: nobody knows whether its work is done.
+        # The program then exits with 0, which does not show whether its work is done.
         states = self.reasons(run)
         self.assertEqual(states[0], ("queued", "walltime of 0:10 reached, continues from ckpt/count-0.txt"))
         self.assertEqual(states[1], ("timed-out", "walltime of 0:10 reached, and no file that matches ckpt/*.txt is new"))
@@ -310,7 +310,7 @@ class Walltime(Case):
         self.assertEqual(metrics["train"], {"step": steps[-1], "loss": 0.75 ** steps[-1]} | {"loss": metrics["train"]["loss"]})
         self.assertAlmostEqual(metrics["train"]["loss"], 0.75 ** steps[-1], places=6)
         self.assertEqual(metrics["best"]["step"], steps[-1])
-        # Another parameter is other work, though no file mentions the variable.
+        # A changed parameter is other work, although no file mentions the variable.
         for rate, action in (("0.25", "reused"), ("0.5", "runs")):
             plan = json.loads(self.dlflow("explain", "w.yaml", "--set", f"rate={rate}", "--json")[0])
             self.assertEqual({job["job"]: job["verdict"] for job in plan}["train"], action, plan)

@@ -60,7 +60,7 @@ class Accuracy(unittest.TestCase):
                 accuracy = self.train(way)
                 print(f"{way}: {accuracy:.4f}", flush=True)
                 if way.get("staleness", 0) != 0 and accuracy <= synchronous - 0.01:
-                    accuracy = self.train(way)  # who came first decides: once it may have been the same rank too often
+                    accuracy = self.train(way)  # the result depends on the order of arrival; in one run the same rank may have been first too often
                     print(f"{way}, again: {accuracy:.4f}", flush=True)
                 self.assertGreater(accuracy, synchronous - 0.01)
 

@@ -10,7 +10,7 @@ import unittest
 
 from training_case import BIN, ROOT, TrainingCase
 
-import ranks as rank_processes  # where training_case looks
+import ranks as rank_processes  # found through training_case's path
 
 WAYS = {
     "local_sgd": {"kind": "local_sgd"},
@@ -83,7 +83,7 @@ class Cooperation(TrainingCase):
                 process, folder = self.begin(4, WAYS[name], epochs=2000)
                 self.wait_for_checkpoint(process, folder)
                 os.kill(rank_processes.worker_of_rank(folder, killed), signal.SIGKILL)
-                errors = self.finish(process, 75, timeout=30)  # promised: 5 s
+                errors = self.finish(process, 75, timeout=30)  # 5 s are promised
                 self.assertRegex(errors, rf"rank {killed} \(node \S+\): killed by signal 9")
 
     def processor_time(self, pid):
@@ -100,7 +100,7 @@ class Cooperation(TrainingCase):
         used = self.processor_time(server) - before[1]
         process.send_signal(signal.SIGUSR1)
         self.finish(process, 75)
-        self.assertLess(used, 60)  # a hundredth each; a step's update is some of it
+        self.assertLess(used, 60)  # hundredths of a second, including the updates of steps
 
     def test_more_servers_than_ranks_are_refused(self):
         process, _ = self.begin(2, {"kind": "parameter_server", "servers": 2})

@@ -76,7 +76,7 @@ class Exact(TrainingCase):
             self.assertEqual(ended.returncode, 0, ended.stderr)
             self.assertRegex(ended.stderr, r"(?m)^[34] ranks by TCP and shared memory")
             self.assertEqual(self.bits(folder), self.bits(alone))
-        self.assertIn("libdlflow_mpi_40.so: cannot open", ended.stderr)  # why not by MPI
+        self.assertIn("libdlflow_mpi_40.so: cannot open", ended.stderr)  # the reason why MPI is not used
         started = [self.start(tasks, 1, SLURM_PROCID=str(rank), SLURM_STEP_NUM_TASKS="2") for rank in range(2)]
         for process in started:
             self.assertEqual((process.wait(120), process.communicate()[0]), (0, ""))
@@ -88,7 +88,7 @@ class Exact(TrainingCase):
         whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
         self.train(whole, 1)
         command = [BIN / "dlflow-train", "--ranks", "3", "with.json"]
-        for number, status in ((signal.SIGKILL, 75), (signal.SIGTERM, 75)):  # of a rank, of all
+        for number, status in ((signal.SIGKILL, 75), (signal.SIGTERM, 75)):  # kills one rank; ends all
             before = len(list(killed.glob("checkpoints/step-*")))
             started = subprocess.Popen(command, cwd=killed, stderr=subprocess.PIPE, text=True,
                                        env=os.environ | {"DLFLOW_CHECKPOINT_EVERY": "3 steps", "DLFLOW_CHECKPOINT_KEEP": "99"})

@@ -14,7 +14,7 @@ from training_case import BIN, ROOT, TrainingCase, main
 PAGE = ROOT / "docs/user/model-format.md"
 VENV = BIN.parent / "venv"  # made by tests/python/make_venv
 ONNX = VENV / "bin/python"
-# Debian's Python has PyTorch, and its own NumPy; safetensors is in the other one.
+# Debian's Python has PyTorch and its own NumPy; safetensors is in VENV.
 WITH_SAFETENSORS = f"import sys\nsys.path += {[str(path) for path in VENV.glob('lib/python3.*/site-packages')]}\n"
 
 

@@ -13,16 +13,16 @@ import unittest
 
 from training_case import BIN, TrainingCase, main
 
-WHEELS = BIN.parent / "tests"  # virtual environments, which ./dev test makes
+WHEELS = BIN.parent / "tests"  # virtual environments made by ./dev test
 PLUGINS = BIN.parent / "lib/dlflow"
 
 
 @dataclasses.dataclass
 class Row:
     name: str
-    launcher: str  # with a number of ranks behind it
+    launcher: str  # followed by a number of ranks
     plugin: str
-    says: str  # how ranks meet
+    says: str  # the message on how ranks meet
     environment: dict = dataclasses.field(default_factory=dict)
 
     def missing(self):

@@ -180,7 +180,7 @@ class Regression(TrainingCase):
             big, small = row[9:]
             log_sum = math.log(math.exp(a) + math.exp(b))
             loss += (big * (log_sum - a) + small * (log_sum - b)) / 300
-            entropy -= (big * math.log(big) + small * math.log(small)) / 300  # of the shares: no loss is less
+            entropy -= (big * math.log(big) + small * math.log(small)) / 300  # entropy of the shares, a lower bound of the loss
             right += (a > b) == (big > small)
         self.assertAlmostEqual(measured["loss"], loss, places=4)
         self.assertAlmostEqual(measured["accuracy"], right / 300, places=6)
@@ -200,7 +200,7 @@ class Regression(TrainingCase):
                 process = self.start(folder, 1, DLFLOW_CHECKPOINT_EVERY=every)
                 if every == "1 epochs":
                     process.communicate(timeout=60)
-                else:  # in the second epoch, of 19 steps each
+                else:  # in the second epoch; an epoch has 19 steps
                     self.wait_for_step(folder, process, 30)
                     process.kill()
                     process.communicate()
@@ -217,7 +217,7 @@ class Regression(TrainingCase):
                 self.assertEqual(sorted(folder.glob("checkpoints/step-*")), there)
 
     def test_a_metric_that_cannot_be_measured_is_reported_and_stops_nothing(self):
-        rows = [f"{int(i == 0)},{i % 7},{i % 5}" for i in range(60)]  # the held-out ones are all of one class
+        rows = [f"{int(i == 0)},{i % 7},{i % 5}" for i in range(60)]  # all held-out rows have the same class
         (self.data / "odd.csv").write_text("\n".join(["y,a,b", *rows]) + "\n")
         data = self.data / "odd"
         subprocess.run([BIN / "dlflow", "data", "pack", self.data / "odd.csv", "-o", data, "--class", "y"], check=True, stdout=subprocess.DEVNULL)

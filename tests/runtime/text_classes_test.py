@@ -13,7 +13,7 @@ from training_case import BIN, ROOT, main
 
 CLASSES = ["letters", "mixed", "numbers"]
 ONNX = BIN.parent / "venv/bin/python"  # made by tests/python/make_venv
-# The largest difference of onnxruntime's scores to ours, in parts of the largest score. What stands behind the end of a text does not matter.
+# The largest difference between onnxruntime's scores and ours, relative to the largest score. Bytes after the end of a text do not matter.
 SCORES = """
 import json, numpy, onnxruntime, sys
 model, texts, scores, length = sys.argv[1:]
@@ -48,7 +48,7 @@ class TextClasses(TextsCase):
     def test_any_number_of_ranks_trains_the_same_weights_even_after_a_kill(self):
         summary, result = self.check_ranks_and_a_kill(epochs=6)
         self.assertIn("f1", summary)
-        self.assertGreater(result["accuracy"], 0.6)  # by chance 0.33
+        self.assertGreater(result["accuracy"], 0.6)  # 0.33 by chance
 
     def test_predictions_are_classes_by_name_in_the_order_of_documents(self):
         folder = self.trained(epochs=6)

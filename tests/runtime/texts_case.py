@@ -10,7 +10,7 @@ from training_case import BIN, TrainingCase
 LENGTH, FEATURES, HEADS = 40, 16, 2
 SETTINGS = {"epochs": 1, "batch": 32, "lr": 0.003, "optimizer": {"kind": "adamw"}, "weight_decay": 0, "warmup_epochs": 0,
             "schedule": "constant", "precision": {"leaves": 4}}
-PLAIN = {"optimizer": {"kind": "sgd"}, "momentum": 0, "lr": 0.5, "validation": 0}  # a step is the gradient
+PLAIN = {"optimizer": {"kind": "sgd"}, "momentum": 0, "lr": 0.5, "validation": 0}  # a step equals the gradient
 
 
 def model(heads_of, *last):

@@ -19,7 +19,7 @@ class Training(TrainingCase):
         self.assertEqual(summary["ranks"], 2)
         self.assertGreater(summary["accuracy"], 0.9)
 
-        for step in (3, 9, 15):  # in the first epoch twice, in the second once
+        for step in (3, 9, 15):  # twice in the first epoch, once in the second
             self.kill_at(killed, 2, step)
         self.train(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
         self.assertEqual(self.bits(killed), self.bits(whole))
@@ -96,7 +96,7 @@ class Training(TrainingCase):
                 self.assertAlmostEqual(results[-1][f"accuracy_of_{label}"], counts[label] / sum(counts))
         self.assertEqual(results[0]["samples"], 500)
         self.assertEqual(results[0]["accuracy"], results[1]["accuracy"])
-        self.assertAlmostEqual(results[0]["loss"], results[1]["loss"], places=5)  # other batches
+        self.assertAlmostEqual(results[0]["loss"], results[1]["loss"], places=5)  # the batches differ
 
     def test_accuracies_of_classes_are_named_after_the_classes(self):
         data = self.new_data(300)
@@ -133,7 +133,7 @@ class Training(TrainingCase):
             lines = [line.split(",") for line in output.splitlines() if ",exec," in line]
             passes[len(freeze)] = collections.Counter(next(word for word in line if word.startswith("backward")) + " " + line[line.index("exec") + 2]
                                                       for line in lines if any(word.startswith("backward") for word in line))
-        self.assertEqual(passes[0]["backward_weights convolution"], 2 * 3, passes)  # of a, b and c in each of two steps; oneDNN's, so b is not 3x3
+        self.assertEqual(passes[0]["backward_weights convolution"], 2 * 3, passes)  # a, b and c in each of two steps; b is not 3x3, so oneDNN computes it
         self.assertEqual(passes[3]["backward_weights convolution"], 2 * 1, passes)
         self.assertEqual(passes[0]["backward_weights inner_product"] - passes[3]["backward_weights inner_product"], 2, passes)
         self.assertEqual(passes[0]["backward_data convolution"], passes[3]["backward_data convolution"], passes)
@@ -199,7 +199,7 @@ class Training(TrainingCase):
         spans = [e for e in events if e["ph"] == "X"]
         steps = {rank: [e for e in spans if e["pid"] == rank and e["name"] == "step"] for rank in (0, 1)}
         self.assertEqual([len(steps[0]), len(steps[1])], [4, 4])
-        for mine, theirs in zip(steps[0], steps[1]):  # a step ends together, give or take what a busy core takes
+        for mine, theirs in zip(steps[0], steps[1]):  # steps of both ranks overlap, even if a core is busy
             self.assertLess(mine["ts"], theirs["ts"] + theirs["dur"])
             self.assertLess(theirs["ts"], mine["ts"] + mine["dur"])
         first = steps[0][0]
@@ -208,7 +208,7 @@ class Training(TrainingCase):
         buckets, waits = ({e["name"] for e in spans if e["tid"] == row} for row in (2, 3))
         self.assertIn("gradients conv1.weight to report", buckets)
         self.assertLessEqual(waits, buckets)
-        self.assertTrue(waits)  # one of two ranks is the first to be done with its leaves
+        self.assertTrue(waits)  # one of two ranks finishes its leaves first
         bits = self.bits(folder)
         untold = self.folder("untold")
         self.train(untold, 2)
@@ -241,7 +241,7 @@ class Training(TrainingCase):
                 self.assertEqual(ended.returncode, 1, ended.stderr)
                 self.assertRegex(ended.stderr, refused.format(launcher, ranks + 1, ranks))
                 self.assertFalse((folder / "outputs").exists())
-        self.train(self.folder("alone"), 1, SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="2", DLFLOW_RANKS="1")  # a task of its own
+        self.train(self.folder("alone"), 1, SLURM_PROCID="0", SLURM_STEP_NUM_TASKS="2", DLFLOW_RANKS="1")  # a separate task
 
     def test_a_model_is_checked_without_training(self):
         folder = self.folder("check")

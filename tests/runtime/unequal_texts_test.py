@@ -49,7 +49,7 @@ class UnequalTexts(TextsCase):
 
     def test_loss_and_gradient_are_those_of_pytorch_with_padding(self):
         loss = self.check_a_step(twin)
-        self.assertGreater(abs(loss - math.log(256)), 0.5)  # it has learnt
+        self.assertGreater(abs(loss - math.log(256)), 0.5)  # the network has learnt
 
 
 def twin(torch, tensors, texts, _):

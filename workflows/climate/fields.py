@@ -1,11 +1,11 @@
-"""Daily temperatures over mountains on a fine and on a coarse grid, made up, and predictions of the fine ones:
+"""Makes synthetic daily temperatures over mountains on a fine and a coarse grid, and evaluates predictions of the fine ones:
 
     fields.py make DAYS FIELDS.nc                          the fields, with the orography
-    fields.py prepare FIELDS.nc TEST_DAYS FOLDER           arrays for `dlflow data pack`; the last days are the test; lapse_rate.npy: 6.5 K a km
-    fields.py score FIELDS.nc TEST_DAYS FILE.nc [ARRAY]    the temperatures of the test, as NetCDF; without predictions, interpolated ones
+    fields.py prepare FIELDS.nc TEST_DAYS FOLDER           arrays for `dlflow data pack`; the last days are the test; lapse_rate.npy: 6.5 K per km
+    fields.py score FIELDS.nc TEST_DAYS FILE.nc [ARRAY]    the temperatures of the test as NetCDF; interpolated ones if ARRAY is missing
     fields.py draw FIELDS.nc FILE.nc PICTURE.png           the last day
 
-A sample is the coarse temperature, interpolated to the fine grid, and the orography. Its targets are what interpolation lacks, in kelvins.
+A sample is the coarse temperature, interpolated to the fine grid, and the orography. Its targets are the errors of interpolation, in kelvins.
 NetCDF files follow the CF conventions. Needs NumPy, netCDF4 and Matplotlib.
 """
 
@@ -17,7 +17,7 @@ import sys
 import netCDF4
 import numpy as np
 
-SIDE, FACTOR = 32, 4  # points of the fine grid in each direction; fine points of a coarse one
+SIDE, FACTOR = 32, 4  # points of the fine grid in each direction; fine points per coarse point in each direction
 AXES = {"lat": 40 + 0.25 * np.arange(SIDE), "lon": 4 + 0.25 * np.arange(SIDE)}
 LON, LAT = np.meshgrid(AXES["lon"], AXES["lat"])
 
@@ -28,14 +28,14 @@ def coarse(field):
 
 
 def interpolated(field):
-    """A coarse field on the fine grid, bilinear between the middles of the coarse cells."""
+    """A coarse field on the fine grid, bilinear between the centres of the coarse cells."""
     middles = np.arange(SIDE).reshape(-1, FACTOR).mean(1)
     weights = np.stack([np.interp(np.arange(SIDE), middles, one) for one in np.eye(len(middles))], 1)
     return weights @ field @ weights.T
 
 
 def waves(rng, lengths, days):
-    """The sum of waves of these lengths, in degrees, which move east by up to 4 degrees a day: (days, SIDE, SIDE), of deviation 1."""
+    """The sum of waves of these lengths in degrees, which move east by up to 4 degrees a day: (days, SIDE, SIDE), of standard deviation 1."""
     total = 0
     for length in lengths:
         angle, speed, phase = rng.uniform(-1, 1), rng.uniform(1, 4), rng.uniform(0, 2 * np.pi)
@@ -45,7 +45,7 @@ def waves(rng, lengths, days):
 
 
 def temperatures(rng, days, orography):
-    """In kelvins: the season, weather and fronts that move, a lapse rate that is larger in summer, and cold air in valleys on cold days."""
+    """Temperatures in kelvins: seasons, moving weather and fronts, a lapse rate that is larger in summer, and cold air in valleys on cold days."""
     season = np.sin(2 * np.pi * (days - 110) / 365)[:, None, None]
     weather = waves(rng, rng.uniform(6, 25, 12), days)
     fronts = np.tanh(6 * waves(rng, rng.uniform(8, 16, 4), days))
@@ -64,7 +64,7 @@ def add(file, name, values, dimensions, units, standard_name):
 
 
 def write(path, days, **temperatures):
-    """A file with coordinates. A name that ends in `_coarse` is of the coarse grid."""
+    """Writes a file with coordinates. Names that end in `_coarse` belong to the coarse grid."""
     with netCDF4.Dataset(path, "w") as file:
         file.Conventions = "CF-1.8"
         add(file, "time", days, ["time"], "days since 2001-01-01", "time")
@@ -102,7 +102,7 @@ def prepare(path, test_days, folder):
 
 
 def score(path, test_days, target, predictions=None):
-    """Also tells the root mean squared error, and the skill: the share of the mean squared error of interpolation that is gone."""
+    """Also reports the root mean squared error and the skill: the share of interpolation's mean squared error that is removed."""
     fields = {name: values[-int(test_days):] for name, values in read(path).items() if name.startswith("t")}
     base, truth = interpolated(fields["tas_coarse"]), fields["tas"]
     tas = base if predictions is None else base + np.load(predictions).reshape(base.shape)

@@ -31,10 +31,10 @@ def unet():
 def main():
     folder, epochs, target = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     hvd.init()
-    tf.keras.utils.set_random_seed(1 + hvd.rank())  # each rank has an order of its own
+    tf.keras.utils.set_random_seed(1 + hvd.rank())  # each rank has its own order
     train_x, test_x = (np.moveaxis(np.load(f"{folder}/{name}.npy"), 1, -1) for name in ("train_x", "test_x"))
     mean, deviation = (getattr(train_x, name)((0, 1, 2)) for name in ("mean", "std"))
-    share = len(train_x) // hvd.size()  # as many steps on each rank
+    share = len(train_x) // hvd.size()  # the same number of steps on each rank
     x, y = (values[hvd.rank()::hvd.size()][:share] for values in ((train_x - mean) / deviation, np.load(f"{folder}/train_y.npy")))
     batch = BATCH // hvd.size()
     rate = tf.keras.optimizers.schedules.CosineDecay(RATE, epochs * -(-share // batch))

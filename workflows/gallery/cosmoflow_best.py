@@ -1,4 +1,4 @@
-"""The smallest validation loss of several trainings, each of which has left a history.csv in its folder."""
+"""Finds the smallest validation loss of several trainings, each with a history.csv in its folder."""
 
 import csv
 import json

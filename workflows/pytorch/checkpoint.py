@@ -1,5 +1,5 @@
-"""torch.distributed.checkpoint: `checkpoint.py save DIR` trains and saves, each rank its shards; `checkpoint.py load DIR`, on another
-number of ranks, continues from there. Prints how far the weights are from those of one process that was never interrupted."""
+"""torch.distributed.checkpoint: `checkpoint.py save DIR` trains, and each rank saves its shards; `checkpoint.py load DIR` continues on
+another number of ranks. Prints how far the weights are from those of one process that was never interrupted."""
 
 import sys
 
@@ -20,7 +20,7 @@ def network():
 
 
 def train(model, optimizer, steps, rank, ranks):
-    """On the rank's share of each batch."""
+    """Trains on the rank's share of each batch."""
     for step in steps:
         generator = torch.Generator().manual_seed(step)
         data, labels = torch.randn(BATCH, 48, generator=generator), torch.randint(10, (BATCH,), generator=generator)

@@ -1,9 +1,9 @@
-"""Click logs in the form of Criteo's, and what a model reads of them:
+"""Writes click logs in Criteo's format, and prepares them for a model:
 
     clicks.py write SAMPLES SEED FILE
     clicks.py prepare FILE ROWS FOLDER
 
-A line is a click (0 or 1), 13 counts and 26 categories in hexadecimal, with a tab between two; each but the first may be empty. The written ones
+A line is a click (0 or 1), 13 counts and 26 categories in hexadecimal, separated by tabs; all but the first may be empty. Written logs
 have planted structure: a click depends on the counts, on each category, and on pairs of categories. FOLDER gets dense.npy (logarithms of counts),
 ids.npy (categories modulo ROWS) and labels.npy.
 """
@@ -15,7 +15,7 @@ import numpy
 import torch
 
 COUNTS, CATEGORIES, KINDS = 13, 26, 20_000
-PLANTED, SIZE = 512, 4  # vectors per field that decide about clicks, and numbers in each
+PLANTED, SIZE = 512, 4  # vectors per field that determine clicks, and numbers in each vector
 
 
 def write(samples, seed, path):

@@ -18,7 +18,7 @@ def network():
 
 
 def train(model, rank, ranks):
-    """On the rank's share of each batch."""
+    """Trains on the rank's share of each batch."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     for step in range(STEPS):
         generator = torch.Generator().manual_seed(step)

@@ -1,11 +1,11 @@
-"""A recommendation model of the kind of DLRM (Naumov et al., arXiv:1906.00091) on click logs that clicks.py has prepared:
+"""A recommendation model like DLRM (Naumov et al., arXiv:1906.00091) on click logs prepared by clicks.py:
 
     dlrm.py train DATA [--exact | --replicated]
     dlrm.py evaluate DATA CHECKPOINTS [--exact | --replicated]
 
 Rows of the embedding tables are divided among the ranks, and all ranks have the MLPs (DistributedDataParallel). --exact: the same bits on any
-number of ranks that divides VIRTUAL_RANKS. --replicated: all ranks have the tables, too, with sparse gradients, to compare. With GPUs the MLPs
-are there, and the tables in the memory of the host.
+number of ranks that divides VIRTUAL_RANKS. --replicated, for comparison: all ranks also have the tables, with sparse gradients. The MLPs run on
+GPUs if there are any; the tables stay in the memory of the host.
 """
 
 import pathlib
@@ -22,7 +22,7 @@ from dlflow.torch.tables import ShardedTables, fill, row_wise_adagrad
 
 COUNTS, CATEGORIES = 13, 26
 VIRTUAL_RANKS = 4
-BETWEEN = 20  # steps between two looks at whether the engine wants this program to stop
+BETWEEN = 20  # steps between two checks whether the engine has asked this program to stop
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -31,7 +31,7 @@ def settings():
 
 
 class Clicks:
-    """The prepared samples, mapped."""
+    """The prepared samples as memory-mapped arrays."""
 
     def __init__(self, folder):
         self.dense, self.ids, self.labels = (torch.from_numpy(numpy.load(f"{folder}/{name}.npy", mmap_mode="c")) for name in ("dense", "ids", "labels"))
@@ -46,7 +46,7 @@ def mlp(*sizes):
 
 
 class Interaction(nn.Module):
-    """All of a DLRM but its tables: from counts and embedded categories to the logit of a click."""
+    """A DLRM without its tables: computes the logit of a click from counts and embedded categories."""
 
     def __init__(self, width):
         super().__init__()
@@ -90,7 +90,7 @@ class Sharded:
         self.part, self.own = given.batch // parts, parts // dist.get_world_size()
 
     def places(self, number):
-        """The parts of this rank in a step: slices of the samples."""
+        """This rank's parts of a step, as slices of the samples."""
         first = number * self.batch + dist.get_rank() * self.own * self.part
         return [slice(first + part * self.part, first + (part + 1) * self.part) for part in range(self.own)]
 
@@ -98,7 +98,7 @@ class Sharded:
         return self.tables.request(*(self.clicks.ids[place] for place in self.places(number)))
 
     def steps(self, first, last):
-        """Takes these steps, and yields how many are done, and the loss of this rank."""
+        """Makes these steps and yields, after each one, the number of finished steps and the loss of this rank."""
         request = self.request(first) if first < last else None
         virtual_steps = iter(self.training) if self.training else None
         for number in range(first, last):
@@ -123,7 +123,7 @@ class Sharded:
 
 
 class Whole(nn.Module):
-    """A DLRM with its tables."""
+    """A DLRM including its tables."""
 
     def __init__(self, given):
         super().__init__()
@@ -142,7 +142,7 @@ class Whole(nn.Module):
 
 
 class Replicated:
-    """Training with tables on each rank: DistributedDataParallel, and the optimizers of Sharded."""
+    """Training with replicated tables: DistributedDataParallel, and the optimizers of Sharded."""
 
     def __init__(self, given, clicks):
         self.clicks, self.batch, self.lr = clicks, given.batch // dist.get_world_size(), given.lr
@@ -166,7 +166,7 @@ class Replicated:
 
 
 def auc(model, embed, clicks, batch=2048):
-    """The probability that a click has a higher score than none has."""
+    """The area under the ROC curve: the probability that a clicked sample has a higher score than one without a click."""
     with torch.no_grad():
         scores = torch.cat([model(dense.to(DEVICE), embed(ids).to(DEVICE)).cpu() for dense, ids in zip(clicks.dense.split(batch), clicks.ids.split(batch))])
     ranks = torch.empty(len(scores), dtype=torch.float64)

@@ -1,6 +1,6 @@
-"""LeNet on Fashion-MNIST in PyTorch, with the same bits on any number of ranks, however often it is stopped and goes on:
+"""LeNet on Fashion-MNIST in PyTorch, with the same bits on any number of ranks, however often it is stopped and continued:
 
-    fashion_mnist.py train DATA        by dlflow.torch.exact; saves after each epoch, and when it is asked to
+    fashion_mnist.py train DATA        by dlflow.torch.exact; saves after each epoch and on request
     fashion_mnist.py evaluate DATA CHECKPOINTS
 
 DATA is a folder with the four files of the data set, unpacked.
@@ -19,7 +19,7 @@ VIRTUAL_RANKS = 4
 
 
 def tensors(folder, split):
-    """Images of 28 x 28 numbers in [0, 1], and their labels: what is behind the headers of the IDX files."""
+    """Images of 28 x 28 numbers in [0, 1], and their labels, read after the headers of the IDX files."""
     images = torch.frombuffer(bytearray((folder / f"{split}-images-idx3-ubyte").read_bytes()), dtype=torch.uint8, offset=16)
     labels = torch.frombuffer(bytearray((folder / f"{split}-labels-idx1-ubyte").read_bytes()), dtype=torch.uint8, offset=8)
     return torch.utils.data.TensorDataset(images.reshape(-1, 1, 28, 28) / 255, labels.long())

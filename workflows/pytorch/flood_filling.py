@@ -1,8 +1,8 @@
-"""A flood-filling network (Januszewski et al., Nature Methods 15, 2018): it draws one neurite at a time. Its field of view moves over the
-volume, and beside the picture it sees what it has drawn there so far.
+"""A flood-filling network (Januszewski et al., Nature Methods 15, 2018), which draws one neurite at a time. Its field of view moves over the
+volume; its input is the picture and its drawing so far.
 
-    flood_filling.py train VOLUMES                 by dlflow.torch.exact; each virtual rank has two cubes of a volume in each step
-    flood_filling.py segment VOLUMES CHECKPOINTS   the test volume, whose blocks the ranks share out
+    flood_filling.py train VOLUMES                 by dlflow.torch.exact; each virtual rank gets two cubes of a volume per step
+    flood_filling.py segment VOLUMES CHECKPOINTS   the test volume, whose blocks are divided among the ranks
 
 Settings come from the step's `with:`, VOLUMES from volumes.py."""
 
@@ -21,15 +21,15 @@ import dlflow
 import dlflow.torch
 from volumes import blocks, compare, merged, settings
 
-FIELD, DELTA, VISITS = 13, 4, 2  # the side of the field of view, the length of a move, fields of view for each cube in training
+FIELD, DELTA, VISITS = 13, 4, 2  # side of the field of view, length of a move, fields of view per cube in training
 HALF, CUBE = FIELD // 2, FIELD + 2 * DELTA
 SURE, UNSURE, MOVE = (math.log(p / (1 - p)) for p in (0.95, 0.05, 0.9))  # logits
-EACH = 2  # cubes of a virtual rank: with one, PyTorch's convolutions in 3-D take twice as long for each
-BRIGHT, SMALLEST = 0.5, 100  # of a seed, of an object
+EACH = 2  # cubes per virtual rank: with only one, PyTorch's 3-D convolutions take twice as long per cube
+BRIGHT, SMALLEST = 0.5, 100  # least brightness of a seed, least size of an object in voxels
 
 
 class Network(nn.Module):
-    """Corrects what is drawn in the field of view, in logits, by what it sees there."""
+    """Corrects the drawing in the field of view, in logits, from the picture and the drawing there."""
 
     def __init__(self, channels=8, modules=4):
         super().__init__()
@@ -47,7 +47,7 @@ class Network(nn.Module):
 
 
 class Cubes(torch.utils.data.Dataset):
-    """Cubes around voxels of neurites, and which of their voxels belong to the neurite in the middle."""
+    """Cubes around voxels of neurites, and masks of the voxels that belong to the neurite in the centre."""
 
     def __init__(self, volumes, split, count):
         self.images, self.labels = (torch.from_numpy(np.load(volumes / f"{split}-{what}.npy")) for what in ("images", "labels"))
@@ -73,7 +73,7 @@ def around(middle):
 
 
 def look(model, images, canvases, middles):
-    """Sees an image around each middle, and draws on its canvas. Returns what it has drawn there."""
+    """Runs the model on the image around each `middle` and draws on its canvas. Returns the new drawing there."""
     fields = [around(middle) for middle in middles]
     drawn = model(*(torch.stack([each[field] for each, field in zip(them, fields)]) for them in (images, canvases)))
     for canvas, field, new in zip(canvases, fields, drawn.detach()):
@@ -82,7 +82,7 @@ def look(model, images, canvases, middles):
 
 
 def moves(drawn):
-    """Where the neurite goes on: the surest voxel of each face of the cube DELTA around the middle, if it is sure enough. Steps from the middle."""
+    """Yields moves along the neurite, as offsets from the centre: to the surest voxel of each face of the cube at distance DELTA, if it is sure enough."""
     inner = drawn.detach()[(slice(HALF - DELTA, HALF + DELTA + 1),) * 3]
     for axis in range(3):
         for step in (-DELTA, DELTA):
@@ -94,7 +94,7 @@ def moves(drawn):
 
 
 def visits(model, images, targets):
-    """Looks at the middles of the cubes, then where their neurites go on, or there again. Yields what is drawn, and what it should be."""
+    """Visits the centre of each cube, then places where its neurite continues (or the same place again). Yields the drawing and its target."""
     middles = [[CUBE // 2] * 3 for _ in images]
     canvases = torch.full_like(images, UNSURE)
     canvases[:, CUBE // 2, CUBE // 2, CUBE // 2] = SURE
@@ -107,7 +107,7 @@ def visits(model, images, targets):
 
 
 def f1_of(model, cubes):
-    """Of the voxels of all visits."""
+    """The F1 score over the voxels of all visits."""
     torch.manual_seed(0)
     with torch.no_grad():
         seen = [pair for images, targets in torch.utils.data.DataLoader(cubes, batch_size=20) for pair in visits(model, images, targets)]
@@ -116,7 +116,7 @@ def f1_of(model, cubes):
 
 
 def update(optimizer, model, waiting, late):
-    """Makes an update of the gradients that were computed `late` steps before, as if ranks did not wait for each other; those of now wait."""
+    """Updates with the gradients of `late` steps before, as if ranks did not wait for each other, and queues the current ones."""
     waiting.append([parameter.grad.clone() for parameter in model.parameters()])
     if len(waiting) > late:
         for parameter, gradient in zip(model.parameters(), waiting.pop(0)):
@@ -140,7 +140,7 @@ def train(volumes):
     for _ in range(training.epoch, 1):
         for step in training:
             done = step.number + 1
-            optimizer.param_groups[0]["lr"] = rate * min(1, done / (0.1 * steps))  # the first tenth warms up
+            optimizer.param_groups[0]["lr"] = rate * min(1, done / (0.1 * steps))  # warms up in the first tenth
             for images, targets in step:
                 losses = [nn.functional.binary_cross_entropy_with_logits(drawn, 0.05 + 0.9 * wanted)
                           for drawn, wanted in visits(model, images, targets)]
@@ -158,7 +158,7 @@ def train(volumes):
 
 
 def flood(model, image, seed):
-    """The canvas once the field of view has been wherever the neurite at `seed` goes: in waves, of all places that are reached at once."""
+    """The canvas after the field of view has followed the neurite at `seed` everywhere, in waves of all places reached at the same time."""
     canvas, wave, seen = torch.full_like(image, UNSURE), [seed], set()
     canvas[tuple(seed)] = SURE
     while wave:
@@ -173,7 +173,7 @@ def flood(model, image, seed):
 
 
 def segmented(model, image):
-    """The number of the object at each voxel: one flood after the other, from the brightest place that belongs to none."""
+    """The number of the object at each voxel. Each flood starts at the brightest free place."""
     bright = nn.functional.avg_pool3d(image[None], 5, stride=1, padding=2)[0]
     labels, free = torch.zeros(image.shape, dtype=torch.int32), nn.functional.pad(torch.ones([side - 2 * HALF for side in image.shape]), [HALF] * 6) > 0
     seeds = (free & (bright > BRIGHT)).nonzero()

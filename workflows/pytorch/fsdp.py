@@ -15,7 +15,7 @@ def network():
 
 
 def train(model, rank, ranks):
-    """On the rank's share of each batch."""
+    """Trains on the rank's share of each batch."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     for step in range(STEPS):
         generator = torch.Generator().manual_seed(step)

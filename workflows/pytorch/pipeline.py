@@ -1,4 +1,4 @@
-"""torch.distributed.pipelining: each rank has some of the layers, and passes on what they make of small parts of a batch. Prints how far
+"""torch.distributed.pipelining: each rank has some of the layers and passes their output for small parts of a batch on. Prints how far
 the loss and the gradients are from those of one process."""
 
 import torch
@@ -38,7 +38,7 @@ else:
 alone = nn.Sequential(*layers())
 loss = loss_of(alone(data), target)
 loss.backward()
-parts = 1 if getattr(schedule, "scale_grads", False) else PARTS  # PyTorch 2.6 adds up the gradients of the parts
+parts = 1 if getattr(schedule, "scale_grads", False) else PARTS  # PyTorch 2.6 sums the gradients of the parts
 expected = [weights.grad for layer in alone[rank * each:(rank + 1) * each] for weights in layer.parameters()]
 differences = [(weights.grad / parts - gradient).abs().max().item() for weights, gradient in zip(own.parameters(), expected)]
 if rank == ranks - 1:

@@ -1,5 +1,5 @@
-"""Volumes as an electron microscope makes them of brain tissue, but with neurites that are known: volumes.py, with settings from the
-step's `with:`, writes some for training and one for the test. Each is a cube of bytes."""
+"""Writes synthetic volumes that resemble electron microscopy of brain tissue, but with known neurites: several for training and one for
+the test, with settings from the step's `with:`. Each is a cube of bytes."""
 
 import itertools
 import json
@@ -13,7 +13,7 @@ import torch
 
 import dlflow
 
-FAR, SHORTEST = 6, 20  # voxels: the distance to a surface that does not matter any more; the length of a neurite
+FAR, SHORTEST = 6, 20  # voxels: the largest distance to a surface that matters; the least length of a neurite
 
 
 def settings():
@@ -27,7 +27,7 @@ def output(name):
 
 
 def curve(random, side):
-    """Points a voxel apart, along a smooth random curve from a face of the volume until it leaves it."""
+    """Points one voxel apart on a smooth random curve from a face of the volume until it leaves the volume."""
     point = random.uniform(0, side - 1, 3)
     point[random.integers(3)] = random.choice([0, side - 1])
     direction = random.uniform(0, side - 1, 3) - point
@@ -38,7 +38,7 @@ def curve(random, side):
 
 
 def distance_to_tube(points, radius, side):
-    """Of each voxel to the surface, negative inside; at most FAR."""
+    """The distance of each voxel to the surface, negative inside; at most FAR."""
     distance = np.full((side,) * 3, float(FAR))
     reach = int(radius) + FAR + 1
     for point in points:
@@ -49,12 +49,12 @@ def distance_to_tube(points, radius, side):
 
 
 def neurites(random, side, tries):
-    """The number of the neurite at each voxel; 0 between them, and in the membrane where two touch."""
+    """The number of the neurite at each voxel; 0 between neurites, and in the membrane where two touch."""
     labels = np.zeros((side,) * 3, np.uint8)
     nearest, second = np.full(labels.shape, float(FAR)), np.full(labels.shape, float(FAR))
     for _ in range(tries):
         radius = random.uniform(3, 5.5)
-        # A neurite ends where it would cut another one.
+        # A neurite ends where it would intersect another one.
         points = list(itertools.takewhile(lambda point: nearest[tuple(point.astype(int))] > radius / 2, curve(random, side)))
         if len(points) >= SHORTEST and labels.max() < 255:
             distance = distance_to_tube(points, radius, side)
@@ -66,7 +66,7 @@ def neurites(random, side, tries):
 
 
 def photographed(random, labels, noise):
-    """Neurites are bright, membranes and what lies between are dark; blurred over 3 voxels, with noise."""
+    """The image: neurites are bright, membranes and the space between are dark; blurred over 3 voxels, with noise."""
     light = torch.nn.functional.avg_pool3d(torch.from_numpy(labels > 0).float()[None], 3, stride=1, padding=1, count_include_pad=False)
     return np.clip(64 + 128 * light[0].numpy() + random.normal(0, noise, labels.shape), 0, 255).astype(np.uint8)
 
@@ -82,7 +82,7 @@ def make():
 
 
 def blocks(side, parts, overlap):
-    """Where the blocks of a volume are: `parts` along each axis, each with `overlap` voxels more on all sides."""
+    """The slices of a volume's blocks: `parts` along each axis, each extended by `overlap` voxels on all sides."""
     if side % parts != 0:
         sys.exit(f"error: a volume of {side}^3 voxels has no {parts} equal blocks along each axis: change 'side' or 'blocks'")
     size = side // parts
@@ -91,7 +91,7 @@ def blocks(side, parts, overlap):
 
 
 def same_objects(one, two):
-    """Pairs of numbers in two segmentations of the same voxels: half of the larger object, or more, is in the other."""
+    """Pairs of objects in two segmentations of the same voxels that share at least half of the larger one."""
     sizes, both = [np.bincount(each) for each in (one, two)], (one > 0) & (two > 0)
     for (first, second), count in zip(*np.unique(np.stack([one[both], two[both]], 1), axis=0, return_counts=True)):
         if 2 * count >= max(sizes[0][first], sizes[1][second]):
@@ -99,8 +99,8 @@ def same_objects(one, two):
 
 
 def merged(parts, places, side):
-    """One segmentation of those of the blocks: where two have seen the same object, it gets one number."""
-    found = np.full((side,) * 3, -1)  # not seen yet
+    """Merges the segmentations of the blocks into one: an object found in two blocks gets one number."""
+    found = np.full((side,) * 3, -1)  # not covered yet
     number = np.arange(sum(part.max() for part in parts) + 1)
     for part, place in zip(parts, places):
         part, before = np.where(part > 0, part + max(0, found.max()), 0), found[place]
@@ -111,7 +111,7 @@ def merged(parts, places, side):
 
 
 def adapted_rand(found, truth):
-    """Precision, recall and their harmonic mean, of pairs of voxels that belong together. Where nothing was found, each voxel is alone."""
+    """Precision, recall and their harmonic mean over pairs of voxels in the same object. A voxel without a found object is an object by itself."""
     found, truth = found[truth > 0], truth[truth > 0].astype(int)
     alone = int((found == 0).sum())
     together = truth * (found.max() + 1) + found
@@ -121,7 +121,7 @@ def adapted_rand(found, truth):
 
 
 def compare(volumes, found):
-    """Measures a segmentation of the test volume, and draws its middle slice: the image, the neurites, and what was found."""
+    """Measures a segmentation of the test volume, and draws its middle slice: the image, the neurites, and the found objects."""
     image, truth = (np.load(volumes / f"test-{what}.npy")[0] for what in ("images", "labels"))
     precision, recall, both = adapted_rand(found, truth)
     dlflow.report(rand=both, precision=precision, recall=recall, objects=len(np.unique(found)) - 1, neurites=len(np.unique(truth)) - 1)

@@ -20,7 +20,7 @@ def network():
 
 
 def train(model, optimizer, rank, ranks):
-    """On the rank's share of each batch."""
+    """Trains on the rank's share of each batch."""
     for step in range(STEPS):
         generator = torch.Generator().manual_seed(step)
         data, labels = torch.randn(BATCH, 48, generator=generator), torch.randint(10, (BATCH,), generator=generator)
@@ -34,7 +34,7 @@ dist.init_process_group("dlflow")
 model = nn.parallel.DistributedDataParallel(network())
 optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
 sharded = train(model, optimizer, dist.get_rank(), dist.get_world_size())
-optimizer.consolidate_state_dict(to=0)  # all of the state on one rank, to be saved
+optimizer.consolidate_state_dict(to=0)  # gathers the whole state on one rank, to save it
 plain = network()
 plain_optimizer = torch.optim.Adam(plain.parameters(), lr=0.01)
 alone = train(plain, plain_optimizer, 0, 1)

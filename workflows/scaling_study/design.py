@@ -1,6 +1,6 @@
-"""The jobs of the study in a random order: each way, number of ranks and repetition. Ways that cannot be had here are named and left out.
+"""Lists the jobs of the study in a random order: each way, number of ranks and repetition. Ways that are not available here are named and left out.
 
-    design.py DATA        the folder with the two files, unpacked, of which the first samples are taken
+    design.py DATA        the folder with the two unpacked files, whose first samples are used
 """
 
 import json
@@ -16,7 +16,7 @@ NEEDS = {"ours": "dlflow", "ddp-gloo": "torch.distributed", "ddp-dlflow": "dlflo
 
 
 def take(count):
-    """The first samples."""
+    """Writes the first samples."""
     pathlib.Path("samples").mkdir()
     for name, header, size in (("train-images-idx3-ubyte", 16, 784), ("train-labels-idx1-ubyte", 8, 1)):
         content = (pathlib.Path(sys.argv[1]) / name).read_bytes()

@@ -1,4 +1,4 @@
-"""Speed-up, efficiency, accuracy and exposed communication against ranks, with 95 % intervals: draw.py SUMMARY.csv PICTURE.png"""
+"""Plots speed-up, efficiency, accuracy and exposed communication over ranks, with 95 % intervals: draw.py SUMMARY.csv PICTURE.png"""
 
 import csv
 import sys

@@ -1,5 +1,5 @@
-"""A job of the study in an image with LBANN or Tarantella: the same network and data, on ranks that a program of the image starts. Without an image it says so.
-Written after their documentation; so far tried with stand-ins for both alone.
+"""A job of the study in an image with LBANN or Tarantella: the same network and data, on ranks that a program of the image starts. Fails with a message without an image.
+Written from their documentation; so far only tried with stand-ins for both.
 
     in_image.py DATA        the folder with the two files, unpacked
 """
@@ -45,7 +45,7 @@ def lbann(given, folder):
 
 
 def tarantella(given, folder):
-    """On each of the ranks."""
+    """Runs on each rank."""
     import tarantella
     import tensorflow as tf
     tarantella.init()

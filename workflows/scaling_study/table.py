@@ -1,5 +1,5 @@
-"""The rows of all jobs as tidy CSV, and their means with 95 % confidence intervals: speed-up and efficiency are to the same way's repetition on the fewest ranks.
-Writes rows.csv and summary.csv, and prints the latter.
+"""Writes the rows of all jobs (rows.csv) and their means with 95 % confidence intervals (summary.csv), and prints the latter.
+Speed-up and efficiency are relative to the same repetition of the same way on the fewest ranks.
 """
 
 import csv
@@ -10,11 +10,11 @@ import statistics
 import dlflow
 
 MEASURES = ("images_per_s", "speed_up", "efficiency", "accuracy", "exposed")
-T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's, by degrees of freedom
+T = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26)  # Student's t, by degrees of freedom
 
 
 def mean_and_half(values):
-    """The mean, and half of its 95 % interval; nothing of one value, or of what was not measured."""
+    """The mean, and half of its 95 % interval; no interval for a single value, and neither if a value is missing."""
     if len(values) < 2 or None in values:
         return "" if None in values else values[0], ""
     return statistics.mean(values), T[min(len(values) - 1, len(T)) - 1] * statistics.stdev(values) / len(values) ** 0.5

@@ -1,8 +1,8 @@
-"""A job of the study, on each of its ranks: trains a network on Fashion-MNIST in one way, and writes a row of numbers.
+"""A job of the study, run on each of its ranks: trains a network on Fashion-MNIST in one way, and writes a row of numbers.
 
     train.py DATA        the folder with the two files, unpacked
 
-`exposed` is the share of the time of training in which the thread that computes waits for sums: dlflow-train and the backend `dlflow` record it. Of gloo and of
+`exposed` is the share of the training time in which the computing thread waits for sums: dlflow-train and the backend `dlflow` record it. For gloo and
 Horovod it is the time from a step's last gradient to its sums.
 """
 
@@ -38,7 +38,7 @@ def network(name):
 
 
 def distributed(way, model, lr, steps):
-    """The model and the optimizer that exchange gradients; rank, number of ranks, and what waits for all of them."""
+    """The model and the optimizer that exchange gradients, rank, number of ranks, and a barrier."""
     import torch
     sgd = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
     if way.startswith("horovod"):
@@ -57,7 +57,7 @@ def distributed(way, model, lr, steps):
 
 
 def recorded():
-    """The share of steps in which rank 0 waited, by its timeline."""
+    """The share of the steps' time in which rank 0 waited, from its timeline."""
     importlib.import_module("dlflow.torch.timeline").of_process(0).write()
     spans = [span for span in json.loads(pathlib.Path(os.environ["DLFLOW_METRICS"]).with_name("timeline.json").read_text())["traceEvents"] if span["ph"] == "X"]
     steps = [span for span in spans if span["name"] == "step"]
@@ -76,7 +76,7 @@ def theirs(given, folder):
     model, optimizer, rank, ranks, barrier = distributed(given.way, network(given.model), given.lr, steps)
     is_horovod, computed, waited = given.way.startswith("horovod"), [], []
 
-    def queue(_):  # what a backward pass queues, it calls at its end, in this order: DistributedDataParallel queues that it waits for sums
+    def queue(_):  # callbacks run in this order at the end of the backward pass, so this one runs before DistributedDataParallel's, which waits for sums
         torch.autograd.Variable._execution_engine.queue_callback(lambda: computed.append(time.perf_counter()))
 
     list(model.parameters())[-1].register_hook(queue)

@@ -2,7 +2,7 @@
 
 Nothing here is compiled against PyTorch. A method of ProcessGroup starts an operation of `dlflow.runtime` on the memory of
 tensors and returns a Work. Tensors that are not contiguous go through a copy, which is copied back once the work is done. So
-do tensors on GPUs, unless each rank has a GPU of its own: then NCCL makes the collective.
+do tensors on GPUs, unless each rank has a GPU of its own: then NCCL performs the collective.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from dlflow import _cuda, runtime
 from dlflow.torch import profile, timeline
 
 NAME = "dlflow"
-LINGER = 10.0  # seconds that a rank which leaves waits for the others
+LINGER = 10.0  # seconds that a leaving rank waits for the others
 
 _TYPES = {getattr(torch, name): number for name, number in runtime.TYPES.items()}
 _OPS = [("SUM", runtime.Op.SUM), ("AVG", runtime.Op.AVG), ("PRODUCT", runtime.Op.PRODUCT), ("MIN", runtime.Op.MIN),
         ("MAX", runtime.Op.MAX), ("BAND", runtime.Op.BAND), ("BOR", runtime.Op.BOR), ("BXOR", runtime.Op.BXOR)]
 
-# Of sparse tensors whose indices were those of tensors on other ranks. PyTorch 1.13 checks always.
+# Skips the check of sparse tensors made from the indices of other ranks' tensors. PyTorch 1.13 always checks.
 _UNCHECKED = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 
 _Base = getattr(dist, "BackendBase", dist.ProcessGroup)
@@ -55,7 +55,7 @@ def _bytes(tensor: torch.Tensor) -> int:
 
 
 class Work(TorchWork):
-    """An operation of a process group: done once all its parts are, and `finish` has copied what is to be copied."""
+    """An operation of a process group: done once all its parts are done and the functions in `finish` have copied the results."""
 
     def __init__(self, what: str, parts: Sequence[runtime.Work], result: List[torch.Tensor], kept: Sequence[torch.Tensor],
                  finish: Sequence[Callable[[], None]], timeout: Optional[float]):
@@ -66,15 +66,15 @@ class Work(TorchWork):
         self._error: Optional[Exception] = None
         self._done: torch.futures.Future
         self._future: Optional[torch.futures.Future] = None  # follows `_done`
-        self.is_used = False  # somebody knows how it ended
-        self.waited: Optional[Callable[[float], None]] = None  # gets when a call of wait() began
+        self.is_used = False  # the caller has seen how it ended
+        self.waited: Optional[Callable[[float], None]] = None  # called with the time at which wait() began
 
     def _settle(self) -> None:
-        """The parts are done. Copies results to their places, once, whoever comes first."""
+        """Called when the parts are done, perhaps by several threads. The first call copies the results to their places."""
         with self._lock:
             finish, self._finish = self._finish, []
             if self._error is None and finish:
-                # Tensors made in inference mode are changed in it alone, and this may be another thread.
+                # Tensors made in inference mode may only be changed in it, and this may be another thread.
                 with torch.inference_mode(any(tensor.is_inference() for tensor in self._result)), torch.no_grad():
                     for function in finish:
                         function()
@@ -129,12 +129,12 @@ class Work(TorchWork):
             if self._future is not None:
                 return self._future
             self._done = torch.futures.Future(devices=list({tensor.device for tensor in self._result if tensor.device.type == "cuda"}))
-            # An error that a callback raises is one for C++, too. It reads the value of set_exception(), where DDP expects tensors.
+            # C++ sees an exception that a callback raises. After set_exception() it would read the value, where DDP expects tensors.
             self._future = self._done.then(self._outcome)
         if self._poll():
             self._complete()  # at once: another thread would need a core
         else:
-            # They end in their order, and a message between two ranks is a work of its own.
+            # Parts end in order, and a message between two ranks is a separate work.
             self._parts[-1].call_when_done(self._complete)
         return self._future
 
@@ -150,7 +150,7 @@ class Work(TorchWork):
 
 
 class _Places:
-    """The tensors of an operation as contiguous memory, and what is to be copied once it is done."""
+    """The tensors of an operation as contiguous memory, and the copies to make once it is done."""
 
     def __init__(self, rank: int, what: str):
         self.rank, self.what, self.begin = rank, what, time.perf_counter()
@@ -190,7 +190,7 @@ class _Places:
         return place
 
     def _place(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, bool]:
-        """Memory for what the tensor will have, and whether it is other memory than the tensor's."""
+        """Memory for the tensor's new content, and whether it is separate from the tensor's own."""
         tensor = self._checked(tensor)
         if tensor.is_contiguous() and not _cuda.is_on_device(tensor):
             return self._keep(tensor), False
@@ -199,7 +199,7 @@ class _Places:
         return place.view(tensor.shape), True
 
     def copied_to(self, tensors: Sequence[torch.Tensor], place: torch.Tensor) -> None:
-        """At the end, `place` is copied to the tensors, one after the other. A GPU first ends what the caller has asked of it by now."""
+        """Copies consecutive parts of `place` to the tensors at the end, after the work that the caller has queued on a GPU so far."""
         ready = [_cuda.when_ready(tensor) for tensor in tensors if _cuda.is_on_device(tensor)]
 
         def copy() -> None:
@@ -211,12 +211,12 @@ class _Places:
         self.finish.append(copy)
 
     def joined(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """A copy of all, one after the other."""
+        """One contiguous copy of all tensors in order."""
         self._same_type(tensors)
         return self.read(torch.cat([self._checked(tensor).reshape(-1) for tensor in tensors]))
 
     def split(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Memory that is copied to all, one after the other, at the end."""
+        """One piece of memory whose consecutive parts are copied to the tensors at the end."""
         self._same_type(tensors)
         checked = [self._checked(tensor) for tensor in tensors]
         place = self._memory(sum(tensor.numel() for tensor in checked), checked[0])
@@ -244,7 +244,7 @@ def _one(tensors: Any, places: _Places) -> torch.Tensor:
 
 
 def _device_of(value: Any) -> Optional[torch.device]:
-    """The GPU on which the first tensor in `value` is, which may have lists; None where it is on none, or sparse."""
+    """The GPU that holds the first tensor in `value`, which may be a nested list; None if that tensor is on no GPU or is sparse."""
     while isinstance(value, (list, tuple)):
         if not value:
             return None
@@ -254,10 +254,10 @@ def _device_of(value: Any) -> Optional[torch.device]:
 
 
 def _or_nccl(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A collective of tensors on GPUs is NCCL's, where each rank has a GPU of its own."""
+    """Passes a collective of tensors on GPUs to NCCL if each rank has a GPU of its own."""
     @functools.wraps(method)
     def collective(self: "ProcessGroup", tensors: Any, *arguments: Any, **options: Any) -> Any:
-        device = _device_of(tensors) or (_device_of(arguments[0]) if arguments else None)  # gather has outputs on its root alone
+        device = _device_of(tensors) or (_device_of(arguments[0]) if arguments else None)  # only the root of gather has outputs
         nccl = self._nccl(device) if device is not None else None
         if nccl is None:
             return method(self, tensors, *arguments, **options)
@@ -267,7 +267,7 @@ def _or_nccl(method: Callable[..., Any]) -> Callable[..., Any]:
     return collective
 
 
-# Names of newer versions of PyTorch.
+# Names in newer versions of PyTorch.
 _NEW_NAMES = {"allgather_into_tensor_coalesced": "all_gather_single_coalesced",
               "reduce_scatter_tensor_coalesced": "reduce_scatter_single_coalesced"}
 
@@ -280,8 +280,8 @@ def _seconds(opts: Any) -> Optional[float]:
 
 
 def _meet(store: Any, rank: int, size: int, timeout: datetime.timedelta, name: str) -> runtime.Group:
-    """The ranks tell each other their addresses through the store: rank 0 reads each and writes the list, so that P ranks make 3 P
-    requests. A store may be used again for a group of the same name: the ranks of each generation count themselves."""
+    """The ranks exchange their addresses through the store: rank 0 reads each one and writes the list, so P ranks make 3 P
+    requests. A store may be reused for a group of the same name, so ranks are counted to number each generation of the group."""
     endpoint = runtime.Endpoint(os.environ.get("DLFLOW_MEMORY"))
     generation = (store.add("dlflow/joined", 1) - 1) // size
     store.set(f"dlflow/{generation}/{rank}", endpoint.address)
@@ -296,7 +296,7 @@ _groups: "collections.OrderedDict[int, runtime.Group]" = collections.OrderedDict
 
 
 def _leave_all() -> None:
-    """At the end of the process, all groups at once: ranks may have made them in other orders."""
+    """Leaves all groups at once at the end of the process, since ranks may have made them in different orders."""
     threads = [threading.Thread(target=group.leave, args=(LINGER,)) for group in _groups.values()]
     _groups.clear()
     started = []
@@ -304,7 +304,7 @@ def _leave_all() -> None:
         try:
             thread.start()
             started.append(thread)
-        except RuntimeError:  # CPython 3.12.1 starts none at the end of a process
+        except RuntimeError:  # CPython 3.12.1 starts no threads at the end of a process
             thread.run()
     for thread in started:
         thread.join()
@@ -316,19 +316,19 @@ class ProcessGroup(_Base):
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
         self._store, self._rank, self._size, self._timeout = store, rank, size, timeout
-        self._limit: Optional[float] = None  # of a work, in seconds
+        self._limit: Optional[float] = None  # timeout of a work, in seconds
         self._group_name, self._group_desc = "", ""
         self._group = _meet(store, rank, size, timeout, "")
         self._timeline = timeline.of_process(rank)
         self._observers = [observer for observer in (profile.asked_for(self._group), self._timeline) if observer is not None]
         self._works: "collections.deque[Work]" = collections.deque()
         self._coalesced: Optional[List[Work]] = None  # between start_coalescing and end_coalescing
-        self._with_nccl: Any = None  # PyTorch's group, once it is asked for
+        self._with_nccl: Any = None  # PyTorch's group, made at the first request
         self._has_asked_for_nccl = False
         _groups[id(self)] = self._group
 
     def _nccl(self, device: torch.device) -> Any:
-        """PyTorch's group over NCCL, None unless each rank has a GPU of its own. All ranks ask in the same call, their first collective on a GPU."""
+        """PyTorch's group over NCCL; None unless each rank has a GPU of its own. All ranks first call this in the same collective."""
         if not self._has_asked_for_nccl:
             self._has_asked_for_nccl = True
             if _cuda.each_rank_has_one(self._group, device):
@@ -340,7 +340,7 @@ class ProcessGroup(_Base):
 
     def shutdown(self) -> None:
         group = getattr(self, "_group", None)
-        if group is not None and _groups is not None:  # else the process ends: _leave_all has left it
+        if group is not None and _groups is not None:  # otherwise the process is ending, and _leave_all has left the group
             _groups.pop(id(self), None)
             if self._with_nccl is not None:
                 self._with_nccl.shutdown()
@@ -352,7 +352,7 @@ class ProcessGroup(_Base):
             self._with_nccl.abort()
         self._group.leave(0)
 
-    # What torch asks every group.
+    # Methods that torch calls on every group.
     def getBackendName(self) -> str:
         return NAME
 
@@ -369,7 +369,7 @@ class ProcessGroup(_Base):
 
     @property
     def _device_types(self) -> List[torch.device]:
-        """None before torch knows the group: until then its flight recorder asks, which cannot record a group that Python made."""
+        """Empty until torch has registered the group: before that its flight recorder asks, which cannot record a group made in Python."""
         devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
         return [torch.device(device) for device in devices] if self in dist.distributed_c10d._world.pg_map else []
 
@@ -379,7 +379,7 @@ class ProcessGroup(_Base):
         return Backend.Options(NAME, self._timeout)
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
-        """Of works that are started from here on, unless their call has its own."""
+        """Sets the timeout of works started from now on, unless their call has its own."""
         self._timeout, self._limit = timeout, timeout.total_seconds()
 
     _set_default_timeout = set_timeout
@@ -408,7 +408,7 @@ class ProcessGroup(_Base):
         return self._size
 
     def _work(self, places: _Places, parts: Sequence[runtime.Work], result: List[torch.Tensor], timeout: Optional[float] = None) -> Work:
-        """C++ keeps no Python object alive (PyTorch 1.13 ends silently without): those that nobody has looked at are kept here."""
+        """Keeps works alive until the caller has used them, since C++ holds no reference (PyTorch 1.13 ends silently without this)."""
         work = Work(f"rank {self._rank}: {places.what}", parts, result, places.kept, places.finish,
                     self._limit if timeout is None else timeout)
         for _ in range(min(2, len(self._works))):
@@ -422,7 +422,7 @@ class ProcessGroup(_Base):
         return work
 
     def _collective(self, places: _Places, part: runtime.Work, result: List[torch.Tensor], timeout: Optional[float] = None) -> Work:
-        """Where no core is left for the group's thread, the caller makes it before it goes on: two threads would wait for each other."""
+        """Without a free core for the group's thread, the caller performs the collective itself: two threads would wait for each other."""
         one = self._observed(places) if self._observers else None
         work = self._work(places, [part], result, timeout)
         part.advance(torch.get_num_threads())
@@ -431,7 +431,7 @@ class ProcessGroup(_Base):
             if self._timeline is not None:
                 self._timeline.returned(one)
                 work.waited = functools.partial(self._timeline.waited, one)
-                work.get_future()  # so that its end is seen when it comes
+                work.get_future()  # so that its end is recorded when it happens
         return work
 
     def _observed(self, places: _Places) -> timeline.Collective:
@@ -455,7 +455,7 @@ class ProcessGroup(_Base):
         return self._collective(places, self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op), [tensor], _seconds(opts))
 
     def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
-        """Sums of what all ranks have, by gathering it. Waits for how much that is on each."""
+        """Gathers the tensors of all ranks and adds them. Waits for the exchange of their sizes."""
         places = self._places("all_reduce of sparse tensors")
         if _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM)) != runtime.Op.SUM:
             raise places.error("sparse tensors can only be summed")
@@ -476,7 +476,7 @@ class ProcessGroup(_Base):
 
         def add() -> None:
             total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), tensor.shape, **_UNCHECKED).coalesce()
-            tensor.copy_(total.to(tensor.device))  # detach() would leave the indices of `tensor`
+            tensor.copy_(total.to(tensor.device))  # detach() would keep the old indices of `tensor`
 
         gathered._finish.append(add)
         gathered._result = [tensor]
@@ -484,7 +484,7 @@ class ProcessGroup(_Base):
 
     @_or_nccl
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Work:
-        """One sum of all, which may be parts of one another."""
+        """Sums all tensors in one operation; they may overlap."""
         places = self._places("all_reduce_coalesced")
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM))
         place = places.joined(tensors)
@@ -493,7 +493,7 @@ class ProcessGroup(_Base):
         return self._collective(places, work, list(tensors), _seconds(opts))
 
     def compressed_mean(self, compressor: runtime.Compressor, tensor: torch.Tensor, step: int, epoch: int) -> Work:
-        """Replaces a contiguous float32 tensor by what passes for its mean over the ranks."""
+        """Replaces a contiguous float32 tensor by the approximate mean over the ranks."""
         places = self._places("compressed all_reduce")
         place = places.changed(tensor)
         places.finish.append(lambda: place.div_(self._size))
@@ -589,7 +589,7 @@ class ProcessGroup(_Base):
         return self._collective(places, work, [output], _seconds(opts))
 
     def _split(self, places: _Places, tensor: torch.Tensor, sizes: Sequence[int], role: str) -> List[int]:
-        """In bytes."""
+        """The sizes in bytes."""
         rows = tensor.shape[0] if tensor.dim() else 1
         if not sizes:
             if rows % self._size != 0:
@@ -662,11 +662,11 @@ class ProcessGroup(_Base):
         return self._collective(self._places("barrier"), self._group.barrier(), [], _seconds(opts))
 
     def monitored_barrier(self, timeout: Any = datetime.timedelta(0), wait_all_ranks: bool = False) -> None:
-        """Names all ranks that do not come, on all ranks; `wait_all_ranks` is always true. `timeout`: or BarrierOptions."""
+        """Names all missing ranks on all ranks; `wait_all_ranks` is always true. `timeout` may also be BarrierOptions."""
         timeout = getattr(timeout, "timeout", timeout)
         seconds = timeout.total_seconds() if timeout > datetime.timedelta(0) else 1800.0
         work = self._work(self._places("monitored_barrier"), [self._group.monitored_barrier(seconds)], [])
-        work._timeout = None  # the operation has its own
+        work._timeout = None  # the operation has its own timeout
         work.wait()
 
     def _together(self, what: str, works: Sequence[Work]) -> Work:
@@ -689,7 +689,7 @@ class ProcessGroup(_Base):
                 raise places.error(f"the tensor for rank {other} has {tensor.numel()} elements, this rank's has {like.numel()}")
 
     def start_coalescing(self, device: Any = None) -> None:
-        """What follows has one work in the end. Nothing but NCCL holds it back."""
+        """Combines the following operations into one work. Only NCCL delays them until the end."""
         nccl = self._nccl(device) if device is not None and torch.device(device).type == "cuda" else None
         if nccl is not None:
             nccl._start_coalescing()
@@ -701,7 +701,7 @@ class ProcessGroup(_Base):
             return self._with_nccl._end_coalescing()
         return self._together("coalesced operations", works or [])
 
-    # What newer versions of PyTorch call the same.
+    # Names of the same methods in newer versions of PyTorch.
     allreduce_sparse = allreduce
     all_gather_single = allgather_into_tensor = _allgather_base
     all_gather_single_coalesced = allgather_into_tensor_coalesced
@@ -712,7 +712,7 @@ class ProcessGroup(_Base):
 
 
 def own_group(group: Optional[Any]) -> Optional[ProcessGroup]:
-    """The part of a group of torch.distributed that this backend is; None if it has none. `group` is by default all ranks."""
+    """The part of a torch.distributed group that this backend serves; None if there is none. By default the group of all ranks."""
     group = dist.distributed_c10d._get_default_group() if group is None else group
     if not isinstance(group, ProcessGroup) and hasattr(group, "_get_backend"):
         group = group._get_backend(torch.device("cpu"))
@@ -720,7 +720,7 @@ def own_group(group: Optional[Any]) -> Optional[ProcessGroup]:
 
 
 def monitored_barrier(group: Optional[Any] = None, timeout: datetime.timedelta = datetime.timedelta(minutes=30)) -> None:
-    """As torch.distributed.monitored_barrier, which older versions of PyTorch refuse for other backends than gloo."""
+    """Like torch.distributed.monitored_barrier, which older versions of PyTorch refuse for backends other than gloo."""
     own = own_group(group)
     if own is None:
         raise ValueError("dlflow.torch.monitored_barrier needs a group of the backend dlflow; others have torch.distributed.monitored_barrier")
@@ -732,7 +732,7 @@ def _create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Pr
 
 
 def register() -> None:
-    """Once per process."""
+    """Registers the backend, once per process."""
     if hasattr(dist.Backend, NAME.upper()):
         return
     options = {"devices": ["cpu", "cuda"]} if "devices" in inspect.signature(dist.Backend.register_backend).parameters else {}

@@ -1,7 +1,7 @@
 """DLFLOW_PROFILE_STEPS: measures the steps of a script, as `dlflow-train --profile-steps` measures a training.
 
-A step is a sequence of all-reduces that repeats, from the end of the last one of a step to the end of the last one of the next step.
-docs/contributor/runtime.md has the fields of the file.
+A step is the repeated sequence of all-reduces of the gradients, from the end of the last one of a step to the end of the last one of the next.
+docs/contributor/runtime.md lists the fields of the file.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from dlflow import runtime
 from dlflow.torch.timeline import Collective
 
 MOST_STEPS, WARM_UP = 1000, 2
-_LONGEST, _MOST_SUMS = 256, 100_000  # all-reduces of a step, and of all steps
+_LONGEST, _MOST_SUMS = 256, 100_000  # all-reduces of a step; all-reduces examined in all
 _SIZES = [1024 * 4**i for i in range(8)]
 _COMPUTE = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.float64: "fp64"}
-_taken = False  # the first group of a process is that of all ranks
+_taken = False  # the first group of a process has all ranks
 
 
 class _Repetition(NamedTuple):
-    """`steps` steps after the first repeat the `period` sums of the step before them; sum number `end` comes after them."""
+    """After the first step, `steps` steps repeat the `period` sums of the step before; sum number `end` follows them."""
 
     steps: int
     period: int
@@ -39,7 +39,7 @@ class _Repetition(NamedTuple):
 
 
 def asked_for(group: runtime.Group) -> Optional["Profile"]:
-    """The profile of this process, if it is asked for and has none. Collective."""
+    """The profile of this process, if it is requested and does not exist yet. A collective call."""
     global _taken
     text = os.environ.get("DLFLOW_PROFILE_STEPS", "")
     if not text or _taken:
@@ -58,7 +58,7 @@ class Profile:
         self._nodes = len(set(group.all_gather_bytes(f"{socket.gethostname()} {os.environ.get('DLFLOW_MEMORY')}".encode())))
         self._network = [self._network_time(group, size) for size in _SIZES] if group.size > 1 else []
         self._sums: List[Collective] = []
-        self._repeated = [0] * (_LONGEST + 1)  # by period: the number of last sums that are as large as the sums a period before
+        self._repeated = [0] * (_LONGEST + 1)  # for each period: how many of the last sums are as large as those one period before
         self._best = _Repetition(0, 1, 0)
         self._compute, self._ended = "fp32", False
         atexit.register(self._write)
@@ -70,7 +70,7 @@ class Profile:
             group.barrier().wait()
             begin = time.perf_counter()
             group.all_reduce(data.data_ptr(), data.numel(), runtime.Type.F32, runtime.Op.AVG).wait()
-            # The time of the slowest rank.
+            # The slowest rank counts, since no rank continues before the others.
             slowest = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
             group.all_reduce(slowest.data_ptr(), 1, runtime.Type.F64, runtime.Op.MAX).wait()
             times.append(slowest.item())
@@ -91,7 +91,7 @@ class Profile:
                 self._best = _Repetition(steps, period, len(self._sums))
 
     def _write(self) -> None:
-        """At the end of the process, too: the longest repetition that was seen."""
+        """Reports the longest repetition found; also called at the end of the process."""
         if self._ended or self._rank != 0:
             return
         self._ended = True
@@ -100,7 +100,7 @@ class Profile:
             return
         count, period = min(self._best.steps - 1, self._steps), self._best.period
         sums = self._sums[:self._best.end][-(count + 2) * period:]
-        # The longest pause is that between the last sum of a step and the first of the next.
+        # The longest pause lies between the last sum of a step and the first sum of the next.
         last = max(range(period), key=lambda i: statistics.median(
             after.begin - before.end for before, after in zip(sums[i::period], sums[i + 1::period])))
         starts = list(range(last, len(sums) - period, period))[-count:]
@@ -131,7 +131,7 @@ def _processor() -> str:
 
 
 def _add_to_file(about: Dict[str, Any], measurement: Dict[str, Any]) -> pathlib.Path:
-    """Replaces what was measured with as many ranks and nodes before."""
+    """Replaces earlier measurements of the same kind."""
     key = hashlib.sha256(json.dumps(about, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()[:16]
     file = pathlib.Path(os.environ["DLFLOW_CACHE"]) / "measurements" / f"{os.environ.get('DLFLOW_STEP') or 'train'}-{key}.json"
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""DLFLOW_TIMELINE: collectives of a script over the backend `dlflow`, and where it waited for them, in the form of `dlflow-train`'s timeline.json.
+"""DLFLOW_TIMELINE: collectives of a script over the backend `dlflow`, and its waits for them, in the format of `dlflow-train`'s timeline.json.
 
-A step ends with each backward pass that adds up gradients. Ranks write files of their own: writing is no collective that could fail with a script.
+A step ends with each backward pass that sums gradients. Each rank writes its own file: a collective write could fail with the script.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MOST_STEPS, STEPS_BEFORE = 1000, 10
 _MOST_COLLECTIVES = 100_000
 _ROWS = ("steps", "computation", "communication", "waiting for communication")
 _STEP, _COMMUNICATION, _WAITING = 0, 2, 3
-_timeline: Optional["Timeline"] = None  # of the process
+_timeline: Optional["Timeline"] = None  # the one of this process
 
 
 class Collective:
@@ -32,7 +32,7 @@ class Collective:
         self.name = name
         self.begin = self.returned = self.end = begin
         self.bytes, self.dtype = (tensor.numel() * tensor.element_size(), tensor.dtype) if tensor is not None else (0, None)
-        self.is_waited_for = False  # by a call of Work.wait()
+        self.is_waited_for = False  # Work.wait() was called
 
     def done(self) -> None:
         self.end = time.perf_counter()
@@ -47,7 +47,7 @@ class _Span(NamedTuple):
 
 
 def of_process(rank: int) -> Optional["Timeline"]:
-    """The timeline of this process, if it is asked for; `rank` is that of its first group, which is of all ranks."""
+    """The timeline of this process, if it is requested; `rank` is the rank in its first group, which has all ranks."""
     global _timeline
     text = os.environ.get("DLFLOW_TIMELINE", "")
     if text and _timeline is None:
@@ -63,8 +63,8 @@ class Timeline:
         self._collectives: List[Collective] = []
         self._waits: List[_Span] = []
         self._first = 0  # number of the first collective of this step
-        self._ends: List[float] = []  # of steps
-        self._computed_at: Optional[float] = None  # while a backward pass ends
+        self._ends: List[float] = []  # ends of steps
+        self._computed_at: Optional[float] = None  # set while a backward pass ends
         self._ended = False
         atexit.register(self.write)
 
@@ -75,16 +75,16 @@ class Timeline:
         if len(self._collectives) >= _MOST_COLLECTIVES:
             return self.write()
         if "reduce" not in one.name or torch.is_grad_enabled():
-            return  # the question below would be right, too, but takes PyTorch 1.13 two milliseconds
+            return  # the call below would also be correct, but takes two milliseconds in PyTorch 1.13
         with contextlib.suppress(RuntimeError):  # not in a backward pass
             torch.autograd.Variable._execution_engine.queue_callback(self._computed)
 
     def returned(self, one: Collective) -> None:
-        """The call did nothing but communicate."""
+        """Records the call itself as a wait, since it only communicated."""
         self._wait(one, one.begin, one.returned)
 
     def waited(self, one: Collective, begin: float) -> None:
-        """The caller has waited for it since `begin`."""
+        """Records that the caller has waited for it since `begin`."""
         one.is_waited_for = True
         self._wait(one, begin, time.perf_counter())
 
@@ -93,7 +93,7 @@ class Timeline:
             self._waits.append(_Span(_WAITING, one.name, begin, end))
 
     def _computed(self) -> None:
-        """Called where a backward pass ends, before DistributedDataParallel waits for its sums; what is queued now is called when they are there."""
+        """Called at the end of a backward pass, before DistributedDataParallel waits for its sums; a callback queued now runs after them."""
         if self._computed_at is None and not self._ended:
             self._computed_at = time.perf_counter()
             torch.autograd.Variable._execution_engine.queue_callback(self._end_step)
@@ -110,7 +110,7 @@ class Timeline:
             self.write()
 
     def write(self) -> None:
-        """At the end of the process, too: a script with fewer steps has them all."""
+        """Also called at the end of the process: a script with fewer steps gets all of them."""
         if self._ended:
             return
         self._ended = True
@@ -129,7 +129,7 @@ class Timeline:
         file = pathlib.Path(os.environ.get("DLFLOW_METRICS") or "metrics.jsonl").with_name(f"timeline-{self._rank}.json" if self._rank else "timeline.json")
         try:
             file.write_text(json.dumps({"displayTimeUnit": "ms", "otherData": about, "traceEvents": events}) + "\n")
-        except OSError as error:  # a script does not end because of it
+        except OSError as error:  # this must not end the script
             print(f"warning: DLFLOW_TIMELINE: {file} cannot be written: {error.strerror}", file=sys.stderr)
 
     def _named(self, what: str, row: int, **value: Any) -> Dict[str, Any]:

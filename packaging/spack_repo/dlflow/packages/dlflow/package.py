@@ -8,7 +8,7 @@ from spack.package import *
 class Dlflow(CMakePackage):
     """Workflow engine for deep-learning pipelines on HPC clusters."""
 
-    homepage = ""  # whoever publishes dlflow sets these two, and the checksum of the version
+    homepage = ""  # these two and the checksum of the version are to be set when dlflow is published
     url = ""
 
     license("Apache-2.0")
@@ -44,4 +44,4 @@ class Dlflow(CMakePackage):
         depends_on("cudnn")
 
     def cmake_args(self):
-        return [self.define("DLFLOW_STATIC", False)]  # Spack has shared libraries
+        return [self.define("DLFLOW_STATIC", False)]  # Spack provides shared libraries
