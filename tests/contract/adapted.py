@@ -1,0 +1,43 @@
+"""The base of the adapters of batch_system_test.py."""
+
+from chains import Chain
+
+
+class Adapted(Chain):
+    """What an adapter of a batch system may say otherwise, beside where its chains run."""
+
+    most_counted = 100  # that a step may count until its cancellation arrives
+
+    def end_by_hand(self, id):
+        """Ends a job beside dlflow."""
+        raise NotImplementedError
+
+    def hold(self, id):
+        self.skipTest("this batch system holds no jobs")
+
+    def refused_profile(self):
+        """A profile whose jobs are refused in words that match `refusal`."""
+        self.skipTest("this batch system refuses no job")
+
+    # Hooks for what only one batch system shows.
+
+    def forget_what_has_ended(self):
+        pass
+
+    def until_nothing_is_left(self):
+        pass
+
+    def until_the_blocked_have_ended(self):
+        pass
+
+    def check_requeued(self, job):
+        pass
+
+    def check_submitted_once(self, run):
+        pass
+
+    def check_ended_by_hand(self, run):
+        pass
+
+    def check_new_jobs(self, jobs):
+        """`jobs` were submitted again when a chain was repaired in which one element had failed."""
