@@ -33,8 +33,13 @@ class Adapted(Chain):
     def check_requeued(self, job):
         pass
 
+    def submissions(self):
+        """(name, number) of each submission that the batch system still has."""
+        raise NotImplementedError
+
     def check_submitted_once(self, run):
-        pass
+        names = [name for name, _ in self.submissions() if name.startswith(run)]
+        self.assertEqual(sorted(name.split(".")[2] for name in names), ["a", "b", "c"], names)
 
     def check_ended_by_hand(self, run):
         pass

@@ -15,12 +15,9 @@ class Adapter(Adapted):
     def end_by_hand(self, id):
         self.alpha.run(["scancel", id])
 
-    def check_submitted_once(self, run):
-        names = [line for line in self.alpha.run(
-            ["squeue", "--me", "--noheader", "--states=all", "--format=%j %F"]).stdout.splitlines()
-            if line.startswith(run)]
-        steps = [name.split(".")[2] for name in {line.split()[0] for line in names}]
-        self.assertEqual(sorted(steps), ["a", "b", "c"], names)
+    def submissions(self):
+        jobs = self.alpha.run(["squeue", "--me", "--noheader", "--states=all", "--format=%j %F"]).stdout
+        return {tuple(line.split()) for line in jobs.splitlines()}
 
     def check_ended_by_hand(self, run):
         self.assertRegex(self.dlflow("status", run).stdout, r"cancelled by [a-z]\w+")

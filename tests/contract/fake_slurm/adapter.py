@@ -21,6 +21,9 @@ class Adapter(Adapted):
         WORLD.set(accounts="physics")
         return "scheduler: slurm\nslurm: {partition: batch, account: chemistry}\n"
 
+    def submissions(self):
+        return {(job["request"]["name"], id) for id, job in WORLD.jobs().items()}
+
     def forget_what_has_ended(self):
         WORLD.purge()
 

@@ -15,6 +15,9 @@ class Adapter(Adapted):
     profile = "standin"
     clusters = (cluster.Cluster("standin", cluster.BUILD / "tests/contract/dlflow_standin", "scheduler: standin\n", STANDIN=SPOOL),)
 
+    def submissions(self):
+        return {(file.read_text(), file.parent.name.split("_")[0]) for file in SPOOL.glob("*/name")}
+
     def end_by_hand(self, id):
         (SPOOL / id / "status").write_text("cancelled")
         os.killpg(int((SPOOL / id / "pid").read_text()), signal.SIGTERM)
