@@ -7,6 +7,14 @@ class Adapted(Chain):
     """What an adapter of a batch system may say otherwise, beside where its chains run."""
 
     most_counted = 100  # that a step may count until its cancellation arrives
+    never_begun = "cancelled"  # the state of what waited when its run was cancelled
+    without_meaning = {}  # part of a scenario's name -> why it is none for this system
+
+    def setUp(self):
+        for name, reason in self.without_meaning.items():
+            if name in self._testMethodName:
+                self.skipTest(f"for this back end it has no meaning: {reason}")
+        super().setUp()
 
     def end_by_hand(self, id):
         """Ends a job beside dlflow."""
@@ -29,6 +37,16 @@ class Adapted(Chain):
 
     def until_the_blocked_have_ended(self):
         pass
+
+    def check_arrays(self, ids, *steps):
+        """Each of `steps` is one array, whose tasks are numbered from 0 on."""
+        for step in steps:
+            tasks = [id.split("_") for job, id in ids.items() if job.startswith(f"{step}[")]
+            self.assertEqual({number for _, number in tasks}, {str(n) for n in range(len(tasks))})
+            self.assertEqual(len({array for array, _ in tasks}), 1)
+
+    def check_same_jobs(self, before, after):
+        self.assertEqual(after, before)
 
     def check_requeued(self, job):
         pass
