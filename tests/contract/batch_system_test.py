@@ -180,7 +180,7 @@ class BatchSystem(Adapter):
         self.dlflow("cancel", run)
 
     def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
-        """The runs of all points at once: what they wait for most is SLURM."""
+        """The runs of all points at once: most of the time they wait for the batch system."""
         runs = {}
         for point in ["intents:1"] + [f"{point}:{n}" for point in ("submit", "accepted", "recorded") for n in (1, 2, 3)]:
             trace = f">> {self.folder}/trace-{point}"
