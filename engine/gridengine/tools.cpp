@@ -230,4 +230,6 @@ std::optional<Allocation> gridengine_allocation() {
   return allocation;
 }
 
+std::unique_ptr<BatchSystem> make_gridengine() { return std::make_unique<GridEngineTools>(); }
+
 }  // namespace dlflow

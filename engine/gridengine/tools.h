@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -75,5 +76,7 @@ class GridEngineTools : public BatchSystem {
 
 /// The Grid Engine job that this process runs in; nothing outside of one.
 std::optional<Allocation> gridengine_allocation();
+
+std::unique_ptr<BatchSystem> make_gridengine();
 
 }  // namespace dlflow

@@ -17,6 +17,7 @@
 #include "engine/model/check.h"
 #include "engine/model/forms.h"
 #include "engine/model/profile_shape.h"
+#include "engine/model/schedulers.h"
 #include "engine/model/yaml.h"
 
 namespace dlflow {
@@ -145,13 +146,14 @@ Json read_profile(const std::string& text, const std::string& file) {
   Mistakes mistakes(file, text);
   const YamlPointer root = read_yaml(mistakes, {});
   if (!root) throw_mistakes(mistakes);
-  for (const char* const system : {"slurm", "gridengine"}) {
+  for (const std::string& system : schedulers()) {
     const YamlEntry* entry = find_entry(*root, system);
-    if (entry == nullptr || find_entry(*root, "scheduler") || find_entry(*root, kExtends)) continue;
-    mistakes.add(
-        entry->location,
-        "the profile has '" + std::string(system) +
-            "', but no scheduler, so jobs would run on this machine; write scheduler: " + system);
+    if (system == kLocalScheduler || entry == nullptr) continue;
+    if (find_entry(*root, "scheduler") || find_entry(*root, kExtends)) continue;
+    mistakes.add(entry->location, "the profile has '" + system +
+                                      "', but no scheduler, so jobs would run on this "
+                                      "machine; write scheduler: " +
+                                      system);
   }
   const Names no_expressions;
   const bool extends = find_entry(*root, kExtends) != nullptr;
@@ -326,7 +328,7 @@ NodeClass as_class(const Profile& profile, const std::string& name, bool local) 
           .setup = profile.setup};
 }
 
-bool has_batch_system(const Profile& profile) { return find_partition_key(profile) != nullptr; }
+bool has_batch_system(const Profile& profile) { return profile.scheduler != kLocalScheduler; }
 
 const std::string& partition_of(const Profile& profile) {
   static const std::string none;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "engine/model/forms.h"
+#include "engine/model/schedulers.h"
 
 namespace dlflow {
 namespace {
@@ -208,8 +209,7 @@ const Shape& profile_shape() {
   static const Shape shape = object({
       {"name", formed(kNameForm), "Name of the profile"},
       {"extends", formed(kNameForm), "Profile that provides the keys missing here"},
-      {"scheduler", choice({"local", "slurm", "gridengine"}),
-       "Batch system that starts jobs; local: dlflow itself"},
+      {"scheduler", choice(schedulers()), "Batch system that starts jobs; local: dlflow itself"},
       {"cores", integer(0), "Cores that jobs may use together"},
       {"memory", size_or_zero(), "Memory that jobs may use together"},
       {"gpus", integer(0), "GPUs that jobs may use together"},

@@ -9,27 +9,34 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "base/text.h"
-#include "engine/gridengine/tools.h"
-#include "engine/slurm/allocation.h"
-#include "engine/slurm/tools.h"
+
+// The tests compile this file again with a row for a system of their own.
+#ifndef DLFLOW_BATCH_SYSTEMS
+#define DLFLOW_BATCH_SYSTEMS "engine/model/batch_systems.def"
+#endif
 
 namespace dlflow {
+
+// Defined in the folder of each batch system.
+#define DLFLOW_BATCH_SYSTEM(name, program)    \
+  std::unique_ptr<BatchSystem> make_##name(); \
+  std::optional<Allocation> name##_allocation();
+#include DLFLOW_BATCH_SYSTEMS
+#undef DLFLOW_BATCH_SYSTEM
+
 namespace {
 
 struct Entry {
   std::string_view scheduler;
-  const char* submitter;  ///< the program that reveals it
+  const char* program;  ///< the program that reveals it
   std::unique_ptr<BatchSystem> (*make)();
   std::optional<Allocation> (*allocation)();
 };
 
 constexpr std::array kSystems = {
-    Entry{"slurm", "sbatch",
-          []() -> std::unique_ptr<BatchSystem> { return std::make_unique<SlurmTools>(); },
-          slurm_allocation},
-    Entry{"gridengine", "qconf",  // PBS has a qsub, too
-          []() -> std::unique_ptr<BatchSystem> { return std::make_unique<GridEngineTools>(); },
-          gridengine_allocation},
+#define DLFLOW_BATCH_SYSTEM(name, program) Entry{#name, program, make_##name, name##_allocation},
+#include DLFLOW_BATCH_SYSTEMS
+#undef DLFLOW_BATCH_SYSTEM
 };
 
 const Entry* find(std::string_view scheduler) {
@@ -68,18 +75,16 @@ std::unique_ptr<BatchSystem> detect_batch_system() {
   const std::string path = environment_variable("PATH");
   std::vector<std::unique_ptr<BatchSystem>> found;
   for (const Entry& entry : kSystems) {
-    if (find_program(entry.submitter, path)) found.push_back(entry.make());
+    if (find_program(entry.program, path)) found.push_back(entry.make());
   }
   if (found.size() == 1) return std::move(found.front());
   for (std::unique_ptr<BatchSystem>& system : found) {
     if (answers(*system)) return std::move(system);
   }
-  if (!found.empty())
-    return std::move(found.front());  // its own error explains why it does not
-                                      // answer
-  std::vector<std::string> submitters;
-  for (const Entry& entry : kSystems) submitters.emplace_back(entry.submitter);
-  throw Error(Errc::NotFound, "no batch system is in $PATH here (" + join(submitters, ", ") +
+  if (!found.empty()) return std::move(found.front());  // its own error explains why
+  std::vector<std::string> programs;
+  for (const Entry& entry : kSystems) programs.emplace_back(entry.program);
+  throw Error(Errc::NotFound, "no batch system is in $PATH here (" + join(programs, ", ") +
                                   "); call this on a login node");
 }
 

@@ -280,4 +280,6 @@ std::vector<std::string> SlurmTools::mpi_types() {
   return types;
 }
 
+std::unique_ptr<BatchSystem> make_slurm() { return std::make_unique<SlurmTools>(); }
+
 }  // namespace dlflow

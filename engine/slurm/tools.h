@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -97,5 +98,7 @@ class SlurmTools : public BatchSystem {
   mutable std::optional<std::string> drained_nodes_;  // from the last query of the queue
   std::vector<std::string> submission_environment_;
 };
+
+std::unique_ptr<BatchSystem> make_slurm();
 
 }  // namespace dlflow

@@ -54,18 +54,6 @@ class SlurmFaults(ChainCase):
 
     # Dependencies
 
-    def test_a_child_of_a_parent_that_failed_and_was_forgotten_is_never_submitted(self):
-        self.workflow(a="run: exit 3", b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
-        self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "recorded:1"}, status=-9)
-        run = json.loads(self.dlflow("status", "--quick", "--json")[0])[0]["run"]
-        self.slurm.wait_until_idle()
-        self.slurm.purge()  # SLURM treats this purged parent like one that succeeded
-        self.dlflow("run", "--resume", run)
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.steps_in_slurm(), ["a"])
-        self.assertEqual(self.states(run), {"a": "failed", "b": "blocked"})
-        self.assertEqual(self.trace(), [])
-
     def test_many_parents_are_one_dependency_each_and_too_many_are_refused_before_the_first(self):
         parents = [f"p{n}" for n in range(12)]
         self.workflow(**{name: "run: 'true'" for name in parents}, m=f"run: 'true', matrix: {{n: {list(range(8))}}}",

@@ -1,4 +1,4 @@
-"""The same chains on a real Grid Engine: submitted as a whole, without a remaining process of dlflow."""
+"""A chain on a real Grid Engine, beyond what tests/contract/batch_system_test.py asks of every batch system."""
 
 import pathlib
 import sys
@@ -7,46 +7,11 @@ import cluster
 from cluster import wait_until
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "slurm"))
-from chains import Chain, SharedChains  # noqa: E402
+from chains import Chain  # noqa: E402
 
 
-class Chains(SharedChains, Chain):
+class Chains(Chain):
     profile = "ge"
-    most_counted = 150
-    by_hand = "qdel"
-
-    def until_nothing_is_left(self):
-        wait_until(lambda: not self.ge.jobs(), 30, "the queue to be empty")
-
-    def check_requeued(self, job):
-        self.assertIn("exit_status  99", self.ge.run(["qacct", "-j", job]).stdout)
-
-    def check_submitted_once(self, run):
-        self.wait_for(run, {"c": "succeeded"}, timeout=240)  # accounting, which is a second behind, has what has ended
-        wait_until(lambda: len(self.accounted(run, "jobname")) == 3, 30, f"three jobs of {run} in accounting")
-        self.assertEqual(len(self.accounted(run, "jobnumber")), 3)
-
-    def test_elements_wait_for_their_own_parents_and_the_last_step_for_all(self):
-        """The first element of `train` does not end before another one's `eval` has run."""
-        self.write_steps("sweep", f"""
-            train:
-              matrix: {{n: [0, 1, 2]}}
-              run: |
-                if [ $DLFLOW_MATRIX_N = 0 ]; then
-                  for i in $(seq 300); do grep -q eval-2 {self.folder}/trace && break; sleep 0.1; done
-                fi
-                echo train-$DLFLOW_MATRIX_N >> {self.folder}/trace
-            eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}, needs: [train]")}
-            best: {self.step("best", ", needs: [eval]")}
-        """)
-        run = self.submit()
-        self.wait_for(run, {"best": "succeeded"})
-        trace = self.trace()
-        self.assertLess(trace.index("eval-2"), trace.index("train-0"))
-        self.assertEqual((len(trace), trace[-1]), (7, "best"))
-        ids = self.ids(run)
-        self.assertEqual({ids[f"train[n={n}]"].split("_")[1] for n in range(3)}, {"0", "1", "2"})
-        self.assertEqual(len({id.split("_")[0] for id in ids.values()}), 3)
 
     def test_arrays_that_differ_wait_for_all_of_each_other(self):
         self.write_steps("differ", f"""
@@ -56,30 +21,6 @@ class Chains(SharedChains, Chain):
         run = self.submit()
         self.wait_for(run, {"eval[n=2]": "succeeded", "eval[n=0]": "succeeded"})
         self.assertEqual(sorted(self.trace()[:3]), ["train-0", "train-1", "train-2"])
-
-    def test_a_failed_chain_is_repaired(self):
-        run = self.broken_chain()
-        wait_until(lambda: not self.ge.jobs(), 30, "jobs that wait for one that failed to end")
-        self.assertEqual(sorted(self.trace()), ["0", "data", "eval0"])
-        (self.folder / "mended").touch()
-        self.dlflow("resubmit", run)
-        self.wait_for(run, {"best": "succeeded"})
-        self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
-
-    def test_waiting_jobs_are_pointed_to_the_new_parent(self):
-        self.write_steps("point", f"""
-            a: {{run: '[ -e {self.folder}/mended ]'}}
-            long: {{run: 'while [ ! -e {self.folder}/mended ]; do sleep 0.2; done; sleep 3'}}
-            after: {self.step("after", ", needs: [a, long]")}
-        """)
-        run = self.submit()
-        self.wait_for(run, {"a": "failed", "long": "running", "after": "blocked"})
-        before = self.ids(run)
-        (self.folder / "mended").touch()
-        self.dlflow("resubmit", run)
-        self.wait_for(run, {"after": "succeeded"})
-        self.assertEqual(self.trace(), ["after"])
-        self.assertEqual({job for job, id in self.ids(run).items() if before[job] != id}, {"a"})
 
     def test_exit_statuses_with_a_meaning_for_grid_engine_are_failures(self):
         self.write_steps("odd", f"""
@@ -102,11 +43,6 @@ class Chains(SharedChains, Chain):
         # Its record may show for a minute; so long waits also what waits for it.
         self.wait_for(run, {"a": "failed", "b": "blocked"}, timeout=150)
         self.assertIn("killed by signal 9", self.dlflow("status", run).stdout)
-
-    def accounted(self, run, key):
-        """The values of `key` in what qacct has of the run's jobs."""
-        entries = self.ge.run(["qacct", "-j", f"{run}.*"], status=None).stdout.splitlines()
-        return {line.split()[1] for line in entries if line.startswith(f"{key} ")}
 
     def test_ranks_get_slots_of_the_parallel_environment(self):
         self.write_steps("ranks", f"""

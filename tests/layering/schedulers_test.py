@@ -9,7 +9,6 @@ ABOVE = ("engine/batch", "engine/cli", "engine/report", "engine/run")
 NAME = re.compile(r"slurm|sbatch|squeue|sacct|scancel|scontrol|grid *engine|qsub|qstat|qacct|qdel", re.IGNORECASE)
 
 ALLOWED = {
-    "engine/run/batch_systems.cpp",   # the table of them
     "engine/run/chain/from_job.cpp",  # takes the variables of a job out of the environment of its submissions
     "engine/cli/usage.cpp",           # the words that people type by mistake
     "engine/cli/warnings_of_commands.cpp",  # lines that people leave in scripts

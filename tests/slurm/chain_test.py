@@ -1,72 +1,18 @@
-"""A chain of SLURM jobs: submitted as a whole, without a remaining process of dlflow."""
+"""A chain on a real SLURM, beyond what tests/contract/batch_system_test.py asks of every batch system."""
 
 import json
 import pathlib
 import sys
 
 import cluster
-from chains import Chain, SharedChains
+from chains import Chain
 from cluster import STAGED, wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import pictures  # noqa: E402
 
 
-class Chains(SharedChains, Chain):
-    by_hand = "scancel"
-
-    def check_submitted_once(self, run):
-        names = [line for line in self.alpha.run(
-            ["squeue", "--me", "--noheader", "--states=all", "--format=%j %F"]).stdout.splitlines()
-            if line.startswith(run)]
-        steps = [name.split(".")[2] for name in {line.split()[0] for line in names}]
-        self.assertEqual(sorted(steps), ["a", "b", "c"], names)
-
-    def check_ended_by_hand(self, run):
-        self.assertRegex(self.dlflow("status", run).stdout, r"cancelled by [a-z]\w+")
-
-    def test_a_diamond_runs_in_order_and_leaves_no_process(self):
-        self.write_steps("diamond", f"""
-            a: {self.step("a")}
-            b: {self.step("b", ", needs: [a]")}
-            c: {self.step("c", ", needs: [a]")}
-            d: {self.step("d", ", needs: [b, c]")}
-        """)
-        run = self.submit()
-        self.wait_for(run, dict.fromkeys("abcd", "succeeded"))
-        self.assertEqual((self.trace()[0], sorted(self.trace()), self.trace()[3]), ("a", list("abcd"), "d"))
-        self.assertEqual(self.status(run)["state"], "succeeded")
-
-    def test_a_matrix_is_one_array_and_elements_wait_for_their_own_parents(self):
-        self.write_steps("sweep", f"""
-            train:
-              run: 'until [ -e {self.folder}/go ]; do sleep 0.05; done; echo train-$DLFLOW_MATRIX_N >> {self.folder}/trace'
-              matrix: {{n: [0, 1, 2]}}
-            eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}, needs: [train]")}
-            best: {self.step("best", ", needs: [eval]")}
-        """)
-        run = self.submit()
-        names = self.alpha.run(["squeue", "--me", "--noheader", "--format=%F %E"]).stdout
-        (self.folder / "go").touch()
-        self.wait_for(run, {"best": "succeeded"})
-        trace = self.trace()
-        for n in range(3):
-            self.assertLess(trace.index(f"train-{n}"), trace.index(f"eval-{n}"))
-        self.assertEqual((len(trace), trace[-1]), (7, "best"))
-        self.assertEqual({id.split("_")[0] for job, id in self.ids(run).items() if job.startswith("train")},
-                         {self.ids(run)["train[n=0]"].split("_")[0]})
-        self.assertIn("aftercorr", names)
-
-    def test_a_failed_chain_is_repaired_in_place(self):
-        run = self.broken_chain()
-        before = self.ids(run)
-        (self.folder / "mended").touch()
-        self.dlflow("resubmit", run)
-        self.wait_for(run, {"best": "succeeded"})
-        after = self.ids(run)
-        self.assertEqual({job for job in before if before[job] != after[job]}, {"train[n=1]"})
-        self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
-
+class Chains(Chain):
     def test_arrays_behind_a_failed_job_are_repaired_in_place(self):
         sweep = "matrix: {n: [0, 1, 2, 3]}"
         self.write_steps("arrays", f"""

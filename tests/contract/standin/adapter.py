@@ -1,0 +1,28 @@
+"""The stand-in (tools.cpp): a task is a folder of files."""
+
+import os
+import pathlib
+import signal
+
+import cluster
+from adapted import Adapted
+
+SPOOL = cluster.HOME / "spool"
+SPOOL.mkdir()
+
+
+class Adapter(Adapted):
+    profile = "standin"
+    clusters = (cluster.Cluster("standin", cluster.BUILD / "tests/contract/dlflow_standin", "scheduler: standin\n", STANDIN=SPOOL),)
+
+    def submissions(self):
+        return {(file.read_text(), file.parent.name.split("_")[0]) for file in SPOOL.glob("*/name")}
+
+    def end_by_hand(self, id):
+        (SPOOL / id / "status").write_text("cancelled")
+        os.killpg(int((SPOOL / id / "pid").read_text()), signal.SIGTERM)
+
+    def cancel_all(self):
+        for file in SPOOL.glob("*/pid"):
+            if not pathlib.Path(file.parent, "status").exists():
+                self.end_by_hand(file.parent.name)
