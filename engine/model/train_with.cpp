@@ -104,7 +104,7 @@ Shape change_shape() {
       {"mixup", number_between(0.05, 1),
        "Mix each picture and its label with another one; the share is drawn from Beta(x, x)"},
       {"cutmix", number_between(0.05, 1),
-       "Replace a box of each picture by that of another one; its share of the area is drawn in "
+       "Replace a box of each picture by that of another; its share of the area is drawn in "
        "the same way, and labels are mixed"},
   });
 }

@@ -68,7 +68,7 @@ class Init(Case):
         self.write("train.py", RESUMABLE)
         self.dlflow("init", "train.py", "--walltime", "2s")
         self.validate("train.yaml")
-        self.assertIn('# Saves out/step_*.pt; goes on by --resume "$last"\n', (self.folder / "train.yaml").read_text())
+        self.assertIn('# Saves out/step_*.pt; continues by --resume "$last"\n', (self.folder / "train.yaml").read_text())
         run = self.run_json("train.yaml")["run"]
         log = [line for line in self.dlflow("logs", run, "train")[0].splitlines() if line != "Terminated"]
         self.assertEqual((log[0], log[-1]), ("continues from 0", "done"))

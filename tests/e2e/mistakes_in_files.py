@@ -64,7 +64,7 @@ IN_FILES = [
     invalid("data by a relative path", "a: {run: [echo], inputs: [{path: data}]}", "w.yaml:3:36", "'data' is not an absolute path", "inputs: [train.py]"),
     invalid("an output by its absolute path", "a: {run: [echo], outputs: {x: /tmp/x}}", "w.yaml:3:33", "'/tmp/x' is not a relative path", "results/model.pt"),
     invalid("outputs as a list", "a: {run: [echo], outputs: [x.csv]}", "w.yaml:3:29", "must be a mapping, not a list", "write {NAME: …}"),
-    invalid("outputs of a kind", "a: {uses: evaluate, outputs: {x: x}, with: {checkpoint: c, data: d}}", "w.yaml:3:23", "outputs of step 'a'", "belongs to run"),
+    invalid("outputs of a kind", "a: {uses: evaluate, outputs: {x: x}, with: {checkpoint: c, data: d}}", "w.yaml:3:23", "outputs of step 'a'", "is for run steps"),
     invalid("a variable of dlflow's environment key", "a: {run: [echo], environment: {OMP_NUM_THREADS: 1}}", "w.yaml:3:34", "unknown key 'OMP_NUM_THREADS'",
             "variables of the program are set by 'env'"),
     invalid("two environments of packages", "a: {run: [echo], environment: {venv: v, conda: c}}", "w.yaml:3:33", "has both venv and conda", "choose one"),
