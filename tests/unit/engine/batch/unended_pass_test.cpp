@@ -80,7 +80,7 @@ TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
     CHECK(newest_claim(job.attempt())->pass == 2);
     const auto all = attempt_events(job.spec.job_directory, job.spec.job, 1);
     CHECK(std::any_of(all.begin(), all.end(), [](const JobEvent& event) {
-      return event.reason == "try 2 of 2 follows; the previous one: its node failed";
+      return event.reason == "try 2 of 2 follows; the last one: its node failed";
     }));
   }
   SECTION("the job is lost if not") {

@@ -161,7 +161,7 @@ TEST_CASE("a source that changed since it was pinned is refused", "[container]")
   const fs::path file = store.folder.write("image.tar", saved_image(kManifest));
   const ImageSource source = image_source("docker-archive:" + file.string(), "/");
   const std::string digest = "sha256:" + std::string(64, '0');
-  CHECK_THROWS_WITH(store.store.provide(source, digest), Contains("and should be " + digest));
+  CHECK_THROWS_WITH(store.store.provide(source, digest), Contains("but should be " + digest));
 }
 
 TEST_CASE("an image that is exchanged during unpacking never has another one's digest",
@@ -412,7 +412,7 @@ TEST_CASE("a layer packed by zstd is refused with the command that repacks it", 
   CHECK_THROWS_WITH(store.provide(test::tar({{"0/layer.tar", "\x28\xb5\x2f\xfd and more"},
                                              {"config.json", "{}"},
                                              {"manifest.json", kManifest}})),
-                    Contains("packed by zstd"));
+                    Contains("compressed with zstd"));
 }
 
 TEST_CASE("an image of a registry is unpacked from the parts in its manifest", "[container]") {

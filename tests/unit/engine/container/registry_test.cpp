@@ -101,7 +101,7 @@ TEST_CASE("an endless manifest is refused at its size limit", "[container][attac
       [](const std::string&) { return std::string("HTTP/1.1 200 OK\r\n\r\n"); },
       test::AnsweringServer::Ends::Never);
   CHECK_THROWS_WITH(registry_digest(server.host() + "/a/b:c"),
-                    Contains("sends more than the 4.0 MiB that are expected"));
+                    Contains("sends more than the 4.0 MiB expected"));
 }
 
 TEST_CASE("parts that exceed the cache's budget are refused before the first download",

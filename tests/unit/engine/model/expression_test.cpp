@@ -176,8 +176,8 @@ TEST_CASE("the best element is the one with the best number", "[expression]") {
   check_answers<Json>(value_of, {{"max_by(params.lr, params.odd)", 0.1},
                                  {"min_by(params.lr, params.odd)", 0.1},
                                  {"max(params.odd)", 0.3}});
-  check_refusals(value_of, {{"max_by(params.lr, params.never)", "passes over NaN"},
-                            {"min(params.never)", "passes over NaN"},
+  check_refusals(value_of, {{"max_by(params.lr, params.never)", "ignores NaN"},
+                            {"min(params.never)", "ignores NaN"},
                             {"max_by(params.lr, 3)", "takes two lists"},
                             {"min_by(params.lr, range(1, 3, 1))", "not 3 for 2"}});
 }

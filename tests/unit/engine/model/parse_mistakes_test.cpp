@@ -477,10 +477,9 @@ TEST_CASE("secrets are names of variables, each once, and not also in env", "[mi
 TEST_CASE("only commands choose how their ranks start, by one of two words", "[mistakes]") {
   CHECK_THAT(answer_to("steps: {a: {run: x, launch: nodes}}"),
              Catch::Contains("launch of step 'a'") && Catch::Contains("did you mean 'node'?"));
-  CHECK_THAT(
-      answer_to("steps: {a: {uses: stage, launch: node, "
-                "with: {sources: [{url: 'https://x/y'}]}}}"),
-      Catch::Contains("launch of step 'a' is for run steps; how 'stage' is started is fixed"));
+  CHECK_THAT(answer_to("steps: {a: {uses: stage, launch: node, "
+                       "with: {sources: [{url: 'https://x/y'}]}}}"),
+             Catch::Contains("launch of step 'a' belongs to run; how 'stage' is started is fixed"));
 }
 
 TEST_CASE("invalid repetitions and conditions of reuse are reported", "[mistakes]") {

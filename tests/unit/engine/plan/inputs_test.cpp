@@ -213,7 +213,7 @@ TEST_CASE("an input whose name is not UTF-8 is reported", "[plan]") {
   folder.write("in/\xe9.txt", "1");
   const std::string text = "name: w\nsteps:\n  a: {run: ls, inputs: [in]}\n";
   CHECK_THROWS_WITH(plan_of(parsed(text, folder.path())),
-                    Catch::Contains("in/\\xe9.txt is no UTF-8"));
+                    Catch::Contains("in/\\xe9.txt is not UTF-8"));
 }
 
 TEST_CASE("runs are not inputs", "[plan]") {

@@ -567,8 +567,8 @@ TEST_CASE("a foreign file at the place of a run's lock is neither followed nor c
   fs::create_directory(run);
   SECTION("a link") { fs::create_symlink(precious, run / "lock"); }
   SECTION("a hard link to a file") { fs::create_hard_link(precious, run / "lock"); }
-  CHECK_THROWS_WITH(RunLock::try_acquire(run), Catch::Contains("no lock file"));
-  CHECK_THROWS_WITH(RunLock(run, std::chrono::milliseconds(0)), Catch::Contains("no lock file"));
+  CHECK_THROWS_WITH(RunLock::try_acquire(run), Catch::Contains("not a lock file"));
+  CHECK_THROWS_WITH(RunLock(run, std::chrono::milliseconds(0)), Catch::Contains("not a lock file"));
   CHECK(read_file(precious) == "data\n");
 }
 

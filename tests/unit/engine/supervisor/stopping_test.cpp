@@ -431,7 +431,7 @@ TEST_CASE("a job that requeues itself retries the causes of `retry:`, and no oth
   job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
   const JobEvent first = job.execute();
   CHECK(first.state == JobState::Queued);
-  CHECK(first.reason == "try 2 of 2 follows; the previous one: exit 3");
+  CHECK(first.reason == "try 2 of 2 follows; the last one: exit 3");
   CHECK(first.failed_tries == 1);
   const JobEvent second = job.execute(2);
   CHECK(second.state == JobState::Failed);
@@ -552,7 +552,7 @@ TEST_CASE("a launcher that waits for a dead node is ended, and the next try foll
   job.spec.retry = {.attempts = 2, .on = {RetryCause::NodeFailure}};
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
-  CHECK(end.reason == "try 2 of 2 follows; the previous one: a node failed");
+  CHECK(end.reason == "try 2 of 2 follows; the last one: a node failed");
   CHECK(end.failed_tries == 1);
 }
 

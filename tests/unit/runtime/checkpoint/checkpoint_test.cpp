@@ -376,11 +376,11 @@ TEST_CASE("a checkpoint of another version or program is refused with that reaso
   folder.write("step-1/manifest.json", R"({"format": "dlflow-checkpoint", "version": 2})");
   CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("this is 2"));
   folder.write("step-1/manifest.json", R"({"format": "other"})");
-  CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("of another program"));
+  CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("to another program"));
   folder.write("step-1/manifest.json", "[]");
   CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("it is not a JSON object"));
   folder.write("step-1/manifest.json", R"({"format": 7, "version": 1})");
-  CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("of another program"));
+  CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("to another program"));
   folder.write("step-1/manifest.json", "{}");
   CHECK_THROWS_WITH(load_checkpoint(folder.path() / "step-1"), Contains("is damaged: "));
   CHECK_THROWS_WITH(load_checkpoint(folder.path()), Contains("is not a checkpoint"));

@@ -232,5 +232,5 @@ TEST_CASE("a cluster's rules are kept by shape", "[collectives]") {
   CHECK(rules_for_shape(text, "1x4", path) == first);
   CHECK(rules_for_shape(text, "1x2", path) == RuleSet{});
   CHECK_THROWS_WITH(rules_for_shape(text + "4x1 allreduce=rng:0-max", "4x1", "f"),
-                    Catch::StartsWith("f:3: 'rng' is no algorithm"));
+                    Catch::StartsWith("f:3: 'rng' is not an algorithm"));
 }

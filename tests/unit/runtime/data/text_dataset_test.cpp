@@ -171,7 +171,7 @@ TEST_CASE("an index that does not fit its texts is refused", "[data][texts]") {
                         {changed(32, 2, 4), "sample 0 has 6 bytes, but can have 2 tokens of 2"},
                         {changed(32, 0, 4), "has texts of 1 x 1 x 0 tokens"},
                         {changed(12, 1, 4), "pixels of unknown type"},
-                        {changed(16, UINT64_MAX / 8, 8), "says another number"}});
+                        {changed(16, UINT64_MAX / 8, 8), "gives another number"}});
   CHECK_FALSE(texts_error(content.substr(0, content.size() - 1)).empty());
   CHECK_FALSE(texts_error(content.substr(0, 140)).empty());
 }

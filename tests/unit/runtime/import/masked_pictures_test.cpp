@@ -165,7 +165,7 @@ TEST_CASE("a mask without a picture, and two pictures of one name, are refused",
   CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("z.png is the mask of no picture in "));
   std::filesystem::remove(lone);
   folder.write("images/a.png", "");
-  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("have one name"));
+  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("have the same name"));
 }
 
 TEST_CASE("pictures of 16 bits can have masks, stored after their floats", "[mask]") {
@@ -231,9 +231,9 @@ TEST_CASE("a pixel with an invalid class is reported with its row and column", "
   folder.write("classes.txt", "sky\nroad\n");
   folder.write("images/a.pgm", mask_pgm("abcdef", 2));
   folder.write("masks/a.pgm", mask_pgm("\x00\x01\x00\x01\x02\x03"s, 2));
-  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("a.pgm: has 2 in row 2, column 0, and"));
+  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("a.pgm: has 2 in row 2, column 0, but"));
   folder.write("masks/a.pgm", mask_pgm("\x00\x01\x00\x03\x02\x01"s, 2));
-  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("a.pgm: has 3 in row 1, column 1, and"));
+  CHECK_THAT(mistakes_of(folder.path()), Catch::Contains("a.pgm: has 3 in row 1, column 1, but"));
 }
 
 TEST_CASE("files of other kinds beside pictures and masks are refused by name", "[mask]") {
@@ -284,7 +284,7 @@ TEST_CASE("arrays of images and masks become samples", "[mask]") {
       Catch::Contains("has the shape (2, 2, 1), but masks of these images have (2, 1, 2)"));
   const auto floats =
       folder.write("floats.npy", mask_npy("<f4", "(2, 1, 2)", std::string(16, '\0')));
-  CHECK_THROWS_WITH(open_source(images, floats, Split::Train), Catch::Contains("are integers"));
+  CHECK_THROWS_WITH(open_source(images, floats, Split::Train), Catch::Contains("must be integers"));
   const auto wide = folder.write("wide.npy", mask_npy("<f4", "(2, 1, 2)", std::string(16, '\0')));
   const SampleSource of_floats = open_source(wide, masks, Split::Train, options).source;
   CHECK(of_floats.pixel_type == PixelType::Float);

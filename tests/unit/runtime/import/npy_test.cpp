@@ -136,7 +136,7 @@ TEST_CASE("tokens are integers below the size of the vocabulary", "[npy]") {
   CHECK_THROWS_WITH(read(npy("|i1", "(1,)", "\xff")), Catch::Contains("is the token -1"));
   CHECK_THROWS_WITH(read(npy("<f4", "(1,)", "1234")), Catch::Contains("tokens of type <f4"));
   CHECK_THROWS_WITH(read(npy("|u1", "(1, 2)", "12")),
-                    Catch::Contains("has the shape (1, 2), and tokens (N)"));
+                    Catch::Contains("has the shape (1, 2), but tokens have (N)"));
 }
 
 TEST_CASE("tables of numbers of any type are read", "[npy]") {

@@ -95,7 +95,7 @@ TEST_CASE("pictures that cannot be used are refused with the reason", "[picture]
   CHECK(picture_error("GIF89a") == "a.png: is neither a JPEG, a PNG nor a binary PGM or PPM file");
   CHECK_THAT(picture_error("P5\n2 2\n255\nabc"),
              Catch::Contains("has 3 bytes of pixels, its header says 4"));
-  CHECK_THAT(picture_error("P5\n2 2\n65535\nabcdefgh"), Catch::Contains("has not 8 bits"));
+  CHECK_THAT(picture_error("P5\n2 2\n65535\nabcdefgh"), Catch::Contains("does not have 8 bits"));
   CHECK_THAT(picture_error("P5\n2"), Catch::Contains("has no header"));
   CHECK_THAT(picture_error("P5 #"), Catch::Contains("has no header"));
   CHECK_THAT(picture_error("P6\n4000000 4000000\n255\n"), Catch::Contains("pixels; a picture has"));

@@ -71,6 +71,6 @@ TEST_CASE("sizes of pictures are read, and others refused", "[reshape]") {
   CHECK(parse_picture_size("320x240", "--crop") == PictureSize{320, 240});
   for (const char* text : {"", "x", "0", "-1", "3x", "x3", "3x0", "3x4x5", "3 4", "16385", "1e3"}) {
     CHECK_THROWS_WITH(parse_picture_size(text, "--crop"),
-                      Catch::StartsWith("--crop: '" + std::string(text) + "' is no size"));
+                      Catch::StartsWith("--crop: '" + std::string(text) + "' is not a size"));
   }
 }

@@ -127,7 +127,7 @@ TEST_CASE("a product of a value and its sigmoid is SiLU if nothing else reads th
         LayerKind::Silu);
   CHECK(imported(of.file({sigmoid, node("Mul", {"s", "l"}, "y")})).model.layers.at(1).kind ==
         LayerKind::Silu);
-  const std::string refused = "in silu alone";
+  const std::string refused = "only in silu";
   CHECK_THAT(
       refusal(of.file({sigmoid, node("Mul", {"l", "s"}, "m"), node("Add", {"m", "s"}, "y")})),
       Contains(refused));

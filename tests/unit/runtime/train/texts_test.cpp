@@ -181,7 +181,7 @@ TEST_CASE("networks in which padding would change a text are refused by name", "
   CHECK_THAT(refusal(ignoring), Catch::Contains("has 'ignored_token'"));
   CHECK_THAT(refusal("name: m\ninput: [12]\nlayers:\n- embedding: {name: t, vocabulary: 7, "
                      "features: 8}\n- flatten\n- linear: {features: 7}\n"),
-             Catch::Contains("'loss: next_token' alone"));
+             Catch::Contains("only 'loss: next_token'"));
 }
 
 TEST_CASE("ranks without synchronous steps are refused for texts", "[trainer][texts]") {

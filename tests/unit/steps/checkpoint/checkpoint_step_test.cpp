@@ -181,14 +181,14 @@ TEST_CASE("an unusable source of checkpoints is an error, and nothing is publish
       {{{"from", data.path() / "empty"}}, "there is no valid checkpoint in"},
       {{{"from", data.path() / "none"}}, "from: there is no folder"},
       {{{"from", Json::array()}}, "from: names no folder"},
-      {{{"from", 7}}, "from: is a folder of checkpoints"},
+      {{{"from", 7}}, "from: must be a folder of checkpoints"},
       // These have a valid checkpoint, and fail for another reason.
       {{{"from", good}, {"select", "best"}}, "best"},
       {{{"from", good}, {"select", 1}}, "wrong type"},
       {{{"from", good}, {"export", "hdf5"}}, "export: \"hdf5\" is not a format"},
       {{{"from", good}, {"export", "Safetensors"}}, "is not a format; write safetensors"},
       {{{"from", good}, {"export", true}}, "is not a format; write safetensors"},
-      {{{"from", good}, {"prune", 0}}, "prune: is how many checkpoints stay"},
+      {{{"from", good}, {"prune", 0}}, "prune: must be the number of checkpoints to keep"},
   };
   for (const auto& [with, reason] : bad) {
     CAPTURE(with.dump());
@@ -237,6 +237,6 @@ TEST_CASE("the number of checkpoints to keep must be above 0", "[checkpoint step
   save(data.path(), {1});
   for (const Json& prune : {Json(0), Json(-1), Json(1.5), Json("all")}) {
     CHECK_THAT(complaint_about({{"from", data.path()}, {"prune", prune}}),
-               Catch::Contains("prune: is how many checkpoints stay"));
+               Catch::Contains("prune: must be the number of checkpoints to keep"));
   }
 }

@@ -42,7 +42,7 @@ TEST_CASE("a wrong line of a manifest is named", "[manifest]") {
     CHECK_THROWS_WITH(parse_manifest(kA + "  good\n" + line + "\n", "SUMS"), Contains("SUMS:2: "));
   }
   CHECK_THROWS_WITH(parse_manifest("\n", "SUMS"), Contains("lists no file"));
-  CHECK_THROWS_WITH(parse_manifest(kA + "  x\n" + kB + "  x\n", "SUMS"), Contains("there twice"));
+  CHECK_THROWS_WITH(parse_manifest(kA + "  x\n" + kB + "  x\n", "SUMS"), Contains("occurs twice"));
 }
 
 TEST_CASE("all differences are reported, up to a limit", "[manifest]") {

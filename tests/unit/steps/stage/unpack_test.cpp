@@ -200,10 +200,10 @@ TEST_CASE("a tar entry that could do harm is refused by its name", "[unpack]") {
       {{.name = "\xff"}, "not UTF-8"},
       {{.name = "l", .type = '2', .link_target = "/etc/passwd"},
        "link to '/etc/passwd', which is no"},
-      {{.name = "l", .type = '2', .link_target = "../x"}, "which is no file or folder"},
-      {{.name = "l", .type = '2', .link_target = "none"}, "which is no file or folder"},
-      {{.name = "l", .type = '2', .link_target = "l"}, "which is no file or folder"},
-      {{.name = "l", .type = '2', .link_target = "d/../f"}, "which is no file or folder"},
+      {{.name = "l", .type = '2', .link_target = "../x"}, "which is not a file or folder"},
+      {{.name = "l", .type = '2', .link_target = "none"}, "which is not a file or folder"},
+      {{.name = "l", .type = '2', .link_target = "l"}, "which is not a file or folder"},
+      {{.name = "l", .type = '2', .link_target = "d/../f"}, "which is not a file or folder"},
       {{.name = "l", .type = '2'}, "is a link to nothing"},
       {{.name = "l", .type = '1', .link_target = "/etc/passwd"}, "which is no earlier file"},
       {{.name = "l", .type = '1', .link_target = "later"}, "which is no earlier file"},
@@ -245,7 +245,7 @@ TEST_CASE("a link inside the archive is kept, and nothing is written through it"
                                           {.name = "a", .type = '2', .link_target = "d"},
                                           {.name = "b", .type = '2', .link_target = "a"}}),
                                Unpack::Tar),
-                    Contains("link to 'a', which is no file or folder"));
+                    Contains("link to 'a', which is not a file or folder"));
 }
 
 TEST_CASE("a tar archive is refused if it is cut anywhere", "[unpack]") {
@@ -294,7 +294,7 @@ TEST_CASE("a zip archive gives its files, and refuses what could do harm", "[unp
   };
   refuse({"../evil", ""}, "leads out of");
   refuse({"/etc/evil", ""}, "has an absolute name");
-  refuse({"link", "../../etc", S_IFLNK | 0777}, "which is no file or folder");
+  refuse({"link", "../../etc", S_IFLNK | 0777}, "which is not a file or folder");
   refuse({"device", "", S_IFCHR | 0644}, "not a file, folder or link");
   refuse({"su", "", S_IFREG | 04755}, "set-user-id");
 }

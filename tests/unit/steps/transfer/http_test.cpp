@@ -210,7 +210,7 @@ TEST_CASE("a download without progress gives up, and keeps its part", "[download
   write_file_atomic(target.request().partial, text.substr(0, 500));
   target.request().hash_is_known = true;
   CHECK_THAT(test::error_of([&] { target.download(); }, Errc::Unavailable),
-             Contains("ended before all had arrived"));
+             Contains("ended before all data had arrived"));
   CHECK(server.num_connections() == 3);
   CHECK(target.content() == text.substr(0, 500));
 }
@@ -237,7 +237,7 @@ TEST_CASE("a failure is reported with its meaning and whether to try again", "[d
   const std::vector<Case> cases = {
       {nginx->url("none"), Errc::NotFound, "answers 404, there is no such file"},
       {nginx->url("forbidden/x"), Errc::InvalidInput, "answers 403, it does not allow it"},
-      {nginx->url("redirect/x"), Errc::InvalidInput, "does not know the protocol"},
+      {nginx->url("redirect/x"), Errc::InvalidInput, "does not support the protocol"},
       {"http://127.0.0.1:" + std::to_string(closed_port) + "/x", Errc::Unavailable,
        "the host refuses connections"},
       {"http://no.such.host.invalid/x", Errc::Unavailable, "the host's name cannot be resolved"},

@@ -138,7 +138,7 @@ TEST_CASE("only the hub gets the token", "[hub]") {
   CHECK(hub.authorized() == 2);  // no further request was made
 
   ::setenv("HF_TOKEN", GENERATE("two words", "line\n", "\x7f", "caf\xc3\xa9"), 1);
-  CHECK_THROWS_WITH(hub.list("hf://spaces/o/n/x"), Contains("HF_TOKEN is no token"));
+  CHECK_THROWS_WITH(hub.list("hf://spaces/o/n/x"), Contains("HF_TOKEN is not a token"));
   CHECK(hub.authorized() == 2);
 }
 
@@ -166,7 +166,7 @@ TEST_CASE("a server that lists no files is not a hub", "[hub]") {
       {{"/api/models/o/object/tree/main", answer({{"error", "none"}})},
        {"/api/models/o/lost/tree/main",
         answer(Json::array(), "Link: <http://elsewhere/list?page=2>; rel=\"next\"\r\n")}});
-  CHECK_THROWS_WITH(hub.list("hf://o/object/x"), Contains("is no list of files"));
+  CHECK_THROWS_WITH(hub.list("hf://o/object/x"), Contains("is not a list of files"));
   CHECK_THAT(test::error_of([&] { hub.list("hf://o/lost/x"); }, Errc::Unavailable),
              Contains("continues at http://elsewhere/list?page=2"));
 }

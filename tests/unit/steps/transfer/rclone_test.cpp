@@ -264,7 +264,7 @@ TEST_CASE("an upload that fails, or has other content, is an error", "[rclone][u
     file.rclone.answers("copyto", "");
     file.rclone.lists(there(5, {{"sha1", "bb"}}));
     file.rclone.answers("hashsum", "aa  file\n");
-    CHECK_THROWS_WITH(file.send(), Contains("is not what was sent to it"));
+    CHECK_THROWS_WITH(file.send(), Contains("does not match what was sent to it"));
   }
   SECTION("the sent file cannot be hashed") {
     file.rclone.answers("copyto", "");

@@ -124,7 +124,7 @@ TEST_CASE("limits are a number of transfers and a size per second", "[limits]") 
   }
   for (const Json& bad : {Json(-1), Json(1.5), Json(true), Json()}) {
     CHECK_THROWS_WITH(parse_limits({{"bandwidth", bad}}),
-                      Catch::StartsWith("bandwidth: is a size per second"));
+                      Catch::StartsWith("bandwidth: must be a size per second"));
   }
 }
 

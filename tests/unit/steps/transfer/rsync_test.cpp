@@ -57,7 +57,7 @@ TEST_CASE("an existing file is not sent again", "[upload]") {
 
 TEST_CASE("a remote file that differs after sending is an error", "[upload]") {
   const FakeRsync rsync("case \"$*\" in *--dry-run*) echo differs ;; *) echo sent ;; esac");
-  CHECK_THROWS_WITH(rsync.upload(), Catch::EndsWith("is not what was sent to it"));
+  CHECK_THROWS_WITH(rsync.upload(), Catch::EndsWith("does not match what was sent to it"));
 }
 
 TEST_CASE("an rsync that fails to send or compare is an error", "[upload]") {
