@@ -161,7 +161,7 @@ class Tutorials(support.Case):
         self.use_python_with_the_package()
         began = [f"{rank} dlflow continues from 0" for rank in (0, 1)]
         uninterrupted = self.train_with_the_lines_of_the_readme(stops="")
-        self.assertEqual([line for line in uninterrupted if "goes" in line], began)
+        self.assertEqual([line for line in uninterrupted if "continues" in line], began)
         ends = [line for line in uninterrupted if "ends at 5 loss" in line]
         self.assertEqual(len(ends), 2, uninterrupted)
         went_on = [f"{rank} dlflow continues from 2" for rank in (0, 1)]
