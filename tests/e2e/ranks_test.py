@@ -136,7 +136,7 @@ class Ranks(Case):
             with self.subTest(printed):
                 run = self.script(json.dumps(printed if "echo" in printed else f"echo {printed}"), 2)
                 errors = (pathlib.Path(self.status(run)["directory"]) / "steps/work/attempt-1/stderr").read_text()
-                self.assertEqual(errors.count("warning: each of the 2 ranks printed 'Num processes: 1': they train alone"), warnings, errors)
+                self.assertEqual(errors.count("warning: each of the 2 ranks printed 'Num processes: 1': they train separately"), warnings, errors)
 
     def test_a_script_that_reads_its_ranks_variables_is_valid(self):
         self.write("w.yaml", "steps: {work: {run: 'echo $RANK of $WORLD_SIZE at $MASTER_PORT $OTHER', resources: {ranks: 1}}}")
