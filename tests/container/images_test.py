@@ -169,7 +169,7 @@ class Images(containers.Case):
             a: {{image: box, run: 'true', needs: [first]}}
         """, "docker-archive:box.tar")
         jobs = self.run_workflow(status=1)
-        self.assertIn("and should be sha256:", jobs["a"]["reason"])
+        self.assertIn("but should be sha256:", jobs["a"]["reason"])
 
     def test_a_missing_runtime_is_reported(self):
         self.write("cluster-profiles/here.yaml", "container: {runtime: podman, command: [no-podman]}")

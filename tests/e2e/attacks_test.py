@@ -76,7 +76,7 @@ class Attacks(Case):
         lock.unlink()
         lock.symlink_to(canary)
         self.dlflow("doctor", "--rebuild", self.folder / "dlflow-runs", status=2)
-        self.assertIn("is a link, not a lock file", self.dlflow("status", bad)[0])
+        self.assertIn("is a link, not a lock file", " ".join(self.dlflow("status", bad)[0].split()))
         self.dlflow("status")
         self.assertEqual(self.states(good), {"a": "succeeded"})
         self.dlflow("run", "--resume", bad, status=2)

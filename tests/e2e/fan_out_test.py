@@ -120,7 +120,7 @@ class FanOut(Case):
     def test_an_invalid_list_of_values_fails_its_step(self):
         for values, reason in [("[]", "output 'parts' is an empty list"),
                                ('["a", "b", "a"]', "output 'parts' holds a twice"),
-                               ("nothing", "output 'parts' is no JSON"),
+                               ("nothing", "output 'parts' is not JSON"),
                                ('{"a": 1}', "output 'parts' is a mapping"),
                                ('["a", null]', "output 'parts' holds null as value 2"),
                                ('[["a"]]', "output 'parts' holds a list as value 1"),

@@ -123,7 +123,7 @@ class NewSources(Case):
         run = self.run_json("w.yaml", "--set", "note=a word", status=1)["run"]
         self.write("w.yaml", text + "# a comment\n")
         _, err = self.dlflow("resubmit", run, "--with-new-sources", status=1)
-        self.assertIn("w.yaml has changed since, and this run keeps its old text; `dlflow run w.yaml --set 'note=a word'` makes a run of the new one", err)
+        self.assertIn("w.yaml has changed since, and this run keeps its old text; `dlflow run w.yaml --set 'note=a word'` runs the new text and reuses what is still valid", err)
 
     def test_a_result_that_another_run_uses_stays(self):
         self.write("bad.py", "print('fine')\n")
