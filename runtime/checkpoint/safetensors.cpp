@@ -139,13 +139,13 @@ class Mapping {
 void require_elements(const TensorView& tensor, DType dtype, size_t num_elements) {
   if (tensor.dtype != dtype) {
     throw Error(Errc::InvalidInput, "tensor '" + tensor.name + "' has elements of type " +
-                                        std::string(name(tensor.dtype)) + ", expected are " +
+                                        std::string(name(tensor.dtype)) + ", expected " +
                                         std::string(name(dtype)));
   }
   const size_t present = tensor.bytes.size() / element_size(dtype);
   if (present != num_elements) {
     throw Error(Errc::InvalidInput, "tensor '" + tensor.name + "' has " + std::to_string(present) +
-                                        " elements, expected are " + std::to_string(num_elements));
+                                        " elements, expected " + std::to_string(num_elements));
   }
 }
 
