@@ -21,7 +21,7 @@ struct HttpRequest {
 /// can read the arguments of a program.
 struct HttpCall {
   std::vector<std::string> argv;
-  std::string settings;  ///< for standard input, or HttpRequest::config
+  std::string settings;  ///< what curl reads from standard input or the file HttpRequest::config
 };
 HttpCall http_call(const HttpRequest& request);
 

@@ -27,8 +27,9 @@ struct TrainingData {
 /// Describes `rows`, a training split, with the scales of numbers to learn. Sets no `has_test`.
 TrainingData training_data_of(const runtime::Dataset& rows);
 
-/// The model file: for pictures convolutions with batch normalisation, else linear layers. A last
-/// layer for numbers turns scores of deviation 1 into numbers of the targets' scale.
+/// The model file: convolutions with batch normalisation for pictures, otherwise linear layers. If
+/// the model learns numbers, a last layer turns scores with a standard deviation of 1 into numbers
+/// on the scale of the targets.
 std::string model_text(const std::string& name, const TrainingData& data);
 
 /// The weights of that layer, as a safetensors file.

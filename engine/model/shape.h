@@ -20,7 +20,7 @@ struct Form {
   bool (*accepts)(std::string_view text);
   bool or_integer = false;  ///< also accepts a plain number: cache_budget: 4096
   enum class Exists { Unchecked, File, FileOrFolder };
-  Exists exists = Exists::Unchecked;  ///< what the path must name when the file is read
+  Exists exists = Exists::Unchecked;  ///< what must exist at the path when the YAML file is read
   /// Returns how to correct a rejected text, or an empty text, and then the message shows the
   /// examples. A result that begins with "is " also states the mistake.
   std::string (*advice)(std::string_view text) = nullptr;

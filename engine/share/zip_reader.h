@@ -33,7 +33,8 @@ class ZipReader {
     archive_.read(entry, use);
   }
 
-  /// The whole content. Throws as read(), and Error{InvalidInput} if it is larger than `max_bytes`.
+  /// The whole content. Throws like read(), and Error{InvalidInput} if it is larger than
+  /// `max_bytes`.
   std::string read_text(const ZipEntry& entry, uint64_t max_bytes) const;
 
  private:

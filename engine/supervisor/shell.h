@@ -15,8 +15,9 @@ namespace dlflow {
 /// what it needs, or its image's runtime passes no programs on (pyxis).
 int run_shell(const std::filesystem::path& attempt_directory);
 
-/// `dlflow terminal FOLDER KIND`: a shell, bash or else sh, on its own terminal, or for KIND "pipe"
-/// on pipes. Ends with the shell, or when the other side is gone; returns the shell's exit status.
+/// `dlflow terminal FOLDER KIND`: runs a shell (bash, or sh if there is no bash) on its own
+/// terminal, or on pipes if KIND is "pipe". Ends when the shell ends, or when the other side is
+/// gone; returns the shell's exit status.
 int serve_terminal(const std::filesystem::path& folder, const std::string& kind);
 
 }  // namespace dlflow

@@ -327,7 +327,7 @@ class Watching {
            options_.time_to_save.count() == 0;
   }
 
-  /// The reason of an end without a known request.
+  /// Why the program ended, if no request to stop had been read before.
   StopCause cause_of(const ExitStatus& exit) {
     if (exit.code > 128) return signals_.wait_for_request(kSignalsTogether).cause;
     // The program got the same signals as this process.

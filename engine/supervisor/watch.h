@@ -50,7 +50,7 @@ enum class StopCause {
   None,
   Walltime,    ///< its own, or SIGUSR1: that of the allocation is near
   Requested,   ///< by SIGINT, or SIGUSR2 (qdel): a user ends the job
-  Terminated,  ///< by SIGTERM: that, or the node is taken away
+  Terminated,  ///< by SIGTERM: a user ends the job, or the node is taken away
   Unwanted,    ///< by WatchOptions::is_wanted
   LostRank,    ///< by WatchOptions::has_lost_rank
 };

@@ -32,7 +32,7 @@ bool Patience::wait_longer() {
   measure(now);
   const bool contended = contention_.believed(now);
   if (looks_ < spins_ && !contended) return true;
-  looks_ = std::max(looks_, spins_);  // no more spins
+  looks_ = std::max(looks_, spins_);  // does not spin again
   if (!waits_) start(now);
   if (lifeline_) lifeline_->check();
   const Core::Duration waited = now - start_;

@@ -17,8 +17,8 @@ class Server {
   /// Workers are the first ranks of `comm`, which must outlive this.
   Server(Communicator& comm, Link link, size_t num_workers, std::optional<uint64_t> staleness);
 
-  /// Serves until every worker has taken its last step and has its weights; returns the number of
-  /// steps of the run by then. The shard is a range of the weights in own.state().
+  /// Serves until every worker has taken its last step and received its weights; returns the number
+  /// of steps that the run has taken. The shard is a range of the weights in own.state().
   ///
   /// Every push is an update, in the order of arrival; without staleness, the sum of a step's
   /// gradients is one update, added in worker order. Sleeps while nothing arrives.

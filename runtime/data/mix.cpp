@@ -19,7 +19,8 @@ double draw_beta(RandomStream& random, double alpha) {
   }
 }
 
-/// Draws a box with the share 1 - `own` of the area around any pixel, clipped to the image.
+/// Draws a box around a random pixel. Its area is 1 - `own` of the image's; then it is clipped to
+/// the image.
 CropBox draw_box(RandomStream& random, const ImageShape& shape, double own) {
   const double side = std::sqrt(1 - own);
   const auto range = [&](uint32_t size) {

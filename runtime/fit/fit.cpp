@@ -40,7 +40,8 @@ void require_masks(const Model& model, const Dataset& dataset, const std::string
 
 /// The targets of each sample must be the shares of the classes in it.
 void require_shares(const Model& model, const Dataset& dataset, const std::string& name) {
-  constexpr double kMostRounding = 1e-3;  // of the sum; allows for shares stored in 16 bits
+  constexpr double kMostRounding = 1e-3;  // how far the sum may be from 1, since shares may be
+                                          // stored in 16 bits
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
   const std::string others = "; to learn other numbers write 'loss: mse', 'l1', 'huber' or 'bce'";
   if (int64_t(dataset.num_targets) != model.num_classes()) {

@@ -50,8 +50,8 @@ Json layers_of(const Model& model, const WeightLayout& layout) {
   return layers;
 }
 
-/// The parts of a step: their shares of all steps, times the median step, so that they add up to
-/// it.
+/// The parts of a step. Each is the part's share of all steps, times the median step, so that the
+/// parts add up to the median step.
 Json parts_of(const Model& model, StepTimes times) {
   double sum = 0;
   for (const double step : times.steps) sum += step;

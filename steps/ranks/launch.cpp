@@ -195,7 +195,7 @@ struct Job {
   const GuardedRank& guarded;
 };
 
-/// \param way  how the ranks communicate, for people
+/// \param way  how the ranks communicate, in words for messages
 int run_watched(runtime::Communicator& comm, const std::string& way, const Job& job) {
   require_launchers_world(comm.size(), way);
   require_all_ranks(comm.size());

@@ -12,7 +12,7 @@ inline const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
 /// A terminal without colours.
 inline const Style kPlain{.color = false, .utf8 = true, .width = 80};
 
-/// A job with the times that fit its state, within two seconds.
+/// A job with times that fit its state: it starts at kStart and takes two seconds.
 inline JobRow row_of(const std::string& step, JobState state, const std::string& element = "") {
   JobRow job;
   job.step = step;

@@ -55,9 +55,9 @@ JobsAtWork take_answer(ChainRun& run, const ChainAnswer& answer);
 /// Asks about open jobs, and takes the answer. Throws as BatchSystem.
 JobsAtWork look_at_open_jobs(ChainRun& run, Doubt doubt);
 
-/// Looks up jobs that the batch system may have, because a kill or a lost answer came between their
-/// intent and their id. Those that it has become Queued, with their id; the others stay Submitting.
-/// Returns the names of those found. Throws as BatchSystem::find_by_name.
+/// Looks up jobs that the batch system may have because a kill or a lost answer came between their
+/// intent and their id. Jobs that are found become Queued, with their id; the others stay
+/// Submitting. Returns the names of the jobs found. Throws like BatchSystem::find_by_name.
 std::vector<std::string> adopt_doubtful(ChainRun& run);
 
 }  // namespace dlflow

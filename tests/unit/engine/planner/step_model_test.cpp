@@ -94,7 +94,7 @@ TEST_CASE("the time of a leaf follows the line through two sizes", "[planner]") 
   }
   half.step_s = 0.75 * 0.072 + 0.001;
   measurement.points.push_back(half);
-  // 16 samples: 9 ms, 8: 6.75 ms, so 32: 13.5 ms
+  // 16 samples take 9 ms and 8 take 6.75 ms, so 32 take 13.5 ms
   CHECK(predicted(measurement, {}, {1, 1}, 256).step_s == Approx(8 * 0.0135 + 0.001));
 }
 
