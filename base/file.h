@@ -15,11 +15,11 @@ namespace dlflow {
 /// The whole file. Throws Error{InvalidInput} if it is larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UINT64_MAX);
 
-/// As read_file, or nothing if there is no such file.
+/// Like read_file, but returns nothing if there is no such file.
 std::optional<std::string> read_file_if_exists(const std::filesystem::path& path);
 
-/// As read_file_if_exists, for a file that only its owner, the caller, may read or write. If others
-/// may, throws Error{InvalidInput} with the command that corrects it.
+/// Like read_file_if_exists, for a file that only its owner, the caller, may read or write. If
+/// others may, throws Error{InvalidInput} with the command that corrects it.
 std::optional<std::string> read_private_file(const std::filesystem::path& path);
 
 enum class Durability { Fast, Synced };
@@ -29,7 +29,7 @@ enum class Durability { Fast, Synced };
 void write_file_atomic(const std::filesystem::path& path, std::string_view content,
                        Durability durability = Durability::Fast);
 
-/// As write_file_atomic, without a rename and at less cost: for a file that nobody reads before
+/// Like write_file_atomic, without a rename and at less cost: for a file that nobody reads before
 /// another file refers to it. Removes an existing file first, so that a link is not followed, and a
 /// process that has it open keeps its content.
 void write_file(const std::filesystem::path& path, std::string_view content);
@@ -58,7 +58,7 @@ std::filesystem::path private_part(const std::filesystem::path& folder);
 /// nobody else may enter.
 void require_private(const std::filesystem::path& directory);
 
-/// Creates `directory`, mode 0700, unless it exists. Throws as require_private.
+/// Creates `directory`, mode 0700, unless it exists. Throws like require_private.
 void make_private_directory(const std::filesystem::path& directory);
 
 /// Copies the content and the mode of `from` to `to`, replacing it. If the file system can, both

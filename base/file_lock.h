@@ -38,7 +38,7 @@ class FileLock {
   /// Takes a shared lock; waits for an exclusive owner.
   static FileLock share(const std::filesystem::path& path);
 
-  /// As share, or nothing if another process has the lock exclusively.
+  /// Like share, but returns nothing if another process has the lock exclusively.
   static std::optional<FileLock> try_share(const std::filesystem::path& path);
 
   /// No other process has this lock while the object lives.

@@ -7,7 +7,7 @@ namespace dlflow {
 
 /// The variables in which a launcher gives each process its rank and the number of ranks.
 struct MpiLauncher {
-  const char* name;  ///< for people
+  const char* name;  ///< its name in messages
   const char* rank;
   const char* size;
   const char* local_rank;

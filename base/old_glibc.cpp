@@ -39,7 +39,7 @@ extern "C" {
 /// Always reports several threads.
 char __libc_single_threaded = 0;
 
-/// For std::random_device.
+/// Used by std::random_device.
 uint32_t arc4random() noexcept {
   uint32_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) std::abort();

@@ -25,11 +25,11 @@ constexpr JsonLimits kForeignJson{.max_depth = 64, .max_bytes = size_t{16} << 20
 /// Parses `text`; the value is discarded (is_discarded()) if it is not JSON or exceeds the limits.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
 
-/// As parse_json, but throws Error{Corrupt} with `what`, the name of the file, and the reason.
+/// Like parse_json, but throws Error{Corrupt} with `what`, the name of the file, and the reason.
 Json parse_json_or_throw(std::string_view text, const std::string& what,
                          const JsonLimits& limits = {});
 
-/// As parse_json_or_throw, for a whole file. Also throws Error as read_file.
+/// Like parse_json_or_throw, for a whole file. Also throws Error like read_file.
 Json read_json_file(const std::filesystem::path& file, const JsonLimits& limits = {});
 
 /// A library's message without the name of its class: "type must be string, but is number"; for

@@ -55,11 +55,11 @@ struct ExitStatus {
 /// Waits for the child `pid`.
 ExitStatus wait_for(pid_t pid);
 
-/// As wait_for, or nothing if it has not ended. Stores in `used`, if given, its resource usage and
-/// that of the children that it waited for.
+/// Like wait_for, but returns nothing if it has not ended. Stores in `used`, if given, its resource
+/// usage and that of the children that it waited for.
 std::optional<ExitStatus> poll_exit(pid_t pid, struct rusage* used = nullptr);
 
-/// As wait_for, or nothing if it does not end within `limit`.
+/// Like wait_for, but returns nothing if it does not end within `limit`.
 std::optional<ExitStatus> wait_for(pid_t pid, std::chrono::milliseconds limit);
 
 struct Output {
@@ -76,7 +76,7 @@ struct OutputOptions {
 };
 
 /// Runs `command` to its end. Its `standard_output` and `standard_input` must be empty; collected
-/// errors replace its `standard_error`. Throws as start().
+/// errors replace its `standard_error`. Throws like start().
 Output run(Command command, const OutputOptions& options);
 Output run(Command command, const std::string& input = "");
 

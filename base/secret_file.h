@@ -22,7 +22,7 @@ inline constexpr size_t kShortestSecret = 4;
 void check_secret(const std::string& name, std::string_view value, const std::string& origin);
 
 /// Parses the content of a file. Throws Error{InvalidInput} with `file` and the number of a wrong
-/// line, and as check_secret.
+/// line; also throws like check_secret.
 Secrets parse_secrets(std::string_view text, const std::filesystem::path& file);
 
 /// The secrets with these `names`; reads no file if there are none. Throws Error{NotFound} for a

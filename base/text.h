@@ -45,7 +45,7 @@ size_t display_width(std::string_view text);
 /// that change the direction of text, are escaped as in JSON; bytes that are not UTF-8 as \xNN.
 std::string escaped(std::string_view text);
 
-/// As escaped, for text of several lines: keeps line ends and tabs.
+/// Like escaped, for text of several lines: keeps line ends and tabs.
 std::string escaped_lines(std::string_view text);
 
 /// The name of a file within a line, in the notation of sha256sum: line ends become \n and \r, a

@@ -49,7 +49,7 @@ struct ByteBudget {
 };
 
 /// `source`, with its bytes counted in `budget`: read() throws Error{InvalidInput} beyond the
-/// budget. `name` is for people. `budget` must outlive the result.
+/// budget. `name` appears in messages. `budget` must outlive the result.
 std::unique_ptr<ByteSource> limit_bytes(std::unique_ptr<ByteSource> source, ByteBudget& budget,
                                         std::string name);
 

@@ -68,7 +68,7 @@ class ZipArchive {
   uint64_t shift_ = 0;  ///< bytes before the archive; its offsets do not count them
 };
 
-/// Passes every entry of the archive `file` to `entries`. Throws as ZipArchive, and
+/// Passes every entry of the archive `file` to `entries`. Throws like ZipArchive, and
 /// Error{InvalidInput} for an entry that is neither a file, a folder nor a link.
 void read_zip(const std::filesystem::path& file, ArchiveEntries& entries);
 

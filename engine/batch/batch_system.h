@@ -79,7 +79,7 @@ class BatchSystem {
   /// it. Throws Error{InvalidInput} if the batch cannot be expressed.
   virtual SubmitAnswer submit(const Batch& batch, const Profile& profile) const = 0;
 
-  /// The input that submit() gives to the batch system, as text for people. Throws as submit().
+  /// The input that submit() gives to the batch system, as text for people. Throws like submit().
   virtual std::string script(const Batch& batch, const Profile& profile) const = 0;
 
   /// The number of submissions that are worth making at once.

@@ -252,8 +252,8 @@ class BatchPlanner {
             .task = task_of(parent)};
   }
 
-  /// For several jobs of a step: each batch as a whole if it has no others, else their tasks one by
-  /// one.
+  /// The dependencies on several jobs of a step: each batch as a whole if it has no other jobs,
+  /// else the tasks of these jobs one by one.
   std::vector<PlannedDependency> dependencies_on_all(JobRange range, uint32_t job) const {
     std::vector<PlannedDependency> dependencies;
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {

@@ -50,7 +50,7 @@ struct Observation {
 /// \param gone        ids that the controller denies, and that accounting does not have either:
 /// they
 ///                    have vanished.
-/// \param system      the name of the batch system, for people.
+/// \param system      the name of the batch system in messages.
 Observation observe(std::span<const OpenJob> open, std::span<const BatchJob> queue,
                     std::span<const BatchJob> accounting, const std::set<std::string>& gone,
                     Time now, std::string_view system);

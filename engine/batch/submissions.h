@@ -25,7 +25,7 @@ class Submissions {
   /// see it, must outlive the call.
   void begin(Batch batch, const Profile& profile);
 
-  /// Waits for the call that began first. Throws as BatchSystem::submit.
+  /// Waits for the call that began first. Throws like BatchSystem::submit.
   SubmitAnswer finish_first();
 
  private:

@@ -89,7 +89,8 @@ class ToolRunner {
   /// The same for commands that change jobs; see ToolOptions::outlives_sigterm.
   Output request(const std::vector<std::string>& argv) const;
 
-  /// Its output; an exit status that is not 0 is no answer. \param system  its name, for people.
+  /// Its output; an exit status that is not 0 is no answer. \param system  the name of the batch
+  /// system in messages.
   std::string answer(const std::vector<std::string>& argv, std::string_view system) const;
 
   std::string failure(std::string_view tool, const Output& output) const;

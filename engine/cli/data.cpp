@@ -188,7 +188,7 @@ constexpr size_t kShownBytes = 400;  // of a sample
 void print_text(const Overview& split) {
   const std::string& text = split.text->first;
   size_t shown = std::min(text.size(), kShownBytes);
-  while (shown > 0 && shown < text.size() && (text[shown] & 0xc0) == 0x80) --shown;  // of UTF-8
+  while (shown > 0 && shown < text.size() && (text[shown] & 0xc0) == 0x80) --shown;  // UTF-8
   const bool has_classes = split.dataset.has_text_classes();
   if (has_classes) print_counted_classes(split);
   std::printf("%s\nFIRST SAMPLE%s\n%s\n", has_classes ? "" : "\n",

@@ -148,7 +148,7 @@ std::optional<runtime::Model> model_in(const fs::path& file) {
 std::optional<runtime::Model> model_of_checkpoint(const fs::path& folder) {
   try {
     const std::string text = runtime::read_checkpoint_info(folder).model;
-    if (text.empty()) return std::nullopt;  // from a Python script
+    if (text.empty()) return std::nullopt;  // a Python script saved it
     return runtime::parse_model(text, folder.string());
   } catch (const Error&) {
     return std::nullopt;

@@ -155,7 +155,7 @@ int run_cli(int argc, char** argv) {
     return refuse(error.what(), "", exit_status(error));
   } catch (const Error& error) {
     return refuse(std::string("error: ") + error.what(), "", exit_status(error));
-  } catch (const std::exception& error) {  // from a library
+  } catch (const std::exception& error) {  // thrown by a library
     return refuse("error: " + reason_of(error), "", kBadInput);
   }
 }

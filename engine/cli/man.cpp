@@ -126,7 +126,7 @@ void write_pages(const CLI::App& command, const std::string& name,
 
 void add_man(CLI::App& app, Session&) {
   CLI::App* command = app.add_subcommand("man-pages", "Write the man pages into a folder.");
-  command->group("");  // for the build
+  command->group("");  // hidden: only the build calls it
   const auto folder = std::make_shared<std::string>();
   const auto environment = std::make_shared<std::string>();
   command->add_option("folder", *folder)->required();

@@ -36,7 +36,7 @@ planner::Advice advice_for(const MeasuredStep& step, double bandwidth = 1);
 
 /// The number of ranks of each step with `ranks: auto`, by its name: the recommendation for its own
 /// batch within the limits of `profile`. Steps that `until` does not need have none. Throws Error
-/// as measured_step(), with the place.
+/// like measured_step(), with the place.
 std::map<std::string, int> automatic_ranks(const Workflow& workflow, const Profile& profile,
                                            const std::string& until = "");
 

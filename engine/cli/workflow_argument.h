@@ -27,7 +27,7 @@ struct WorkflowArgument {
 
 std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command);
 
-/// For verbs that also accept a run instead; without WORKFLOW, `file` is empty.
+/// For verbs that accept a run in place of a workflow; without WORKFLOW, `file` is empty.
 std::shared_ptr<WorkflowArgument> add_optional_workflow_argument(CLI::App& command);
 
 /// Checks the models of the train steps of `workflow`, the metrics that steps name, and the sources

@@ -99,7 +99,7 @@ class Layer : public ArchiveEntries {
     while (path != root_ && made_.insert(path).second) path = path.parent_path();
   }
 
-  /// As place(); also removes an existing entry.
+  /// Like place(); also removes an existing entry.
   fs::path new_place(const std::string& name) {
     fs::path path = place(name);
     if (path == root_) throw Error(Errc::Corrupt, "a layer replaces the root of the image");

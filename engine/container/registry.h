@@ -15,7 +15,7 @@ namespace dlflow {
 void fetch_image(const std::string& name, const std::string& digest,
                  const std::filesystem::path& layout, uint64_t budget_bytes);
 
-/// The current digest of `name` for this kind of machine. Throws as fetch_image.
+/// The current digest of `name` for this kind of machine. Throws like fetch_image.
 std::string registry_digest(const std::string& name);
 
 /// The parts of a name: "python:3.12" is "https://registry-1.docker.io", "library/python", "3.12".

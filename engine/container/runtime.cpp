@@ -163,7 +163,7 @@ Invocation invoke_udocker(const Container& container) {
   } else if (!udocker_runs_alone(container.mode)) {
     append(call.argv, {"--user=" + container.user, "--hostauth"});
   }
-  append(call.argv, {"--volume=/etc/hosts:/etc/hosts"});  // for names of nodes
+  append(call.argv, {"--volume=/etc/hosts:/etc/hosts"});  // so that names of nodes resolve
   for (const Bind& bind : container.binds) {
     append(call.argv, {"--volume=" + bind.source.string() + ":" + bind.target.string()});
   }

@@ -52,12 +52,12 @@ struct Decision {
   };
   Kind kind = Kind::Start;
   uint32_t job = 0;
-  std::string reason = {};  ///< for people
+  std::string reason = {};  ///< in words, for messages
   std::chrono::milliseconds delay{0};
-  bool ends_run = false;  ///< of GiveUp: Capabilities::failed holds from now on
+  bool ends_run = false;  ///< for GiveUp: Capabilities::failed holds from now on
 };
 
-/// The jobs whose states changed, with the reasons of their ends.
+/// The jobs whose states changed, and why they ended.
 using Changes = std::map<uint32_t, std::string>;
 
 /// The decisions on `changed` jobs and their children, the ends of jobs first. `changed` must not

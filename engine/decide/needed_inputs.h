@@ -26,8 +26,8 @@ bool lets_run(const Step& child, const Step& parent, JobState state);
 /// Whether `child` waits for the end of `parent`, not for its success alone.
 bool waits_for_end(const Step& child, const Step& parent);
 
-/// By step: whether a step that always runs needs it, directly or not. A job of such a step must
-/// end even if it can never start; otherwise the other one would wait forever.
+/// Returns, for each step, whether a step that always runs needs it, directly or not. A job of such
+/// a step must end even if it can never start; otherwise the other one would wait forever.
 std::vector<bool> steps_before_always(const Workflow& workflow);
 
 /// A parent as its child finds it.
@@ -36,10 +36,10 @@ enum class Left {
   Skipped,
   Failed,  ///< it was allowed to fail, or the child always runs
 };
-/// By the state of a parent that has ended.
+/// Decides by the state of a parent that has ended.
 Left left_by(JobState state);
-/// By the newest record of a parent that published no result. Nothing if the child must not run
-/// (P3). \param always  the child runs however its parents end.
+/// Decides by the newest record of a parent that published no result. Returns nothing if the child
+/// must not run (P3). \param always  the child runs however its parents end.
 std::optional<Left> left_without_result(const ParentRef& parent, std::optional<JobState> state,
                                         bool always);
 

@@ -6,7 +6,7 @@
 namespace dlflow {
 namespace {
 
-/// Without regard to its parents.
+/// The standing of a job without regard to its parents.
 Standing::Kind standing_alone(const Plan& plan, const Jobs& states, uint32_t job, bool is_kept) {
   using enum Standing::Kind;
   const JobState state = states[job].state;

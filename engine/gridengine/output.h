@@ -10,7 +10,7 @@
 #include "base/process.h"
 #include "engine/batch/batch_system.h"
 
-/// Parsers of the output of qsub, qstat, qacct and qdel. Those of lists do not fail: they skip
+/// Parsers of the output of qsub, qstat, qacct and qdel. Parsers of lists do not fail: they skip
 /// unexpected lines.
 namespace dlflow {
 

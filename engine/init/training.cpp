@@ -65,7 +65,7 @@ std::vector<InitFile> training_files(const InitRequest& request, const TrainingD
   return files;
 }
 
-/// As training_files(), with a first step that packs `source` and holds samples back as a test.
+/// Like training_files(), with a first step that packs `source` and holds samples back as a test.
 /// \param comments  above that step. \param options  ", --target, price"
 std::vector<InitFile> packed_training(const InitRequest& request, TrainingData data,
                                       const std::string& comments, const std::string& source,

@@ -35,7 +35,7 @@ bool brings_python(const Json& tools);
 std::filesystem::path lock_of_tools(const Json& tools, const std::filesystem::path& base);
 
 /// The virtual environment whose packages count in addition to lock_of_tools(), since either can
-/// change without the other: that of uv, and a venv with `lock:`. Empty if there is none.
+/// change without the other: uv's environment, or a venv with `lock:`. Empty if there is none.
 std::filesystem::path venv_beside_lock(const Json& tools, const std::filesystem::path& base);
 
 }  // namespace dlflow

@@ -27,8 +27,9 @@ DataPlace data_at(const std::string& place);
 /// that depends on it is reused.
 std::string data_identity(const std::string& place);
 
-/// As data_identity(), but any later change of these files is sure to change it. For files written
-/// a moment ago it waits for the next tick of the file system's clock, for two seconds at most.
+/// Like data_identity(), but any later change of these files is sure to change it. For files
+/// written a moment ago it waits for the next tick of the file system's clock, for two seconds at
+/// most.
 std::string settled_identity(const std::string& place);
 
 /// Changes when the data of `place` is exchanged for other data and put back: covers the folders

@@ -35,7 +35,7 @@ std::set<std::string> listed_outputs(const Workflow& workflow, std::string_view 
 /// none. `what` names the source of the list: "output 'parts'".
 AxisValues values_of_list(const Json& list, const std::string& what);
 
-/// As values_of_list, for the text of a file.
+/// Like values_of_list, for the text of a file.
 AxisValues values_in_text(std::string_view text, const std::string& what);
 
 /// Reads the text of a file that holds a list. Throws Error{InvalidInput} if it holds none.
@@ -48,7 +48,7 @@ bool leaves_lists(const Plan& plan, uint32_t step);
 bool has_list_of(const Plan& plan, const std::string& step);
 
 /// The extension that the result of a step adds to `plan`: its listed_outputs(), with the next
-/// number. Nothing if the plan already has these lists. Throws Error as values_of_list, also if a
+/// number. Nothing if the plan already has these lists. Throws Error like values_of_list, also if a
 /// file with a list changed after the step ended.
 std::optional<Extension> extension_for(const Plan& plan, const ParentResult& result);
 

@@ -14,14 +14,14 @@
 namespace dlflow {
 
 /// Creates steps with their elements, jobs without decisions, and the graph from `workflow` and
-/// `options`. Throws as make_plan.
+/// `options`. Throws like make_plan.
 void lay_out(Plan& plan);
 
 /// Whether `value` mentions an axis of the matrix.
 bool depends_on_element(const Template& value);
 
 /// Finds all files that the steps read. Sets `files`, `outside`, and each step's `inputs`,
-/// `visible_params` and `sees_run`. Throws as make_plan.
+/// `visible_params` and `sees_run`. Throws like make_plan.
 void read_files(Plan& plan, FileHashes& hashes);
 
 /// The secrets of a step: its own, and those that `inherit:` of the profile adds.

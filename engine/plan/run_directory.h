@@ -46,10 +46,10 @@ Plan load_run(const std::filesystem::path& directory);
 /// no longer take an earlier result. The caller must hold RunLock. Throws Error.
 void replace_sources(Plan& plan, std::span<const uint32_t> anew);
 
-/// The name of the run whose folder `directory` is. Throws as load_run.
+/// The name of the run whose folder `directory` is. Throws like load_run.
 std::string run_name(const std::filesystem::path& directory);
 
-/// The profile that was frozen with the run. Throws as load_run.
+/// The profile that was frozen with the run. Throws like load_run.
 Profile run_profile(const std::filesystem::path& directory);
 
 /// The cluster that runs a run's jobs, since several clusters may share a home directory; nothing

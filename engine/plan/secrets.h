@@ -28,7 +28,7 @@ SecretSources secret_sources(const std::filesystem::path& run_directory = {});
 
 /// The secrets of the steps with a job for which `may_run` is true, and that of `notify:`. Throws
 /// Error{InvalidInput} for a secret without a value, naming the step and the ways to give it; also
-/// throws as read_private_file and check_secret.
+/// throws like read_private_file and check_secret.
 Secrets find_secrets(const Plan& plan, const std::function<bool(uint32_t job)>& may_run,
                      const SecretSources& sources);
 

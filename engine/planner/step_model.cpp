@@ -73,7 +73,8 @@ double StepModel::noise_scale() const {
   return newest == nullptr ? 0 : *newest->noise_scale;
 }
 
-/// From points with as many ranks on a node, which share its memory and caches; else the nearest.
+/// Uses points with as many ranks on a node, which share its memory and caches; if there are none,
+/// the nearest points.
 double StepModel::seconds_of_leaf(Layout layout, double leaf_samples,
                                   const std::vector<double> MeasuredPoint::*times,
                                   size_t layer) const {
@@ -113,7 +114,7 @@ StepModel::Work StepModel::work(Layout layout, double batch) const {
   return work;
 }
 
-/// For `bytes` of gradients: as measured, or else the bytes alone.
+/// The cost for `bytes` of gradients: as measured, or only the bytes if it was not measured.
 CompressorCost StepModel::cost_of(const std::string& compression, double bytes) const {
   for (CompressorCost cost : measurement_.compressors) {
     if (cost.method != compression) continue;

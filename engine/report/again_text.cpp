@@ -26,7 +26,8 @@ bool ran_out_of_memory(const JobRow& job) {
   return job.state == JobState::Failed && job.reason.find("out of memory") != std::string::npos;
 }
 
-/// " --set memory=2GiB" for a job that ran out of memory or time; else empty.
+/// " --set memory=2GiB" or " --set walltime=20m" for a job that ran out of memory or time; else
+/// empty.
 std::string more_of_it(const JobRow& job) {
   if (!job.asked) return "";
   if (ran_out_of_memory(job) && job.asked->memory_bytes > 0) {

@@ -35,7 +35,7 @@ void check_names_exist(const Plan& plan, const std::vector<std::string>& names);
 /// waited for them stay as they are. The chosen jobs ask for `what.resources`, which is recorded in
 /// the run; if they begin from scratch, their checkpoints go to the folder of their last attempt.
 /// \param check  throws if the plan cannot run like that. Nothing has changed on disk then. Throws
-/// Error as resubmit_run, change_resources and `check`.
+/// Error like resubmit_run, change_resources and `check`.
 void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now,
                    const std::function<void(const Plan&)>& check);
 
@@ -65,7 +65,7 @@ using PlanJob = std::function<void(uint32_t job, int tries, const std::string& r
 /// Gives jobs that did not succeed another attempt, and unblocks their dependents. If a job that
 /// will run needs a result that is gone (someone removed the folder of the run it came from), the
 /// job that made it runs again, too: such results are no longer in `plan.reused`. A job whose
-/// parents run again begins from scratch, and its published result no longer counts. Throws as
+/// parents run again begins from scratch, and its published result no longer counts. Throws like
 /// resubmit_run.
 void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job);
 

@@ -15,7 +15,7 @@ struct FailingNode {
   NodeFailure last;
 };
 
-/// By cluster and node, without those that were forgiven.
+/// The failing nodes by cluster and name, without those that were forgiven.
 std::vector<FailingNode> failing_nodes(Store& store);
 
 /// The nodes of `cluster` that failed at least `times`; none if that is 0.

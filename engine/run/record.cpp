@@ -83,7 +83,7 @@ void RunRecord::decide(const Decision& decision) {
     case LookUp:
     case GiveUp:
     case Withdraw:
-      DLFLOW_CHECK(false);  // for the executor itself
+      DLFLOW_CHECK(false);  // the executor itself does these
   }
 }
 

@@ -83,7 +83,7 @@ class RunRecord {
   /// Whether events are not in the store yet.
   bool has_pending() const { return !pending_.empty(); }
 
-  /// Writes them to the store. Throws as Store.
+  /// Writes them to the store. Throws like Store.
   void save();
 
   /// The same, but if the database is busy for too long, the next call tries again.

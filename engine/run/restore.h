@@ -23,7 +23,7 @@ std::vector<JobProgress> progress_of(const Plan& plan, Store& store, const RunSt
 RunState state_of_run(const Jobs& jobs);
 
 /// Records in the store the events that a killed dlflow did not, unless another one works on the
-/// run: that records everything itself, and in the right order. Throws as Store::sync_run.
+/// run: that records everything itself, and in the right order. Throws like Store::sync_run.
 void sync_idle_run(Store& store, const std::filesystem::path& run_directory);
 
 /// The number of tries since someone asked for the job, by its events: attempts, and (in a chain)

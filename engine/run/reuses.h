@@ -19,7 +19,7 @@ std::vector<Reuse> reuses_of_runs(Store& store);
 /// once they exist.
 struct Twin {
   std::string run;
-  size_t jobs = 0;  ///< of the new run, that both make
+  size_t jobs = 0;  ///< the number of jobs of the new run that both runs make
   bool operator==(const Twin&) const = default;
 };
 

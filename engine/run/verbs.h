@@ -49,8 +49,8 @@ enum class Detail {
   Usage,  ///< the resource usage of its jobs; a cluster's accounting is asked about all of them
 };
 
-/// The verbs on runs of one scheduler. Those that change a run hold its RunLock; they throw as the
-/// functions of local_run.h and chain.h.
+/// The verbs on runs of one scheduler. Verbs that change a run hold its RunLock; they throw like
+/// the functions of local_run.h and chain.h.
 class Verbs {
  public:
   virtual ~Verbs() = default;

@@ -16,7 +16,7 @@ struct BundleSummary {
   Json run;           ///< run/run.json; null: not packed from a run
 };
 
-/// Reads only the workflow's text and the run's record. Throws as BundleReader.
+/// Reads only the workflow's text and the run's record. Throws like BundleReader.
 BundleSummary summarize(const std::filesystem::path& bundle);
 
 /// The output of `unpack --list --json`, see docs/user/json.md.

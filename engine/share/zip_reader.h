@@ -28,7 +28,7 @@ class ZipReader {
   const std::vector<ZipEntry>& entries() const { return entries_; }
   uint64_t file_bytes() const { return archive_.file_bytes(); }
 
-  /// As ZipArchive::read.
+  /// Like ZipArchive::read.
   void read(const ZipEntry& entry, const std::function<void(std::string_view)>& use) const {
     archive_.read(entry, use);
   }

@@ -24,8 +24,8 @@ struct DetectedCluster {
 /// Queries SLURM, and looks for launchers and container tools in `path` (like $PATH).
 DetectedCluster detect_cluster(SlurmTools& tools, const std::string& path);
 
-/// The text of a profile for jobs in `partition` (empty: the default one), with comments on
-/// decisions for people. Throws Error{NotFound} with the partitions if `partition` does not exist.
+/// The text of a profile for jobs in `partition` (empty: the default one), with comments on what a
+/// person has to decide. Throws Error{NotFound} with the partitions if `partition` does not exist.
 std::string detected_profile(const DetectedCluster& cluster, const std::string& partition);
 
 // Parsers of `scontrol show config`, `scontrol -o show partition` and `sinfo`. None fails: missing

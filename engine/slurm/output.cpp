@@ -306,7 +306,7 @@ std::vector<BatchJob> parse_show_job(std::string_view text) {
 std::optional<milliseconds> parse_slurm_duration(std::string_view text) {
   text = trim(text);
   milliseconds fraction{0};
-  if (const size_t dot = text.find('.'); dot != text.npos) {  // of TotalCPU: milliseconds
+  if (const size_t dot = text.find('.'); dot != text.npos) {  // TotalCPU has milliseconds
     const auto digits = to_number<int>(text.substr(dot + 1));
     if (!digits || text.size() - dot != 4) return std::nullopt;
     fraction = milliseconds(*digits);

@@ -23,7 +23,7 @@ BatchState slurm_state(std::string_view text);
 /// because the folder is missing or not writable. Nothing of the job ran.
 inline constexpr int kOutputNotWritable = 53;
 
-/// The reason of a pending job whose dependency has failed for SLURM: it never starts.
+/// SLURM's reason for a pending job whose dependency has failed: the job never starts.
 inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
 
 /// The id printed by `sbatch --parsable`: the last line that is one ("812", "812;alpha", or

@@ -120,7 +120,7 @@ Accounting SlurmTools::accounting(std::span<const std::string> ids, Time since) 
 }
 
 std::vector<BatchJob> SlurmTools::find_by_name(std::span<const std::string> names, Time since) {
-  // Without --name, in which a comma would end a name.
+  // Does not use --name, in which a comma would end a name.
   return jobs_with_names(queue(), names, [&] { return sacct({"sacct"}, since).jobs; });
 }
 

@@ -81,7 +81,7 @@ struct StoredEvent {
 };
 
 StoredEvent to_row(const JobEvent& event);
-/// Without the job's name.
+/// The result does not have the job's name.
 JobEvent from_row(const StoredEvent& row);
 
 std::vector<StoredEvent> load_events(Database& database, int64_t run, uint32_t job);

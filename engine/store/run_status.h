@@ -73,7 +73,7 @@ struct RunStatus {
   RunState state = RunState::Running;
   Time started{};
   std::optional<Time> ended;
-  std::chrono::milliseconds idle{};  ///< of that time no job was under way, before a repair
+  std::chrono::milliseconds idle{};  ///< how long no job was under way, before a repair
   std::string directory;
   std::vector<JobRow> jobs;  ///< in plan order
   std::string problem;       ///< why the cluster did not answer or the folder is unreadable; the

@@ -120,8 +120,8 @@ class Store : public KnownResults, public History, public FileHashes {
   /// \param loaded  the run if the caller loaded it under this lock
   std::string sync_run(const std::filesystem::path& run_directory, const Plan* loaded = nullptr);
 
-  /// As sync_run, after deleting the rows of this folder, and of a run of its name whose folder is
-  /// gone: it is the same run, moved.
+  /// Like sync_run, after deleting the rows of this folder, and of a run of its name whose folder
+  /// is gone: it is the same run, moved.
   std::string rebuild_run(const std::filesystem::path& run_directory);
 
   /// For all runs: the runs that use their results.

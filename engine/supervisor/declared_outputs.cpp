@@ -22,7 +22,7 @@ constexpr std::string_view kCheckpoints = "checkpoints";
 
 bool is_pattern(const std::string& path) { return path.find_first_of("*?[") != path.npos; }
 
-/// A tree that outputs may be in, with its name for people.
+/// A tree that outputs may be in, with its name in messages.
 struct SearchedTree {
   fs::path folder;
   const char* name;

@@ -130,7 +130,7 @@ class Ending {
     } else if (has_lost_node()) {
       const bool goes_on_from_it = has_progress() && !is_idle();
       end.state = goes_on_from_it ? JobState::Queued : JobState::Lost;
-      end.exit = goes_on_from_it ? kExitAgain : 128 + SIGKILL;  // of its ranks
+      end.exit = goes_on_from_it ? kExitAgain : 128 + SIGKILL;  // the exit status of its ranks
       end.reason = !lost_node_->empty()      ? "node " + *lost_node_ + " failed"
                    : was_not_launched(said_) ? "a node could not start its ranks"
                                              : "a node failed";

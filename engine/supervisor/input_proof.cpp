@@ -233,8 +233,8 @@ std::optional<std::string> ImageProof::find_change() const {
   return std::nullopt;
 }
 
-/// For later jobs. A file that changed a moment before the first look might change again in the
-/// same tick, and look the same: it is read after that.
+/// Notes `identity` for later jobs. A file that changed a moment before the first look might change
+/// again in the same tick and look the same, so the identity is read once more after that tick.
 void ImageProof::note(const std::string& identity) const {
   const bool is_settled = clock_() - first_->at >= kLongestTick;
   if (!is_settled || identity != first_->identity || tree_identity(image_) != identity) return;

@@ -137,7 +137,7 @@ int launchers_signal(int asks_by) {
   return asks_by == SIGTERM || is_grid_engine ? SIGUSR1 : SIGUSR2;
 }
 
-/// With the time of the original: a program that writes to the copy changes that.
+/// Gives the copy the time of the original; a program that writes to the copy changes the time.
 void copy_input(const fs::path& frozen, const fs::path& place) {
   copy_content(frozen, place);
   fs::permissions(place, fs::perms::owner_write, fs::perm_options::add);

@@ -86,8 +86,8 @@ bool is_untouched_input(const JobSpec& spec, const std::filesystem::path& work,
 /// process if an older dlflow made the run.
 std::map<std::string, std::string> caller_variables(const JobSpec& spec);
 
-/// Those of the caller's `variables` that the job gets; without settings of arithmetic for a
-/// program of dlflow.
+/// The caller's `variables` that the job gets. For a program of dlflow, settings of arithmetic are
+/// left out.
 std::map<std::string, std::string> passed_on(std::map<std::string, std::string> variables,
                                              const JobSpec& spec);
 

@@ -38,13 +38,13 @@ struct Outputs {
 /// was moved.
 std::map<std::string, std::string> settle_outputs(const JobSpec& spec, const AttemptFiles& files);
 
-/// The declared outputs and those of $DLFLOW_OUTPUTS/outputs.json. A declared path, and a value
-/// that is the relative path of something there becomes the path it has once it is published; one
-/// below checkpoints/ that in the job's folder. What has no hash yet is hashed: files by content,
-/// folders by names and contents, other values by their text. Links may lead to what else the run
-/// has and to what the parents published; they count with what they lead to. Throws
-/// Error{InvalidInput} naming a declared output that is not there, a link that leads elsewhere or
-/// nowhere, and what is neither file nor folder.
+/// The declared outputs and those of $DLFLOW_OUTPUTS/outputs.json. A declared path becomes the path
+/// that it has once it is published, and so does a value that is the relative path of something
+/// there; a path below checkpoints/ becomes the path in the job's folder. Outputs without a hash
+/// are hashed: files by content, folders by names and contents, other values by their text. Links
+/// may lead to other files of the run and to what the parents published; a link counts with what it
+/// leads to. Throws Error{InvalidInput} naming a declared output that is not there, a link that
+/// leads elsewhere or nowhere, or something that is neither a file nor a folder.
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files);
 
 /// Puts the values of a parent's axes (`matrix`) instead of `from` into `outputs`, where `from`

@@ -198,7 +198,7 @@ void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing,
     }
   }
   FreshFileHashes fresh;
-  if (const auto change = find_change(spec.job_directory, fresh)) {  // before it was copied
+  if (const auto change = find_change(spec.job_directory, fresh)) {  // before the copy
     throw Error(Errc::Corrupt, *change + " after it was published");
   }
   const Json trees = hashes_of_trees([&](const std::string& tree) { return draft.path() / tree; });
@@ -270,7 +270,7 @@ SharedResult take_entry(const fs::path& path, const JobSpec& spec, const Attempt
   const Json result = read_result(entry);
   const Json outputs = outputs_here(result.at("outputs"), spec);
   if (spec.uses.empty() && act_elsewhere(outputs)) {
-    throw Error(Errc::Corrupt, path.string() + " has results elsewhere");  // of an earlier version
+    throw Error(Errc::Corrupt, path.string() + " has results elsewhere");  // by an earlier version
   }
   TreeRoom room{.bytes = fs::space(spec.run_directory).available};
   for (const char* tree : kTrees) {

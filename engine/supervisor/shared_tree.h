@@ -39,7 +39,7 @@ struct TreeRoom {
 /// are replaced by their targets. Throws Error.
 void copy_tree(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// As copy_tree, of a folder that others may write to. Shared folders have no links that leave
+/// Like copy_tree, of a folder that others may write to. Shared folders have no links that leave
 /// them, so one that is there may lead to anything. Throws Error before it reads a file that has
 /// more bytes than `room`, which is reduced.
 void take_tree(const FileDescriptor& from, const std::filesystem::path& to, TreeRoom& room);

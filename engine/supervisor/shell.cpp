@@ -241,7 +241,7 @@ class FrameReader {
   std::string waiting_;
 };
 
-/// Until the shell closes its output, or the user's side is gone.
+/// Passes data on until the shell closes its output, or the user's side is gone.
 void relay(Ends& ends, int input, int output, bool on_terminal) {
   FrameReader frames(ends.ours_in, on_terminal);
   std::array<char, kBlock> buffer;

@@ -94,7 +94,7 @@ class Pass {
       end = event(JobState::Skipped, skip.reason);
     } catch (const Block& block) {
       end = event(JobState::Blocked, block.reason);
-    } catch (const std::exception& error) {  // a full disk may come as a filesystem_error
+    } catch (const std::exception& error) {  // a full disk may appear as a filesystem_error
       end = event(JobState::Failed, reason_of(error));
     }
     if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");

@@ -95,7 +95,7 @@ constexpr std::array<std::string_view, 18> kNotes = {
     "srun: launch/slurm",
     ": error: *** STEP ",  // of slurmstepd, or slurmstepd-NODE
     ": error: *** JOB ",
-    " _errhandler: ",  // of its plug-in for PMIx
+    " _errhandler: ",  // of slurmstepd's plug-in for PMIx
     " seconds before aborting",
     "Set MCA parameter \"orte_base_help_aggregate\"",
     "processes have sent help message",

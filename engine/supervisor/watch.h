@@ -48,7 +48,7 @@ struct WatchOptions {
 
 enum class StopCause {
   None,
-  Walltime,    ///< its own, or SIGUSR1: that of the allocation is near
+  Walltime,    ///< its own; or by SIGUSR1, that of the allocation is near
   Requested,   ///< by SIGINT, or SIGUSR2 (qdel): a user ends the job
   Terminated,  ///< by SIGTERM: a user ends the job, or the node is taken away
   Unwanted,    ///< by WatchOptions::is_wanted
@@ -57,7 +57,7 @@ enum class StopCause {
 
 struct Watched {
   ExitStatus exit;
-  StopCause cause = StopCause::None;  ///< reason of the request to stop, if there was one
+  StopCause cause = StopCause::None;  ///< reason for the request to stop, if there was one
   bool was_ended = false;             ///< by SIGTERM or SIGKILL of its supervisor
   PassUsage used;                     ///< of it and of the processes that it left behind
 };

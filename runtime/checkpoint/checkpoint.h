@@ -66,7 +66,7 @@ std::filesystem::path checkpoint_folder(const std::filesystem::path& folder, uin
 /// if there is none, Error{Corrupt} naming the damaged file.
 Checkpoint load_checkpoint(const std::filesystem::path& step_folder);
 
-/// As load_checkpoint, for a verified checkpoint: checks only lengths and headers.
+/// Like load_checkpoint, for a verified checkpoint: checks only lengths and headers.
 Checkpoint map_checkpoint(const std::filesystem::path& step_folder);
 
 /// The files of a checkpoint, as listed in its manifest.
@@ -75,13 +75,13 @@ struct CheckpointFiles {
   std::string sha256;                        ///< hash of the manifest, which covers all files
 };
 
-/// Throws as load_checkpoint.
+/// Throws like load_checkpoint.
 CheckpointFiles checkpoint_files(const std::filesystem::path& step_folder);
 
 /// Verifies as load_checkpoint: hashes every file, maps none.
 CheckpointInfo verify_checkpoint(const std::filesystem::path& step_folder);
 
-/// Reads the manifest alone. Throws as load_checkpoint.
+/// Reads the manifest alone. Throws like load_checkpoint.
 CheckpointInfo read_checkpoint_info(const std::filesystem::path& step_folder);
 
 /// Returns the step-* folders in `folder`, complete or not, in the order of their steps; none if

@@ -108,7 +108,7 @@ class NodeSum::UnderWay {
     const size_t in_piece = its.first - range_of(piece).first;
     return values.subrange(piece * piece_ + in_piece, its.count);
   }
-  /// That share in `part` of the memory of rank `owner`.
+  /// The same share, in `part` of the memory of rank `owner`.
   Values shared(size_t part, int owner, int rank, size_t piece) const {
     const Range its = share(rank, piece);
     return memory_.parts()[size_t(owner) * kParts + part].subrange(its.first, its.count);

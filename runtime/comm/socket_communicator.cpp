@@ -450,7 +450,7 @@ bool SocketCommunicator::begin_message(Peer& peer, Link& link) {
     return true;
   }
   Incoming message{std::vector<std::byte>(size), {}, size, 0, Transfer::kDone};
-  if (!mailbox.awaited.empty()) {  // of another size: done() reports it
+  if (!mailbox.awaited.empty()) {  // a receive of another size waits: done() reports it
     std::tie(message.number, message.into) = mailbox.awaited.front();
     mailbox.awaited.pop_front();
   }

@@ -28,7 +28,7 @@ double product(const float* a, const float* b, size_t count) {
 }  // namespace
 
 void orthogonalize(std::span<float> columns, size_t rows) {
-  constexpr double kRounding = 1e-5;  // of fp32: a smaller remainder of a column is rounding error
+  constexpr double kRounding = 1e-5;  // in fp32: a smaller remainder of a column is rounding error
   for (size_t first = 0; first < columns.size(); first += rows) {
     float* const column = columns.data() + first;
     const double before = std::sqrt(product(column, column, rows));

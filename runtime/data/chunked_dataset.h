@@ -29,14 +29,14 @@ struct ImagePlace {
   uint32_t chunk = 0, offset = 0;
 };
 
-/// Whether a ChunkedDataset can read `files`, by their headers. Throws Error as open_dataset.
+/// Whether a ChunkedDataset can read `files`, by their headers. Throws Error like open_dataset.
 bool has_chunk_hashes(const SplitFiles& files);
 
 class ChunkedDataset {
  public:
   /// Opens the files of `split` in `folder`; behind the training split, those for validation, if
-  /// any. Verifies header, labels and hashes, but reads no images. Throws Error as open_dataset
-  /// does, and InvalidInput naming a file that has no hashes of chunks.
+  /// any. Verifies header, labels and hashes, but reads no images. Throws Error like open_dataset,
+  /// and InvalidInput naming a file that has no hashes of chunks.
   ChunkedDataset(const std::filesystem::path& folder, Split split);
 
   /// The images are addresses in mapped files, which place_of() takes; reading one reads the file

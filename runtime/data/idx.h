@@ -29,7 +29,7 @@ struct IdxFile {
   SharedBytes content;
 };
 
-/// Images (N, H, W) or (N, C, H, W), and labels (N), without copying them. Throws Error as
+/// Images (N, H, W) or (N, C, H, W), and labels (N), without copying them. Throws Error like
 /// parse_idx, Corrupt if their numbers differ.
 Dataset join_idx(const IdxFile& images, const IdxFile& labels);
 

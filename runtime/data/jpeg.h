@@ -43,7 +43,7 @@ class JpegReader {
   /// Decodes the pixels of `box`, which lies in the picture: the values of read_all() if
   /// `reduce_by` is 1. With 2, 4 or 8, the decoder averages as many pixels in each direction, which
   /// is faster. Rows below the box are not read. `part.values` is reused memory. Throws
-  /// Error{Corrupt} as read_all(), for damage down to the end of the box.
+  /// Error{Corrupt} like read_all(), for damage down to the end of the box.
   /// \param in_color  decodes to colour, else to grey, whatever the picture is
   void read_part(const CropBox& box, uint32_t reduce_by, bool in_color, DecodedPart& part);
 

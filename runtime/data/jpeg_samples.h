@@ -44,7 +44,7 @@ class JpegSamples {
  public:
   /// Writes the view of `picture` to `output`, (C, H, W), mirrored left-right if `flip`, converted
   /// to 1 or 3 `channels`. Resizes by the triangle filter over all contributing pixels, as Pillow's
-  /// BILINEAR; same bits on every CPU. Throws Error{Corrupt} as JpegReader::read_part.
+  /// BILINEAR; same bits on every CPU. Throws Error{Corrupt} like JpegReader::read_part.
   void write(JpegReader& picture, const PictureView& view, uint32_t channels, bool flip,
              uint8_t* output);
 

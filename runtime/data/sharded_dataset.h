@@ -33,7 +33,7 @@ std::string format_shard_index(const ShardIndex& index);
 ShardIndex parse_shard_index(std::string_view content, const std::filesystem::path& file);
 ShardIndex read_shard_index(const std::filesystem::path& file);
 
-/// Returns the header of a shard. Throws Error as read_shard, unless it matches the index `file`.
+/// Returns the header of a shard. Throws Error like read_shard, unless it matches the index `file`.
 BinaryHeader require_shard(const std::filesystem::path& file, const Shard& shard);
 
 /// Adds the samples of the shard `part`. Throws Error{Corrupt} naming `part_file` unless shape,
@@ -41,7 +41,7 @@ BinaryHeader require_shard(const std::filesystem::path& file, const Shard& shard
 void append_shard(Dataset& whole, const Dataset& part, const std::filesystem::path& part_file);
 
 /// Appends the samples of a validation split to the training split `whole`. The number of classes
-/// is the larger of both. Throws Error as append_shard.
+/// is the larger of both. Throws Error like append_shard.
 void append_validation(Dataset& whole, Dataset part, const std::filesystem::path& part_file);
 
 /// Reads one shard of the index `file`. Throws Error naming the shard: NotFound if it does not

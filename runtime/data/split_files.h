@@ -30,13 +30,13 @@ const char* split_name(Split split);
 Dataset read_split(const SplitFiles& split, Proof proof);
 
 /// Returns the files of a split; the training split is followed by validation.dlset or its shards,
-/// if they exist. Throws Error as split_files, and InvalidInput if they are next to IDX files.
+/// if they exist. Throws Error like split_files, and InvalidInput if they are next to IDX files.
 std::vector<SplitFiles> splits_to_read(const std::filesystem::path& folder, Split split);
 
 /// Returns the files of all `splits`.
 std::vector<std::filesystem::path> files_of(const std::vector<SplitFiles>& splits);
 
-/// As find_split; throws Error{NotFound} with the names that were tried.
+/// Like find_split; throws Error{NotFound} with the names that were tried.
 SplitFiles split_files(const std::filesystem::path& folder, Split split);
 
 }  // namespace dlflow::runtime

@@ -48,7 +48,7 @@ struct TextTable {
   std::vector<std::string> notes;    ///< as Table::notes
 };
 
-/// Reads a table with texts, row by row. Throws as parse_table() does; empty texts and texts with a
+/// Reads a table with texts, row by row. Throws like parse_table(); empty texts and texts with a
 /// NUL byte are mistakes, too. Texts need not be UTF-8.
 TextTable parse_text_table(std::string_view content, const std::string& name,
                            const TextColumns& columns, char separator = ',');

@@ -41,7 +41,7 @@ std::string not_divisible(const Layer& layer, const char* what, int64_t groups, 
          std::to_string(number) + " " + of_what;
 }
 
-/// For layers that keep the shape and take any.
+/// For layers that accept any shape and keep it.
 std::string infer_same(Layer& layer, const LayerInputs& inputs) {
   layer.shape = inputs.shapes[0];
   return {};

@@ -29,8 +29,8 @@ DLFLOW_INLINE void put(float* to, const R& numbers) {
   store<true>(to, numbers, kWidth<R>);
 }
 
-/// A thread's buffer for transformed numbers, as large as its largest convolution so far. Zeroed
-/// when allocated, else with the numbers of the last convolution.
+/// A thread's buffer for transformed numbers, as large as its largest convolution so far. It is
+/// zero when allocated; later it holds the numbers of the last convolution.
 float* scratch(int64_t count) {
   thread_local AlignedFloats floats;
   thread_local int64_t size = 0;

@@ -11,7 +11,7 @@ namespace dlflow::runtime {
 
 using Operation = void (*)(NodeReader&);
 
-/// All operations by name. Each throws Error{InvalidInput}, as NodeReader does.
+/// All operations by name. Each throws Error{InvalidInput} like NodeReader.
 const std::map<std::string, Operation>& operations();
 
 /// Throws unless sizes, strides and pads of a window are small enough for arithmetic.

@@ -25,7 +25,7 @@ namespace {
 /// One cycle starts at this fraction of its peak, like PyTorch's OneCycleLR.
 constexpr double kStartOfCycle = 1.0 / 25;
 
-/// From `first` to `last` along half a cosine.
+/// Goes from `first` to `last` along half a cosine.
 double cosine(double first, double last, double progress) {
   return last + (first - last) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
 }

@@ -20,7 +20,7 @@ Json metadata(const char* what, int rank, size_t row, const Json& value) {
 }  // namespace
 
 void Timeline::add(Row row, std::string_view name, Clock::time_point begin) {
-  // What began before recording is not recorded.
+  // Spans that began before the recording are left out.
   if (recording_ && begin != Clock::time_point()) {
     spans_.push_back({row, std::string(name), begin, Clock::now()});
   }

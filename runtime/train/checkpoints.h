@@ -41,15 +41,15 @@ class Checkpoints {
   uint64_t next_due(uint64_t steps_done) const;
 
   /// Begins a save on rank 0: waits until the previous one is written, copies the arguments, and
-  /// leaves the copy to a thread. With `is_last`, it is written before this returns. Throws as
+  /// leaves the copy to a thread. With `is_last`, it is written before this returns. Throws like
   /// save_checkpoint, if this or the previous one could not be written.
   void save(TrainingState state, CheckpointInfo info, std::span<const float> weights,
             ModelState::OptimizerContent optimizer, CompressionState unsent, bool is_last);
 
-  /// Throws as save_checkpoint if the save under way has failed. Never waits.
+  /// Throws like save_checkpoint if the save under way has failed. Never waits.
   void look() { saving_.look(); }
 
-  /// Waits until the last one is written. Throws as save_checkpoint.
+  /// Waits until the last one is written. Throws like save_checkpoint.
   void finish();
 
   /// The path of the last checkpoint that was read or completely written; on rank 0 only, once one

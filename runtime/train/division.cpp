@@ -7,7 +7,7 @@
 namespace dlflow::runtime {
 namespace {
 
-/// As PyTorch, refuses batch normalisation over a single value: its result would be its bias.
+/// Like PyTorch, refuses batch normalisation over a single value: its result would be its bias.
 void require_statistics(const TrainSettings& settings, const Model& model,
                         const Division& division) {
   const size_t samples = settings.joint_batch_norm ? division.samples_of(division.num_steps() - 1)

@@ -21,7 +21,7 @@ struct SharedSplit {
 /// Opens `split` in `folder` on every rank. No image byte is hashed more than once per node. If the
 /// files have hashes of chunks, each rank verifies header, labels and these hashes, which are the
 /// identity; the first rank that reads an image verifies it for its node. The first rank of each
-/// node reads other files as a whole (NodeView). Collective. Throws Error as open_dataset.
+/// node reads other files as a whole (NodeView). Collective. Throws Error like open_dataset.
 SharedSplit open_shared_split(Communicator& comm, const std::filesystem::path& folder, Split split);
 
 /// Returns the identity of samples in memory; reads all of them.

@@ -82,8 +82,8 @@ TrainingState training_state_of(const Checkpoint& checkpoint);
 /// an uninterrupted one; empty if there are none. Positions are ignored.
 std::vector<std::string> changes_of_bits(const TrainingState& saved, const TrainingState& now);
 
-/// Throws Error as load_weights, before any memory is allocated for `model`, whose text comes from
-/// a checkpoint.
+/// Throws Error like load_weights, before any memory is allocated for `model`, whose text comes
+/// from a checkpoint.
 void require_weights(const Checkpoint& checkpoint, const Model& model);
 
 /// Copies tensors of a checkpoint: its weights, the weights saved with the optimizer under the

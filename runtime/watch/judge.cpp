@@ -76,7 +76,7 @@ void Judge::lost(int rank, Time now) {
   Member& member = members_.at(size_t(rank));
   member.state = member.done ? State::Left : State::Lost;
   if (!member.done && !first_loss_) first_loss_ = now;
-  // Ranks behind one that left are not heard any more. Those behind one that died end soon.
+  // Ranks behind one that left are not heard any more. Ranks behind one that died end soon.
   for (size_t behind = size_t(rank) + 1; member.done && behind < members_.size(); ++behind) {
     const auto parent = size_t(parent_of(int(behind)));
     if (parent > 0 && members_[parent].state == State::Left) members_[behind].state = State::Left;

@@ -10,7 +10,7 @@ namespace dlflow::steps {
 /// afterwards. Throws Error{NotFound} if `from` does not exist.
 void place_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// As place_file, but never a hard link.
+/// Like place_file, but never a hard link.
 void place_copy(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace dlflow::steps

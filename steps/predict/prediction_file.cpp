@@ -40,7 +40,7 @@ std::vector<std::string> numbered(const std::string& name, size_t count) {
   return names;
 }
 
-/// With enough digits to restore the same bits.
+/// A comma, and the number with enough digits to restore the same bits.
 std::string csv_number(float value) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;

@@ -20,7 +20,7 @@ struct CurlResult {
 /// Requests `url` with our common options and `arguments`. `temporary` is a prefix for names of
 /// temporary files. `watch` is called every 20 ms with the response so far; it may throw.
 /// `authorization` is a header that other users of the node cannot see; it is sent only to the host
-/// of `url`. Throws as run_tool.
+/// of `url`. Throws like run_tool.
 CurlResult run_curl(const std::string& url, const std::vector<std::string>& arguments,
                     const std::filesystem::path& temporary,
                     const std::function<void(const HttpResponse&)>& watch,

@@ -6,7 +6,7 @@
 /// http and https, through the program curl.
 namespace dlflow::steps {
 
-/// As download(). A version is a strong ETag.
+/// Like download(). A version is a strong ETag.
 Downloaded http_download(const DownloadRequest& request, Partial& partial,
                          const std::filesystem::path& temporary, const RetryPolicy& retry);
 

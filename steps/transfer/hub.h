@@ -19,7 +19,7 @@ std::string hub_url(const Address& address);
 /// Error: NotFound if there is none, InvalidInput if the server denies access.
 std::vector<RemoteFile> hub_list(const Address& address, const std::filesystem::path& temporary);
 
-/// As download(). The version comes from the listing.
+/// Like download(). The version comes from the listing.
 Downloaded hub_download(const DownloadRequest& request, Partial& partial,
                         const std::filesystem::path& temporary, const RetryPolicy& retry);
 

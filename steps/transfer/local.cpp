@@ -105,7 +105,7 @@ void make_executable_as(const fs::path& from, const FileDescriptor& to) {
   ::fchmod(to.get(), (own.st_mode & 0777) | ((own.st_mode & 0444) >> 2));
 }
 
-/// As copy_file(), but into the open file `copy` at `to`.
+/// Like copy_file(), but into the open file `copy` at `to`.
 std::string copy_into(const FileDescriptor& copy, const fs::path& to, const fs::path& from,
                       uint64_t bytes_per_second, const std::function<void(uint64_t)>& progress) {
   const FileDescriptor source = open_or_throw(from, O_RDONLY);

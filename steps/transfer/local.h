@@ -16,7 +16,7 @@ namespace dlflow::steps {
 std::string copy_file(const std::filesystem::path& from, const std::filesystem::path& to,
                       uint64_t bytes_per_second, const std::function<void(uint64_t)>& progress);
 
-/// As upload(), to a file:// address.
+/// Like upload(), to a file:// address.
 Uploaded local_upload(const UploadRequest& request);
 
 }  // namespace dlflow::steps

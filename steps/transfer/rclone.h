@@ -16,14 +16,14 @@ std::vector<RemoteFile> rclone_list(const Address& address, const std::filesyste
 bool rclone_has_known_content(const DownloadRequest& request,
                               const std::filesystem::path& temporary);
 
-/// As download().
+/// Like download().
 Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
                            const std::filesystem::path& temporary, const RetryPolicy& retry);
 
-/// As can_rename().
+/// Like can_rename().
 bool rclone_can_rename(const Address& address, const std::filesystem::path& temporary);
 
-/// As upload(). Always sends the whole file, since rclone cannot continue.
+/// Like upload(). Always sends the whole file, since rclone cannot continue.
 Uploaded rclone_upload(const UploadRequest& request, const std::filesystem::path& temporary);
 
 }  // namespace dlflow::steps

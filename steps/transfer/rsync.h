@@ -17,11 +17,11 @@ std::vector<RemoteFile> rsync_list(const Address& address, const std::filesystem
 bool rsync_has_known_content(const DownloadRequest& request,
                              const std::filesystem::path& temporary);
 
-/// As download(). rsync compares a part with the whole before it continues, so no join is wrong.
+/// Like download(). rsync compares a part with the whole before it continues, so no join is wrong.
 Downloaded rsync_download(const DownloadRequest& request, const Partial& partial,
                           const std::filesystem::path& temporary, const RetryPolicy& retry);
 
-/// As upload(). Continues an earlier upload's part on the other side in the same way.
+/// Like upload(). Continues an earlier upload's part on the other side in the same way.
 Uploaded rsync_upload(const UploadRequest& request, const std::filesystem::path& temporary);
 
 }  // namespace dlflow::steps

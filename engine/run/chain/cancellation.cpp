@@ -144,8 +144,8 @@ class Cancellation {
            });
   }
 
-  /// For a job in a task that is at work, for this job or for others. If it has not had its turn,
-  /// it ends when that comes.
+  /// Asks a job to save whose task is at work, on this job or on others. A job that has not had its
+  /// turn ends when its turn comes.
   void ask_sharer_to_save(uint32_t job) {
     const fs::path request = AttemptFiles{attempt_of(job)}.cancel_request();
     const bool is_new = !fs::exists(request);

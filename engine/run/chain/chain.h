@@ -63,7 +63,7 @@ ChainResult submit_chain(const std::filesystem::path& run_directory, const PlanA
 
 /// For a job that has succeeded, on its node: lays out the list that it left, and submits the jobs
 /// that the list makes, and any others that were never submitted. Cancelled and lost jobs stay so,
-/// and a cancelled submission stops. Throws as submit_chain.
+/// and a cancelled submission stops. Throws like submit_chain.
 ChainResult submit_listed(const std::filesystem::path& run_directory,
                           const ChainServices& services);
 

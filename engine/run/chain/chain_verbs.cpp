@@ -113,7 +113,7 @@ std::string partitions_of(const Plan& plan) {
   return (names.size() == 1 ? ", partition " : ", partitions ") + join(names, ", ");
 }
 
-/// For a run without any job on a node: all were reused, or ran here.
+/// Reports the end of a run without any job on a node: all were reused, or ran here.
 void tell_end(const std::filesystem::path& run_directory) {
   if (!read_notifications(run_directory)) return;
   if (const auto news = end_on_record(load_run(run_directory))) tell_aside(run_directory, *news);

@@ -203,7 +203,7 @@ class LoginJobs {
     const JobState state = jobs()[job].state;
     if (state == JobState::Planned) {
       run_.record().submit_anew(job);
-      events_read_.erase(job);  // of the attempt before
+      events_read_.erase(job);  // these were of the previous attempt
     }
     if (state == JobState::Submitting) run_.record().decide(job, JobState::Submitting);
     run_.record().sync();

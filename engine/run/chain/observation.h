@@ -37,13 +37,13 @@ enum class Doubt { Leave, GiveUp };
 
 /// Looks once at the queue and at most once at the accounting; at neither if the question is empty.
 /// Then asks one question for each job or array that neither knows: a job is lost only if the
-/// controller itself denies it. Throws as BatchSystem.
+/// controller itself denies it. Throws like BatchSystem.
 ChainAnswer ask(BatchSystem& batch, const ChainQuestion& question, Doubt doubt);
 
 /// The jobs that wait or run, by name.
 using JobsAtWork = std::map<std::string, BatchJob>;
 
-/// The ids of the run's jobs that wait in the queue at this moment. Throws as BatchSystem.
+/// The ids of the run's jobs that wait in the queue at this moment. Throws like BatchSystem.
 std::set<std::string> pending_ids(const ChainRun& run);
 
 ChainQuestion question_about(const ChainRun& run, AskAbout what);
@@ -52,7 +52,7 @@ ChainQuestion question_about(const ChainRun& run, AskAbout what);
 /// after all.
 JobsAtWork take_answer(ChainRun& run, const ChainAnswer& answer);
 
-/// Asks about open jobs, and takes the answer. Throws as BatchSystem.
+/// Asks about open jobs, and takes the answer. Throws like BatchSystem.
 JobsAtWork look_at_open_jobs(ChainRun& run, Doubt doubt);
 
 /// Looks up jobs that the batch system may have because a kill or a lost answer came between their

@@ -29,7 +29,7 @@ size_t num_needed(const PlannedBatch& batch) {
   return needed;
 }
 
-/// A further possible reason of a refusal.
+/// A further possible reason for a refusal.
 std::string excluded_in_words(const std::vector<std::string>& nodes) {
   if (nodes.empty()) return "";
   return "\n       Left out, since jobs were lost there: " + join(nodes, ", ") +

@@ -369,7 +369,7 @@ void Engine::start(uint32_t job) {
   const JobState state = jobs()[job].state;
   if (state == JobState::Planned) {
     record_.submit_anew(job);
-    events_read_.erase(job);  // of the attempt before
+    events_read_.erase(job);  // these were of the previous attempt
   }
   if (state == JobState::Submitting) record_.decide(job, JobState::Submitting);
   if (state != JobState::Queued) crash_point("intent");  // else another pass of the same attempt

@@ -55,7 +55,7 @@ class Engine {
   RunRecord& record() { return record_; }
 
   /// Takes over a job that an earlier engine handed over, or was about to: watches it, hands it
-  /// over again, or finds that it is lost. Throws as Backend::recover.
+  /// over again, or finds that it is lost. Throws like Backend::recover.
   void recover(uint32_t job);
 
   /// Runs until nothing is left to do.

@@ -54,9 +54,10 @@ RunResult start_run(Plan plan, const Services& services, const RunOptions& optio
 RunResult resume_run(const std::filesystem::path& run_directory, const Services& services,
                      const RunOptions& options = {});
 
-/// As resume_run, but failed and timed-out jobs run again, too, and so do their dependents: all of
-/// them, or the steps and jobs that `again` names. Throws Error: NotFound for a name that is not in
-/// the run (with a suggestion), InvalidInput for a name without a failed job, and as prepare_again.
+/// Like resume_run, but failed and timed-out jobs run again, too, and so do their dependents: all
+/// of them, or the steps and jobs that `again` names. Throws Error: NotFound for a name that is not
+/// in the run (with a suggestion), InvalidInput for a name without a failed job; also throws like
+/// prepare_again.
 RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain again,
                        const Services& services, const RunOptions& options = {});
 
@@ -71,7 +72,7 @@ void detach_run(const std::filesystem::path& run_directory, const RunOptions& op
 /// Ctrl-C kills. A run that has ended stays as it is.
 ///
 /// \return whether all jobs have ended; false if another engine still waits for some after
-/// `patience`. Throws as resume_run.
+/// `patience`. Throws like resume_run.
 bool cancel_run(const std::filesystem::path& run_directory, const Services& services,
                 std::chrono::milliseconds patience = std::chrono::seconds(30));
 

@@ -16,8 +16,8 @@ void schedule(World& world);
 /// Advances the clock by `seconds`, with each event at its time.
 void advance(World& world, Seconds seconds);
 
-/// Updates the reasons of pending jobs without starting any, as slurmctld does at once after a
-/// submission or an update.
+/// Updates the reasons why jobs are pending, without starting any, as slurmctld does at once after
+/// a submission or an update.
 void look_again(World& world);
 
 std::string node_name(const Config& config, int number);  ///< number 0 is alpha-n1

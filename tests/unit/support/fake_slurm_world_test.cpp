@@ -28,7 +28,7 @@ struct TestWorld {
     dlflow::fake_slurm::end(world, find_task(world, job, index), state, 0, 0, false);
     schedule(world);
   }
-  /// "RUNNING", or the reason of a pending job.
+  /// "RUNNING", or the reason why the job is pending.
   std::string state(JobId job, int index = -1) {
     const Task& task = *find_task(world, job, index).task;
     return task.state == State::Pending ? task.reason : name(task.state);

@@ -17,7 +17,7 @@ using test::with_zip64;
 
 namespace {
 
-/// Returns the names and contents of an archive, as "a=a ", or the reason of its refusal.
+/// Returns the names and contents of an archive, as "a=a ", or the reason for its refusal.
 std::string unpacked(const std::string& archive) {
   const test::TempDir folder;
   std::string text;

@@ -258,7 +258,7 @@ TEST_CASE("a launcher is asked for a supervisor, and its report leads to the rec
   CHECK_FALSE(request.gpus.has_value());  // no GPUs here: the variable stays
   CHECK_FALSE(world.backend.has_room(all_cores()));
 
-  world.launcher.report(request.header.token + 7, NewsKind::NotStarted, EAGAIN);  // of no job here
+  world.launcher.report(request.header.token + 7, NewsKind::NotStarted, EAGAIN);  // no job's
   world.record(JobState::Running, 3);
   world.launcher.report(request.header.token, NewsKind::Recorded);
   std::vector<Update> updates = world.wait();

@@ -156,7 +156,7 @@ TEST_CASE("a program that another user put into the folder of runs is not run",
   const fs::path programs = place.runs / ".programs";
   const fs::path copy = fs::directory_iterator(programs)->path() / "dlflow";
   fs::remove(copy);
-  std::ofstream(copy) << "xxx program";  // of the same length
+  std::ofstream(copy) << "xxx program";  // has the same length
   SECTION("the folder is writable for all") { fs::permissions(programs, fs::perms(0777)); }
   SECTION("the file belongs to another user") {
     if (::geteuid() != 0) return test::skip("only root can be two users");

@@ -116,7 +116,7 @@ TEST_CASE("a sweep that succeeded ends with its best job, not its last", "[descr
   const auto end = [&demo] { return describe_end(demo.status).substr(29); };
   jobs[0].metrics = {{"accuracy", 0.9}, {"loss", 0.1}};
   jobs[1].metrics = {{"accuracy", 0.8}, {"loss", 0.2}};
-  jobs[2].metrics = {{"accuracy", 1.0}};  // of a step with allow_failure
+  jobs[2].metrics = {{"accuracy", 1.0}};  // its step has allow_failure
   CHECK(end() == "accuracy 0.900 (train[lr=0.1], the best of 2)");
   jobs[1].metrics = {{"accuracy", "NaN"}};
   CHECK(end() == "accuracy 0.900 (train[lr=0.1], the best of 2)");

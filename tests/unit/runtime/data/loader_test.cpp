@@ -259,7 +259,7 @@ TEST_CASE("a mask is changed together with its picture", "[data]") {
 }
 
 TEST_CASE("the normalisation is computed from pixels, without the masks", "[data]") {
-  const Normalization measured = normalization_of(masked<uint8_t>(2));  // of pixels 0 and 10
+  const Normalization measured = normalization_of(masked<uint8_t>(2));  // the pixels are 0 and 10
   CHECK(measured.scale[0] == Approx(0.2));
   CHECK(measured.shift[0] == Approx(-1));
 }

@@ -14,7 +14,7 @@ using Catch::Contains;
 
 TEST_CASE("a driver older than the plug-in's CUDA is named with both versions") {
   CHECK_NOTHROW(cuda::require_driver(13000, 13000));
-  CHECK_NOTHROW(cuda::require_driver(13000, 13020));  // of the same major version
+  CHECK_NOTHROW(cuda::require_driver(13000, 13020));  // newer, with the same major version
   CHECK_NOTHROW(cuda::require_driver(13000, 12080));
   CHECK_THROWS_WITH(cuda::require_driver(12080, 13000),
                     Contains("the NVIDIA driver here is for CUDA 12.8") &&

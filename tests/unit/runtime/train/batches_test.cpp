@@ -66,7 +66,7 @@ TEST_CASE("a continued run loads from its next step", "[batches]") {
   const std::vector<LabelList> whole = load(comm, 0, 0, 5);
   CHECK(load(comm, 0, 2, 3) == std::vector<LabelList>(whole.begin() + 2, whole.end()));
   CHECK(whole[2].size() == 2);
-  CHECK(whole[3].size() == 4);  // of the next epoch
+  CHECK(whole[3].size() == 4);  // a batch of the next epoch
 }
 
 TEST_CASE("the images of a batch are verified when they are read", "[batches]") {

@@ -190,7 +190,7 @@ TEST_CASE("with servers, the loss is the mean over samples with any number of wo
     return train_on(ranks, job)[0].summary.at("loss").get<double>();
   };
   const double one = loss_on(kSynchronousServers, 3);
-  CHECK(loss_on(kSynchronousServers, 6) == Approx(one).epsilon(0.2));  // of different samples
+  CHECK(loss_on(kSynchronousServers, 6) == Approx(one).epsilon(0.2));  // the samples differ
 }
 
 TEST_CASE("a request to stop on one rank stops all", "[cooperation]") {

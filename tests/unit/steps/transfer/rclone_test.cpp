@@ -225,7 +225,7 @@ TEST_CASE("a file that a remote lacks is sent, compared, then given its name", "
   }
   SECTION("the remote's file has no hash") { file.rclone.lists(there(5)); }
   file.rclone.answers("copyto", "", 0, "{\"level\":\"notice\",\"stats\":{\"bytes\":5}}\n");
-  file.rclone.lists(there(5));  // of the same size; the remote gives nothing else
+  file.rclone.lists(there(5));  // has the same size; the remote reports nothing else
   file.rclone.answers("moveto", "");
   CHECK(file.send() == Uploaded::Sent);
   CHECK(file.progress == 5);
