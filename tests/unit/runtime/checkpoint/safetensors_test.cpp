@@ -122,7 +122,7 @@ TEST_CASE("elements are copied only into memory of their type and size", "[safet
   std::vector<float> short_copy(2);
   CHECK_THROWS_WITH(copy_elements<float>(tensor, short_copy), Contains("has 3 elements, expected"));
   std::vector<double> doubles(3);
-  CHECK_THROWS_WITH(copy_elements<double>(tensor, doubles), Contains("type F32, expected are F64"));
+  CHECK_THROWS_WITH(copy_elements<double>(tensor, doubles), Contains("type F32, expected F64"));
 }
 
 TEST_CASE("a missing tensor is named with the one that was probably meant", "[safetensors]") {
