@@ -24,8 +24,8 @@ struct Standing {
   std::string id = {};  ///< also of a job that is left out, if the batch system has it
 };
 
-/// By job. \param ids  in the batch system, by job; empty: none. \param is_kept  whether the batch
-/// system has a job that is not Queued on record
+/// Returns the standing of each job. \param ids  in the batch system, by job; empty: none. \param
+/// is_kept  whether the batch system has a job that is not Queued on record
 std::vector<Standing> standings(const Plan& plan, const Jobs& states,
                                 const std::vector<std::string>& ids,
                                 const std::function<bool(uint32_t job)>& is_kept);

@@ -69,7 +69,7 @@ int Network::ranks_that_share(Group group) const {
   return nodes > 1 && has_level_[0] ? (ranks + nodes - 1) / nodes : 1;
 }
 
-/// Of the slowest level: a slice for each rank of a node.
+/// Returns the terms of the slowest level, where each rank of a node sends a slice.
 AlphaBeta Network::terms(std::string_view way, Group group, double bytes) const {
   const int per_node = ranks_that_share(group);
   const int parts = per_node == 1 ? group.first : group.second;

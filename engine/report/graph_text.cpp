@@ -40,7 +40,7 @@ struct StepLook {
   std::string text;
 };
 
-/// Nothing for a workflow that is not a run.
+/// Returns nothing if the graph is that of a workflow, not of a run.
 std::optional<StepLook> look_of(const Step& step, const RunJobs& jobs) {
   for (const auto rows : by_step(jobs)) {
     if (rows.front().step != step.name) continue;

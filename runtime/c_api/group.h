@@ -157,7 +157,7 @@ class Group {
   bool serves_ = false;  // else only the thread uses comm_
   SocketCommunicator comm_;
   GroupOptions options_;
-  // By type and urgency, made on first use: across nodes, and within one.
+  // Sums across nodes and within one, by type and urgency; made on first use.
   std::map<std::pair<DataType, int>, Allreduce> sums_;
   std::map<std::pair<DataType, int>, NodeSum> node_sums_;
   std::optional<NodeExchange> node_;  // also made on first use

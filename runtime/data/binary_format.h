@@ -59,7 +59,7 @@ size_t index_bytes(const BinaryHeader& header);
 size_t answer_bytes(const BinaryHeader& header);
 
 /// Size of the hashes behind the pixels: one per chunk, and one of everything but the pixels.
-/// Nothing on overflow.
+/// Returns nothing on overflow.
 std::optional<size_t> hash_bytes(const BinaryHeader& header);
 
 /// Size of the whole file; nothing on overflow.

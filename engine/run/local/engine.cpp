@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kTick = 200ms;
 /// it.
 constexpr std::chrono::milliseconds kSave = 50ms;
 
-/// By job of `next`: its number in `before`; nothing for a new job.
+/// Returns for each job of `next` its number in `before`, or nothing if the job is new.
 std::vector<std::optional<uint32_t>> numbers_before(const Plan& before, const Plan& next) {
   std::map<std::string_view, uint32_t> number_of;
   for (uint32_t job = 0; job < before.jobs.size(); ++job) number_of[before.jobs[job].name] = job;

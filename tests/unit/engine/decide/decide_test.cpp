@@ -82,7 +82,7 @@ std::string in_words(const Decision& decision) {
   return kWords[int(decision.kind)] + std::string(decision.ends_run ? ", the run fails" : "");
 }
 
-/// What the supervisor of `c` makes of the same parents.
+/// Returns the answer of the supervisor of `c` to the same parents.
 std::string on_node(const Plan& plan, uint32_t job, const std::vector<JobState>& parents,
                     bool is_used) {
   const Step& step = step_of(plan, job);
