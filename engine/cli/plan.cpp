@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <set>
 
 #include "base/clock.h"
@@ -93,11 +94,12 @@ struct StepPlan {
   double half_efficiency_ranks = 0;       ///< by Lemma 1; infinite: no limit
   std::optional<int> traffic_ranks = {};  ///< of the recommendation, or the fewest of several
   std::optional<double> parameter_servers = {}, sparse_below = {};  ///< for traffic_ranks
+  std::vector<LayerAlgorithms> algorithms = {};
   std::vector<std::string> notes = {};
 };
 DLFLOW_DEFINE_FIELDS(StepPlan, step, measurement, measured, predictions, recommended, runner_up,
                      with_less_bandwidth, with_more_bandwidth, noise_scale, half_efficiency_ranks,
-                     traffic_ranks, parameter_servers, sparse_below, notes)
+                     traffic_ranks, parameter_servers, sparse_below, algorithms, notes)
 
 void judge_traffic(StepPlan& plan, const StepModel& model) {
   const auto several = [](const Prediction& p) { return p.ranks > 1; };
@@ -132,6 +134,7 @@ StepPlan plan_of_step(const Step& step, const MeasuredStep& measured) {
   plan.half_efficiency_ranks =
       lemma1_ranks((one.step_s - one.compute_s) / one.compute_s, kLeastEfficiency);
   judge_traffic(plan, model);
+  plan.algorithms = measured.measurement.algorithms;
   return plan;
 }
 
@@ -139,6 +142,33 @@ std::string seconds_text(double seconds) {
   if (seconds < 1e-3) return print_number("%.0f us", seconds * 1e6);
   if (seconds < 1) return print_number("%.3g ms", seconds * 1e3);
   return print_number("%.3g s", seconds);
+}
+
+/// Names the convolutions that another algorithm computes faster by more than the measurement's
+/// noise.
+std::vector<std::string> algorithm_lines(const std::vector<LayerAlgorithms>& all) {
+  constexpr double kNoise = 0.05;
+  std::map<std::string, std::vector<std::string>> layers;
+  std::map<std::string, double> saved_s;
+  for (const LayerAlgorithms& layer : all) {
+    const bool winograd = layer.used == "winograd";
+    const double now = winograd ? layer.winograd_s : layer.direct_s;
+    const double other = winograd ? layer.direct_s : layer.winograd_s;
+    if (other >= (1 - kNoise) * now) continue;
+    const std::string word = winograd ? "direct" : "winograd";
+    layers[word].push_back(layer.layer);
+    saved_s[word] += now - other;
+  }
+  std::vector<std::string> lines;
+  for (const auto& [word, names] : layers) {
+    lines.push_back("`algorithm: " + word + "` in the model saves " + seconds_text(saved_s[word]) +
+                    " of a step at " + join(names, ", ") + "; results differ in their last bits.");
+  }
+  if (!all.empty() && lines.empty()) {
+    lines.push_back("Of " + plural(all.size(), "convolution") +
+                    " with two algorithms, each takes the faster one.");
+  }
+  return lines;
 }
 
 std::string mark_of(const StepPlan& plan, const Prediction& row) {
@@ -205,6 +235,7 @@ std::vector<std::string> remarks(const StepPlan& plan) {
                     print_number("%.2g %%", 100 * plan.sparse_below.value_or(0)) +
                     " of the gradient, not counting the selection.");
   }
+  for (std::string& line : algorithm_lines(plan.algorithms)) lines.push_back(std::move(line));
   lines.push_back("Recommendation with 20 % less bandwidth: " + change(plan.with_less_bandwidth) +
                   "; with 20 % more: " + change(plan.with_more_bandwidth) + ".");
   return lines;

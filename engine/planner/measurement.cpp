@@ -33,7 +33,8 @@ void list_fields(Archive& archive, MeasuredPoint& value) {
 template <class Archive>
 void list_fields(Archive& archive, Measurement& value) {
   DLFLOW_FIELDS(model, compute, points, network);
-  DLFLOW_FIELDS_IF_THERE(parameters_bytes, samples, layers, compressors, core_share, core_period_s);
+  DLFLOW_FIELDS_IF_THERE(parameters_bytes, samples, layers, compressors, algorithms, core_share,
+                         core_period_s);
 }
 
 namespace {
@@ -71,6 +72,10 @@ void check_measurement(const Measurement& measurement, const std::string& what) 
     require(cost.bytes > 0 && cost.message_bytes > 0 && is_time(cost.encode_s) &&
                 is_time(cost.decode_s),
             what, "a compression has no bytes or seconds");
+  }
+  for (const LayerAlgorithms& layer : measurement.algorithms) {
+    require(is_time(layer.direct_s) && is_time(layer.winograd_s), what,
+            "an algorithm of layer '" + layer.layer + "' has no seconds");
   }
 }
 

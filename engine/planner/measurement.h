@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "base/json_fields.h"
 
 /// A measured training, as `dlflow-train --profile-steps` and the backend of PyTorch write it:
 /// docs/contributor/runtime.md lists the fields. Times are seconds of a step on rank 0.
@@ -51,6 +51,15 @@ struct CompressorCost {
   double encode_s = 0, decode_s = 0;  ///< decode: of one message
 };
 
+/// A convolution that has been measured with two algorithms: seconds of its three passes in a step.
+struct LayerAlgorithms {
+  std::string layer;
+  double leaf_samples = 0;
+  std::string used;  ///< by the training: "direct" or "winograd"
+  double direct_s = 0, winograd_s = 0;
+};
+DLFLOW_DEFINE_FIELDS(LayerAlgorithms, layer, leaf_samples, used, direct_s, winograd_s)
+
 struct Measurement {
   std::string model, compute;
   double parameters_bytes = 0;
@@ -60,6 +69,7 @@ struct Measurement {
   std::vector<MeasuredPoint> points;
   std::vector<NetworkTime> network;
   std::vector<CompressorCost> compressors;
+  std::vector<LayerAlgorithms> algorithms;
 };
 
 /// Throws Error{Corrupt}, which begins with `what`, the name of the file.

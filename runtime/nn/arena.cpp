@@ -42,7 +42,7 @@ void Arena::keep(const dnnl::memory& memory, int time) {
 }
 
 /// A value is given up after the forward pass if only the segment that writes it uses it.
-std::vector<Arena::Span> Arena::spans_of(const Block& block, const Schedule& schedule) {
+std::vector<Arena::Span> Arena::spans_of(const Block& block, const StepOrder& schedule) {
   const int n = schedule.num_operations(), written = *block.times.begin();
   const bool is_result = written < n;
   const int segment = is_result ? schedule.segment_of(written) : -1;
@@ -81,7 +81,7 @@ bool Arena::live_together(const Block& a, const Block& b) {
 }
 
 /// Places blocks largest first, each at the lowest address that is free during its lifetime.
-size_t Arena::measure(const Schedule& schedule) {
+size_t Arena::measure(const StepOrder& schedule) {
   std::vector<Block*> by_size;
   for (Block& block : blocks_) {
     block.spans = spans_of(block, schedule);
@@ -113,7 +113,7 @@ std::vector<size_t> Arena::bytes_written(int num_operations) const {
   return bytes;
 }
 
-void Arena::allocate(const Schedule& schedule) {
+void Arena::allocate(const StepOrder& schedule) {
   buffer_ = HugeBuffer(measure(schedule) / sizeof(float));
   for (Block& block : blocks_) {
     if (block.spans.size() > 1) given_up_.insert(*block.times.begin());

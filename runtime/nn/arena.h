@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "runtime/nn/huge_buffer.h"
-#include "runtime/nn/schedule.h"
+#include "runtime/nn/step_order.h"
 
 namespace dlflow::runtime {
 
@@ -31,13 +31,13 @@ class Arena {
   void keep(const dnnl::memory& memory, int time);
 
   /// Bytes that allocate() would take.
-  size_t measure(const Schedule& schedule);
+  size_t measure(const StepOrder& schedule);
 
   /// Returns the bytes that each forward operation writes.
   std::vector<size_t> bytes_written(int num_operations) const;
 
   /// Gives every value its address.
-  void allocate(const Schedule& schedule);
+  void allocate(const StepOrder& schedule);
 
   /// After allocate(): true if operation i, in a segment, has a result that was given up.
   bool gives_up(int i) const { return given_up_.contains(i); }
@@ -58,7 +58,7 @@ class Arena {
   };
 
   Block* find(const dnnl::memory& memory);
-  static std::vector<Span> spans_of(const Block& block, const Schedule& schedule);
+  static std::vector<Span> spans_of(const Block& block, const StepOrder& schedule);
   static bool live_together(const Block& a, const Block& b);
 
   dnnl::engine engine_;

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "runtime/nn/assembly.h"
+#include "runtime/nn/convolution_choice.h"
 #include "runtime/nn/convolution_passes.h"
 #include "runtime/nn/kernel_convolution.h"
 
@@ -32,6 +33,9 @@ bool worth_winograd(const Layer& layer, const TensorShape& in, int64_t batch) {
                    layer.dilation == Extent(1) && layer.groups == 1 && in[0] >= 32 &&
                    layer.units >= 32 && in[0] % 16 == 0 && layer.units % 16 == 0 &&
                    dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  if (layer.algorithm != ConvolutionAlgorithm::Auto) {
+    return can && layer.algorithm == ConvolutionAlgorithm::Winograd;
+  }
   const auto tiles = [](int64_t pixels) { return (pixels + 3) / 4; };
   const int64_t all_tiles = batch * tiles(layer.shape[1]) * tiles(layer.shape[2]);
   return can && all_tiles >= (in[0] * layer.units > int64_t{32} * 32 ? 64 : 512);
@@ -42,6 +46,15 @@ bool worth_winograd(const Layer& layer, const TensorShape& in, int64_t batch) {
 bool worth_winograd_for_weights(const Layer& layer, const TensorShape& in) {
   const bool is_wide = layer.padding.height > 1 || layer.padding.width > 1;
   return is_wide || in[0] * layer.units > int64_t{32} * 32;
+}
+
+/// Inference uses another algorithm instead.
+[[noreturn]] void throw_no_winograd(const Layer& layer) {
+  throw Error(Errc::InvalidInput,
+              "layer '" + layer.name + "' (line " + std::to_string(layer.line) +
+                  "): 'algorithm: winograd' cannot be used here. It needs fp32, AVX2, numbers of "
+                  "channels that are multiples of 16, padding up to 2, and one thread per rank or "
+                  "oneDNN 2 with AVX-512. Leave 'algorithm' out");
 }
 
 /// (O,C,K,K), or with groups G (G,O/G,C/G,K,K), which in plain order is the same as PyTorch's
@@ -67,7 +80,11 @@ class Convolution : public WeightedOperation {
     if (winograd) {
       build(builder, fast, worth_winograd_for_weights(layer, input.shape) ? fast : direct, format);
     }
-    if (!forward_descriptor_) build(builder, direct, direct, format);
+    if (!forward_descriptor_) {
+      const bool is_asked = builder.training && layer.algorithm == ConvolutionAlgorithm::Winograd;
+      if (is_asked) throw_no_winograd(layer);
+      build(builder, direct, direct, format);
+    }
     require_optimised(forward_descriptor_->impl_info_str(), layer);
 
     if (builder.training) {
@@ -174,7 +191,10 @@ Value& add_conv2d(Assembly& assembly, const Place& place) {
   const bool plain_groups = wants_plain_groups(assembly.next(), layer, shape);
   const bool depthwise = is_depthwise(layer, shape) && assembly.next().compute == Compute::Float32;
   if (depthwise && plain_groups) return add_depthwise(assembly, place);
-  if (suits_winograd(assembly.next(), layer, shape)) return add_winograd(assembly, place);
+  const Builder& builder = assembly.next();
+  if (uses_winograd(builder.compute, layer, shape, builder.batch)) {
+    return add_winograd(assembly, place);
+  }
   const bool plain = plain_groups || (!depthwise && wants_plain(assembly.next(), shape));
   const bool images =
       plain && assembly.reads_images(place) && assembly.next().compute == Compute::Float32;

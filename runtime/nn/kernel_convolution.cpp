@@ -1,9 +1,5 @@
 #include "runtime/nn/kernel_convolution.h"
 
-#include <omp.h>
-
-#include <algorithm>
-
 #include "runtime/nn/depthwise_kernel.h"
 #include "runtime/nn/winograd_kernel.h"
 
@@ -11,15 +7,6 @@ namespace dlflow::runtime {
 namespace {
 
 using dnnl::memory;
-
-/// The transforms cost more than they save if less than half of the tiles' area is used, or if few
-/// tiles share the transformed weights, which with many channels fit in no cache.
-bool pays(const TensorShape& in, const TensorShape& out, int64_t batch) {
-  const auto tiles = [](int64_t pixels) { return (pixels + 3) / 4; };
-  const int64_t tiles_in_map = tiles(out[1]) * tiles(out[2]);
-  return 2 * out[1] * out[2] > 16 * tiles_in_map &&
-         batch * tiles_in_map >= std::max({int64_t{16}, in[0] / 16, out[0] / 16});
-}
 
 Registers registers_here() {
   const bool may_be_wide = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
@@ -102,16 +89,6 @@ class KernelConvolution final : public WeightedOperation {
 };
 
 }  // namespace
-
-bool suits_winograd(const Builder& builder, const Layer& layer, const TensorShape& input) {
-  // oneDNN uses all threads of a rank.
-  const bool can = builder.compute == Compute::Float32 && omp_get_max_threads() == 1 &&
-                   dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx2 && has(Registers::Avx2) &&
-                   layer.kernel == Extent(3) && layer.stride == Extent(1) &&
-                   layer.dilation == Extent(1) && layer.groups == 1 && layer.padding.height <= 2 &&
-                   layer.padding.width <= 2 && input[0] % 16 == 0 && layer.units % 16 == 0;
-  return can && pays(input, layer.shape, builder.batch);
-}
 
 Value& add_winograd(Assembly& assembly, const Place& place) {
   return assembly.add<KernelConvolution<Winograd>>(place.layer, place.relu, assembly.input(place));

@@ -5,10 +5,6 @@
 /// fp32 convolutions with our own kernels.
 namespace dlflow::runtime {
 
-/// Whether Winograd's algorithm (runtime/nn/winograd_kernel.h) can compute the convolution `layer`
-/// of maps of this shape, faster than oneDNN.
-bool suits_winograd(const Builder& builder, const Layer& layer, const TensorShape& input);
-
 /// Adds the layer's operation with Winograd's algorithm.
 Value& add_winograd(Assembly& assembly, const Place& place);
 

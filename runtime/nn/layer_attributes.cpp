@@ -26,7 +26,34 @@ void check_padding(ModelValues& values, const YAML::Node& attributes, const Laye
   }
 }
 
+ConvolutionAlgorithm read_algorithm(ModelValues& values, const YAML::Node& given,
+                                    const Layer& layer, ModelScope& scope) {
+  const std::string word = values.text_of(given, "'algorithm'", &scope);
+  if (word == "direct") return ConvolutionAlgorithm::Direct;
+  if (word == "winograd") {
+    const bool suits = layer.kernel == Extent(3) && layer.stride == Extent(1) &&
+                       layer.dilation == Extent(1) && layer.groups == 1;
+    if (suits) return ConvolutionAlgorithm::Winograd;
+    values.report(given,
+                  "'algorithm: winograd' needs kernel 3, stride 1, dilation 1 and no groups");
+  } else if (word != "auto") {
+    values.report(given, "'algorithm' must be 'auto', 'direct' or 'winograd'");
+  }
+  return ConvolutionAlgorithm::Auto;
+}
+
 }  // namespace
+
+std::string name(ConvolutionAlgorithm algorithm) {
+  switch (algorithm) {
+    case ConvolutionAlgorithm::Direct:
+      return "direct";
+    case ConvolutionAlgorithm::Winograd:
+      return "winograd";
+    default:
+      return "auto";
+  }
+}
 
 Init read_init(ModelValues& values, const YAML::Node& given, LayerKind kind, ModelScope* scope) {
   const std::string word = values.text_of(given, "'init'", scope);
@@ -76,6 +103,9 @@ void read_attributes(ModelValues& values, const YAML::Node& attributes, Init of_
   layer.init = has_weights(layer.kind) ? of_model : Init::PyTorch;
   if (const YAML::Node init = attribute(attributes, "init")) {
     layer.init = read_init(values, init, layer.kind, &scope);
+  }
+  if (const YAML::Node given = attribute(attributes, "algorithm")) {
+    layer.algorithm = read_algorithm(values, given, layer, scope);
   }
   check_padding(values, attributes, layer, pool);
 }

@@ -59,6 +59,16 @@ enum class Init {
   Zero,     ///< for normalisations
 };
 
+/// How a Conv2d is computed on CPUs; results differ in their last bits.
+enum class ConvolutionAlgorithm {
+  Auto,    ///< by rules on shapes
+  Direct,  ///< sums over the window
+  Winograd,
+};
+
+/// The word in YAML: "auto", "direct" or "winograd".
+std::string name(ConvolutionAlgorithm algorithm);
+
 struct Layer {
   LayerKind kind = LayerKind::Relu;
   std::string name;         ///< unique; "layer1.0.conv1" if it comes from a block
@@ -82,9 +92,10 @@ struct Layer {
   int tied = kImages;         ///< Linear: index of the Embedding whose weight it shares, or kImages
   bool bias = true;           ///< convolutions, Linear
   Init init = Init::PyTorch;  ///< convolutions, Linear; BatchNorm and GroupNorm: PyTorch or Zero
-  bool frozen = false;        ///< its tensors do not change; BatchNorm uses the running statistics
-  TensorShape shape;          ///< of the result
-  int line = 0;               ///< in the model file, from 1
+  ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::Auto;  ///< Conv2d
+  bool frozen = false;  ///< its tensors do not change; BatchNorm uses the running statistics
+  TensorShape shape;    ///< of the result
+  int line = 0;         ///< in the model file, from 1
   int column = 0;
   bool operator==(const Layer&) const = default;
 };

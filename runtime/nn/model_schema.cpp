@@ -30,6 +30,7 @@ Json attribute_schema(const std::string& name) {
   if (is_one_of(name, {"name", "from", "tied"})) return {{"type", "string"}};
   if (is_one_of(name, {"bias", "causal", "rotary"})) return or_parameter({{"type", "boolean"}});
   if (name == "init") return or_parameter({{"enum", {"pytorch", "he", "xavier", "zero"}}});
+  if (name == "algorithm") return or_parameter({{"enum", {"auto", "direct", "winograd"}}});
   if (is_one_of(name, {"rate", "slope"})) {
     return or_parameter({{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}});
   }

@@ -26,6 +26,8 @@ std::string text_of(Init init) {
   return kWords.at(size_t(init));
 }
 
+std::string text_of(ConvolutionAlgorithm algorithm) { return name(algorithm); }
+
 std::string text_of(const TensorShape& shape) {
   std::string text;
   for (const int64_t size : shape) text += (text.empty() ? "[" : ", ") + text_of(size);
@@ -103,7 +105,8 @@ const std::map<std::string, Writer>& writers() {
       {"rotary", unless(&Layer::rotary, false)},
       {"kv_heads", kv_heads_of},
       {"tied", tied_of},
-      {"init", init_of}};
+      {"init", init_of},
+      {"algorithm", unless(&Layer::algorithm, ConvolutionAlgorithm::Auto)}};
   return all;
 }
 

@@ -38,7 +38,7 @@ std::vector<Segment> cut(const std::vector<size_t>& bytes, size_t parts) {
 std::vector<Segment> choose_segments(Arena& arena, int num_operations, size_t most_bytes,
                                      size_t beside) {
   const auto measure = [&](const std::vector<Segment>& segments) {
-    return arena.measure(Schedule(num_operations, segments)) + beside;
+    return arena.measure(StepOrder(num_operations, segments)) + beside;
   };
   size_t least = measure({});
   if (least <= most_bytes) return {};
@@ -98,7 +98,7 @@ struct Network::Impl {
     const size_t beside = probabilities.size() * sizeof(float);
     const bool has_budget = training && most_bytes < SIZE_MAX;
     if (has_budget) segments = choose_segments(arena, num_operations, most_bytes, beside);
-    arena.allocate(Schedule(num_operations, segments));
+    arena.allocate(StepOrder(num_operations, segments));
   }
 
   std::span<float> score_floats() {

@@ -10,6 +10,7 @@
 #include "runtime/collectives/allreduce.h"
 #include "runtime/collectives/timing.h"
 #include "runtime/collectives/topology.h"
+#include "runtime/nn/convolution_choice.h"
 #include "runtime/settings/parts.h"
 #include "runtime/timeline/step_times.h"
 #include "runtime/train/cpu_worker.h"
@@ -76,6 +77,16 @@ Json parts_of(const Model& model, StepTimes times) {
   for (const auto& [span, time] : times.computation) times.other += time;
   parts["other_s"] = times.other * scale;
   return parts;
+}
+
+/// The indices of the convolutions that this thread can compute by two algorithms.
+std::vector<size_t> choices_of(const Model& model, Compute compute) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const Layer& layer = model.layers[i];
+    if (can_use_winograd(compute, layer, model.shape_of(layer.inputs[0]))) found.push_back(i);
+  }
+  return found;
 }
 
 uint64_t peak_memory_bytes() {
@@ -171,6 +182,7 @@ class Profile {
   Json measure(uint64_t steps) {
     const TrainSettings& settings = job_.settings;
     measure_point(steps);
+    measure_algorithms(steps);
     const bool is_rough = settings.precision.compute == Compute::BFloat16 && has_fast_bf16();
     result_["compute"] = is_rough ? "bf16" : "fp32";
     result_["optimizer"] = name(settings.update.optimizer.kind);
@@ -195,7 +207,46 @@ class Profile {
     (settings.batch_per_rank ? *settings.batch_per_rank : settings.batch) /= 2;
   }
 
-  void measure_point(uint64_t steps) {
+  /// Trains with each algorithm that the convolutions can take, in turns: of each, the fastest turn
+  /// counts, which other work on the machine has disturbed least.
+  void measure_algorithms(uint64_t steps) {
+    const std::vector<size_t> choices = choices_of(job_.model, job_.settings.precision.compute);
+    if (choices.empty()) return;
+    const Model model = job_.model;
+    Json measured = usual_algorithms(choices);
+    for (int turn = 0; turn < 3; ++turn) {
+      for (const auto algorithm : {ConvolutionAlgorithm::Direct, ConvolutionAlgorithm::Winograd}) {
+        for (const size_t i : choices) job_.model.layers[i].algorithm = algorithm;
+        const Json parts = parts_of(model, run(steps, [](CpuWorker&) {}));
+        for (size_t i = 0; i < choices.size(); ++i) {
+          const size_t at = choices[i];
+          const double seconds = double(parts["forward_s"][at]) + double(parts["backward_s"][at]);
+          const std::string key = name(algorithm) + "_s";
+          measured[i][key] = std::min(seconds, measured[i].value(key, seconds));
+        }
+      }
+    }
+    job_.model = model;
+    result_["algorithms"] = measured;
+  }
+
+  Json usual_algorithms(const std::vector<size_t>& choices) const {
+    const auto samples = int64_t(result_["points"][0].at("leaf_samples"));
+    Json usual = Json::array();
+    for (const size_t i : choices) {
+      const Layer& layer = job_.model.layers[i];
+      const bool winograd =
+          uses_winograd(Compute::Float32, layer, job_.model.shape_of(layer.inputs[0]), samples);
+      usual.push_back({{"layer", layer.name},
+                       {"leaf_samples", samples},
+                       {"used", winograd ? "winograd" : "direct"}});
+    }
+    return usual;
+  }
+
+  /// Makes the steps, calls look(worker), and returns the times.
+  template <class Look>
+  StepTimes run(uint64_t steps, const Look& look) {
     Recording recording(comm_, steps, {});
     CpuWorker worker(comm_, job_, data_, normalization_, recording,
                      {.wishes = [] { return StepReport{}; }, .stepped = [](const StepMetrics&) {}});
@@ -206,11 +257,19 @@ class Profile {
       if (!std::isfinite(loss)) fail_loss(comm_, loss, worker.divergence(), step + 1);
     }
     worker.finish_update(Recording::kStepsBefore + steps);
-    result_["layers"] = layers_of(job_.model, worker.layout());
-    result_["parameters_bytes"] = worker.layout().exchanged_size() * sizeof(float);
-    Json point = about(worker);
+    look(worker);
+    return step_times(recording.timeline().spans());
+  }
+
+  void measure_point(uint64_t steps) {
+    Json point;
+    const StepTimes times = run(steps, [&](CpuWorker& worker) {
+      result_["layers"] = layers_of(job_.model, worker.layout());
+      result_["parameters_bytes"] = worker.layout().exchanged_size() * sizeof(float);
+      point = about(worker);
+    });
     point["steps"] = steps;
-    point.update(parts_of(job_.model, step_times(recording.timeline().spans())));
+    point.update(parts_of(job_.model, times));
     result_["points"].push_back(std::move(point));
   }
 

@@ -115,6 +115,19 @@ class PlanTest(Case):
         rows = [line.split()[:4] for line in self.plan()[0].split("\n\n")[0].splitlines()]
         self.assertEqual([row[3] for row in rows if row[0] == "2"], ["-", "topk"])
 
+    def test_faster_algorithms_of_convolutions_are_named(self):
+        def layer(name, used, direct_s, winograd_s):
+            return {"layer": name, "leaf_samples": 16, "used": used, "direct_s": direct_s, "winograd_s": winograd_s}
+
+        slow = [layer("a", "direct", 0.004, 0.001), layer("b", "winograd", 0.004, 0.001), layer("c", "direct", 0.003, 0.002)]
+        self.measured(algorithms=slow)
+        self.assertIn("`algorithm: winograd` in the model saves 4 ms of a step at a, c;", " ".join(self.plan()[0].split()))
+        self.assertEqual(self.plan_json()["algorithms"], slow)
+        self.measured(algorithms=slow[1:2])
+        self.assertIn("Of 1 convolution with two algorithms, each takes the faster one.", " ".join(self.plan()[0].split()))
+        self.measured(algorithms=[layer("a", "direct", -1, 1)])
+        self.assertIn("an algorithm of layer 'a' has no seconds", self.plan(status=2)[1])
+
     def test_a_missing_measurement_is_reported_with_the_command(self):
         for words in (["plan", "w.yaml"], ["plan", "w.yaml", "train", "--json"]):
             err = self.dlflow(*words, status=2)[1]

@@ -92,6 +92,25 @@ class ProfileTest(TrainingCase):
         self.assertAlmostEqual(sent["topk"], 0.02, delta=0.001)  # 1 % of the numbers, and their places
         self.assertTrue(all(cost["encode_s"] > 0 and cost["decode_s"] > 0 for cost in measured["compressors"]), measured["compressors"])
 
+    def test_each_algorithm_of_a_convolution_is_measured(self):
+        folder = self.folder("algorithms", model="model.yaml")
+        (folder / "model.yaml").write_text("""
+name: small
+input: [1, 28, 28]
+layers:
+  - conv2d: {name: first, channels: 16, kernel: 3}
+  - conv2d: {name: second, channels: 16, kernel: 3}
+  - conv2d: {name: third, channels: 16, kernel: 3, algorithm: direct}
+  - global_avg_pool
+  - linear: {features: 10}
+""")
+        second, third = self.measured(folder)["algorithms"]  # the first reads one channel
+        self.assertEqual((second["layer"], second["used"], third["layer"], third["used"]), ("second", "winograd", "third", "direct"))
+        for layer in (second, third):
+            self.assertEqual(layer["leaf_samples"], 32)
+            self.assertGreater(layer["direct_s"], 0)
+            self.assertGreater(layer["winograd_s"], 0)
+
     def test_measurements_are_stored_in_the_clusters_cache(self):
         folder = self.folder("cache")
         done = self.profile(folder, file=None, DLFLOW_CACHE=str(folder / "cache"), DLFLOW_STEP="fit")

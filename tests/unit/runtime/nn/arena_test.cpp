@@ -21,7 +21,7 @@ TEST_CASE("values with disjoint lifetimes share memory", "[arena]") {
   arena.keep(a, 1);
   const memory b = arena.add(floats(1000), 1);
   const memory c = arena.add(floats(1000), 2);
-  arena.allocate(Schedule(8, {}));
+  arena.allocate(StepOrder(8, {}));
   CHECK(address(a) != address(b));
   CHECK(address(c) == address(a));
   CHECK(arena.bytes() == 2 * 4032);  // whole cache lines
@@ -34,7 +34,7 @@ TEST_CASE("a value uses a gap of exactly its size", "[arena]") {
   arena.keep(above, 1);
   arena.add(floats(2 * 1008), 1);
   arena.add(floats(1008), 1);  // fits between the two others with the same lifetime
-  CHECK(arena.measure(Schedule(8, {})) == 5 * 4032);
+  CHECK(arena.measure(StepOrder(8, {})) == 5 * 4032);
 }
 
 TEST_CASE("a view has the address of its original", "[arena]") {
@@ -44,7 +44,7 @@ TEST_CASE("a view has the address of its original", "[arena]") {
   const memory view = arena.view(a, {{3, 4}, memory::data_type::f32, memory::format_tag::ab});
   arena.keep(view, 7);
   const memory later = arena.add(floats(12), 7);
-  arena.allocate(Schedule(8, {}));
+  arena.allocate(StepOrder(8, {}));
   CHECK(address(a) == address(view));
   CHECK(address(later) != address(view));
   CHECK(address(first) != nullptr);
@@ -74,11 +74,11 @@ struct Chain {
 TEST_CASE("results that only one segment reads are freed until its backward pass", "[arena]") {
   constexpr size_t kBytes = 4032;
   Chain chain;
-  CHECK(chain.arena.measure(Schedule(6, {})) == 6 * kBytes);
+  CHECK(chain.arena.measure(StepOrder(6, {})) == 6 * kBytes);
   // Result 2, the last of the segment, has a reader outside and stays. Results 0 and 1 are freed
   // before 3 to 5 are needed.
-  CHECK(chain.arena.measure(Schedule(6, {{0, 3}})) == 4 * kBytes);
-  chain.arena.allocate(Schedule(6, {{0, 3}}));
+  CHECK(chain.arena.measure(StepOrder(6, {{0, 3}})) == 4 * kBytes);
+  chain.arena.allocate(StepOrder(6, {{0, 3}}));
   CHECK(chain.arena.gives_up(0));
   CHECK(chain.arena.gives_up(1));
   for (int i = 2; i < 6; ++i) CHECK_FALSE(chain.arena.gives_up(i));
@@ -88,7 +88,7 @@ TEST_CASE("results that only one segment reads are freed until its backward pass
 }
 
 TEST_CASE("a step runs each segment again before its backward pass", "[arena]") {
-  const Schedule schedule(5, {{0, 2}, {2, 4}});
+  const StepOrder schedule(5, {{0, 2}, {2, 4}});
   CHECK(schedule.backward(4) == 6);
   CHECK(schedule.again(2) == 7);
   CHECK(schedule.again(3) == 8);

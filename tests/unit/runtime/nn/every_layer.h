@@ -20,11 +20,11 @@ struct LayerCase {
 inline std::string line_of(const std::string& word, const runtime::LayerSyntax& syntax,
                            bool every) {
   static const std::map<std::string, std::string> values = {
-      {"channels", "3"},  {"kernel", "2"},     {"features", "5"}, {"from", "first"},
-      {"stride", "1"},    {"padding", "1"},    {"bias", "false"}, {"dilation", "2"},
-      {"groups", "3"},    {"rate", "0.3"},     {"slope", "0.2"},  {"size", "[4, 3]"},
-      {"scale", "2"},     {"vocabulary", "5"}, {"heads", "2"},    {"kv_heads", "1"},
-      {"causal", "true"}, {"rotary", "true"},  {"tied", "tokens"}};
+      {"channels", "3"},  {"kernel", "2"},     {"features", "5"},  {"from", "first"},
+      {"stride", "1"},    {"padding", "1"},    {"bias", "false"},  {"dilation", "2"},
+      {"groups", "3"},    {"rate", "0.3"},     {"slope", "0.2"},   {"size", "[4, 3]"},
+      {"scale", "2"},     {"vocabulary", "5"}, {"heads", "2"},     {"kv_heads", "1"},
+      {"causal", "true"}, {"rotary", "true"},  {"tied", "tokens"}, {"algorithm", "direct"}};
   std::string line = "- " + word + ": {name: tested";
   const auto add = [&](const std::vector<std::string>& keys) {
     for (const std::string& key : keys) {

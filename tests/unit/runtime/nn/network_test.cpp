@@ -143,6 +143,35 @@ TEST_CASE("convolutions by Winograd's algorithm agree with the reference", "[net
           17);
 }
 
+TEST_CASE("each algorithm of a convolution agrees with the reference", "[network]") {
+  omp_set_num_threads(1);
+  const auto layers = [](const std::string& algorithm) {
+    return "- conv2d: {channels: 16, kernel: 3, algorithm: " + algorithm + "}\n" + kEnd;
+  };
+  for (const char* algorithm : {"auto", "direct", "winograd"}) {
+    compare("[16, 3, 3]", layers(algorithm), 3);  // too few tiles for Winograd by the rules
+  }
+  const auto scores = [&](const std::string& algorithm) {
+    const test::Problem p = test::make_problem("[16, 9, 9]", layers(algorithm), 17);
+    Network network(p.model, 17, Network::Mode::Training);
+    const HugeBuffer weights = load(*network.layout(), p.weights);
+    network.use_weights(weights.floats());
+    network.forward(to_floats(p.images.values), p.labels);
+    const auto result = network.scores();
+    return std::vector<float>(result.begin(), result.end());
+  };
+  CHECK(scores("direct") != scores("winograd"));
+}
+
+TEST_CASE("an algorithm that cannot be used is refused in training only", "[network]") {
+  const test::Problem p = test::make_problem(
+      "[20, 9, 7]", "- conv2d: {name: c, channels: 20, kernel: 3, algorithm: winograd}\n" + kEnd,
+      2);
+  CHECK_THROWS_WITH(Network(p.model, 2, Network::Mode::Training),
+                    Catch::Contains("layer 'c' (line 5): 'algorithm: winograd' cannot be used"));
+  CHECK_NOTHROW(Network(p.model, 2, Network::Mode::Inference));
+}
+
 TEST_CASE("a network in bf16 agrees with the reference within its precision", "[network]") {
   if (dnnl::get_effective_cpu_isa() < dnnl::cpu_isa::avx512_core_bf16) {
     WARN("skipped here: this processor has no bf16");

@@ -1,8 +1,8 @@
-#include "runtime/nn/schedule.h"
+#include "runtime/nn/step_order.h"
 
 namespace dlflow::runtime {
 
-Schedule::Schedule(int num_operations, const std::vector<Segment>& recomputed)
+StepOrder::StepOrder(int num_operations, const std::vector<Segment>& recomputed)
     : num_operations_(num_operations),
       segment_of_(size_t(num_operations), -1),
       again_(size_t(num_operations), -1),

@@ -18,10 +18,10 @@ struct Segment {
 /// Places are numbers from 0. While a network is being assembled, its segments are unknown, and
 /// times are those of a step without recomputation: i for the forward pass of operation i, n for
 /// the loss, 2n - i for the backward pass of operation i.
-class Schedule {
+class StepOrder {
  public:
   /// \param recomputed  ascending, without overlap
-  Schedule(int num_operations, const std::vector<Segment>& recomputed);
+  StepOrder(int num_operations, const std::vector<Segment>& recomputed);
 
   int num_operations() const { return num_operations_; }
   int end() const { return end_; }
