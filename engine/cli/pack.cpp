@@ -37,7 +37,7 @@ Plan plan_of_run(const PackArguments& arguments, const RunStatus& status) {
   }
   if (status.state == RunState::Interrupted) {
     throw Error(Errc::InvalidInput, status.run + " was interrupted; `dlflow run --resume " +
-                                        status.run + "` ends it, and then it can be packed");
+                                        status.run + "` finishes it; then pack it");
   }
   Plan plan = load_run(status.directory);
   if (arguments.workflow->file.empty()) return plan;

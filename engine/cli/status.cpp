@@ -56,7 +56,7 @@ void show_lost_nodes(Session& session) {
          to_rfc3339(node.last.at).substr(0, 10) + ", " + node.last.job + " of " + node.last.run});
   }
   std::printf(
-      "%sA node is excluded once it has as many failures as `exclude_nodes:` of the profile says.\n"
+      "%s`exclude_nodes:` of the profile sets after how many failures a node is excluded.\n"
       "To use it again: dlflow status --forgive NODE\n",
       columns(rows, std::vector(4, Align::Left)).c_str());
 }

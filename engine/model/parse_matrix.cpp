@@ -167,10 +167,10 @@ class MatrixReader {
     for (const char* key : {"zip", "include", "exclude"}) {
       const YamlEntry* entry = find_entry(node_, key);
       if (entry == nullptr) continue;
-      mistakes_.add(entry->location, subject_.at(key).name() + " cannot be combined with axis '" +
-                                         sources_.begin()->first +
-                                         "', whose values a step decides; leave it out, and let "
-                                         "that step list what is to run");
+      mistakes_.add(
+          entry->location,
+          subject_.at(key).name() + " cannot be combined with axis '" + sources_.begin()->first +
+              "', whose values a step computes; leave it out, and let that step list all elements");
     }
   }
 

@@ -134,9 +134,10 @@ class StepReader {
     const Subject subject = subject_.at("repeat");
     const Location location = parsed_.step.locations.at("repeat");
     if (!matrix.include.empty()) {
-      return mistakes_.add(location, subject.name() +
-                                         " cannot be combined with matrix.include; write "
-                                         "an axis of it, called repeat");
+      return mistakes_.add(
+          location,
+          subject.name() +
+              " cannot be combined with matrix.include; add an axis called repeat instead");
     }
     const auto has_name = [](const MatrixAxis& axis) { return axis.name == kRepeatAxis; };
     if (std::any_of(matrix.axes.begin(), matrix.axes.end(), has_name)) {

@@ -31,8 +31,8 @@ std::string stopping_text(bool saves) {
 
 std::string hint(const std::string& run, bool saves) {
   const std::string again = "`dlflow run --resume " + run + "`";
-  return saves ? "Ctrl-C saves a checkpoint and stops; " + again + " goes on."
-               : "Ctrl-C stops; " + again + " restarts what has not ended.";
+  return saves ? "Ctrl-C saves a checkpoint and stops; " + again + " continues."
+               : "Ctrl-C stops; " + again + " restarts unfinished jobs.";
 }
 
 }  // namespace

@@ -131,8 +131,9 @@ void put_aside(const fs::path& folder, const AttemptFiles& files) {
   std::error_code problem;
   fs::rename(folder, aside, problem);
   if (problem) {
-    throw Error(Errc::InvalidInput, "cannot move " + folder.string() + ", checkpoints of other " +
-                                        "work, to " + aside.string() + ": " + problem.message());
+    throw Error(Errc::InvalidInput, "cannot move " + folder.string() +
+                                        ", which holds checkpoints of another job, to " +
+                                        aside.string() + ": " + problem.message());
   }
 }
 
@@ -220,7 +221,7 @@ JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
   if (saved_content(spec, spec.checkpoint->newer) != content) return end;
   if (!put_back_checkpoints(spec, files)) {
     end.reason += "; if its checkpoint is the cause, `dlflow resubmit " + spec.run +
-                  " --from-scratch` starts again";
+                  " --from-scratch` starts from the beginning";
     return end;
   }
   end.state = JobState::Queued;
