@@ -240,7 +240,7 @@ BinaryHeader parse_binary_header(std::string_view content, size_t file_size,
   }
   std::memcpy(&raw, content.data(), sizeof(raw));
   if (raw.version < kVersionWithoutChunks || raw.version > kVersionWithTextClasses) {
-    throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} to {}",
+    throw_corrupt(name, fmt::format("has version {} of the format, but this dlflow reads {} to {}",
                                     raw.version, kVersionWithoutChunks, kVersionWithTextClasses));
   }
   const Parts& parts = kPartsOfVersion[raw.version - kVersionWithoutChunks];

@@ -48,7 +48,8 @@ void add_feature_norm(NodeReader& node, LayerKind kind) {
   const auto rank = int64_t(node.shape(0).size()) + 1;
   const int64_t axis = node.integer("axis", -1);
   if (rank > 3 || (axis != -1 && axis != rank - 1))
-    refuse(name(kind) + " of dlflow is along the last dimension of (B,F) or (B,T,F)");
+    refuse("dlflow's " + std::string(name(kind)) +
+           " works only along the last dimension of (B,F) or (B,T,F)");
   Layer layer;
   layer.kind = kind;
   const bool has_bias = kind == LayerKind::LayerNorm && node.has(2);

@@ -358,8 +358,8 @@ void add_weights(OnnxGraph& graph, const Model& model, const Safetensors& weight
     for (const LayerTensor& expected : tensors_of(layer, model.shape_of(layer.inputs[0]))) {
       const TensorView& tensor = weights.at(layer.name + "." + expected.name);
       if (tensor.shape != unsigned_shape(expected.shape) || tensor.dtype != DType::F32) {
-        throw Error(Errc::InvalidInput,
-                    "tensor '" + tensor.name + "' has another shape or type than the model says");
+        throw Error(Errc::InvalidInput, "tensor '" + tensor.name +
+                                            "' has another shape or type than the model declares");
       }
       graph.add_weight(tensor);
     }
@@ -371,7 +371,8 @@ void add_weights(OnnxGraph& graph, const Model& model, const Safetensors& weight
 std::vector<float> spread(const std::vector<float>& per_channel, int64_t size) {
   if (per_channel.empty() || size % int64_t(per_channel.size()) != 0) {
     throw Error(Errc::InvalidInput, "the normalisation has " + std::to_string(per_channel.size()) +
-                                        " channels, the model's input " + std::to_string(size));
+                                        " channels, but the model's input has " +
+                                        std::to_string(size));
   }
   const int64_t pixels = size / int64_t(per_channel.size());
   std::vector<float> all;

@@ -13,7 +13,7 @@ TrainedNetwork load_trained_network(Communicator& comm, const std::filesystem::p
     throw Error(Errc::InvalidInput,
                 "checkpoint: " + step_folder.string() +
                     " was saved by a Python script, which alone defines its network; use it in a "
-                    "script, where dlflow.report() says what `require:` checks");
+                    "script that reports with dlflow.report() what `require:` checks");
   }
   const Model model = parse_model(checkpoint.info.model, step_folder.string());
   require_weights(checkpoint, model);
@@ -33,8 +33,8 @@ void require_same_tokens(const TrainedNetwork& network, const Dataset& dataset,
   if (!known || network.tokenizer == dataset.tokenizer) return;
   throw Error(Errc::InvalidInput,
               name +
-                  ": its tokens are those of another tokenizer than the network was trained "
-                  "with; pack it with --tokenizer and the tokenizer.model of the training data");
+                  ": its tokens are from another tokenizer than the network's; pack it with "
+                  "--tokenizer and the tokenizer.model of the training data");
 }
 
 }  // namespace dlflow::runtime

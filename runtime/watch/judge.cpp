@@ -193,7 +193,7 @@ std::string Judge::place(const std::vector<int>& waiting) const {
 std::string Judge::describe_starvation(const std::vector<int>& starved,
                                        std::chrono::milliseconds time) const {
   return name(starved) + ": " + members_[size_t(starved[0])].pulse.activity.data() +
-         ", nothing has come for " + seconds_of(time);
+         "; nothing has come for " + seconds_of(time);
 }
 
 std::optional<WatchError> Judge::stalled(Time now) const {
@@ -204,7 +204,7 @@ std::optional<WatchError> Judge::stalled(Time now) const {
   if (!all.silent.empty()) {
     what = describe_silence(name(all.silent), limit);
   } else if (!all.idle.empty()) {
-    what = name(all.idle) + ": nothing done for " + seconds_of(limit) + ", though it answers";
+    what = name(all.idle) + ": no progress for " + seconds_of(limit) + ", though it answers";
   } else if (all.busy.empty() && !all.flows) {
     what = all.starved.empty() ? "nothing has come to any rank for " + seconds_of(limit)
                                : describe_starvation(all.starved, limit);
@@ -220,8 +220,7 @@ std::string Judge::warning(Time now) const {
   if (!all.in_vain) return "";
   std::vector<std::string> parts;
   if (!all.silent.empty()) parts.push_back(describe_silence(name(all.silent), limit));
-  if (!all.idle.empty())
-    parts.push_back(name(all.idle) + ": nothing done for " + seconds_of(limit));
+  if (!all.idle.empty()) parts.push_back(name(all.idle) + ": no progress for " + seconds_of(limit));
   if (!all.starved.empty()) parts.push_back(describe_starvation(all.starved, limit));
   if (!all.busy.empty()) parts.push_back(name(all.busy) + activity_of(all.busy));
   if (parts.empty() && all.flows) return "";
