@@ -49,7 +49,7 @@ ProgramHelp program_help() {
       .variables = variables_of_ranks(
           {{"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` has data"},
            {"DLFLOW_SCRATCH_BUDGET", "no limit; of all such copies together, for example 50GiB"}}),
-      .exit_status = {{"0", "done; accuracy and loss are printed"}, {"1", "it could not be done"}}};
+      .exit_status = {{"0", "done; accuracy and loss are printed"}, {"1", "it failed"}}};
 }
 
 /// Logs the progress twice a second.
@@ -207,7 +207,7 @@ void tell_results(const StepEnvironment& environment, const runtime::TrainedNetw
                   const runtime::Dataset& data, const std::string& folder,
                   const runtime::Evaluation& result, Json& summary) {
   if (!result.is_measured) {
-    std::printf("not measured: all that the test data compares is ignored\n");
+    std::printf("not measured: all pixels or tokens of the test data are ignored\n");
     return;
   }
   print_results(result, data.size());
