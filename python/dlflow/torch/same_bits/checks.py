@@ -58,8 +58,8 @@ class NoCommunication:
 
         def guarded(*arguments: Any, **options: Any) -> bool:
             if cls._depth > 0 and sys._getframe(1).f_code.co_name not in _QUESTIONS:
-                raise RuntimeError("exact: a collective of torch.distributed was called while a virtual rank computes; not all processes "
-                                   "have as many of them. Call it after the loop over the virtual ranks of a step")
+                raise RuntimeError("exact: a collective of torch.distributed was called while a virtual rank computes; processes "
+                                   "differ in their number of virtual ranks. Call it after the loop over the virtual ranks of a step")
             return cls._original(*arguments, **options)
 
         module._rank_not_in_group = guarded
@@ -79,6 +79,6 @@ def require_same_settings(where: str, threads: int, flushes: bool) -> None:
         raise RuntimeError(f"exact: {where}: torch.use_deterministic_algorithms(True), which exact has set, was turned off; leave it on")
     if torch.get_num_threads() != threads:
         raise RuntimeError(f"exact: {where}: torch.set_num_threads({torch.get_num_threads()}) was called; exact(..., threads={threads}) "
-                           "decides that")
+                           "sets it")
     if flushes_denormals() != flushes:
         raise RuntimeError(f"exact: {where}: torch.set_flush_denormal was called after exact; call it before")
