@@ -123,7 +123,7 @@ class Runtime(containers.Case):
     def test_a_runtime_that_cannot_build_is_refused_with_those_that_can(self):
         self.workflow("a: {image: box, run: 'true'}", build="{run: 'true'}")
         self.dlflow("run", "w.yaml", "--profile", "here", status=1)
-        self.assertRegex(self.jobs("w")["a"]["reason"], "udocker in mode R1 has no image to write to; set container.runtime .* charliecloud")
+        self.assertRegex(self.jobs("w")["a"]["reason"], "udocker in mode R1 cannot write to an image; set container.runtime .* charliecloud")
 
     @unittest.skipUnless(ALONE, "for udocker's R modes")
     def test_programs_that_would_share_a_container_take_turns(self):
@@ -146,7 +146,7 @@ class Runtime(containers.Case):
     def test_a_failed_build_is_the_reason_and_leaves_no_image(self):
         self.workflow("a: {image: box, run: 'true'}", build="""{run: "echo half > /etc/half; false; echo never"}""")
         self.dlflow("run", "w.yaml", "--profile", "here", status=1)
-        self.assertIn("the `build:` of image 'box' ends with 1; its output is in the job's", self.jobs("w")["a"]["reason"])
+        self.assertIn("the `build:` of image 'box' ended with exit status 1; the job's output shows why", self.jobs("w")["a"]["reason"])
         self.assertNotIn("never", self.output("a"))
         images = list(self.folder.glob("**/images/*/image.json"))
         self.assertEqual(len(images), 1)  # the one that it began with
@@ -283,7 +283,7 @@ class Runtime(containers.Case):
         self.run_workflow()
         warnings = [line for line in self.output("ranks", "stderr").splitlines() if line.startswith("warning")]
         self.assertEqual(len(warnings), 1)
-        self.assertRegex(warnings[0], "image 'box' has MPICH, and the launcher here is of Open MPI [0-9]:")
+        self.assertRegex(warnings[0], "image 'box' has MPICH, but the launcher here is of Open MPI [0-9]:")
 
 
 # In the place of udocker's own proot, which takes -k: Debian's, without it.

@@ -333,15 +333,15 @@ class Checkpoints(Case):
             dlflow.load(self.folder / "none")
         self.save(1)
         os.truncate(self.folder / "ck/step-000001/state.json", 10)
-        with self.assertRaisesRegex(Exception, "10 bytes, its manifest says"):
+        with self.assertRaisesRegex(Exception, "10 bytes, but its manifest declares"):
             dlflow.load(self.folder / "ck/step-000001")
 
     def test_a_damaged_checkpoint_is_skipped_with_a_message_and_the_previous_one_is_used(self):
         damages = {"its hash does not match": lambda new: self.flip(new / "manifest.json", b'"step": 2', b'"step": 3'),
                    "written last": lambda new: (new / "manifest.json").unlink(),
                    "is missing": lambda new: (new / "model.safetensors").unlink(),
-                   "its manifest says": lambda new: self.flip(new / "state.json", b"gr", b"GR"),
-                   "bytes, its manifest says": lambda new: os.truncate(new / "state.json", 10)}
+                   "its manifest declares": lambda new: self.flip(new / "state.json", b"gr", b"GR"),
+                   "bytes, but its manifest declares": lambda new: os.truncate(new / "state.json", 10)}
         for reason, damage in damages.items():
             with self.subTest(reason):
                 self.save(1, 2)

@@ -106,7 +106,7 @@ class Ranks(Case):
         self.run_ranks("of_each_rank", 2, SAVE="yes")
         for ranks, now in ((1, "is 1"), (3, "are 3")):
             outputs, said = self.run_ranks("of_each_rank", ranks)
-            refusal = f"step-000001 has the alone of 2 ranks, each its own, and there {now} now: go on with 2, or give PerRank a function `merge`"
+            refusal = f"step-000001 has the alone of 2 ranks, each its own, and there {now} now: use 2, or give PerRank a function `merge`"
             self.assertEqual(outputs, [["{'x': 5} {'sum': tensor(21)}", refusal]] * ranks)
             self.assertIn(f"step-000001 has the merged of 2 ranks, each its own, and there {now} now: they are merged", said)
 

@@ -92,7 +92,7 @@ class Data(Case):
         (self.folder / "test/dog").rename(self.folder / "test/bird")
         (self.folder / "pets/test.dlset").unlink()
         _, err = self.dlflow("data", "pack", "test", "-o", "pets", "--split", "test", status=2)
-        self.assertIn("has the classes cat, dog, the source has bird, cat", err)
+        self.assertIn("has the classes cat, dog, but the source has bird, cat", err)
 
     def test_show_lists_the_content_of_a_data_set(self):
         for label, name in enumerate(("cat", "dog")):
@@ -145,7 +145,7 @@ class Data(Case):
         self.assertEqual([(c["name"], c["samples"]) for c in train["classes"]], [("a", 2), ("b", 1), ("rare", 1), ("z", 1)])
         self.write("other.csv", "y,x\na,1\nnew,2\n")
         _, err = self.dlflow("data", "pack", "other.csv", "-o", "set", "--class", "y", "--split", "validation", status=2)
-        self.assertIn("set/classes.txt has the classes a, b, rare, z, the source has a, new", err)
+        self.assertIn("set/classes.txt has the classes a, b, rare, z, but the source has a, new", err)
         for split, names in (("train", (" cat", "dog", "eel")), ("test", (" cat", "eel"))):  # with the spaces of the input
             for name in names:
                 (self.folder / "pets" / split / name).mkdir(parents=True)
@@ -196,7 +196,7 @@ class Data(Case):
         for shards in ((), ("--shards", "3")):
             _, err = self.dlflow("data", "pack", "train", "-o", "set", *shards, status=2)
             self.assertEqual(err, "error: train: 2 of 4 samples cannot be packed; repair them, or take them out:\n"
-                                  "  train/a/2.pgm: has 0 bytes of pixels, its header says 1\n"
+                                  "  train/a/2.pgm: has 0 bytes of pixels, but its header declares 1\n"
                                   "  train/b/1.txt: is not a JPEG, PNG, PGM or PPM picture; convert it, or take it out of the folder\n")
             self.assertEqual(list((self.folder / "set").iterdir()), [])
         (self.folder / "train/a/2.pgm").write_bytes(b"P5 1 1 255 c")
@@ -230,7 +230,7 @@ class Data(Case):
         self.assertEqual(self.dlflow("data", "verify", "prices")[0], "prices/train.dlset: good\n")
         self.assertEqual((self.folder / "prices/columns.txt").read_text(), "feature rooms\ntarget price\n")
         _, err = self.dlflow("data", "pack", "t.csv", "-o", "prices", "--split", "test", "--target", "rooms", "--features", "price", status=2)
-        self.assertIn("has the columns feature rooms, target price, the source has feature price, target rooms; name the same", err)
+        self.assertIn("has the columns feature rooms, target price, but the source has feature price, target rooms; name the same", err)
         self.dlflow("data", "pack", "t.csv", "-o", "towns", "--class", "town", "--shards", "2")
         self.assertEqual([(c["name"], c["samples"]) for c in self.show("towns")[0]["classes"]], [("Bonn", 1), ("Ulm", 2)])
         self.dlflow("data", "pack", "prices", "-o", "shards", "--shards", "3")
@@ -305,7 +305,7 @@ class Data(Case):
         (self.folder / "t.csv").write_text("a,b\n1,2\n")
         for argv, text in ((["--crop", "0"], "--crop: '0' is not a size; write 224, or WIDTHxHEIGHT"),
                            (["--resize", "8"], "--resize and --crop change pictures in folders"),
-                           (["--test-share", "0.5"], "of 1 samples none would be in the"),
+                           (["--test-share", "0.5"], "none of the 1 samples would be in the"),
                            (["--test-share", "0.5", "--validation-share", "0.5"], "leave no samples for training")):
             self.assertIn(text, self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", *argv, status=2)[1])
         self.assertFalse((self.folder / "set").exists())
@@ -399,7 +399,7 @@ class Data(Case):
         for data, more, mistake in (
                 ("good", "", ""),
                 ("wrong", "", "those of sample 0 of wrong add up to 0.75"),
-                ("good", ", sampling: balanced", "'sampling' is by classes, but the training data have targets"),
+                ("good", ", sampling: balanced", "'sampling' needs classes, but the training data have targets"),
                 ("good", ", device: cuda, precision: {reduction: fast}", "'device: cuda' needs one label for each sample")):
             with self.subTest(data=data, more=more):
                 self.write("w.yaml", "name: w\nsteps:\n  " + step.format(data, more) + "\n")
@@ -413,14 +413,14 @@ class Data(Case):
         self.workflow()
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [3]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
-        wrong = "w.yaml:7:33: error: model 'm' takes (B,3), numbers has (B,2,1,1)\n"  # reported once
+        wrong = "w.yaml:7:33: error: model 'm' takes (B,3), but numbers has (B,2,1,1)\n"  # reported once
         for verb in ("validate", "run"):
             self.assertEqual(self.dlflow(verb, "w.yaml", status=2)[1], wrong)
         self.workflow(before="prep: {run: 'true'}")  # it may write other data
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 2}\n")
         self.workflow()
-        self.assertIn("has 'loss: softmax_cross_entropy', which needs labels, and numbers has 1 targets a sample",
+        self.assertIn("has 'loss: softmax_cross_entropy', which needs labels, but numbers has 1 targets a sample",
                       self.dlflow("validate", "w.yaml", status=2)[1])
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
         self.workflow(more=", validation: 20")
@@ -458,7 +458,7 @@ class Data(Case):
             """
         self.write("w.yaml", text.format("numbers", "numbers", "test"))
         self.dlflow("validate", "w.yaml")
-        wrong = "error: model 'm' takes (B,2), others has (B,1,1,1)\n"
+        wrong = "error: model 'm' takes (B,2), but others has (B,1,1,1)\n"
         self.write("w.yaml", text.format("others", "others", "train"))
         self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:12:70: {wrong}")  # reported once
         self.write("w.yaml", text.format("numbers", "others", "train"))
@@ -499,7 +499,7 @@ class Data(Case):
         file = self.folder / "train-labels-idx1-ubyte.gz"
         file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:-1]))
         _, err = self.dlflow("data", "pack", self.folder, "-o", "new", status=2)
-        self.assertIn("its header says 100 bytes, but 99 follow", err)
+        self.assertIn("its header declares 100 bytes, but 99 follow", err)
 
 
 if __name__ == "__main__":

@@ -132,10 +132,10 @@ class PlanTest(Case):
         file.write_text("{")
         self.assertIn(str(file), self.plan(status=2)[1])
         file.write_text(json.dumps({"format": "x"}))
-        self.assertIn("not a measurement of this dlflow", self.plan("--measurement", file, status=2)[1])
+        self.assertIn("not a measurement in the format of this dlflow", self.plan("--measurement", file, status=2)[1])
         self.assertIn("no.json", self.plan("--measurement", "no.json", status=2)[1])
         self.measured(points=[point(1, 1, forward_s=[1])])
-        self.assertIn("the times of 1 layers, the model has 2", self.plan(status=2)[1])
+        self.assertIn("the times of 1 layers, but the model has 2", self.plan(status=2)[1])
 
     def test_a_named_file_may_be_of_another_model(self):
         file = self.measured("other.json", model="0" * 64)

@@ -415,7 +415,7 @@ class Run(Case):
         states = self.states(third)
         self.assertEqual((states["summary"], states["prints"]), ("cached", "succeeded"))
         reason, = [each["reason"] for each in json.loads(self.dlflow("explain", third, "prints", "--json")[0])]
-        self.assertRegex(reason, f"^{second} ran it in another form since {first}, and may have undone")
+        self.assertRegex(reason, f"^{second} has run another version of it since {first}, which may have undone")
 
     def test_the_log_keeps_output_from_before_a_program_reopens_its_streams(self):
         self.write_steps("""

@@ -249,7 +249,7 @@ class Ssh(Staging):
 
     def test_mistakes_are_reported_with_advice(self):
         self.content("remote/set/x", 10)
-        for url, message in ((self.url("none"), "No such file"), (self.url("set"), "write a / at the end"),
+        for url, message in ((self.url("none"), "No such file"), (self.url("set"), "add a / at the end"),
                              (self.url("*.none"), "no file has a name like this"),
                              (self.url("x").replace("127.0.0.1", "localhost"), "log in once with ssh")):
             self.stage({"url": url}, status=1)
@@ -322,7 +322,7 @@ class Rclone(Staging):
         self.assertEqual((data / "x").read_bytes(), x)
         self.assertEqual((data / "set/inner/y").read_text(), "Y")
         self.assertEqual((data / "z.txt").read_text(), "Z")
-        for url, message in (("rclone://disk/none", "not found"), ("rclone://disk/set", "write a / at the end"),
+        for url, message in (("rclone://disk/none", "not found"), ("rclone://disk/set", "add a / at the end"),
                              ("rclone://other/x", "rclone listremotes")):
             self.stage({"url": url}, status=1)
             self.assertIn(message, self.reason())
@@ -458,7 +458,7 @@ class ObjectStore(Staging):
 
     def test_a_failure_is_reported_with_its_cause_instead_of_missing_settings(self):
         self.stage({"url": "s3://bucket/none"}, status=1)
-        self.assertRegex(self.reason(), "^error: s3://bucket/none: there is no such file; if it is a folder, write a / at the end")
+        self.assertRegex(self.reason(), "^error: s3://bucket/none: there is no such file; if it is a folder, add a / at the end")
         self.stage({"url": "rclone://nowhere/x"}, status=1)
         self.assertRegex(self.reason(), "^error: .*rclone://nowhere/x.*didn't find section.*`rclone listremotes`")
         self.assertNotIn("NOTICE", self.reason())

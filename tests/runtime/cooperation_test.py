@@ -104,7 +104,7 @@ class Cooperation(TrainingCase):
 
     def test_more_servers_than_ranks_are_refused(self):
         process, _ = self.begin(2, {"kind": "parameter_server", "servers": 2})
-        self.assertRegex(self.finish(process, 1), r"error: (rank \d \(node \S+\): )?with: 'cooperation.servers' is 2, and the "
+        self.assertRegex(self.finish(process, 1), r"error: (rank \d \(node \S+\): )?with: 'cooperation.servers' is 2, but the "
                                                   r"step has 2 ranks: none is left to train; give it more ranks than servers")
 
 

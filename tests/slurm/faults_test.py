@@ -234,7 +234,7 @@ class Faults(Chain):
         self.wait_for(run, {"after": "succeeded", "never": "lost", "once": "lost"}, timeout=60)
         self.assertEqual(self.trace(), ["again", "again", "after"])
         reasons = {step["name"]: step["reason"] for step in self.status(run)["steps"]}
-        self.assertIn("taken away", reasons["never"])
+        self.assertIn("preempted", reasons["never"])
         self.assertIn("preempted", reasons["once"])
 
     def test_jobs_that_a_site_removes_because_they_can_never_start_are_replaced(self):

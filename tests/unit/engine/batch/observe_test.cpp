@@ -282,7 +282,8 @@ TEST_CASE("an element without a turn in an ended task is lost, whatever ended th
   REQUIRE(result.events.size() == 2);
   CHECK(result.events[0].state == meaning(slurm("812", how)));
   CHECK(result.events[1].state == JobState::Lost);
-  CHECK_THAT(result.events[1].reason, Catch::StartsWith("job 812_0 ended before its turn: "));
+  CHECK_THAT(result.events[1].reason,
+             Catch::StartsWith("job 812_0 ended before it could start this element: "));
   CHECK(result.events[1].failed_node.empty());
 }
 

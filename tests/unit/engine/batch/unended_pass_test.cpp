@@ -80,7 +80,7 @@ TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
     CHECK(newest_claim(job.attempt())->pass == 2);
     const auto all = attempt_events(job.spec.job_directory, job.spec.job, 1);
     CHECK(std::any_of(all.begin(), all.end(), [](const JobEvent& event) {
-      return event.reason == "try 2 of 2 follows; the last one: its node failed";
+      return event.reason == "try 2 of 2 follows; the previous one: its node failed";
     }));
   }
   SECTION("the job is lost if not") {
@@ -126,7 +126,7 @@ TEST_CASE("a preempted pass that saved keeps the count of failed tries", "[job-e
   REQUIRE(queued != all.end());
   CHECK(queued->failed_tries == 1);
   CHECK(queued->exit == kTryAgain);
-  CHECK(queued->reason == "taken away, continues from its checkpoint");
+  CHECK(queued->reason == "preempted; continues from its checkpoint");
 }
 
 TEST_CASE("a pass that was asked to end was preempted, however it ended", "[job-exec]") {
@@ -149,7 +149,7 @@ TEST_CASE("a pass that was asked to end was preempted, however it ended", "[job-
     CHECK(job.execute() == 1);
     CHECK(job.last().state == JobState::Lost);
     CHECK(job.last().preempted);
-    CHECK(job.last().reason == "its node was taken away");
+    CHECK(job.last().reason == "it was preempted");
   }
 }
 

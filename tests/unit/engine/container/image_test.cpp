@@ -287,7 +287,7 @@ TEST_CASE("an OCI image in one file may have a layer twice, but no invalid diges
                           folder.path());
   };
   CHECK(contents("sha256:" + sha256_hex(manifest)).layers.size() == 2);
-  CHECK_THROWS_WITH(contents("x"), Contains("names 'x' where the digest of an image belongs"));
+  CHECK_THROWS_WITH(contents("x"), Contains("names 'x' where an image digest is required"));
 }
 
 TEST_CASE("a digest that climbs out of the cache is refused at every place",

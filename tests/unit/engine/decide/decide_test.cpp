@@ -138,7 +138,7 @@ TEST_CASE("each decision is the one of the documented table", "[decide]") {
       CHECK(found == "wait");
       found = in_words(decision);
       if (decision.kind == Decision::Kind::TryAgain) {
-        CHECK(decision.reason == "try 2 of 2 follows; the last one: exit 1");
+        CHECK(decision.reason == "try 2 of 2 follows; the previous one: exit 1");
         CHECK(decision.delay == std::chrono::milliseconds(500));
       }
     }

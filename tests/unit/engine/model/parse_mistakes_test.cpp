@@ -107,7 +107,7 @@ TEST_CASE("a name may have 128 characters, and a longer one is refused at its pl
           "[mistakes]") {
   const std::string longest(128, 'n');
   CHECK(answer_to("name: " + longest + "\nsteps: {" + longest + ": {run: x}}") == "");
-  const std::string end = "; it has 129 characters, a name may have 128";
+  const std::string end = "; it has 129 characters, but a name may have at most 128";
   CHECK(answer_to("name: x" + longest + "\nsteps: {a: {run: x}}") ==
         "1:7: name: 'x" + longest.substr(0, 39) + "…' is not a name" + end);
   CHECK(answer_to("steps: {x" + longest + ": {run: x}}") ==
@@ -115,10 +115,10 @@ TEST_CASE("a name may have 128 characters, and a longer one is refused at its pl
   const auto result = parse_workflow_text("steps: {a: {run: x}}", "x" + longest + ".yaml");
   const auto* diagnostics = std::get_if<Diagnostics>(&result);
   REQUIRE(diagnostics != nullptr);
-  CHECK(
-      diagnostics->front().message ==
-      "the file's name is too long for the workflow's: it has 129 characters, a name may have 128; "
-      "give it a `name:`");
+  CHECK(diagnostics->front().message ==
+        "the file's name is too long for a workflow name: it has 129 characters, but a name may "
+        "have at most 128; "
+        "give it a `name:`");
 }
 
 TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {

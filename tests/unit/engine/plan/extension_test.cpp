@@ -177,7 +177,7 @@ TEST_CASE("a file that a list would name is refused before the run", "[extension
     with: {model: "models/${{ matrix.net }}.yaml", data: /data, epochs: 1, lr: 1}
 )";
   CHECK_THROWS_WITH(plan_of(parsed(text)),
-                    Contains("with.model of step 'train' is a file, which must be known "
+                    Contains("with.model of step 'train' names a file, which must be known "
                              "before the run"));
 }
 

@@ -141,7 +141,7 @@ TEST_CASE("a link out of a publication may have a changed target", "[published]"
   fs::create_symlink(elsewhere, published.outputs() / "out");
   write_publication(published.outputs().parent_path(),
                     {{"outputs"}, list_published(published.outputs(), "outputs"), {}});
-  CHECK(published.change() == "outputs/out leads to something that is not on record");
+  CHECK(published.change() == "outputs/out is a link to something that is not on record");
 }
 
 TEST_CASE("only files, folders and links can be published", "[published]") {

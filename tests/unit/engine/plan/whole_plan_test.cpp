@@ -422,8 +422,8 @@ TEST_CASE("a run that is loaded again is the plan that was frozen, in every part
 TEST_CASE("each cause of an action has its own text", "[plan]") {
   CHECK(words(Cause::NoResult) == "there is no earlier result");
   CHECK(words(Cause::Forced) == "forced");
-  CHECK(words(Cause::ActsOutside) == "what it sends is looked up at its destination");
-  CHECK(words(Cause::Always) == "in each run, as `always()` says");
-  CHECK(words(Cause::NothingChanged) == "nothing that matters changed");
+  CHECK(words(Cause::ActsOutside) == "its files are compared with those at the destination");
+  CHECK(words(Cause::Always) == "in each run, because of `always()`");
+  CHECK(words(Cause::NothingChanged) == "nothing relevant changed");
   CHECK(words(Cause::WaitsForParents) == "decided once its parents are done");
 }

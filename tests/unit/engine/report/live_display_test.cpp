@@ -268,10 +268,10 @@ TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file n
   job.exit = 1;
   const std::string sources =
       "  again    dlflow resubmit demo-7f3a --with-new-sources\n"
-      "           takes your corrections; without any, the same runs again\n";
+      "           uses your corrections; without any, the job fails again\n";
   const std::string anew =
       "  again    dlflow run w.yaml --profile alpha\n"
-      "           takes your corrections; dlflow resubmit runs the same again\n";
+      "           uses your corrections; dlflow resubmit would ignore them\n";
   CHECK(next_steps(status) == sources);  // the plan was not read
   status.run_anew = "dlflow run w.yaml --profile alpha";
   job.correction = Correction::Sources;
@@ -354,7 +354,7 @@ TEST_CASE("on a terminal the table is drawn over itself", "[live_display]") {
         "  data      > running       0:05  epoch 2/3\n"
         "  train     . waits for data\n"
         "\n"
-        "Ctrl-C saves a checkpoint and stops; `dlflow run --resume demo-7f3a` goes on.\n");
+        "Ctrl-C saves a checkpoint and stops; `dlflow run --resume demo-7f3a` continues.\n");
   display.stopping();
   CHECK_THAT(terminal.drawn(),
              Catch::StartsWith("\033[6A\r\033[Jdemo-7f3a  2 jobs") &&

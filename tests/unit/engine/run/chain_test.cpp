@@ -261,7 +261,8 @@ TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here
   StartedChain world(kChainSteps);
   write_file_atomic(world.directory / "cluster", "beta");
   const size_t submitted = world.batch.submitted.size();
-  const auto refused = Catch::Contains("is on the cluster 'beta', this is 'fake'; type this there");
+  const auto refused =
+      Catch::Contains("is on the cluster 'beta', but this is 'fake'; repeat this command there");
   CHECK_THROWS_WITH(world.resume(), refused);
   CHECK_THROWS_WITH(world.resubmit(), refused);
   CHECK_THROWS_WITH(world.cancel(), refused);

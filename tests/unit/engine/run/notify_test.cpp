@@ -70,7 +70,7 @@ TEST_CASE("news is a sentence that names the run, the job and the reason", "[not
   CHECK(said(failed(JobState::TimedOut, 143, "walltime of 20m reached")) ==
         "demo-1: train timed-out, walltime of 20m reached");
   CHECK(said(failed(JobState::Failed, 75, "no progress since the last checkpoint")) ==
-        "demo-1: train is not requeued again, no progress since the last checkpoint");
+        "demo-1: train is not requeued again: no progress since the last checkpoint");
   CHECK(said(failed(JobState::Cancelled, 1, "")) == "");
   CHECK_FALSE(news_of(everything(), "demo-1", failed(JobState::Failed, 1, ""), true).has_value());
 }

@@ -134,7 +134,7 @@ TEST_CASE("a retry is a new attempt and comes after a pause", "[scheduler]") {
     if (event.state == Planned) reasons.push_back(event.reason);
   }
   CHECK(reasons ==
-        Names{"try 2 of 3 follows; the last one: ", "try 3 of 3 follows; the last one: "});
+        Names{"try 2 of 3 follows; the previous one: ", "try 3 of 3 follows; the previous one: "});
 }
 
 TEST_CASE("retries end with the last attempt", "[scheduler]") {

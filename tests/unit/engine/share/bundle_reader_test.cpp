@@ -261,7 +261,7 @@ TEST_CASE("a bundle's image digest that is a path is refused", "[bundle][attack]
   Manifest manifest = manifest_of(good_files());
   manifest.images["a"] = {"oci:a", "sha256:../../../canary", false};
   CHECK_THAT(refusal_of(with_manifest(manifest, good_files())),
-             Catch::Contains("where the digest of an image belongs"));
+             Catch::Contains("where an image digest is required"));
 }
 
 TEST_CASE("a manifest that another user put above a workflow is ignored", "[bundle][attack]") {

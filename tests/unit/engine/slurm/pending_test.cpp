@@ -34,7 +34,7 @@ TEST_CASE("the reason why a job waits is given in words", "[slurm]") {
       [](const std::string& reason) { return words_for(reason); },
       {{"", ""},
        {"Dependency", ""},
-       {"DependencyNeverSatisfied", "never starts: SLURM considers what it waits for failed"},
+       {"DependencyNeverSatisfied", "never starts: SLURM considers a job that it waits for failed"},
        {"Resources", "waits for free nodes"},
        {"JobHeldUser", "held: scontrol release 812"},
        {"job requeued in held state", "held: scontrol release 812"},

@@ -121,9 +121,11 @@ TEST_CASE("the effects of a command without outputs hold until its step has othe
   const std::string two = command.run("two", 200);
   CHECK_FALSE(command.knows("one"));
   CHECK(command.knows("two"));
-  CHECK(command.fixture.store.refusal("one", "", "a").starts_with(two + " ran it in another form"));
+  CHECK(command.fixture.store.refusal("one", "", "a")
+            .starts_with(two + " has run another version of it"));
   const std::string third = command.run("one", 300);
-  CHECK(command.fixture.store.refusal("", third, "a").starts_with(two + " ran it in another form"));
+  CHECK(command.fixture.store.refusal("", third, "a")
+            .starts_with(two + " has run another version of it"));
 }
 
 TEST_CASE("the external effects of a command last, though its run is removed", "[store]") {

@@ -145,7 +145,7 @@ TEST_CASE("a run without its secrets fails a job before it starts, with the reas
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Failed);
   CHECK(end.reason == "the secret TOKEN is not in " + (job.run.path() / "secrets").string() +
-                          "; `dlflow resubmit` puts it there if it is in the environment");
+                          "; set it in the environment, and `dlflow resubmit` adds it");
   CHECK_FALSE(fs::exists(job.attempt() / "outputs/ran"));
 }
 

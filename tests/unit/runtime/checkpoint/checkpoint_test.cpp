@@ -143,7 +143,7 @@ TEST_CASE("a verified checkpoint is mapped after a check of its lengths alone", 
   CHECK(map_checkpoint(saved).info == sample.content().info);
   CHECK_THROWS_WITH(load_checkpoint(saved), Contains("model.safetensors is damaged"));
   fs::resize_file(weights, fs::file_size(weights) - 1);
-  CHECK_THROWS_WITH(map_checkpoint(saved), Contains("its manifest says"));
+  CHECK_THROWS_WITH(map_checkpoint(saved), Contains("its manifest declares"));
   fs::remove(weights);
   CHECK_THROWS_WITH(map_checkpoint(saved), Contains("model.safetensors is missing: "));
 }

@@ -48,5 +48,5 @@ TEST_CASE("tokens must come from the network's own tokenizer, if both are known"
   CHECK_NOTHROW(accept("a", ""));
   CHECK_NOTHROW(accept("", "b"));
   CHECK_THROWS_WITH(accept("a", "b"),
-                    Catch::StartsWith("the text: its tokens are those of another tokenizer"));
+                    Catch::StartsWith("the text: its tokens are from another tokenizer"));
 }

@@ -283,7 +283,7 @@ TEST_CASE("an answer shorter than announced is an error with both sizes", "[down
   write_file_atomic(target.request().partial, "the");
   target.request().hash_is_known = true;
   CHECK_THAT(test::error_of([&] { target.download(); }, Errc::Unavailable),
-             Contains("3 bytes arrived, 10 were announced"));
+             Contains("3 bytes arrived, but 10 were announced"));
 }
 
 TEST_CASE("endless headers are cut off", "[download][attack]") {

@@ -190,7 +190,7 @@ TEST_CASE("a failed list of rclone is reported with what to do", "[rclone]") {
   PlayedRclone rclone;
   rclone.lists({{"Path", "folder"}, {"IsDir", true}});
   CHECK_THROWS_WITH(rclone.list("rclone://remote/folder"),
-                    Contains("there is no such file; if it is a folder, write a / at the end"));
+                    Contains("there is no such file; if it is a folder, add a / at the end"));
   rclone.answers("lsjson", "text");
   CHECK_THROWS_WITH(rclone.list("rclone://remote/folder/"), Contains("this rclone is too old"));
   PlayedRclone other;
