@@ -176,7 +176,7 @@ class Text(Case):
         self.write("m.yaml", "name: m\ninput: [8]\nlayers: [{embedding: {name: e, vocabulary: 99, features: 4}}, {linear: {features: 99}}]\nloss: next_token\n")
         self.write("w.yaml", "name: w\nsteps: {t: {uses: train, with: {model: m.yaml, data: set, epochs: 1, lr: 0.1}}}\n")
         _, err = self.dlflow("validate", "w.yaml", status=2)
-        self.assertIn("model 'm' has 'vocabulary: 99' in 'e', set has 256 tokens; write 'vocabulary: 256'", err)
+        self.assertIn("model 'm' has 'vocabulary: 99' in 'e', but set has 256 tokens; write 'vocabulary: 256'", err)
         _, err = self.dlflow("init", "set", status=2)
         self.assertIn("holds tokens of text; begin with a copy of workflows/language-model.yaml", err)
 
