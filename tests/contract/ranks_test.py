@@ -67,7 +67,7 @@ class Ranks(Case):
                     found.update((epoch, sample) for sample in samples)
         return found
 
-    def test_all_ranks_stop_at_one_step_and_other_numbers_of_ranks_go_on_with_each_sample_once(self):
+    def test_all_ranks_stop_at_one_step_and_any_number_of_ranks_continues_with_each_sample_once(self):
         used = collections.Counter()
         for ranks, stop_at, backend in ((3, 4, "gloo"), (2, 9, "dlflow"), (1, -1, "gloo")):
             outputs, said = self.run_ranks("train", ranks, 0 if stop_at < 0 else 75, STOP_AT=stop_at, BACKEND=backend)

@@ -41,7 +41,7 @@ class Data(Case):
         newest = folder / "checkpoints/latest"
         return [(newest / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
 
-    def test_validate_questions_scores_and_batches_that_the_data_lacks(self):
+    def test_validate_warns_of_scores_and_batches_that_do_not_fit_the_data(self):
         self.write("t.csv", "a,b,y\n" + "".join(f"{i},{2 * i},{'xyz'[i % 3]}\n" for i in range(60)))
         self.dlflow("data", "pack", "t.csv", "-o", "d", "--class", "y")
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 30}\n")
@@ -153,7 +153,7 @@ class Data(Case):
             self.dlflow("data", "pack", f"pets/{split}", "-o", "animals", "--split", split)
         self.assertEqual([(c["name"], c["samples"]) for c in self.show("animals")[1]["classes"]], [(" cat", 1), ("dog", 0), ("eel", 1)])
 
-    def test_a_possible_mistake_is_reported_and_packed(self):
+    def test_a_possible_mistake_is_reported_but_packed(self):
         self.write("t.csv", "y,id\nNA,16777217\n9.0,2\n10,3\n")
         err = self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y")[1]
         self.assertIn("warning: t.csv:2:1: 'NA' is a class like any other (column 'y'); leave the row out if its class is not known\n", err)
@@ -344,7 +344,7 @@ class Data(Case):
         self.assertIn(b"'shape': (500, 64, 64,)", masks.read_bytes()[:128])
 
     def test_the_workflows_of_pictures_run_at_small_size(self):
-        """Their other tests are of their networks; here every step does what it is for."""
+        """Other tests check their networks; this one checks that every step runs."""
         if not TRAIN.exists():
             self.skipTest("built without dlflow-train")
         small = {"denoise.yaml": (["models/unet.yaml"], {"rmse": 5}), "fine-tuning.yaml": (["models/lenet.yaml"], {"accuracy": 0}),

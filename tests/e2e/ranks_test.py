@@ -105,7 +105,7 @@ class Ranks(Case):
         out, _ = self.dlflow("run", "w.yaml", status=1)
         self.assertIn("cannot start no-such-program on", out)
 
-    def test_a_script_that_reads_its_address_is_reused_and_another_launch_is_other_work(self):
+    def test_a_script_that_reads_its_address_is_reused_and_another_launch_reruns_it(self):
         self.write("w.yaml", """
             steps: {work: {run: 'echo $RANK $MASTER_ADDR:$MASTER_PORT', resources: {ranks: 2}}}
         """)

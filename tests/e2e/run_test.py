@@ -242,7 +242,7 @@ class Run(Case):
             self.assertEqual(self.dlflow("logs", run, "name")[0].strip(), content)
             self.assertIn("name it by its absolute path", self.status(run)["steps"][0]["reason"])
 
-    def test_a_command_has_no_users_language_and_time_zone(self):
+    def test_a_command_does_not_get_the_users_language_and_time_zone(self):
         self.write("w.yaml", """
             name: w
             steps: {a: {run: 'locale > $DLFLOW_OUTPUTS/o; date +%z >> $DLFLOW_OUTPUTS/o; date -d @0 +%H >> $DLFLOW_OUTPUTS/o', outputs: {o: o}}}
@@ -275,7 +275,7 @@ class Run(Case):
             left = self.folder / "dlflow-runs" / run / "steps/b/outputs/x"
             self.assertEqual(left.read_text(), (self.folder / "shared").read_text())
 
-    def test_a_step_is_not_reused_if_another_form_of_it_wrote_to_its_address_since(self):
+    def test_a_step_is_not_reused_if_another_version_of_it_wrote_to_its_address_since(self):
         there = self.folder / "bucket"
         self.write_steps(f"""
             put:
@@ -403,7 +403,7 @@ class Run(Case):
         self.dlflow("run", "two/w.yaml")
         self.assertEqual(self.trace()[3:], ["reads", "uses"])
 
-    def test_a_result_is_reused_though_a_newer_one_is_of_other_work(self):
+    def test_a_result_is_reused_although_a_newer_one_has_another_fingerprint(self):
         self.write_steps("""
             fit:
               run: 'echo "{\\"rmse\\": $DLFLOW_MATRIX_X}" > $DLFLOW_SUMMARY'
@@ -814,7 +814,7 @@ class Run(Case):
         """, 'images: {busybox: {from: "dir:/nowhere"}}')
         self.assertRegex(self.dlflow("run", "w.yaml", status=2)[1], r"w.yaml:2:\d+: error: .* runs no containers")
 
-    def test_status_survives_the_loss_of_the_database(self):
+    def test_status_is_complete_after_the_loss_of_the_database(self):
         self.chain()
         run = self.run_json("chain.yaml")["run"]
         before = {**self.status(run), "ended": None}  # the end of the last job is known, that of the engine is not

@@ -104,7 +104,7 @@ class Secrets(support.Case):
         self.assertIn("step 'push' needs the secret TOKEN", err)
         self.dlflow("resubmit", run, env={"TOKEN": TOKEN})
 
-    def test_another_value_is_the_same_work(self):
+    def test_another_value_of_a_secret_reruns_nothing(self):
         self.workflow(f'echo "$TOKEN" >> {self.folder}/seen')
         self.dlflow("run", "w.yaml", env={"TOKEN": TOKEN})
         run = self.run_json("w.yaml")["run"]  # a reused result needs no value

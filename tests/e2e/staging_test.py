@@ -362,7 +362,7 @@ class Rclone(Staging):
 
 
     def test_other_bytes_of_the_same_size_and_time_are_staged(self):
-        """As a copy that keeps times leaves them, or a second save within the second of a server's clock."""
+        """Such as after a copy that keeps times, or after two saves within one second of the server's clock."""
         for content in ("one", "two"):
             os.utime(self.write("remote/x", content), (1_000_000_000, 1_000_000_000))
             self.assertEqual((self.stage({"url": "rclone://disk/x"}) / "x").read_text(), content)
@@ -551,7 +551,7 @@ class Local(Staging):
         self.stage({"url": f"file://{self.folder}/bad.tar", "unpack": "tar"}, status=1)
         self.assertIn("entry '../\\u001b]0;owned\\u0007' leads out of the archive's folder", self.reason())
 
-    def test_names_with_line_ends_go_through_manifests_both_ways(self):
+    def test_names_with_line_ends_are_written_to_manifests_and_read_back(self):
         names = ("a\nb.txt", "c\\d", "plain")
         for name in names:
             self.content(f"set/{name}", 9)

@@ -51,7 +51,7 @@ class Tools(Case):
                 job = self.jobs()["a"]
                 self.assertIn(reason, job["reason"])
 
-    def test_modules_are_loaded_in_order_and_another_one_is_other_work(self):
+    def test_modules_are_loaded_in_order_and_another_module_reruns_the_step(self):
         self.write("local2.yaml", "setup: ['module() { echo \"$*\"; MOD=\"$*\"; export MOD; }']\n")
         text = "name: w\nsteps: {{a: {{run: 'echo $MOD', environment: {{modules: [gcc/12, cuda/{}]}}}}}}\n"
         run = self.run_text(text.format(11), "--profile", "./local2.yaml")
@@ -156,11 +156,11 @@ class Tools(Case):
         self.run_text(text)
         self.assertEqual({job["state"] for job in self.jobs().values()}, {"cached"})
 
-    def test_a_missing_output_is_reported_with_the_place_of_its_namesake(self):
+    def test_a_missing_output_is_reported_with_the_place_of_a_file_of_its_name(self):
         self.run_text("name: w\nsteps: {a: {run: 'mkdir x && echo 1 > x/model.pt', outputs: {m: model.pt}}}\n", status=1)
         self.assertIn("there is the working directory/x/model.pt", self.jobs()["a"]["reason"])
 
-    def test_no_output_is_taken_from_behind_a_link(self):
+    def test_no_output_is_taken_through_a_link(self):
         best = self.write("theirs/best.pt", "theirs")
         script = f"ln -s {best.parent} shared"
         self.run_text(f"name: w\nsteps: {{a: {{run: '{script}', outputs: {{m: shared/best.pt}}}}}}\n", status=1)
@@ -177,7 +177,7 @@ class Tools(Case):
         lines = self.output(run, "b").split()
         self.assertEqual([line for line in lines if "/" not in line], ["best.pt", "log"])
 
-    def test_a_missing_output_costs_no_checkpoint(self):
+    def test_a_missing_output_removes_no_checkpoint(self):
         run = self.run_text("""
             name: w
             steps:

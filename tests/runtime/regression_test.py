@@ -113,7 +113,7 @@ class Regression(TrainingCase):
         folder = self.model_folder("classes", "softmax_cross_entropy", 2, epochs=20)
         self.assertGreater(self.train(folder, 1)["accuracy"], 0.9)
 
-    def test_training_reaches_the_result_of_its_twin_in_pytorch(self):
+    def test_training_reaches_the_result_of_the_same_training_in_pytorch(self):
         try:
             import torch
         except ImportError:

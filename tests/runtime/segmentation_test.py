@@ -168,7 +168,7 @@ class Segmentation(TrainingCase):
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual(summary["iou"], max(line["iou"] for line in lines if "iou" in line))
 
-    def test_training_reaches_the_result_of_its_twin_in_pytorch(self):
+    def test_training_reaches_the_result_of_the_same_training_in_pytorch(self):
         try:
             import torch
         except ImportError:

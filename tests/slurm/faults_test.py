@@ -189,7 +189,7 @@ class Faults(Chain):
         self.wait_here(here)
         self.check_same_bits()
 
-    def test_one_of_two_nodes_that_fails_and_returns_at_once_costs_no_bit_under_any_launcher(self):
+    def test_one_of_two_nodes_that_fails_and_returns_at_once_changes_no_bit_under_any_launcher(self):
         self.training(20, "checkpoint: {every: 100 steps, keep: 2}\n              resources: {nodes: 2, ranks_per_node: 1}\n"
                           "              retry: {attempts: 3, on: [node-failure]}")
         self.wait_here(self.start_here())

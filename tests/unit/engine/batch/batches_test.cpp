@@ -144,8 +144,10 @@ TEST_CASE("a step that may fail is waited for until it ends, in whatever way", "
               "more 0 1 <- afterany:811_0", "more 2 3 <- afterany:811_1", "best <- afterany:811"});
 }
 
-TEST_CASE("a step with always() waits for ends, and its hopeless parents leave the queue",
-          "[slurm]") {
+TEST_CASE(
+    "a step with always() waits until its parents end, and parents that can never start leave the "
+    "queue",
+    "[slurm]") {
   const Plan plan = plan_of(R"(
   data: {run: "true"}
   train: {run: "true", matrix: {n: [0, 1]}, needs: [data]}
@@ -316,7 +318,7 @@ TEST_CASE("a shared task may run although some of its elements cannot", "[slurm]
                                                  "eval 1 <- afterok:811:812_2"});
 }
 
-TEST_CASE("packs of different sizes wait for all tasks that have elements of theirs", "[slurm]") {
+TEST_CASE("packs of different sizes wait for all tasks that have their elements", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1, 2, 3, 4, 5], pack: 2}}
   eval: {run: "true", matrix: {n: [0, 1, 2, 3, 4, 5], pack: 3}, needs: [train]}

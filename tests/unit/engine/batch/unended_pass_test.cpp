@@ -38,7 +38,7 @@ TEST_CASE("a second SLURM job of one attempt requeues itself while the first is 
   CHECK(job.content("requeued") == "813\n");
   CHECK(job.content("trace").empty());
   CHECK(job.last().state == JobState::Running);
-  SECTION("goes on with it when SLURM has lost the first") {
+  SECTION("continues it when SLURM has lost the first") {
     job.at_work.clear();
     CHECK(job.execute("813") == 0);
     CHECK(job.content("trace") == "x\n");
@@ -186,7 +186,7 @@ TEST_CASE("a job goes on only once its record of the previous pass is on disk", 
   CHECK(job.content("trace").empty());
 }
 
-TEST_CASE("an abandoned pass can publish no more", "[job-exec]") {
+TEST_CASE("an abandoned pass can no longer publish", "[job-exec]") {
   Job job(
       "echo late > $DLFLOW_OUTPUTS/o; touch {run}/begun; until [ -e {run}/go ]; do sleep 0.02; "
       "done");
@@ -214,7 +214,7 @@ TEST_CASE("tries are bounded, whether the job or its node failed", "[job-exec]")
   CHECK(job.last().state == JobState::Failed);
 }
 
-TEST_CASE("a walltime warning before the supervisor starts kills nothing", "[job-exec]") {
+TEST_CASE("a walltime warning before the supervisor starts kills no process", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.spec.resources.walltime = std::chrono::hours(1);
   job.spec.retry.attempts = 2;

@@ -85,7 +85,7 @@ TEST_CASE("a product larger than any number is still counted as large", "[matrix
   CHECK(max_elements(matrix) == SIZE_MAX);
 }
 
-TEST_CASE("resources survive their JSON", "[resources]") {
+TEST_CASE("resources are unchanged after their conversion to JSON and back", "[resources]") {
   const Resources all = {4, 2, 1, 3u << 30, 90min};
   CHECK(resources_from_json(to_json(all)) == all);
   CHECK(resources_from_json(to_json(Resources{})) == Resources{});

@@ -156,7 +156,7 @@ TEST_CASE("one name with a line end differs from two names", "[data_identity]") 
   CHECK(base() != two);
 }
 
-TEST_CASE("an input that becomes executable is other work", "[data_identity]") {
+TEST_CASE("an input that becomes executable changes the fingerprint", "[data_identity]") {
   const test::TempDir folder;
   const fs::path tool = folder.write("tool", "content");
   const std::string inputs =

@@ -57,7 +57,8 @@ TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
   CHECK_FALSE(find_job(plan, "train").has_value());
 }
 
-TEST_CASE("ranks, cores and GPUs count as other work where they may change the result", "[plan]") {
+TEST_CASE("ranks, cores and GPUs change the fingerprint where they may change the result",
+          "[plan]") {
   const auto base = [](const std::string& resources, const std::string& step) {
     const Plan plan =
         plan_of(parsed("name: w\nsteps:\n  c: {run: ./c, outputs: {m: m}}\n  t:\n    " + step +

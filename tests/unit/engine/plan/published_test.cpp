@@ -150,7 +150,7 @@ TEST_CASE("only files, folders and links can be published", "[published]") {
   CHECK_THROWS_WITH(list_published(folder.path(), "outputs"), Catch::Contains("pipe is neither"));
 }
 
-TEST_CASE("a job's end is its record if it published nothing", "[published]") {
+TEST_CASE("a job that published nothing has only its recorded end", "[published]") {
   const test::TempDir folder;
   const fs::path job = folder.path() / "job";
   const fs::path outputs = job / "attempt-1/pass-1/outputs";

@@ -301,7 +301,7 @@ TEST_CASE("a command's fingerprint covers all properties of its job", "[plan]") 
   CHECK(Json::parse(fingerprint_base(whole.plan, 2)).at("profile").size() == 3);
 }
 
-TEST_CASE("a run counts as the work of its own programs, whichever version goes on with it",
+TEST_CASE("a run's fingerprints are those of its own programs, whichever version continues it",
           "[plan]") {
   Whole whole;
   whole.plan.steps[1].version = 1;  // the version of the dlflow that froze it

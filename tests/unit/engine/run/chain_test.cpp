@@ -239,7 +239,7 @@ TEST_CASE("a job without a running program is not asked to save, whatever its re
   CHECK(world.look()["data"] == Cancelled);
 }
 
-TEST_CASE("a running job whose cancel is refused is asked the next time", "[chain]") {
+TEST_CASE("a running job whose cancel is refused is asked to end by the next cancel", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.refuses_cancel = true;

@@ -170,7 +170,7 @@ TEST_CASE("a result that another run uses is not made anew", "[sources]") {
              Catch::StartsWith("the result of a is used by " + second + ", so it stays"));
 }
 
-TEST_CASE("the remaking of results is on disk before the new sources are", "[sources]") {
+TEST_CASE("the rerun of jobs is on disk before the new sources are", "[sources]") {
   const auto on_this_machine = is_synced_at("planned-anew", [] {
     SourcesRun run;
     run.start();

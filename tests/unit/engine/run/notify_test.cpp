@@ -373,7 +373,7 @@ TEST_CASE("the end of a run with its last job is recognised from its folder alon
     run.start_and_kill(6);
     CHECK_FALSE(end().has_value());
   }
-  SECTION("a failure ends its dependents, and is another end after another try") {
+  SECTION("a failure ends its dependents, and a failed new try is a new end") {
     run.backend.fail("b");
     CHECK(run.start().state == RunState::Failed);
     fs::remove(engine_events_file(run.directory));  // as on a node, without an engine's record

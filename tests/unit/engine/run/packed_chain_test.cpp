@@ -227,7 +227,8 @@ TEST_CASE(
   CHECK(world.look()["train[n=1]"] == Running);
 }
 
-TEST_CASE("an element whose end is refused is asked the next time", "[chain][pack]") {
+TEST_CASE("an element whose cancel is refused is asked to end by the next cancel",
+          "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   const std::filesystem::path attempt = world.directory / "steps/train/n=1/attempt-1";
@@ -290,7 +291,7 @@ TEST_CASE("a waiting element of a running task is cancelled by that task", "[cha
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("only the running element hears of the end of its task, and once", "[chain][pack]") {
+TEST_CASE("only the running element is told that its task ends, and only once", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   REQUIRE(claim_pass(world.directory / "steps/train/n=1/attempt-1", 1, "812_0"));

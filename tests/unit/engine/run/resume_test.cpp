@@ -311,7 +311,7 @@ TEST_CASE("tries before a resubmit are not counted, also by a later engine", "[r
   CHECK(run.attempt("flaky") == 4);
 }
 
-TEST_CASE("tries are attempts, and failed passes", "[resume]") {
+TEST_CASE("each attempt counts as a try, and so does each failed pass", "[resume]") {
   const auto event = [](int attempt, JobState state, int failed_tries = 0) {
     JobEvent result;
     result.attempt = attempt;

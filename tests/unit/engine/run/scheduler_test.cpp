@@ -50,7 +50,7 @@ TEST_CASE("a run that cannot be recorded leaves no folder behind", "[scheduler]"
   CHECK(run.backend.submitted.empty());
 }
 
-TEST_CASE("the observer hears of every change once, in order", "[scheduler]") {
+TEST_CASE("the observer gets every change once, in order", "[scheduler]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
   run.start();
   CHECK(run.observer.heard == Names{"a submitting", "a running", "a succeeded", "b submitting",

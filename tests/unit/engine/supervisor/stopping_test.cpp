@@ -46,7 +46,8 @@ TEST_CASE("a request to stop reaches the program, and exit 75 means it has saved
   CHECK(end.reason == "stopped on request, checkpoint saved");
 }
 
-TEST_CASE("a second request kills a deaf program and its children", "[supervisor]") {
+TEST_CASE("a second request kills a program that ignored the first, and its children",
+          "[supervisor]") {
   const Job job(
       "trap 'touch $DLFLOW_OUTPUTS/told' TERM; sleep 60 & echo $! > number; "
       "mv number $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");

@@ -338,7 +338,7 @@ TEST_CASE("a message between two ranks overtakes the collective that waits for i
         }) == none(4));
 }
 
-TEST_CASE("ranks talk to each other while one of them waits in their first sum", "[c_api]") {
+TEST_CASE("ranks can exchange messages while one of them waits in their first sum", "[c_api]") {
   CHECK(on_ranks({"a", "a"}, [](Rank& self) {
           float value = 1;
           int message = 42, received = 0;

@@ -114,7 +114,7 @@ TEST_CASE("the file has the bytes described in docs/user/dlset.md", "[data]") {
   CHECK(content_of(kBytes, 2) == front + sha256_hex(front + rest) + rest);
 }
 
-TEST_CASE("samples with targets have them in the place of labels", "[data]") {
+TEST_CASE("samples have targets instead of labels", "[data]") {
   const std::string front =
       "DLFDATA\n\x03\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0"s;
   const std::vector<float> numbers = {0.5f, -1, 3, 1e30f};

@@ -69,7 +69,7 @@ TEST_CASE("targets are shares of classes if each sample's add up to 1", "[fit]")
   CHECK_THAT(error_of(two, set(std::nanf(""), 1)), Catch::Contains("are not all 0 or more"));
 }
 
-TEST_CASE("masks and losses of pixels belong together", "[fit]") {
+TEST_CASE("losses of pixels need masks, and masks need such a loss", "[fit]") {
   const auto network = [](const std::string& loss, int classes) {
     return parse_model("name: m\ninput: [1, 2, 2]\nloss: " + loss +
                            "\nlayers:\n  - conv2d: {channels: " + std::to_string(classes) +

@@ -185,7 +185,7 @@ TEST_CASE("pictures of 16 bits can have masks, stored after their floats", "[mas
              Catch::Contains("1 of 2 samples") && Catch::Contains("b.pgm: has 2 x 1 pixels"));
 }
 
-TEST_CASE("an unreadable picture is not the model for the others", "[mask]") {
+TEST_CASE("the other pictures are not compared with an unreadable one", "[mask]") {
   const test::TempDir folder;
   write_pair(folder, "b", "\x00\x01"s);
   write_pair(folder, "c", "\x00\x01"s);

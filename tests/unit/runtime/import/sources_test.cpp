@@ -66,7 +66,7 @@ TEST_CASE("foreign files in a folder of pictures are named", "[sources]") {
              Catch::Contains("dog/1.gif: is not a JPEG, PNG, PGM or PPM picture"));
 }
 
-TEST_CASE("the first of sixty pictures is the odd one if the others agree", "[sources]") {
+TEST_CASE("the first of sixty pictures is named as different if the others agree", "[sources]") {
   const test::TempDir folder;
   const auto odd = folder.write("cat/0.pgm", "P5 1 1 255 x");
   for (int i = 1; i < 60; ++i) folder.write("cat/" + std::to_string(i) + ".pgm", pgm('a'));

@@ -112,7 +112,7 @@ TEST_CASE("unsupported parts of a file are reported", "[onnx]") {
                     Contains("sparse constants"));
 }
 
-TEST_CASE("a setting with the type of a list is one, even if it is empty", "[onnx]") {
+TEST_CASE("a setting with the type of a list is a list, even if it is empty", "[onnx]") {
   const auto setting_of = [](const Message& value) {
     const Message node = test::node("Op", {"x"}, "y")
                              .add(3, std::string_view("first"))

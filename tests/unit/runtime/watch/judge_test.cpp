@@ -76,7 +76,7 @@ std::string text(const Judge::Opinion& opinion) {
 
 }  // namespace
 
-TEST_CASE("a rank that leaves when done is no fault, any other that leaves is", "[watch]") {
+TEST_CASE("a rank may leave when its work is done, any other that leaves is reported", "[watch]") {
   Court court(3);
   court.judge().done(1);
   court.judge().lost(1, court.now);
@@ -295,7 +295,7 @@ TEST_CASE("the first rank that threw is reported, by the name in its message", "
   CHECK(opinion.verdict->code() == Errc::NotFound);
 }
 
-TEST_CASE("an opinion that ends all ranks has no warning", "[watch]") {
+TEST_CASE("a verdict that ends all ranks comes without a warning", "[watch]") {
   Court court(2);
   court.wait({0});
   court.pass(0s);
