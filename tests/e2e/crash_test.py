@@ -70,7 +70,8 @@ class Crash(Case):
                     self.doCleanups()
 
     def test_a_run_survives_a_kill_at_every_point_of_a_supervisor(self):
-        """The program of a killed supervisor dies with it; the step is lost and runs again. At the second occurrence, the supervisor has already run another step."""
+        """The program of a killed supervisor dies with it; the step is lost and runs again. At the second
+        occurrence, the supervisor has already run another step."""
         for point in SUPERVISOR_POINTS:
             for occurrence in (1, 2):
                 with self.subTest(point=point, occurrence=occurrence):
