@@ -148,12 +148,12 @@ class PlaceCheck {
     if (cluster.partitions.empty() || cluster.partition(name) != nullptr) return;
     std::vector<std::string> known;
     for (const PartitionInfo& partition : cluster.partitions) known.push_back(partition.name);
-    problems_.add(
-        "",
-        name.empty() ? cluster.cluster + " has no default partition, and " + owner_ + " names none."
-                     : cluster.cluster + " has no partition '" + name + "', which " + owner_ +
-                           " names" + did_you_mean(name, known),
-        "Set " + partition_key(profile_) + " to one of " + join(known, ", ") + ".");
+    problems_.add("",
+                  name.empty() ? cluster.cluster + " has no default partition, and " + owner_ +
+                                     " does not name one."
+                               : cluster.cluster + " has no partition '" + name + "', which " +
+                                     owner_ + " names" + did_you_mean(name, known),
+                  "Set " + partition_key(profile_) + " to one of " + join(known, ", ") + ".");
   }
 
   /// Takes the profile's own limit, if it is set and not above the cluster's.

@@ -496,7 +496,8 @@ void add_resubmit(CLI::App& app, Session& session) {
 
 void add_cancel(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "cancel", "Stop a run; jobs that can save a checkpoint do. Twice: kill.", R"(
+      add_command(app, "cancel",
+                  "Stop a run; jobs that can save a checkpoint do so. A second cancel kills.", R"(
   dlflow cancel fashion-mnist-7f3a91c0
   dlflow run --resume fashion-mnist-7f3a91c0      (continues later))");
   const auto run = std::make_shared<std::string>();

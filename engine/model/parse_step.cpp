@@ -423,14 +423,14 @@ class StepReader {
   void read_reuse() {
     Step& step = parsed_.step;
     const auto reuse =
-        value_of_run("reuse", "; what a result of '" + step.uses + "' depends on is known");
+        value_of_run("reuse", "; for '" + step.uses + "' these conditions are fixed");
     if (!reuse) return;
     step.reuse.environment = reuse->value("environment", std::vector<std::string>());
     step.reuse.program = reuse->at("program");
     if (step.reuse.program && step.run.source().is_string()) {
       mistakes_.add(step.locations.at("reuse"),
                     subject_.at("reuse").name() +
-                        ": program needs run to be a list that begins with a program");
+                        ": 'program' needs a `run:` list that begins with a program");
     }
   }
 
@@ -441,7 +441,7 @@ class StepReader {
 
   void read_tools() {
     const auto tools =
-        value_of_run("environment", "; '" + parsed_.step.uses + "' brings what it needs");
+        value_of_run("environment", "; '" + parsed_.step.uses + "' includes all that it needs");
     if (!tools) return;
     if (const std::string problem = problem_of_tools(*tools); !problem.empty()) {
       return mistakes_.add(parsed_.step.locations.at("environment"),

@@ -25,8 +25,8 @@ bool starts_or_ends(const JobEvent& event) {
 }
 
 std::string stopping_text(bool saves) {
-  return saves ? "Saving checkpoints and stopping; Ctrl-C again kills."
-               : "Stopping; Ctrl-C again kills.";
+  return saves ? "Saving checkpoints and stopping; press Ctrl-C again to kill."
+               : "Stopping; press Ctrl-C again to kill.";
 }
 
 std::string hint(const std::string& run, bool saves) {

@@ -48,9 +48,9 @@ void check_names(const Plan& plan, const Jobs& jobs, const PlanAgain& what) {
       broken |= std::ranges::find(what.anew, job) != what.anew.end();
     }
     if (!broken) {
-      throw Error(Errc::InvalidInput, "nothing of '" + name +
+      throw Error(Errc::InvalidInput, "no job of '" + name +
                                           "' failed, so there is nothing to run again; `dlflow run "
-                                          "WORKFLOW --force STEP` repeats what succeeded");
+                                          "WORKFLOW --force STEP` repeats successful steps");
     }
   }
 }
@@ -210,9 +210,9 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
   }
   if (!what.resources.empty()) {
     if (chosen.empty()) {
-      throw Error(Errc::InvalidInput, "nothing of " + plan.run +
-                                          " failed, so there is nothing to submit with other "
-                                          "resources; jobs that wait or run keep theirs");
+      throw Error(Errc::InvalidInput, "no job of " + plan.run +
+                                          " failed, so none can be submitted with other resources; "
+                                          "waiting and running jobs keep theirs");
     }
     change_resources(plan, chosen, what.resources);
     check(plan);

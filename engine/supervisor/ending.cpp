@@ -38,7 +38,7 @@ uint64_t out_of_memory_kills() {
 std::string cure_of(std::string_view line) {
   constexpr std::pair<std::string_view, std::string_view> kCures[] = {
       {"No module named 'dlflow'",
-       "; `pip install dlflow-*.whl` by the step's Python, see docs/user/python.md"},
+       "; run `pip install dlflow-*.whl` with the step's Python; see docs/user/python.md"},
       {"No module named", "; name its file in `inputs`, or install it in the step's Python"},
       {"Disk quota exceeded", "; free space there, or write to another file system"},
       {"CUDA out of memory", "; take a smaller batch, or a GPU with more memory"},

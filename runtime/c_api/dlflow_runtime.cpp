@@ -228,7 +228,8 @@ dlflow_status dlflow_group_create(dlflow_endpoint* endpoint, int rank, int size,
     require(options->timeout > 0 && options->stall_timeout > 0,
             "timeouts of a group must be more than 0 ms");
     require(endpoint->text == addresses[rank],
-            "rank " + std::to_string(rank) + ": the address at its place is not its own");
+            "rank " + std::to_string(rank) +
+                ": its entry in the list of addresses is not its own address");
     SocketEndpoint own = std::move(*endpoint->endpoint);
     endpoint->endpoint.reset();
     auto made = std::unique_ptr<dlflow_group>(new dlflow_group{

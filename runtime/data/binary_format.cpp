@@ -171,7 +171,7 @@ uint64_t text_bytes_of(const Header& header, size_t file_size) {
 void require_counts(const Header& header, const Parts& parts, const std::string& name) {
   if (parts.targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
   if (parts.chunks && header.chunk_samples == 0) {
-    throw_corrupt(name, "has chunks of no samples");
+    throw_corrupt(name, "has chunks without samples");
   }
   if (header.num_classes > kMaxClasses) {
     throw_corrupt(name, fmt::format("declares {} classes, which is more than {}",

@@ -86,7 +86,7 @@ int64_t factor(NodeReader& node, const TensorShape& in) {
     }
   }
   if (down < 1 || down != across || down != std::floor(down) || down > 1e6)
-    refuse("dlflow's upsample only enlarges by a whole number, equal in both directions");
+    refuse("dlflow's upsample enlarges only by a whole number, the same in both directions");
   return int64_t(down);
 }
 

@@ -125,7 +125,7 @@ class Check(Case):
         self.assertEqual(problems, ["runtime library", *["PyTorch"] * bool(torch), "step", "ranks", "checkpoints"])
         self.assertEqual(len([line for line in lines if line.startswith("        do: ")]), len(problems))
         self.assertEqual((status, lines[-1]), (1, f"{len(problems)} problems"))
-        self.assertIn("        do: add `checkpoint: {}` to the step: else it is not asked to save", lines)
+        self.assertIn("        do: add `checkpoint: {}` to the step: otherwise it is not asked to save", lines)
 
     def test_a_damaged_checkpoint_is_a_problem(self):
         self.step(OUTPUTS=self.folder)
@@ -315,7 +315,7 @@ class Checkpoints(Case):
         self.assertEqual((saved.epoch, saved.metrics), (1, {"accuracy": 0.5}))
         self.assertEqual(self.names(), ["latest", "step-000004"])
 
-    def test_a_checkpoint_of_another_step_is_loaded_in_place_and_training_does_not_continue_it(self):
+    def test_a_checkpoint_of_another_step_is_loaded_in_place_but_training_does_not_continue_from_it(self):
         self.save(1, 2)
         other = {"x": b"of another step"}
         dlflow.checkpoint(5, folder=self.folder / "other", other=other)

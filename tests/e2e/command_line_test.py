@@ -408,7 +408,7 @@ class CommandLine(Case):
         self.assertFalse((self.folder / "PWNED").exists())
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
-    def test_completion_of_zsh_offers_the_same(self):
+    def test_completion_of_zsh_offers_the_same_words(self):
         self.complete_names("zsh")
 
     def test_completion_of_fish_asks_dlflow(self):

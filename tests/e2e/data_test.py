@@ -116,7 +116,7 @@ class Data(Case):
         self.assertEqual([(each["file"], each["samples"]) for each in both[1]["shards"]], [("test-00000-of-00001.dlset", 5)])
         self.assertEqual(len(self.show("pets/test.shards.json")), 1)
 
-    def test_the_umask_decides_who_may_read(self):
+    def test_the_umask_decides_who_may_read_the_data(self):
         self.write("t.csv", "y,x\na,1\nb,2\n")
         (self.folder / "text").mkdir()
         self.write("text/1.txt", "the quick brown fox jumps over the lazy dog, and some words " * 20)

@@ -52,7 +52,7 @@ class Ranks(Case):
     def tell(self, ranks, extra=""):
         self.script(f"[{PYTHON}, {self.folder}/tell.py]", ranks, extra)
 
-    def test_each_rank_gets_its_place_and_the_meeting_address(self):
+    def test_each_rank_gets_its_number_and_the_address_where_ranks_meet(self):
         self.tell(4)
         ranks = [self.told(rank) for rank in range(4)]
         for rank, told in enumerate(ranks):

@@ -213,7 +213,8 @@ CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::
   require_here(run_directory, services.batch);
   const auto lock = take_over(run_directory, kPatience);
   if (!lock) {
-    throw Error(Errc::Unavailable, "another dlflow is at work on " + run_directory.string() +
+    throw Error(Errc::Unavailable, "another dlflow process is working on " +
+                                       run_directory.string() +
                                        " and has been asked to stop; nothing is cancelled yet");
   }
   withdraw_cancel_request(run_directory);

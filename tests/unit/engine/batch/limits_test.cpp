@@ -266,12 +266,13 @@ TEST_CASE("a cluster without a default partition needs a named one", "[slurm]") 
   ClusterLimits without = cluster();
   without.partitions[0].is_default = false;
   Profile profile = alpha();
-  CHECK_THAT(refusal(limited_plan(step("ranks: 1"), profile), without),
-             Catch::StartsWith(
-                 "alpha has no default partition, and cluster-profiles/alpha.yaml names none."));
+  CHECK_THAT(
+      refusal(limited_plan(step("ranks: 1"), profile), without),
+      Catch::StartsWith(
+          "alpha has no default partition, and cluster-profiles/alpha.yaml does not name one."));
   profile.file.clear();
   CHECK_THAT(refusal(limited_plan(step("ranks: 1"), profile), without),
-             Catch::Contains("and the profile alpha names none."));
+             Catch::Contains("and the profile alpha does not name one."));
 }
 
 TEST_CASE("each class has its own limits, and those of its partition", "[slurm]") {
@@ -335,7 +336,7 @@ TEST_CASE("the times of all elements of a task and of their records add up", "[s
   CHECK(
       refusal(limited_plan(packed_step(4, "walltime: 10m"), profile)) ==
       R"(cluster-profiles/alpha.yaml allows 30 min per job, but step 'train' packs 4 elements of 10 min into one, which takes 41:30 (big.yaml:6:27).
-       Pack 2 at most (`pack: 2`), or ask for less time.
+       Pack at most 2 (`pack: 2`), or ask for less time.
 Nothing was submitted.)");
   CHECK_THAT(refusal(limited_plan(packed_step(4, "walltime: 10h"), profile)),
              Catch::Contains("allows 30 min per job, but step 'train' asks for 10 h") &&

@@ -492,7 +492,7 @@ TEST_CASE("invalid repetitions and conditions of reuse are reported", "[mistakes
   CHECK_THAT(answer_to("steps: {a: {run: x, inputs: [{path: data}]}}"),
              Catch::Contains("'data' is not an absolute path"));
   CHECK_THAT(answer_to("steps: {a: {run: x, reuse: {program: true}}}"),
-             Catch::Contains("needs run to be a list"));
+             Catch::Contains("needs a `run:` list"));
   CHECK_THAT(answer_to("steps: {a: {uses: stage, reuse: {program: true}, "
                        "with: {sources: [{url: 'https://x/y'}]}}}"),
              Catch::Contains("reuse of step 'a' belongs to run"));

@@ -84,7 +84,7 @@ TEST_CASE("the placeholder of unlisted elements is not counted as a job", "[exte
   CHECK(count_of_jobs(extended(listed, list_of(2, "other", "l", {5}))) == "8 jobs");
 }
 
-TEST_CASE("an extension changes no number of an earlier job", "[extension]") {
+TEST_CASE("an extension does not renumber earlier jobs", "[extension]") {
   const Plan plan = plan_of(parsed(kFan));
   const Plan one = extended(plan, list_of(1, "split", "parts", {2, 3}));
   CHECK(job_names(one) ==
@@ -141,7 +141,8 @@ TEST_CASE("a result asks for an extension unless the plan already has its list",
                     Contains("output 'parts' is missing"));
 }
 
-TEST_CASE("the file of a list is read only if unchanged since its step ended", "[extension]") {
+TEST_CASE("the file of a list is read only if it is unchanged since its step ended",
+          "[extension]") {
   const test::TempDir folder;
   const std::string file = folder.write("p.json", "[1, 2]\n").string();
   const Plan plan = plan_of(parsed(kFan));

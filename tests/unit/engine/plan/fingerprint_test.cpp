@@ -354,7 +354,7 @@ TEST_CASE("the fingerprint of a parent without outputs stands for its work", "[f
   CHECK(with_parents({declares}) == with_outputs);
 }
 
-TEST_CASE("the parent's fingerprint counts for outputs that name unchecked places",
+TEST_CASE("the parent's fingerprint counts if its outputs name places that are not hashed",
           "[fingerprint]") {
   const auto counts = [](const Json& value, const std::string& sha256) {
     ParentResult up = parent("up", {{"o", {{"value", value}, {"sha256", sha256}}}});

@@ -176,7 +176,7 @@ TEST_CASE("without a terminal each change is a line", "[live_display]") {
   lines.display().event(blocked);
   CHECK(lines.text() == "  train  ! blocked  its parent data failed\n");
   lines.display().stopping();
-  CHECK(lines.text() == "Saving checkpoints and stopping; Ctrl-C again kills.\n");
+  CHECK(lines.text() == "Saving checkpoints and stopping; press Ctrl-C again to kill.\n");
   lines.display().ended(RunState::Cancelled, kStart + 70s);
   CHECK(lines.text() ==
         "demo-7f3a cancelled in 1:10\n"
@@ -356,11 +356,12 @@ TEST_CASE("on a terminal the table is drawn over itself", "[live_display]") {
         "\n"
         "Ctrl-C saves a checkpoint and stops; `dlflow run --resume demo-7f3a` continues.\n");
   display.stopping();
-  CHECK_THAT(terminal.drawn(),
-             Catch::StartsWith("\033[6A\r\033[Jdemo-7f3a  2 jobs") &&
-                 Catch::EndsWith("\nSaving checkpoints and stopping; Ctrl-C again kills.\n"));
+  CHECK_THAT(
+      terminal.drawn(),
+      Catch::StartsWith("\033[6A\r\033[Jdemo-7f3a  2 jobs") &&
+          Catch::EndsWith("\nSaving checkpoints and stopping; press Ctrl-C again to kill.\n"));
   display.tick(kStart + 6s);
-  CHECK_THAT(terminal.drawn(), Catch::EndsWith("stopping; Ctrl-C again kills.\n"));
+  CHECK_THAT(terminal.drawn(), Catch::EndsWith("stopping; press Ctrl-C again to kill.\n"));
   display.event(told("data", JobState::Succeeded, 7s));
   display.event(told("train", JobState::Cancelled, 7s));
   display.ended(RunState::Cancelled, kStart + 7s);

@@ -51,8 +51,7 @@ TEST_CASE("a program's message or metric name cannot control a terminal", "[desc
   CHECK(describe_metrics({{"\033[2J", 1}}) == "\\u001b[2J 1");
 }
 
-TEST_CASE("a program's numbers beyond all bounds are shown as far as possible",
-          "[describe][attack]") {
+TEST_CASE("a program's absurd numbers are shown as far as possible", "[describe][attack]") {
   const double odd = GENERATE(1e300, -1e300);
   const Json progress = {{"progress", odd},     {"bytes", odd},       {"total_bytes", odd},
                          {"images_per_s", odd}, {"noise_scale", odd}, {"eta_s", odd}};

@@ -389,7 +389,7 @@ TEST_CASE("an attempt with a successor never begins again, whoever ended it", "[
   CHECK(world.nodes.repeated.empty());
 }
 
-TEST_CASE("a job whose end the queue reports wrongly gives way to its successor", "[chain]") {
+TEST_CASE("a job whose end the queue reports wrongly is replaced by its successor", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.lies = GENERATE(BatchState::NodeFail, BatchState::Failed, BatchState::Timeout,

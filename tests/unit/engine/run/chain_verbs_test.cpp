@@ -228,8 +228,7 @@ TEST_CASE("a run with jobs in the queue is not removed", "[verbs]") {
   VerbsWorld world(kChain);
   world.start();
   CHECK(error_of([&] { world.verbs()->check_idle(world.directory); }) ==
-        world.run() + " has jobs in the queue of FAKE; `dlflow cancel " + world.run() +
-            "` ends it first");
+        world.run() + " has jobs in the queue of FAKE; end it first: dlflow cancel " + world.run());
   world.nodes.run_all();
   CHECK_NOTHROW(world.verbs()->check_idle(world.directory));
 }

@@ -361,8 +361,9 @@ TEST_CASE("a packed child of an unpacked step waits for ends, and runs its possi
   CHECK(world.nodes.open_ids().empty());
 }
 
-TEST_CASE("an element that was blocked in its task gets another, though that one waits for others",
-          "[chain][pack]") {
+TEST_CASE(
+    "an element that was blocked in its task gets another task, although that one waits for others",
+    "[chain][pack]") {
   StartedChain world(R"(
   train: {run: ./train, matrix: {n: [1, 2, 3]}}
   plot:  {run: ./plot, needs: [train], matrix: {n: [1, 2, 3], pack: 3}, resources: {walltime: 1m}}

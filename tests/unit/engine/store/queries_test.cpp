@@ -128,7 +128,7 @@ TEST_CASE("the effects of a command without outputs hold until its step has othe
             .starts_with(two + " has run another version of it"));
 }
 
-TEST_CASE("the external effects of a command last, though its run is removed", "[store]") {
+TEST_CASE("the external effects of a command count even after its run is removed", "[store]") {
   ActsElsewhere command;
   command.run("one", 0);
   const std::string two = command.run("two", 100);
@@ -138,7 +138,7 @@ TEST_CASE("the external effects of a command last, though its run is removed", "
   CHECK(command.knows("one"));
 }
 
-TEST_CASE("later external effects of a command are noticed though the clock was set back",
+TEST_CASE("later external effects of a command are noticed although the clock was set back",
           "[store]") {
   ActsElsewhere command;
   command.run("one", 1000);

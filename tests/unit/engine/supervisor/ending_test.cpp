@@ -190,8 +190,10 @@ TEST_CASE("a program without exit status 75 has saved if one of its files is new
   CHECK(end_after_save(terminated) == Kinds{std::nullopt, "stopped by SIGTERM, checkpoint saved"});
 }
 
-TEST_CASE("a step without a newer file has timed out, or keeps its exit status if it was not asked",
-          "[ending]") {
+TEST_CASE(
+    "a step without a newer file has timed out if it was asked to save, or else keeps its exit "
+    "status",
+    "[ending]") {
   using enum JobState;
   const std::string limit = "walltime of 20:00 reached";
   CHECK(end_after_save(Saving(1, StopCause::None)) == Kinds{Failed, "exit 1"});

@@ -184,7 +184,8 @@ TEST_CASE("only the newest checkpoints are kept, in the order of numbers", "[che
                     Contains("at least 1"));
 }
 
-TEST_CASE("the best checkpoint stays as long as a kept one names it", "[checkpoint]") {
+TEST_CASE("the best checkpoint is kept as long as another kept checkpoint names it",
+          "[checkpoint]") {
   const test::TempDir folder;
   const auto save = [&](uint64_t step, std::optional<uint64_t> best) {
     const SampleCheckpoint sample(step);

@@ -196,7 +196,7 @@ TEST_CASE("a group raises the limit of open files, and names the hard one if it 
         }) == 0);
 }
 
-TEST_CASE("ranks of one memory share it, others do not", "[comm]") {
+TEST_CASE("ranks with a common memory share it, others do not", "[comm]") {
   CHECK(errors_of({"a", "b", "a", "b", "a"}, [](Communicator& comm) {
           const std::vector<int> nodes(comm.nodes().begin(), comm.nodes().end());
           require(nodes == std::vector{0, 1, 0, 1, 0}, "other nodes");

@@ -46,7 +46,7 @@ TEST_CASE("pools are square without dilation, with windows inside the map and it
              Contains("dlflow's pools read (B,C,H,W) only, but this one gets (B,4)"));
 }
 
-TEST_CASE("a pool that rounds up is read if its windows lie inside anyway", "[onnx]") {
+TEST_CASE("a pool that rounds up is read if its windows lie inside the map", "[onnx]") {
   const auto rounds_up = [](int64_t size, int64_t kernel, int64_t stride, int64_t pad) {
     const Message pool = with(with(node("MaxPool", {"x"}, "m"), "kernel_shape", {kernel, kernel}),
                               "strides", {stride, stride});
@@ -142,7 +142,7 @@ TEST_CASE("Resize repeats each pixel as a square", "[onnx]") {
   CHECK(of.layer(resize({"x", "", "", "sizes"})).scale == 3);
   CHECK(of.layer(node("Resize", {"x", "", "two"}, "m")).scale == 2);  // round_prefer_floor
   CHECK(of.layer(with(node("Upsample", {"x", "two"}, "m"), "mode", "nearest")).scale == 2);
-  const std::string squares = "only enlarges by a whole number, equal in both directions";
+  const std::string squares = "enlarges only by a whole number, the same in both directions";
   for (const char* scales : {"odd", "half", "small", "batch", "five"}) {
     CHECK_THAT(of.refused(resize({"x", "", scales})), Contains(squares));
   }

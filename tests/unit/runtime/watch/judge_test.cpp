@@ -193,7 +193,7 @@ TEST_CASE("the comparison waits for calls that can show the difference", "[watch
   }
 }
 
-TEST_CASE("a stalled rank is not reported while calls are compared", "[watch]") {
+TEST_CASE("a stalled rank is not reported while calls are being compared", "[watch]") {
   Court court(3);
   court.wait({0});
   court.computing = 1;
