@@ -55,7 +55,7 @@ Layer convolution(NodeReader& node, LayerKind kind, const std::vector<int64_t>& 
   check_groups(layer.groups);
   layer.padding = padding(node, layer, in);
   if (around != Extent(0) && (layer.padding != Extent(0) || kind != LayerKind::Conv2d)) {
-    refuse("it has padding of its own, and zeros around what it reads");
+    refuse("both it and a node before it pad the map");
   }
   if (around != Extent(0)) layer.padding = around;
   layer.bias = node.has(2);

@@ -189,7 +189,7 @@ std::string Judge::place(const std::vector<int>& waiting) const {
   return parts.empty() ? "" : "; " + join(parts, ", ");
 }
 
-/// Returns "rank 3 (node b2): waits for data, nothing has come for 60 s".
+/// Returns "rank 3 (node b2): waits for data; nothing has come for 60 s".
 std::string Judge::describe_starvation(const std::vector<int>& starved,
                                        std::chrono::milliseconds time) const {
   return name(starved) + ": " + members_[size_t(starved[0])].pulse.activity.data() +
