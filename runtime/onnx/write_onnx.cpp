@@ -177,7 +177,8 @@ std::string export_batch_norm(const LayerExport& e) {
                {{"epsilon", kEpsilon}});
 }
 
-/// Composed of an instance normalisation of groups, and then each channel's weight and bias.
+/// Exports group_norm as an instance normalisation of the groups, followed by each channel's weight
+/// and bias.
 std::string export_group_norm(const LayerExport& e) {
   const int64_t channels = e.in()[0], groups = e.layer.groups;
   const std::vector<float> ones(size_t(groups), 1), zeros(size_t(groups), 0);
