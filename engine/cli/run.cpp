@@ -303,8 +303,9 @@ void cancel_lost(Session& session, const std::string& run) {
     return print_json({{"run", run}, {"ended", true}, {"cancelled", cancelled}, {"saving", 0}});
   }
   if (session.quiet) return;
-  std::printf("The directory of %s is gone: %s\n%s of it cancelled in the queue.\n", run.c_str(),
-              session.store().directory(run).c_str(), plural(cancelled, "job").c_str());
+  std::printf("The directory of %s is gone: %s\n%s of the run cancelled in the queue.\n",
+              run.c_str(), session.store().directory(run).c_str(),
+              plural(cancelled, "job").c_str());
 }
 
 void start(Session& session, const RunArguments& arguments) {

@@ -147,7 +147,7 @@ Documents read_rows(const std::vector<fs::path>& sources, const TextColumns& col
     refuse_unreadable(source);
     if (!is_table(source) || fs::is_directory(source)) {
       throw Error(Errc::InvalidInput, "--text names a column of tables, .csv or .tsv files; " +
-                                          source.string() + " is none");
+                                          source.string() + " is not one");
     }
     TextTable table =
         parse_text_table(map_file(source).view, source.string(), columns, separator_of(source));

@@ -372,8 +372,8 @@ class StepReader {
       const auto found = parsed_.step.locations.find(std::string("checkpoint.") + key);
       if (found == parsed_.step.locations.end()) continue;
       mistakes_.add(found->second, subject_.at("checkpoint").at(key).name() +
-                                       " is for run steps; how '" + parsed_.step.uses +
-                                       "' is asked to save is fixed");
+                                       " is for run steps; the way to ask '" + parsed_.step.uses +
+                                       "' to save is fixed");
     }
   }
 

@@ -116,7 +116,7 @@ StepKind checkpoint_kind() {
            "Number of newest checkpoints to keep in each folder, besides the selected one; all "
            "unless given"},
           {"export", choice({"safetensors", "onnx"}),
-           "Format of a further file with the network alone (docs/user/model-format.md)"},
+           "Format of an additional file with only the network (docs/user/model-format.md)"},
       }),
       .outputs = {{"checkpoint", text(), "The folder of the selected checkpoint"},
                   {"export", text(), "The exported file; only with the key export"}},

@@ -193,8 +193,9 @@ Shape make_step_shape() {
           Scope::Steps,
           {"if", boolean(),
            "Condition. If it is false, the step and all steps that use its outputs are skipped"}),
-      scoped(Scope::Params, {"allow_failure", boolean(),
-                             "If the step fails, the run goes on and succeeds", kOptional, false}),
+      scoped(Scope::Params,
+             {"allow_failure", boolean(), "If the step fails, the run continues and can succeed",
+              kOptional, false}),
       scoped(Scope::Params, {"inputs", list_of(either({formed(kInputForm), data_shape()})),
                              "Files and folders that the step reads, relative to the workflow "
                              "file; or data elsewhere, as a mapping"}),

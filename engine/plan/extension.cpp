@@ -51,7 +51,7 @@ void check_mapping(const Json& first, const Json& value, const std::string& what
     }
     if (inner.is_string()) check_text(inner.get_ref<const std::string&>(), what);
     if (first.contains(key) && first.size() == value.size()) continue;
-    refuse(what, "holds mappings with different keys; give all the same");
+    refuse(what, "holds mappings with different keys; give all the same keys");
   }
 }
 
@@ -61,8 +61,8 @@ void check_value(const Json& first, const Json& value, size_t place, const std::
                      "; write strings, numbers, booleans or mappings");
   }
   if (value.is_object() != first.is_object()) {
-    refuse(what, "holds " + kind_of(first) + " and " + kind_of(value) +
-                     "; write mappings alone, or none");
+    refuse(what,
+           "holds " + kind_of(first) + " and " + kind_of(value) + "; write only mappings, or none");
   }
   if (value.is_string()) check_text(value.get_ref<const std::string&>(), what);
   if (value.is_object()) check_mapping(first, value, what);

@@ -254,7 +254,7 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
     throw Error(Errc::InvalidInput,
                 "--target, --class and --features name columns of a .csv or "
                 ".tsv file; " +
-                    source.string() + " is none");
+                    source.string() + " is not one");
   }
   if (fs::is_directory(source)) {
     if (labels.empty()) return not_empty(open_folder(source, split, options), source);

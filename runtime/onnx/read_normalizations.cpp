@@ -61,7 +61,7 @@ void add_feature_norm(NodeReader& node, LayerKind kind) {
 
 void read_batch_norm(NodeReader& node) {
   if (node.integer("training_mode", 0) != 0) {
-    refuse("it is in training mode; export the network as it is to be run (PyTorch: model.eval())");
+    refuse("it is in training mode; export the network for inference (PyTorch: model.eval())");
   }
   const float epsilon = node.number("epsilon", kLayerEpsilon);
   Layer layer;

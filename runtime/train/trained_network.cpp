@@ -10,10 +10,11 @@ TrainedNetwork load_trained_network(Communicator& comm, const std::filesystem::p
                                     size_t batch) {
   const Checkpoint checkpoint = load_shared_checkpoint(comm, step_folder);
   if (checkpoint.info.model.empty()) {
-    throw Error(Errc::InvalidInput,
-                "checkpoint: " + step_folder.string() +
-                    " was saved by a Python script, which alone defines its network; use it in a "
-                    "script that reports with dlflow.report() what `require:` checks");
+    throw Error(
+        Errc::InvalidInput,
+        "checkpoint: " + step_folder.string() +
+            " was saved by a Python script, and only that script defines its network; use it in a "
+            "script that reports with dlflow.report() what `require:` checks");
   }
   const Model model = parse_model(checkpoint.info.model, step_folder.string());
   require_weights(checkpoint, model);

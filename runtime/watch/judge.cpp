@@ -126,12 +126,11 @@ std::optional<WatchError> Judge::compared(Time now) const {
   if (!complete && now - *asked_ < kTimeToAnswer) return std::nullopt;
   const std::string difference = describe_difference(known, nodes_);
   if (!complete && difference.empty() && now - *asked_ < kMostTimeToAnswer) return std::nullopt;
-  return WatchError(
-      Fault::Differs, Errc::InvalidInput,
-      difference.empty()
-          ? "the ranks made different collective calls, too many calls ago to say which; start all "
-            "ranks with the same program, model and options"
-          : difference);
+  return WatchError(Fault::Differs, Errc::InvalidInput,
+                    difference.empty() ? "the ranks made different collective calls, but too many "
+                                         "calls ago to show which; start all "
+                                         "ranks with the same program, model and options"
+                                       : difference);
 }
 
 std::optional<WatchError> Judge::ended(Time now) const {

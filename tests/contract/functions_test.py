@@ -612,7 +612,7 @@ class Tools(Case):
                "DLFLOW_METRICS": self.folder / "m", "DLFLOW_SUMMARY": self.folder / "s"}
         done = subprocess.run([BIN / "dlflow-evaluate", self.folder / "with.json"], env=env, text=True, capture_output=True)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("was saved by a Python script, which alone defines its network; use it in a script", done.stderr)
+        self.assertIn("was saved by a Python script, and only that script defines its network; use it in a script", done.stderr)
 
     def test_the_verbs_skip_a_damaged_file(self):
         self.save(1, 0.1)

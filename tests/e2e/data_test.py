@@ -269,7 +269,7 @@ class Data(Case):
                 file.write_bytes(png(width, height, bytes([i] * (width * height))))
         _, err = self.dlflow("data", "pack", "photos", "-o", "set", status=2)
         self.assertIn("samples cannot be packed", err)
-        self.assertIn("; --resize and --crop make them alike\n", err)
+        self.assertIn("; --resize and --crop give all the same size\n", err)
         reshaped = ("--resize", "6", "--crop", "5x4", "--test-share", "0.25", "--validation-share", "0.2")
         out = json.loads(self.dlflow("data", "pack", "photos", "-o", "set", *reshaped, "--json")[0])
         self.assertEqual(sum(split["samples"] for split in out), 80)

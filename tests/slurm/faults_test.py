@@ -295,7 +295,7 @@ class Faults(Chain):
             shutil.rmtree(self.folder / "runs" / run)
             self.assertIn("is gone", " ".join(self.dlflow("status", run).stdout.split()))
             self.assertIn("is gone", self.dlflow("resubmit", run, status=2).stderr)
-        self.assertIn("2 jobs of it cancelled in the queue", self.dlflow("cancel", cancelled).stdout)
+        self.assertIn("2 jobs of the run cancelled in the queue", self.dlflow("cancel", cancelled).stdout)
         self.gamma.wait_for_state(jobs[cancelled]["a"], "CANCELLED")
         self.gamma.wait_for_state(jobs[cancelled]["b"], "CANCELLED")
         self.go()  # the job that was not cancelled fails, and its dependent never runs

@@ -32,8 +32,7 @@ def require_supported(model: nn.Module) -> None:
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise TypeError(f"exact: the parameter {name} has no shape yet; run the model once on a batch, then call exact")
         if parameter.device.type != "cpu" or type(parameter).__name__ == "DTensor":
-            raise TypeError(f"exact: the parameter {name} is on {parameter.device} ({type(parameter).__name__}); exact is for models that "
-                            "lie as a whole in the memory of each process's CPU")
+            raise TypeError(f"exact: the parameter {name} is on {parameter.device} ({type(parameter).__name__}); exact is for models that are completely in the CPU memory of each process")
         if parameter.requires_grad and parameter.dtype not in TYPES:
             raise TypeError(f"exact: the parameter {name} is {parameter.dtype}; exact sums float32, float16 and bfloat16")
         trained += parameter.requires_grad

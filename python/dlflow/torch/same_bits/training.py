@@ -231,7 +231,7 @@ class Training:
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         if state.get("format") != FORMAT:
-            raise ValueError(f"exact: the state has the format {state.get('format')}, this version of dlflow reads {FORMAT}")
+            raise ValueError(f"exact: the state has the format {state.get('format')}, but this version of dlflow reads {FORMAT}")
         old, new = state["settings"], self._data.settings()
         for name in new:
             if old.get(name) != new[name]:

@@ -130,7 +130,7 @@ TEST_CASE("a part is read no further than its manifest's size", "[container][att
 
 TEST_CASE("a part with an invalid size is refused", "[container][attack]") {
   const char* size = GENERATE("-1", "1e300", "\"5000\"", "null");
-  CHECK_THROWS_WITH(BoastingRegistry(size).fetch(0), Contains("says that a part has "));
+  CHECK_THROWS_WITH(BoastingRegistry(size).fetch(0), Contains("declares a part of "));
 }
 
 TEST_CASE("a private image is read with the login that docker keeps", "[container]") {

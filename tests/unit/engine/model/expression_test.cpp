@@ -257,7 +257,7 @@ TEST_CASE("a malformed expression is reported with its place and a correction", 
         "1:4 unknown name 'parms' in an expression; did you mean 'params'?"},
        {"${{ epochs }}",
         "0:4 unknown name 'epochs' in an expression; names begin with params., matrix., steps. or "
-        "run., text is quoted: 'text'"},
+        "run., and text is quoted: 'text'"},
        {"${{ params }}", "0:4 'params' is not a complete reference; write params.NAME"},
        {"${{ matrix }}", "0:4 'matrix' is not a complete reference; write matrix.AXIS"},
        {"${{ matrix.a.b }}", ""},

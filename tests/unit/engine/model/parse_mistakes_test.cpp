@@ -338,10 +338,10 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
       matrix,
       {{"{case: [{net: a}, {nets: b}]}",
         "3:27: this value of matrix.case of step 'a' has other keys than the first one; give all "
-        "the same"},
+        "the same keys"},
        {"{case: [{net: a}, b]}",
         "3:27: this value of matrix.case of step 'a' has other keys than the first one; give all "
-        "the same"},
+        "the same keys"},
        {"{case: [{net: a}, {net: a}]}",
         "3:27: matrix.case of step 'a' holds {\"net\":\"a\"} twice; remove one, or write repeat: N "
         "to run each several times"},
@@ -520,8 +520,9 @@ TEST_CASE("a setting of how a program saves is refused where it has no effect", 
   CHECK(mistake("lead: 10m", "run: x, resources: {walltime: 20m}") == "");
   CHECK(mistake("lead: 10m", "run: x") == "");
   const std::string train = "uses: train, with: {model: m, data: d, epochs: 1, lr: 0.1}";
-  CHECK(
-      mistake("lead: 5m, newer: x", train) ==
-      "1:32: checkpoint.lead of step 'a' is for run steps; how 'train' is asked to save is fixed\n"
-      "1:43: checkpoint.newer of step 'a' is for run steps; how 'train' is asked to save is fixed");
+  CHECK(mistake("lead: 5m, newer: x", train) ==
+        "1:32: checkpoint.lead of step 'a' is for run steps; the way to ask 'train' to save is "
+        "fixed\n"
+        "1:43: checkpoint.newer of step 'a' is for run steps; the way to ask 'train' to save is "
+        "fixed");
 }

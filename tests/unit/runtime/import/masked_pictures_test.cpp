@@ -211,9 +211,10 @@ TEST_CASE("pictures are compared with the majority, and --resize is not advised 
   folder.write("images/a.ppm", "P6 2 1 255 abcdef");
   folder.write("masks/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s}));
   const std::string text = mistakes_of(folder.path());
-  CHECK_THAT(text, Catch::Contains("1 of 3 samples") &&
-                       Catch::Contains("a.ppm: has 2 x 1 pixels in colour, ") &&
-                       Catch::Contains("b.pgm has 2 x 1 pixels in grey; make them alike first"));
+  CHECK_THAT(text,
+             Catch::Contains("1 of 3 samples") &&
+                 Catch::Contains("a.ppm: has 2 x 1 pixels in colour, ") &&
+                 Catch::Contains("b.pgm has 2 x 1 pixels in grey; convert them to one kind first"));
 }
 
 TEST_CASE("masks have 255 classes at most", "[mask]") {

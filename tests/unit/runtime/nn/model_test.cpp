@@ -134,7 +134,7 @@ TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
   CHECK(layer_mistakes("- conv2d: {name: a, channels: 4, kernel: 1}\n- concat: {from: [a, input]}\n"
                        "- max_pool: {name: m, kernel: 2}\n- concat: {from: [a, m]}\n"
                        "- flatten\n- linear: {features: 2}\n") ==
-        Lines{"7:3: concat needs shapes that differ in channels alone, but gets (B,4,28,28) from "
+        Lines{"7:3: concat needs shapes that differ only in channels, but gets (B,4,28,28) from "
               "'a' and "
               "(B,5,14,14) from 'm'"});
 }
@@ -205,7 +205,7 @@ TEST_CASE("mistakes of language models are reported", "[model]") {
            "- linear: {name: a, features: 12, tied: t}\n- linear: {features: 12, tied: t}\n") ==
         Lines{"7:32: 'a' is tied to 't' already; only one layer may be"});
   CHECK(of("- relu: {name: r}\n" + tokens + "- linear: {features: 9}\n") ==
-        Lines{"6:3: embedding reads 'input' alone, the numbers of tokens; here it reads 'r'"});
+        Lines{"6:3: embedding reads only 'input', the numbers of tokens; here it reads 'r'"});
   CHECK(of("- embedding: {name: t, vocabulary: 9, features: 12}\n"
            "- embedding: {name: u, vocabulary: 9, features: 12, from: input}\n"
            "- add: {from: t}\n- linear: {features: 9}\n") == Lines{});

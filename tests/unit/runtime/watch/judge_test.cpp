@@ -175,11 +175,11 @@ TEST_CASE("the comparison waits for calls that can show the difference", "[watch
     const bool has_left = GENERATE(false, true);
     if (has_left) court.judge().done(2);
     court.judge().lost(2, court.now);
-    CHECK_THAT(text(court.pass_and_look(0ms)), Catch::Contains("too many calls ago to say which"));
+    CHECK_THAT(text(court.pass_and_look(0ms)), Catch::Contains("too many calls ago to show which"));
   }
   SECTION("it waits for five seconds for a living rank whose calls are needed") {
     CHECK(text(court.pass_and_look(4999ms)) == "");
-    CHECK_THAT(text(court.pass_and_look(1ms)), Catch::Contains("too many calls ago to say which"));
+    CHECK_THAT(text(court.pass_and_look(1ms)), Catch::Contains("too many calls ago to show which"));
   }
   SECTION("it waits for half a second if the other calls show it") {
     Court other(3);
