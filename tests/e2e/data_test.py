@@ -256,7 +256,7 @@ class Data(Case):
         self.assertFalse((self.folder / "set").exists())
         for argv, text in ((["t.csv"], "name what to learn, with --target COLUMN for numbers or --class COLUMN; its columns are a, b"),
                            (["t.csv", "--target", "c"], "has no column 'c'"), (["t.csv", "b.npy", "--target", "b"], "is a table, which is a single file"),
-                           (["b.npy", "a.npy", "--target", "b"], "name columns of a .csv or .tsv file; b.npy is none")):
+                           (["b.npy", "a.npy", "--target", "b"], "name columns of a .csv or .tsv file; b.npy is not one")):
             (self.folder / "b.npy").write_bytes(b"")
             self.assertIn(text, self.dlflow("data", "pack", *argv, "-o", "set", status=2)[1])
 
