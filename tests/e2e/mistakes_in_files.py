@@ -267,5 +267,5 @@ IN_FILES = [
     profile("a relative folder to bind", "scheduler: slurm\ncontainer: {runtime: apptainer, binds: [data:/data]}\n", "p.yaml:2:41", "is not a folder to bind",
             "write /data"),
     profile("a variable that is not set", "scheduler: slurm\npaths: {runs: /scratch/$USR/runs}\n", "paths.runs", "names $USR, which is not set", "set it, or write the path"),
-    profile("an empty profile", "extends: alpha\n", "p.yaml", "there is no such profile", "correct `extends:`"),
+    profile("a profile that extends a missing one", "extends: alpha\n", "p.yaml", "there is no such profile", "correct `extends:`"),
 ]
