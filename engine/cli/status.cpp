@@ -287,7 +287,7 @@ void add_status(CLI::App& app, Session& session) {
       ->excludes(watching)
       ->excludes(last);
   add_value(*command, "--forgive", "NODE", arguments->forgiven,
-            "forget the jobs that were lost on this node so far: it is repaired");
+            "forget the jobs that this node has lost so far, since it is repaired");
   add_json_option(*command, session);
   add_host_option(*command);
   command->callback([arguments, &session] { show_status(session, *arguments); });

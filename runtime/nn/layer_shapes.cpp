@@ -86,7 +86,7 @@ std::string infer_conv_transpose2d(Layer& layer, const LayerInputs& inputs) {
   const int64_t height = down(layer).size(in[1]), width = across(layer).size(in[2]);
   if (height < 1 || width < 1) {
     return "conv_transpose2d with kernel " + to_string(layer.kernel) + " and padding " +
-           to_string(layer.padding) + " leaves nothing of " + to_string(in);
+           to_string(layer.padding) + " leaves no pixel of " + to_string(in);
   }
   layer.shape = {layer.units, height, width};
   return {};

@@ -100,7 +100,7 @@ void require_possible_on_gpu(const TrainSettings& settings) {
   require(update.optimizer.kind == OptimizerOptions::Kind::Sgd && !update.optimizer.nesterov,
           "supports only 'optimizer: {kind: sgd}', without 'nesterov'");
   require(update.decays_vectors || update.optimizer.weight_decay == 0,
-          "lets all parameters decay: leave 'decay: weights' out");
+          "applies weight decay to all parameters: leave 'decay: weights' out");
   require(!update.clip_norm, "clips no gradients: leave 'clip_norm' out");
   require(update.accumulate == 1, "accumulates no gradients: leave 'accumulate' out");
   require(!update.shard_optimizer,

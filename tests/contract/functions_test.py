@@ -164,7 +164,7 @@ class Params(Case):
 
 
 class Report(Case):
-    def test_metrics_have_lines_for_people_and_last_values_for_gates(self):
+    def test_metrics_are_printed_for_people_and_their_last_values_kept_for_gates(self):
         self.step()
         dlflow.report(step=1, loss=0.5, message="warming up")
         dlflow.report(step=2, loss=math.nan, accuracy=1)
@@ -224,13 +224,13 @@ class Stop(Case):
                 self.forget()
                 signal.signal(number, own)
 
-    def test_stop_ends_with_75(self):
+    def test_stop_ends_with_exit_status_75(self):
         self.step()
         with self.assertRaises(SystemExit) as ended:
             dlflow.stop()
         self.assertEqual(ended.exception.code, 75)
 
-    def test_a_forked_child_lives_on_when_the_group_is_asked_to_save(self):
+    def test_a_forked_child_keeps_running_when_the_group_is_asked_to_save(self):
         self.step()
         dlflow.should_stop()
         child = os.fork()

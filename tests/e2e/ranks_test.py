@@ -80,7 +80,7 @@ class Ranks(Case):
         self.tell(1)  # other work, so the result is not reused
         self.assertEqual(self.told(0)["WORLD_SIZE"], "1")
 
-    def test_a_variable_that_the_step_sets_stays(self):
+    def test_a_variable_that_the_step_sets_is_kept(self):
         self.write("w.yaml", f"""
             steps:
               work:
@@ -92,7 +92,7 @@ class Ranks(Case):
         for rank in range(2):
             self.assertEqual((self.told(rank)["MASTER_PORT"], self.told(rank)["LOCAL_RANK"]), ("29512", "0"))
 
-    def test_a_program_per_node_gets_its_nodes_variables_alone(self):
+    def test_a_program_per_node_gets_only_its_nodes_variables(self):
         self.tell(3, "launch: node")
         told = self.told("node")
         port = told.pop("MASTER_PORT")

@@ -175,7 +175,7 @@ class Run(Case):
             states.append(self.states(run)["a"])
         self.assertEqual(states, ["succeeded", "succeeded", "cached"])
 
-    def test_variables_that_the_profile_passes_on_count_without_being_mentioned(self):
+    def test_variables_that_the_profile_passes_on_are_in_the_fingerprint_without_being_mentioned(self):
         self.write("p.yaml", 'inherit: ["FOO_*", FOO_TOKEN]\n')
         self.write("t.sh", "echo $FOO_X > o\n")
         self.write("big.sh", "echo $FOO_X > o\nexit\n" + "#" * (3 << 19))
@@ -191,7 +191,7 @@ class Run(Case):
             outputs = (self.folder / "dlflow-runs" / run / "steps").glob("*/outputs/o")
             self.assertEqual({o.read_text().strip()[-1] for o in outputs}, {value} if state == "succeeded" else set())
 
-    def test_variables_that_a_step_passes_on_count_for_it_alone(self):
+    def test_variables_that_a_step_passes_on_are_in_its_fingerprint_only(self):
         self.write_steps("""
             gets: {inherit: [FOO_X, FOO_TOKEN], run: 'echo $FOO_X $FOO_TOKEN > o', outputs: {o: o}}
             lacks: {run: 'env > o', outputs: {o: o}}
@@ -227,7 +227,7 @@ class Run(Case):
         other = self.run_json("w.yaml", "--profile", "./p.yaml", env={**first, "AUDIT_TOKEN": "hidden-2"})["run"]
         self.assertEqual(self.states(other), {"a": "succeeded"})
 
-    def test_a_program_that_setup_chooses_is_reused_by_its_path_alone(self):
+    def test_a_program_that_setup_chooses_is_reused_only_by_its_path(self):
         tool = self.write("opt/tool", "#!/bin/sh\necho 1\n")
         tool.chmod(0o755)
         self.write("p.yaml", f"setup: ['export PATH={tool.parent}:$PATH']\n")
@@ -254,7 +254,7 @@ class Run(Case):
         self.assertEqual(seen[0], seen[1])
         self.assertIn("LANG=C.UTF-8\n", seen[0])
 
-    def test_a_language_and_a_time_zone_that_the_profile_passes_on_count(self):
+    def test_a_language_and_a_time_zone_that_the_profile_passes_on_are_in_the_fingerprint(self):
         self.write("p.yaml", "inherit: [TZ, LANG]\n")
         self.write("w.yaml", "name: w\nsteps: {a: {run: 'date -d @0 +%H > o', outputs: {o: o}}}\n")
         states = []
@@ -552,7 +552,7 @@ class Run(Case):
         self.assertEqual(self.dlflow("logs", run, "all")[0].strip(), '<a b><c><["a b","c"]><n><n>')
         self.assertEqual(self.states(run)["nothing"], "failed")
 
-    def test_outputs_travel_to_the_next_step(self):
+    def test_outputs_reach_the_next_step(self):
         self.write_steps(f"""
             make:
               run: 'echo 42 > $DLFLOW_OUTPUTS/answer.txt'
@@ -772,7 +772,7 @@ class Run(Case):
         out = "".join(self.dlflow("run", "w.yaml", "--set", "line=none", status=1))
         self.assertIn("*.pt is an input, and the program did not change it", " ".join(out.split()))
 
-    def test_files_that_tools_add_to_an_input_folder_do_not_count(self):
+    def test_files_that_tools_add_to_an_input_folder_rerun_nothing(self):
         self.write("pkg/mod.py", "X = 1\n")
         workflow = "name: w\nsteps:\n  a: {{run: 'ls -a pkg > o', inputs: {}, outputs: {{o: o}}}}\n"
         text = workflow.format("[pkg]")

@@ -174,7 +174,7 @@ class Share(support.Case):
         _, err = self.dlflow("pack", "--from-run", run, status=2)
         self.assertIn("is still running", err)
 
-    def test_results_of_named_steps_are_packed_and_count_if_unchanged(self):
+    def test_results_of_named_steps_are_packed_and_reused_if_unchanged(self):
         self.write("w.yaml", "name: w\nsteps:\n  a: {run: echo 1 > o, outputs: {o: o}}\n  b: {run: echo 2 > o, outputs: {o: o}}\n")
         run = self.run_json("w.yaml")["run"]
         self.assertIn("Results of 2 jobs, ", self.pack("--from-run", run)[0])

@@ -86,7 +86,7 @@ class Tools(Case):
 
     # conda, pixi and Spack are neither in Debian nor on PyPI: for them, tools_test.cpp only checks the shell lines.
     @unittest.skipUnless(UV.exists(), "PyPI's uv is not in build/tests/uv")
-    def test_a_project_of_uv_is_loaded_and_its_packages_count(self):
+    def test_a_project_of_uv_is_loaded_and_its_packages_are_in_the_fingerprint(self):
         self.write("proj/pyproject.toml", '[project]\nname = "proj"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = []\n')
         for name, version in (("one", 1), ("two", 1), ("two", 2)):
             self.write(f"{name}-{version}/pyproject.toml", f'[project]\nname = "{name}"\nversion = "{version}"\n'
@@ -114,7 +114,7 @@ class Tools(Case):
         uv("sync")
         self.assertEqual(state_and_packages(), ("cached", ["one1"]))
 
-    def test_a_lock_that_was_changed_without_its_packages_is_not_believed(self):
+    def test_a_lock_that_was_changed_without_its_packages_is_not_trusted(self):
         packages = self.folder / "env/lib/python3.11/site-packages"
         self.write("env/bin/activate", "")
         self.write("r.lock", "numpy==2.0\n")

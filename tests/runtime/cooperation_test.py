@@ -43,7 +43,7 @@ class Cooperation(TrainingCase):
     def wait_for_checkpoint(self, process, folder):
         self.wait_for(lambda: list(folder.glob("checkpoints/step-*/manifest.json")), process)
 
-    def test_each_way_learns_on_processes_and_writes_metrics_and_a_timeline(self):
+    def test_each_way_of_cooperation_learns_on_processes_and_writes_metrics_and_a_timeline(self):
         spans = {"local_sgd": "average", "elastic": "exchange", "gossip": "exchange", "pairwise": "exchange", "two servers": "push and pull", "asynchronous": "push and pull"}
         for name, way in WAYS.items():
             with self.subTest(name):

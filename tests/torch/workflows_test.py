@@ -173,7 +173,7 @@ class Tables(Case):
         self.assertEqual([process.returncode for process in running], [0] * number)
         return outputs[0]
 
-    def test_rows_equal_those_of_embedding_bags_and_gradients_reach_the_requested_ones(self):
+    def test_rows_equal_those_of_embedding_bags_and_gradients_reach_the_requested_rows(self):
         tables = self.tables(5, 3)
         weight, squares = (tensor.clone() for tensor in (tables._weight, tables._squares))
         embedded = tables.embed(torch.tensor([[4, 4, 0, 1], [0, 1, 2, 2]]))  # two ids for each of two tables

@@ -57,7 +57,7 @@ constexpr const char* kSweep = R"(
 
 }  // namespace
 
-TEST_CASE("a chain of plain jobs is one sbatch each, and each waits for its parents", "[slurm]") {
+TEST_CASE("each job of a plain chain is one sbatch that waits for its parents", "[slurm]") {
   const Plan plan = plan_of(R"(
   a: {run: "true"}
   b: {run: "true", needs: [a]}
@@ -186,7 +186,7 @@ TEST_CASE("a finished job is not waited for, and a queued one is waited for by i
                                             "best <- afterok:812:813:814"});
 }
 
-TEST_CASE("a fan-in waits one by one for tasks that were already in SLURM", "[slurm]") {
+TEST_CASE("a fan-in waits individually for tasks that were already in SLURM", "[slurm]") {
   const Plan plan = plan_of(kSweep);
   std::vector<Standing> standing(plan.jobs.size(), {Kind::Done, ""});
   standing[6] = {Kind::Waiting, "700_1"};

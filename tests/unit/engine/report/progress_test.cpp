@@ -66,7 +66,7 @@ TEST_CASE("metrics nested too deep are not progress", "[progress][attack]") {
   CHECK_FALSE(last_metrics(folder.write("m", R"({"a":)" + deep + "\n")).has_value());
 }
 
-TEST_CASE("finished bytes of all bytes are progress", "[describe]") {
+TEST_CASE("the share of finished bytes is shown as progress", "[describe]") {
   const Style ascii{.utf8 = false};
   CHECK(describe_progress({{"bytes", 1024}, {"total_bytes", 4096}}, ascii) ==
         std::vector<std::string>{"====>----------- 25%  1.0 KiB of 4.0 KiB"});

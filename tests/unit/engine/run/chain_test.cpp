@@ -64,7 +64,7 @@ TEST_CASE("a job may be requeued if it can save or may be tried again", "[chain]
   CHECK(may_requeue("tries"));
 }
 
-TEST_CASE("element-wise dependencies are element-wise in the batch system", "[chain]") {
+TEST_CASE("element-wise dependencies stay element-wise in the batch system", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.pass("811", Succeeded);
   world.nodes.pass("812_1", Succeeded);

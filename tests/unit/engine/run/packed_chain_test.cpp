@@ -43,7 +43,7 @@ TEST_CASE("packed elements share tasks, and each has its own record", "[chain][p
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("an element that is alone in its task shares none", "[chain][pack]") {
+TEST_CASE("an element that is alone in its task shares no task", "[chain][pack]") {
   StartedChain world(kPackedSteps);
   const ChainServices services = world.services();
   const ChainView view = refresh_chains({&world.directory, 1}, services).front();

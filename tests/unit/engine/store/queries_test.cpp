@@ -155,7 +155,7 @@ TEST_CASE("later external effects of a command are noticed although the clock wa
   }
 }
 
-TEST_CASE("simultaneous external effects of a command may have come last", "[store]") {
+TEST_CASE("simultaneous external effects of a command count as possibly later", "[store]") {
   ActsElsewhere command;
   const Plan two = command.begin(0);
   command.run("one", 100);
@@ -202,7 +202,8 @@ TEST_CASE("an unverifiable place of a command may have been overwritten since", 
   }
 }
 
-TEST_CASE("a text without a place counts, whatever the command did since", "[store]") {
+TEST_CASE("an output that is text and not a place is reused, whatever the command did since",
+          "[store]") {
   ActsElsewhere command;
   const std::string text = GENERATE("0.9", "adam", "one: two", ":", "a:");
   const Json left = {{"word", {{"value", text}, {"sha256", sha256_hex(Json(text).dump())}}}};

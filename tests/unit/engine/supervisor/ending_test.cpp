@@ -114,8 +114,9 @@ TEST_CASE("an exit status above 128 is a signal if that number exists", "[ending
   CHECK(reason(255) == "exit 255");
 }
 
-TEST_CASE("a rank that was killed for lack of memory counts if more memory may follow",
-          "[ending]") {
+TEST_CASE(
+    "a rank that was killed for lack of memory decides the end if a retry may have more memory",
+    "[ending]") {
   const auto code = [](Ended& ended) {
     ended.spec.retry.on = {RetryCause::OutOfMemory};
     ended.kills = 1;
@@ -347,7 +348,7 @@ constexpr const char* kAsked =
 
 }  // namespace
 
-TEST_CASE("a rank that asked for another pass counts, not those that SLURM killed then",
+TEST_CASE("the rank that asked for another pass decides, not the ranks that SLURM then killed",
           "[ending]") {
   using enum JobState;
   const JobEvent end = CutShort().end_of(kAsked);

@@ -96,7 +96,7 @@ TEST_CASE("a failure is reported with its exit status and the line that explains
   CHECK(end.reason == "exit 3: error: loss is NaN at step 412");
 }
 
-TEST_CASE("a script that may not write to its read-only copy gets advice how to copy it",
+TEST_CASE("a script that may not write to its read-only copy gets advice on copying it",
           "[supervisor]") {
   const std::string advice =
       "; published outputs are read-only, and so are copies: `cp -r --no-preserve=mode`";

@@ -239,7 +239,7 @@ TEST_CASE("a file that a remote lacks is sent, compared, then given its name", "
   CHECK(calls[3] == "moveto remote:folder/file.dlflow-part remote:folder/file");
 }
 
-TEST_CASE("an object store is sent a file under its own name", "[rclone][upload]") {
+TEST_CASE("a file is sent to an object store under its own name", "[rclone][upload]") {
   Sending file;
   file.rclone.answers("lsjson", "", 3);
   file.rclone.answers("copyto", "");
