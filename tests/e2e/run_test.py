@@ -654,9 +654,9 @@ class Run(Case):
         """, "params: {lr: 1}")
         first = self.run_json("w.yaml", "--detach")["run"]
         out, err = self.dlflow("run", "w.yaml", "--detach")
-        self.assertIn(f"note: {first} is making 2 jobs of this run, too.", err)
+        self.assertIn(f"note: {first} is running 2 jobs of this run, too.", err)
         out, err = self.dlflow("run", "w.yaml", "--detach", "--set", "lr=2")
-        self.assertRegex(err, "note: w-[0-9a-f]+ is making 1 job of this run, too.")
+        self.assertRegex(err, "note: w-[0-9a-f]+ is running 1 job of this run, too.")
         (self.folder / "go").touch()
         for run in json.loads(self.dlflow("status", "--quick", "--json")[0]):
             self.wait_for(lambda: self.status(run["run"])["state"] == "succeeded", what="the run")

@@ -167,7 +167,7 @@ TEST_CASE("a result that another run uses is not made anew", "[sources]") {
   run.write("conf/one.txt", "2");
   run.directory = first;
   CHECK_THAT(error_of([&run] { run.with_new_sources(); }),
-             Catch::StartsWith("the result of a is used by " + second + ", so it stays"));
+             Catch::StartsWith("the result of a is used by " + second + ", so it cannot change"));
 }
 
 TEST_CASE("the rerun of jobs is on disk before the new sources are", "[sources]") {

@@ -213,7 +213,7 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
 TEST_CASE("an impossible header is refused even if its hash is right", "[data]") {
   const std::string content = content_of(kBytes);
   CHECK_THAT(dataset_error(changed(content, 8, "\x08")), Catch::Contains("has version 8"));
-  CHECK_THAT(dataset_error(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));
+  CHECK_THAT(dataset_error(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("without samples"));
   CHECK_THAT(dataset_error(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
   CHECK(dataset_error(changed(content, 128, "\x04")) ==
         "file: sample 0 has label 4, but there are 4 classes");
