@@ -34,8 +34,8 @@ StepKind stage_kind() {
        "Format to unpack each file from; a tar may be compressed by gzip, xz, bzip2 or zstd",
        Presence::Optional, "none"},
       {"name", formed(kFileNameForm),
-       "Name in the step's folder, for a pattern of the folder for its files; unless given, the "
-       "end of the URL, without the suffix that unpacking removes"},
+       "Name in the step's folder, or for a pattern its folder; unless given, the end of the URL "
+       "without the suffix that unpacking removes"},
   });
   return {
       .name = "stage",
