@@ -167,7 +167,7 @@ TEST_CASE("an append after a torn line marks that line and starts a new one", "[
   CHECK(read_file(file) == "{\"whole\":1}\n{\"to (torn)\n{}\n");
 }
 
-TEST_CASE("a private file can be opened by its owner alone", "[file]") {
+TEST_CASE("a private file can be opened only by its owner", "[file]") {
   const test::TempDir folder;
   const auto file = folder.write("secrets", "A=b");
   CHECK(read_private_file(file) == "A=b");

@@ -84,7 +84,7 @@ TEST_CASE("an array larger than the cluster allows is split", "[slurm]") {
   CHECK(batches[2].is_array);
 }
 
-TEST_CASE("a task with another number than its parent waits for that parent alone", "[slurm]") {
+TEST_CASE("a task with another number than its parent waits only for that parent", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1, 2]}}
   eval: {run: "true", matrix: {n: [2, 1, 0]}, needs: [train]}
@@ -117,7 +117,7 @@ TEST_CASE("tasks with one parent in common are an array that waits for that task
         Lines{"prep 2", "train 0 1", "train 2 3 <- afterok:700_1", "train 4 5 <- afterok:811"});
 }
 
-TEST_CASE("a task with several parents waits for these alone", "[slurm]") {
+TEST_CASE("a task with several parents waits only for these", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {data: [x, y], lr: [1, 2]}}
   best: {run: "true", matrix: {data: [x, y]}, needs: [train]}
@@ -164,7 +164,7 @@ TEST_CASE(
   CHECK(leaves == std::vector<bool>{true, true, false, false, false});
 }
 
-TEST_CASE("elements with other resources have arrays of their own", "[slurm]") {
+TEST_CASE("elements with other resources have separate arrays", "[slurm]") {
   const Plan plan = plan_of(R"(
   train:
     run: "true"

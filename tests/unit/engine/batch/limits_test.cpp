@@ -83,7 +83,7 @@ TEST_CASE("a walltime above the profile's limit is refused with place and advice
 Nothing was submitted.)");
 }
 
-TEST_CASE("a limit of the cluster is reported as such, and the lower limit counts", "[slurm]") {
+TEST_CASE("a limit of the cluster is reported as such, and the lower limit applies", "[slurm]") {
   Profile profile = alpha();
   CHECK_THAT(refusal(limited_plan(step("walltime: 12h"), profile), cluster()),
              Catch::StartsWith("partition batch of alpha allows 4 h per job"));

@@ -104,7 +104,7 @@ std::string on_node(const Plan& plan, uint32_t job, const std::vector<JobState>&
 
 }  // namespace
 
-TEST_CASE("each decision is the one of the documented table", "[decide]") {
+TEST_CASE("each decision is that of the documented table", "[decide]") {
   const std::vector<Case> cases = documented_cases();
   REQUIRE(cases.size() > 30);
   for (const Case& row : cases) {

@@ -321,7 +321,7 @@ TEST_CASE("bounds of ranges and series are as documented", "[expression]") {
   CHECK_THROWS_WITH(value_of("range(0, 1000000, 1)"), Catch::Contains("more than 1,000,000"));
 }
 
-TEST_CASE("the best of some numbers is one of them", "[expression]") {
+TEST_CASE("the best of several numbers is one of them", "[expression]") {
   CHECK(value_of("max(range(1, 3, 1))") == 3);
   CHECK(value_of("max(2)") == 2);
   CHECK_THROWS_WITH(value_of("max(range(1, 3, 1), 2)"), Catch::Contains("max() takes numbers"));

@@ -37,7 +37,7 @@ TEST_CASE("exclude removes elements, include adds them", "[matrix]") {
   CHECK(axis_values(matrix, "lr") == std::vector<Json>{0.1, 0.5, 1});
 }
 
-TEST_CASE("include alone makes a matrix", "[matrix]") {
+TEST_CASE("include without axes makes a matrix", "[matrix]") {
   const Matrix matrix = {.axes = {}, .include = {{{"net", "a b/ü"}}}, .exclude = {}};
   CHECK(labels(matrix) == std::vector<std::string>{"net=a_b___"});
   CHECK(axis_names(matrix) == std::vector<std::string>{"net"});

@@ -87,7 +87,7 @@ scratch_budget: 2GiB
   CHECK(profile.scratch_budget_bytes == uint64_t{2} << 30);
 }
 
-TEST_CASE("the first folder that has a profile counts: the current, the user's, the site's",
+TEST_CASE("the first folder that has a profile is used: the current, the user's, the site's",
           "[profile]") {
   const Elsewhere elsewhere;
   const auto cores_with = [&elsewhere](const std::string& folder, int cores) {

@@ -102,7 +102,7 @@ TEST_CASE("an extension does not renumber earlier jobs", "[extension]") {
         Names{"split", "other", "beside", "work[part=2]", "merge", "late[n=x]"});
 }
 
-TEST_CASE("values of a list count like values in the file", "[extension]") {
+TEST_CASE("values of a list are treated like values in the file", "[extension]") {
   const std::string text = kFan;
   const std::string open = "\"${{ steps.split.outputs.parts }}\"";
   std::string fixed = text;

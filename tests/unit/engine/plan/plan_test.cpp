@@ -112,7 +112,7 @@ TEST_CASE("a command's names and values from the profile are in its fingerprint"
   CHECK(base("a", variables) != base("a"));
 }
 
-TEST_CASE("the launcher's arguments count for commands that it starts", "[plan]") {
+TEST_CASE("the launcher's arguments are in the fingerprint of commands that it starts", "[plan]") {
   const auto base = [](int ranks, const std::vector<std::string>& arguments) {
     Profile profile;
     profile.launcher = {"mpirun", arguments};
@@ -125,7 +125,8 @@ TEST_CASE("the launcher's arguments count for commands that it starts", "[plan]"
   CHECK(base(1, {"-x", "MODE=a"}) == base(1, {"-x", "MODE=b"}));
 }
 
-TEST_CASE("settings of the profile that change numbers count for training", "[plan]") {
+TEST_CASE("settings of the profile that change numbers are in the fingerprint of training",
+          "[plan]") {
   const Profile plain;
   const auto base = [](const std::string& uses, const Profile& profile,
                        const std::string& keys = "") {

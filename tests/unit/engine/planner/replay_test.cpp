@@ -20,7 +20,7 @@ TEST_CASE("a less urgent bucket waits for the more urgent ones", "[planner]") {
   CHECK(replay({}).empty());
 }
 
-TEST_CASE("a layer of the next pass waits for its own sum alone", "[planner]") {
+TEST_CASE("a layer of the next pass waits only for its own sum", "[planner]") {
   CHECK(chain_end(10, {1, 1, 1}, {9, 10, 15}) == 16);
   CHECK(chain_end(10, {1, 1, 1}, {0, 0, 12}) == 13);
 }

@@ -259,8 +259,9 @@ TEST_CASE("the next command in the hint depends on the end of the run", "[live_d
   CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
 }
 
-TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file new sources",
-          "[live_display]") {
+TEST_CASE(
+    "a mistake in the workflow's own text needs a new run, a mistake in a file needs new sources",
+    "[live_display]") {
   RunStatus status = status_of({planned("train")});
   status.state = RunState::Failed;
   JobRow& job = status.jobs.front();

@@ -130,7 +130,8 @@ RunView array_run(size_t elements) {
 
 }  // namespace
 
-TEST_CASE("up to twelve elements are listed, and of more the failed ones first", "[status_table]") {
+TEST_CASE("up to twelve elements are listed, and of more elements the failed ones first",
+          "[status_table]") {
   CHECK(rows_of(table(array_run(12))).size() == 1 + 12);
   RunView many = array_run(20);
   CHECK(table(many) ==

@@ -466,7 +466,7 @@ TEST_CASE("as many jobs as a limit allows are submitted, and the rest later", "[
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("the other of two simultaneous submissions is recorded and made once if one is refused",
+TEST_CASE("if one of two simultaneous submissions is refused, the other is recorded and made once",
           "[chain]") {
   ChainWorld world("  many: {run: ./many, matrix: {n: [1, 2, 3]}}\n  one: {run: ./one}\n");
   world.batch.at_once = 2;

@@ -92,7 +92,7 @@ TEST_CASE("a lost answer about packed elements is looked up, and they are kept",
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("a failed element blocks its own child alone, and is submitted again alone",
+TEST_CASE("a failed element blocks only its own child, and is submitted again without the others",
           "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
@@ -195,7 +195,7 @@ TEST_CASE("an element whose success is seen late is not lost with the node of it
   CHECK(world.nodes.runs["train[n=1]"] == 1);
 }
 
-TEST_CASE("a queued element is cancelled alone", "[chain][pack]") {
+TEST_CASE("a queued element is cancelled without the others", "[chain][pack]") {
   StartedChain world(kPackedSteps);
   const std::string point = GENERATE("none", "withdrawn", "cancel", "record");
   CAPTURE(point);

@@ -142,7 +142,7 @@ TEST_CASE("an answer about a job tells its success, or the reason of its failure
   CHECK(job_answer(answer(4, "")).message == "scontrol ended with exit status 4");
 }
 
-TEST_CASE("sbatch's output is repeated up to one line", "[slurm]") {
+TEST_CASE("sbatch's output is reported up to one line", "[slurm]") {
   Output output = answer(0, "");
   output.text = std::string(300, 'x');
   const SubmitAnswer unclear = sbatch_answer(output, 1s);

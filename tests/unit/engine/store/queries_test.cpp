@@ -307,7 +307,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an older result counts if other runs disturbed the newer one", "[store]") {
+TEST_CASE("an older result is used if other runs disturbed the newer one", "[store]") {
   ReadsElsewhere jobs;
   const Plan one = jobs.run(0);
   jobs.work(one, "a", "one", 10, 20);
