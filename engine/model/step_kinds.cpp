@@ -174,7 +174,7 @@ StepKind predict_kind() {
            Presence::Optional, "csv"},
           loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},
-          {"shard", integer(0), "Number of the part of the samples that this job takes, from 0",
+          {"shard", integer(0), "Number, from 0, of the part of the samples that this job takes",
            Presence::Optional, 0},
           {"shards", integer(1), "Number of such parts", Presence::Optional, 1},
       }),

@@ -242,7 +242,7 @@ std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const Attem
   if (noted == all) return std::nullopt;
   if (noted && holds_files(folder)) {
     if (noted->starts_with(all)) {
-      return "it continues from a checkpoint of a pass in doubt: " + noted->substr(all.size());
+      return "it continues from a checkpoint that cannot be trusted: " + noted->substr(all.size());
     }
     if (!work.empty() && noted->starts_with(work + " ")) {
       return "it continues from checkpoints that were made with other resources";

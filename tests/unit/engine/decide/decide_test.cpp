@@ -169,8 +169,9 @@ TEST_CASE("a job waits for the end of one more parent", "[decide]") {
   }
 }
 
-TEST_CASE("a failure keeps jobs from starting that another end frees at the same time",
-          "[decide]") {
+TEST_CASE(
+    "a failure keeps jobs from starting although another job's end frees them at the same time",
+    "[decide]") {
   const Plan plan = plan_of(
       parsed("name: w\nsteps:\n  a: {run: ./a}\n  b: {run: ./b}\n  c: {run: ./c, needs: [b]}\n"));
   const Jobs states(plan, {{.state = JobState::Failed, .attempt = 1, .tries = 1},

@@ -62,7 +62,7 @@ TEST_CASE("literals are numbers, quoted text, true, false and null", "[expressio
       {{"1e-3", 0.001}, {"'it''s'", "it's"}, {"'}}'", "}}"}, {"true", true}, {"null", Json()}});
 }
 
-TEST_CASE("operators compare and combine", "[expression]") {
+TEST_CASE("operators compare values and combine conditions", "[expression]") {
   check_answers<Json>(value_of,
                       {{"1 == 1.0", true},
                        {"1 == '1'", false},

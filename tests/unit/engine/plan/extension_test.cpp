@@ -171,7 +171,7 @@ TEST_CASE("an impossible element is named", "[extension]") {
                     Contains("reads file:///etc/passwd, which was not known before"));
 }
 
-TEST_CASE("a file that a list would name is refused before the run", "[extension]") {
+TEST_CASE("a file that only a list would name is refused before the run", "[extension]") {
   const std::string text = kSplit + R"(  train:
     matrix: {net: "${{ steps.split.outputs.parts }}"}
     uses: train

@@ -159,7 +159,7 @@ TEST_CASE("settings of the profile that change numbers are in the fingerprint of
   }
 }
 
-TEST_CASE("the path of the container's program counts in the container", "[plan]") {
+TEST_CASE("the command of the container is in the fingerprint of steps in a container", "[plan]") {
   const auto base = [](const std::string& keys, const std::vector<std::string>& command,
                        const std::vector<std::string>& arguments) {
     Profile profile;

@@ -200,8 +200,8 @@ TEST_CASE("a checkpoint saved during an exchange of data stays doubtful, however
   CHECK(end.state == JobState::Succeeded);
   CHECK(end.fingerprint.empty());
   CHECK(end.reason ==
-        "will not be reused: it continues from a checkpoint of a pass in doubt: " + data.string() +
-            " was replaced while it ran, or its content changed for a time");
+        "will not be reused: it continues from a checkpoint that cannot be trusted: " +
+            data.string() + " was replaced while it ran, or its content changed for a time");
 }
 
 TEST_CASE("a checkpoint saved before something was restored stays doubtful", "[supervisor]") {
@@ -235,7 +235,7 @@ TEST_CASE("a checkpoint saved before something was restored stays doubtful", "[s
   const JobEvent end = job.execute(2);
   CHECK(end.state == JobState::Succeeded);
   CHECK(end.fingerprint.empty());
-  CHECK_THAT(end.reason, Catch::Contains("a checkpoint of a pass in doubt: " + named));
+  CHECK_THAT(end.reason, Catch::Contains("a checkpoint that cannot be trusted: " + named));
 }
 
 TEST_CASE("a checkpoint saved under other data than planned stays doubtful", "[supervisor]") {
@@ -260,7 +260,7 @@ TEST_CASE("a checkpoint saved under other data than planned stays doubtful", "[s
       CHECK(end.state == JobState::Succeeded);
       CHECK(end.fingerprint.empty());
       CHECK(end.reason ==
-            "will not be reused: it continues from a checkpoint of a pass in doubt: " +
+            "will not be reused: it continues from a checkpoint that cannot be trusted: " +
                 data.string() + " changed after the run was planned");
     }
   }
