@@ -91,7 +91,7 @@ TEST_CASE("a job that fits, is short or was not measured gets no advice", "[advi
 TEST_CASE("a job that failed with its memory full is advised to ask for more", "[advice]") {
   const auto advice = advice_for(job(JobState::Failed, 2h, 15h, uint64_t{16} << 30), {});
   REQUIRE(advice.size() == 1);
-  CHECK(advice[0] == "100 % of its memory was used: memory: 21GiB");
+  CHECK(advice[0] == "100 % of its memory was used: write memory: 21GiB");
 }
 
 TEST_CASE("a job that reached its walltime gets advice", "[advice]") {

@@ -404,7 +404,7 @@ TEST_CASE("a hint is wrapped to the terminal", "[live_display]") {
   CHECK_THAT(
       terminal.drawn(),
       Catch::EndsWith("\033[2mCtrl-C saves a checkpoint and stops; `dlflow run --resume\033[0m\n"
-                      "\033[2mdemo-7f3a` goes on.\033[0m\n"));
+                      "\033[2mdemo-7f3a` continues.\033[0m\n"));
 }
 
 TEST_CASE("text is drawn again only if it changed, and only as wide as the terminal", "[redraw]") {
