@@ -303,7 +303,7 @@ TEST_CASE("leaves of other ranks and pieces outside the vector are refused", "[c
                "other leaf");
           if (self.rank == 0) {
             same(std::string(dlflow_error()),
-                 std::string("leaf 1 does not belong to this rank, which has 1 from 0 on"),
+                 std::string("leaf 1 does not belong to this rank, which has 1 leaves from leaf 0"),
                  "reason");
           }
           piece.first = 1;
