@@ -19,9 +19,10 @@ bool is_digest(std::string_view text) {
 std::string checked_digest(std::string digest, const std::string& source) {
   if (is_digest(digest)) return digest;
   constexpr size_t kShown = 100;
-  throw Error(Errc::Corrupt, source + " names '" + escaped(digest.substr(0, kShown)) +
-                                 "' where the digest of an image belongs: sha256: and 64 "
-                                 "hexadecimal digits in lower case");
+  throw Error(
+      Errc::Corrupt,
+      source + " names '" + escaped(digest.substr(0, kShown)) +
+          "' where an image digest is required: sha256: and 64 lower-case hexadecimal digits");
 }
 
 std::string digest_hex(const std::string& digest) {

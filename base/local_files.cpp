@@ -25,7 +25,7 @@ void require_file(const fs::path& path) {
   if (fs::is_regular_file(path, error)) return;
   if (fs::is_directory(path, error)) {
     throw Error(Errc::InvalidInput,
-                path.string() + " is a folder; write a / at the end for all files in it");
+                path.string() + " is a folder; add a / at the end to take all files in it");
   }
   if (!fs::exists(fs::symlink_status(path, error))) {
     throw Error(Errc::NotFound, path.string() + ": there is no such file" + package_with(path));

@@ -27,12 +27,12 @@ void allow_open_files(size_t wanted) {
 
 void throw_too_many_open_files() {
   const rlimit limit = limit_of_open_files();
-  throw Error(Errc::Unavailable,
-              "this process may have no more than " + std::to_string(limit.rlim_cur) +
-                  " files and connections open (its hard limit is " +
-                  std::to_string(limit.rlim_max) +
-                  "), and needs more: raise the hard limit, in /etc/security/limits.conf (nofile) "
-                  "or with LimitNOFILE= of the service that starts the job, as slurmd");
+  throw Error(
+      Errc::Unavailable,
+      "this process may open at most " + std::to_string(limit.rlim_cur) +
+          " files and connections (its hard limit is " + std::to_string(limit.rlim_max) +
+          "), but it needs more: raise the hard limit in /etc/security/limits.conf (nofile), or "
+          "with LimitNOFILE= in the service that starts the job, such as slurmd");
 }
 
 }  // namespace dlflow

@@ -58,8 +58,7 @@ Secrets read_secrets(const fs::path& file, const std::set<std::string>& names) {
     const auto found = all.find(name);
     if (found == all.end()) {
       throw Error(Errc::NotFound, "the secret " + name + " is not in " + file.string() +
-                                      "; `dlflow resubmit` puts it there if it is in the "
-                                      "environment");
+                                      "; set it in the environment, and `dlflow resubmit` adds it");
     }
     wanted.insert(*found);
   }

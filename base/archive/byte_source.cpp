@@ -60,7 +60,7 @@ class GzipSource : public ByteSource {
  private:
   void step() {
     if (stream_.avail_in == 0 && !refill()) {
-      if (in_member_ || num_members_ == 0) throw corrupt("it ends too early");
+      if (in_member_ || num_members_ == 0) throw corrupt("it is truncated");
       at_end_ = true;
       return;
     }
@@ -84,7 +84,7 @@ class GzipSource : public ByteSource {
       in_padding_ = true;
     }
     if (stream_.avail_in == 0) return;
-    if (in_padding_) throw corrupt("other data follow after its end");
+    if (in_padding_) throw corrupt("it is followed by other data");
     ++num_members_;
     in_member_ = true;
     ::inflateReset(&stream_);

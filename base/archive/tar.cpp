@@ -79,7 +79,7 @@ std::map<std::string, std::string> parse_pax(std::string_view text) {
     const size_t begin = size_t(rest - text.data()) + 1;
     if (error != std::errc() || begin >= length || length > text.size() ||
         text[length - 1] != '\n') {
-      throw corrupt("a pax header is not made of records");
+      throw corrupt("a pax header is malformed");
     }
     const std::string_view record = text.substr(begin, length - 1 - begin);
     const size_t equals = record.find('=');
@@ -146,7 +146,7 @@ class TarReader {
       if (!any_header_) throw corrupt("it is empty");
       return false;
     }
-    if (got < kBlockBytes) throw corrupt("it ends too early");
+    if (got < kBlockBytes) throw corrupt("it is truncated");
     if (std::all_of(block.begin(), block.end(), [](char byte) { return byte == 0; })) {
       drain();
       return false;
@@ -242,12 +242,12 @@ class TarReader {
     const uint64_t padding = (kBlockBytes - bytes % kBlockBytes) % kBlockBytes;
     while (bytes > 0) {
       const size_t part = size_t(std::min<uint64_t>(bytes, buffer_.size()));
-      if (archive_.read(std::span(buffer_).first(part)) < part) throw corrupt("it ends too early");
+      if (archive_.read(std::span(buffer_).first(part)) < part) throw corrupt("it is truncated");
       use(std::string_view(buffer_.data(), part));
       bytes -= part;
     }
     if (archive_.read(std::span(buffer_).first(padding)) < padding) {
-      throw corrupt("it ends too early");
+      throw corrupt("it is truncated");
     }
   }
 

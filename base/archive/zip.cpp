@@ -77,7 +77,7 @@ std::string ZipArchive::bytes_at(uint64_t offset, size_t count) const {
   std::string bytes(count, '\0');
   if (offset > file_bytes_ || count > file_bytes_ - offset ||
       ::pread(file_.get(), bytes.data(), count, off_t(offset)) != ssize_t(count)) {
-    throw corrupt("it ends too early");
+    throw corrupt("it is truncated");
   }
   return bytes;
 }
@@ -131,7 +131,7 @@ ZipEntry ZipArchive::read_line(uint64_t& place) const {
   }
   if (method != kStored && method != kDeflated) {
     throw refusal(entry,
-                  "packed by method " + std::to_string(method) + "; only deflate is supported");
+                  "compressed by method " + std::to_string(method) + "; only deflate is supported");
   }
   return entry;
 }

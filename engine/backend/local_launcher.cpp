@@ -210,7 +210,7 @@ void LocalLauncher::end_pass(const Finished& finished, std::string_view run_dire
   if (idle_.size() < kMaxIdle) {
     idle_.push_back(finished.worker);
   } else {
-    workers_.erase(worker);  // closes its socket, so that it ends
+    workers_.erase(worker);  // closes its socket, which ends the worker
   }
 }
 

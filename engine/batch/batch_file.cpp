@@ -145,8 +145,8 @@ void write_batch_file(const fs::path& file, std::string_view lines) {
   const bool made = create_once(file, lines);
   if (!made || overlaps_others(file)) {
     if (made) ::unlink(file.c_str());
-    throw Error(Errc::Unavailable, "another dlflow is submitting jobs of " +
-                                       folder.parent_path().string() + " at this moment");
+    throw Error(Errc::Unavailable, "another dlflow process is submitting jobs of " +
+                                       folder.parent_path().string() + " now");
   }
   sync_directory(folder);
   sync_directory(folder.parent_path());  // since `folder` may be new in it

@@ -115,16 +115,16 @@ class PlaceCheck {
     const seconds asked = packed(*job.resources, together).walltime;
     const std::string packs = quoted_step(job) + " packs " + counted(int64_t(together), "element");
     if (each == seconds(0)) {
-      problems_.add_of(job, "walltime", packs + " into a job, but does not say how long each takes",
+      problems_.add_of(job, "walltime", packs + " into a job, but gives no time for each",
                        "Add `resources: {walltime: 10m}`, the time of one element.");
     } else if (walltime_.value > seconds(0) && each <= walltime_.value && asked > walltime_.value) {
       const seconds more = packed(*job.resources, 2).walltime - each;
       const int64_t most = 1 + (walltime_.value - each) / more;
       problems_.add_of(job, "walltime",
-                       walltime_.owner + " allows " + in_words(walltime_.value) + " per job, " +
+                       walltime_.owner + " allows " + in_words(walltime_.value) + " per job, but " +
                            packs + " of " + in_words(each) + " into one, which takes " +
                            in_words(asked),
-                       "Pack " + std::to_string(most) + " at most (`pack: " + std::to_string(most) +
+                       "Pack at most " + std::to_string(most) + " (`pack: " + std::to_string(most) +
                            "`), or ask for less time.");
     }
   }
@@ -148,12 +148,12 @@ class PlaceCheck {
     if (cluster.partitions.empty() || cluster.partition(name) != nullptr) return;
     std::vector<std::string> known;
     for (const PartitionInfo& partition : cluster.partitions) known.push_back(partition.name);
-    problems_.add(
-        "",
-        name.empty() ? cluster.cluster + " has no default partition, and " + owner_ + " names none."
-                     : cluster.cluster + " has no partition '" + name + "', which " + owner_ +
-                           " names" + did_you_mean(name, known),
-        "Set " + partition_key(profile_) + " to one of " + join(known, ", ") + ".");
+    problems_.add("",
+                  name.empty() ? cluster.cluster + " has no default partition, and " + owner_ +
+                                     " does not name one."
+                               : cluster.cluster + " has no partition '" + name + "', which " +
+                                     owner_ + " names" + did_you_mean(name, known),
+                  "Set " + partition_key(profile_) + " to one of " + join(known, ", ") + ".");
   }
 
   /// Takes the profile's own limit, if it is set and not above the cluster's.
@@ -169,8 +169,8 @@ class PlaceCheck {
     if (walltime_.value == seconds(0) || asked <= walltime_.value) return;
     problems_.add_of(
         job, "walltime",
-        walltime_.owner + " allows " + in_words(walltime_.value) + " per job, " + quoted_step(job) +
-            " asks for " + in_words(asked),
+        walltime_.owner + " allows " + in_words(walltime_.value) + " per job, but " +
+            quoted_step(job) + " asks for " + in_words(asked),
         "Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or "
         "choose a partition that allows it.");
   }
@@ -179,7 +179,7 @@ class PlaceCheck {
     const int asked = num_nodes(*job.resources, profile_);
     if (nodes_.value == 0 || asked <= nodes_.value) return;
     problems_.add_of(job, "ranks",
-                     nodes_.owner + " allows " + counted(nodes_.value, "node") + " per job, " +
+                     nodes_.owner + " allows " + counted(nodes_.value, "node") + " per job, but " +
                          quoted_step(job) + " asks for " + std::to_string(asked) + ": " +
                          counted(job.resources->ranks, "rank") + ", " +
                          std::to_string(max_ranks_on_node(*job.resources, profile_)) + " on a node",
@@ -195,9 +195,9 @@ class PlaceCheck {
     const int asked = ranks_together(*job.resources, profile_) * job.resources->cpus_per_rank;
     if (cores_.value == 0 || asked <= cores_.value) return;
     problems_.add_of(job, "cpus_per_rank",
-                     cores_.owner + " offers " + counted(cores_.value, "core") + " on a node, " +
-                         quoted_step(job) + " asks for " + std::to_string(asked) +
-                         on_a_node(*job.resources),
+                     cores_.owner + " offers " + counted(cores_.value, "core") +
+                         " on a node, but " + quoted_step(job) + " asks for " +
+                         std::to_string(asked) + on_a_node(*job.resources),
                      "Ask for fewer cpus_per_rank" + or_fewer_ranks(job));
   }
 
@@ -207,7 +207,7 @@ class PlaceCheck {
     if (memory_.value == 0 || asked <= memory_.value) return;
     problems_.add_of(job, "memory",
                      memory_.owner + " offers " + format_size(memory_.value) +
-                         " of memory on a node, " + quoted_step(job) + " asks for " +
+                         " of memory on a node, but " + quoted_step(job) + " asks for " +
                          format_size(asked) + on_a_node(*job.resources),
                      "Ask for less memory" + or_fewer_ranks(job));
   }
@@ -218,7 +218,7 @@ class PlaceCheck {
     problems_.add_of(
         job, "gpus_per_rank",
         gpus_.owner + " offers " + (gpus_.value == 0 ? "no GPU" : counted(gpus_.value, "GPU")) +
-            " on a node, " + quoted_step(job) + " asks for " + std::to_string(asked) +
+            " on a node, but " + quoted_step(job) + " asks for " + std::to_string(asked) +
             on_a_node(*job.resources),
         gpus_.value == 0
             ? "Choose a partition with GPUs: " + partition_key(profile_) + " in " + owner_ + "."
@@ -247,8 +247,8 @@ void check_exclusive(const Plan& plan, const BatchSystem& system, Problems& prob
   for (const PlannedJob& job : plan.jobs) {
     if (job.action == Action::Reuse || !job.resources->exclusive) continue;
     problems.add_of(job, "exclusive",
-                    std::string(system.name()) + " has no general request for whole nodes, " +
-                        quoted_step(job) + " asks for it",
+                    std::string(system.name()) + " has no general request for whole nodes, but " +
+                        quoted_step(job) + " asks for them",
                     "Define a class in the profile with the site's option, such as -l "
                     "exclusive=true, and name it with `on:`.");
   }
@@ -261,8 +261,8 @@ void check_packs(const Plan& plan, const BatchSystem& system, Problems& problems
     if (plan.workflow.steps[job.step].matrix.pack < 2) continue;
     problems.add_of(job, "pack",
                     std::string(system.name()) +
-                        " can only end a job as a whole, not one of its elements: " +
-                        quoted_step(job) + " packs them",
+                        " can only end a job as a whole, not one of its elements, but " +
+                        quoted_step(job) + " packs several",
                     "Leave `pack` out: each element is then a task of a job array.");
   }
 }
@@ -305,9 +305,9 @@ void check_dependencies(const Plan& plan, const BatchSystem& system,
     const PlannedJob& job = plan.jobs[batch.jobs.front()];
     problems.add_of(
         job, "needs",
-        limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", " +
+        limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", but " +
             quoted_step(job) + " waits for " + format_count(batch.waits_for.size()),
-        "Let intermediate steps collect some of them each, or combine them into one matrix.");
+        "Add intermediate steps that each collect some of them, or combine them into one matrix.");
   }
 }
 

@@ -47,7 +47,7 @@ std::chrono::minutes limit_of(const JobSpec& spec, std::chrono::seconds walltime
 }
 
 int come_back(const std::string& work, const Allocation& allocation) {
-  std::fprintf(stderr, "job %s: %s is the work of another job; looking again later\n",
+  std::fprintf(stderr, "job %s: another job is working on %s; this job checks again later\n",
                allocation.id.c_str(), work.c_str());
   try {
     request_requeue(allocation);

@@ -128,8 +128,9 @@ JobEvent end_of(const OpenJob& open, const BatchJob& job, JobState state, Time n
   const bool had_no_turn = open.shares_task && open.state == JobState::Queued &&
                            (state != JobState::Cancelled || was_stopped_at_its_start(job));
   if (had_no_turn) {
-    JobEvent lost = event(open, JobState::Lost,
-                          "job " + open.identity.id + " ended before its turn: " + reason, now);
+    JobEvent lost = event(
+        open, JobState::Lost,
+        "job " + open.identity.id + " ended before it could start this element: " + reason, now);
     lost.preempted = job.state == BatchState::Preempted;
     return lost;
   }

@@ -32,7 +32,7 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
   if (attempt.has_saved()) {  // preempted, most likely: no failure, and no work is lost
     JobEvent next;
     next.state = JobState::Queued;
-    next.reason = "taken away, continues from its checkpoint";
+    next.reason = "preempted; continues from its checkpoint";
     next.exit = kExitAgain;
     next.failed_tries = attempt.failed_tries();
     attempt.record(std::move(next), allocation);
@@ -43,7 +43,7 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
   lost.failed_node = attempt.lost_node();
   // The node of a failed job gets no signal, but SLURM sends one to the others of that job.
   lost.preempted = attempt.was_stopped() && lost.failed_node.empty();
-  lost.reason = lost.preempted             ? "its node was taken away"
+  lost.reason = lost.preempted             ? "it was preempted"
                 : lost.failed_node.empty() ? "its node failed"
                                            : "node " + lost.failed_node + " failed";
   if (!lost.preempted && lost.failed_node.empty() && attempt.spec().resources.ranks == 1) {

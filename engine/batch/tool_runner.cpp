@@ -219,8 +219,8 @@ std::string ToolRunner::answer(const std::vector<std::string>& argv,
   Output output = ask(argv);
   if (output.status.code != 0) {
     throw Error(Errc::Unavailable, argv.front() + " failed: " + failure(argv.front(), output) +
-                                       "; call dlflow where " + std::string(system) +
-                                       "'s tools work, on a login node");
+                                       "; run dlflow where " + std::string(system) +
+                                       "'s tools work: on a login node");
   }
   return std::move(output.text);
 }

@@ -172,7 +172,7 @@ void add_cache(CLI::App& app, Session& session) {
   dlflow cache gc --dry-run)");
   const auto gc_arguments = add_arguments(*gc);
   add_value(*gc, "--older-than", "TIME", gc_arguments->older_than,
-            "remove what was unused for this long")
+            "remove what no job has used for this long")
       ->capture_default_str();
   gc->add_flag("-n,--dry-run", gc_arguments->dry_run, "show what would be removed; remove nothing");
   add_json_option(*gc, session);

@@ -290,7 +290,7 @@ std::optional<DataMistake> mistake_in_checkpoint(const Workflow& workflow, const
   if (!name || !kind.selects_from.empty()) return std::nullopt;
   const auto parent = std::ranges::find(workflow.steps, *name, &Step::name);
   if (parent == workflow.steps.end() || parent->uses.empty()) return std::nullopt;
-  const std::string one = ", or select one by a step `uses: checkpoint`";
+  const std::string one = ", or select one in a step with `uses: checkpoint`";
   if (given.get<std::string>().find(".outputs.checkpoints") != std::string::npos) {
     return DataMistake{"with." + kind.checkpoint,
                        "this is the folder of all checkpoints of step '" + *name +

@@ -27,8 +27,8 @@ Json what_is_for_model(const StepKind& kind, const Json& with);
 std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
                                              const Json& with);
 
-/// Checks that `with` names one checkpoint, rather than a folder or a list of several; nothing if
-/// it is one, or if that is known only in a run.
+/// Checks that `with` names one checkpoint, rather than a folder or a list of several. Returns
+/// nothing if it does, or if only a run can show it.
 std::optional<DataMistake> mistake_in_checkpoint(const Workflow& workflow, const Step& step,
                                                  const StepKind& kind, const Json& with);
 

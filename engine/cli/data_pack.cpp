@@ -51,7 +51,7 @@ void require_same_names(const fs::path& file, const std::vector<std::string>& na
   const std::vector<std::string> before = read_names(file);
   if (before.empty() || before == names) return;
   throw Error(Errc::InvalidInput, file.string() + " has the " + what + " " + join(before, ", ") +
-                                      ", the source has " + join(names, ", ") + "; " + advice);
+                                      ", but the source has " + join(names, ", ") + "; " + advice);
 }
 
 /// Gives `split` the classes in `file`, from the other splits, if they include its own: a split may
@@ -305,14 +305,14 @@ void require_no_text(const DatasetArguments& arguments) {
   const bool has_text_column = !arguments.text.column.empty();
   if (arguments.text.length || arguments.text.pattern || arguments.text.labels || has_text_column ||
       arguments.text.per != TextOptions::Per::Length) {
-    throw Error(
-        Errc::InvalidInput,
-        "--text, --length, --per, --labels and --pattern are for text; add --tokens if it is");
+    throw Error(Errc::InvalidInput,
+                "--text, --length, --per, --labels and --pattern are for text; add --tokens if the "
+                "source is text");
   }
   if (arguments.sources.size() <= 2) return;
   throw Error(Errc::InvalidInput,
               std::to_string(arguments.sources.size()) +
-                  " sources: only text may have more than two; add --tokens if it is");
+                  " sources: only text may have more than two; add --tokens if they are text");
 }
 
 /// Copies the tokenizer beside tokens that are packed again.
@@ -447,10 +447,10 @@ void add_text_options(CLI::App& command, DatasetArguments& arguments) {
       ->type_name("folders")
       ->check(CLI::IsMember({"folders"}));
   add_value(command, "--text", "COLUMN", arguments.text.column,
-            "column of tables with the texts, each row a document; with --class, a sample of the "
-            "class in that column");
+            "column of a table with the texts, one document per row; with --class, one sample per "
+            "row, of that class");
   add_value(command, "--pattern", "GLOB", arguments.text.pattern,
-            "which files of folders are text; *.txt unless given, for tokens *.npy");
+            "pattern of the files in folders to take; *.txt unless given, with --tokenizer *.npy");
 }
 
 /// The splits to write.

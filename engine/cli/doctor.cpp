@@ -81,7 +81,7 @@ void check_container_tools(const FindingsPrinter& printer) {
     printer.add(Kind::Fails, "no container runs" + others,
                 "docs/user/containers.md describes what each tool needs.");
   } else {
-    printer.add(Kind::Works, "no container tool was found that can be tried" + others,
+    printer.add(Kind::Works, "no usable container tool was found" + others,
                 "Steps with `image:` need one of " + join(names, ", ") + ".");
   }
 }

@@ -115,7 +115,8 @@ std::string send_workflow(Session& session, const Host& host, const fs::path& fi
     for (const PackedData& data : manifest.data) {
       if (data.packed || session.quiet) continue;
       std::fprintf(stderr,
-                   "%s is not sent; it must be there, or in a bundle: dlflow pack --with-data\n",
+                   "%s is not copied to that host; put it there, or include it in a bundle: dlflow "
+                   "pack --with-data\n",
                    data.url.c_str());
     }
   }

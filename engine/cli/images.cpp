@@ -53,8 +53,8 @@ void check_runtime(const Workflow& workflow, const Image& image, const Profile& 
   if (program.find('/') != program.npos || find_program(program, environment_variable("PATH")))
     return;
   throw_at_image(workflow, image,
-                 "there is no program '" + program + "' here, which container.runtime, " +
-                     container.runtime + ", of " + where + " needs; install it (" +
+                 "there is no program '" + program + "' here, but container.runtime " +
+                     container.runtime + " of " + where + " needs it; install it (" +
                      std::string(find_runtime(container.runtime)->package) +
                      ") or choose another runtime");
 }
@@ -96,7 +96,7 @@ void pin(const Workflow& workflow, Image& image, FileHashes& hashes) {
   if (!image.digest.empty() && image.digest != now) {
     throw_at_image(workflow, image,
                    image.from + " is " + now + " now, but should be " + image.digest +
-                       "; restore it, or if the change is meant, write `digest: " + now + "`");
+                       "; restore it, or, if the change is intended, write `digest: " + now + "`");
   }
   image.digest = now;
 }

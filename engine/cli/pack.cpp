@@ -37,7 +37,7 @@ Plan plan_of_run(const PackArguments& arguments, const RunStatus& status) {
   }
   if (status.state == RunState::Interrupted) {
     throw Error(Errc::InvalidInput, status.run + " was interrupted; `dlflow run --resume " +
-                                        status.run + "` ends it, and then it can be packed");
+                                        status.run + "` finishes it; then pack it");
   }
   Plan plan = load_run(status.directory);
   if (arguments.workflow->file.empty()) return plan;
@@ -68,9 +68,9 @@ void print_what_is_missing(const Manifest& manifest, const std::vector<std::stri
   for (const std::string& name : left_out) {
     const bool absolute = std::filesystem::path(name).is_absolute();
     std::printf("Not included: %s, which a step reads in place; %s.\n", escaped(name).c_str(),
-                absolute
-                    ? "it must exist there, or be beside the workflow and be named relative to it"
-                    : "--with-data packs it");
+                absolute ? "it must exist on the other cluster, or be beside the workflow and be "
+                           "named relative to it"
+                         : "--with-data packs it");
   }
   size_t data = 0;
   size_t images = 0;

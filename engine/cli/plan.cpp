@@ -229,11 +229,12 @@ std::vector<std::string> remarks(const StepPlan& plan) {
                       : "The noise scale was not measured, so other batches are not predicted.");
   if (plan.traffic_ranks) {
     const double servers = plan.parameter_servers.value_or(1);
-    lines.push_back("On " + plural(uint64_t(*plan.traffic_ranks), "rank") + ": " +
-                    plural(uint64_t(servers), "parameter server") +
-                    " would hide the traffic; top-k is shorter than the dense sum below " +
-                    print_number("%.2g %%", 100 * plan.sparse_below.value_or(0)) +
-                    " of the gradient, not counting the selection.");
+    lines.push_back(
+        "On " + plural(uint64_t(*plan.traffic_ranks), "rank") + ": " +
+        plural(uint64_t(servers), "parameter server") +
+        " would hide the traffic; top-k takes less time than the dense sum if it sends less than " +
+        print_number("%.2g %%", 100 * plan.sparse_below.value_or(0)) +
+        " of the gradient, not counting the selection.");
   }
   for (std::string& line : algorithm_lines(plan.algorithms)) lines.push_back(std::move(line));
   lines.push_back("Recommendation with 20 % less bandwidth: " + change(plan.with_less_bandwidth) +
@@ -254,7 +255,7 @@ void show_advice(Session& session, const PlanVerb& verb) {
   if (!earlier.empty()) plan.notes.push_back(earlier);
   if (plan.recommended && plan.recommended->energy_j) {
     const double kwh = *plan.recommended->energy_j / 3.6e6;
-    plan.notes.push_back(print_number("As recommended it takes %.3g kWh.", kwh));
+    plan.notes.push_back(print_number("The recommended run takes %.3g kWh.", kwh));
   }
   if (session.json) return print_json(json_of(plan));
   std::fputs(prediction_table(plan).c_str(), stdout);
@@ -275,11 +276,11 @@ void add_plan(CLI::App& app, Session& session) {
   dlflow plan pipeline.yaml train --profile alpha --json)");
   const auto verb = std::make_shared<PlanVerb>();
   verb->workflow = add_workflow_argument(*command);
-  add_value(*command, "step", "STEP", verb->step, "the step; the only training if left out");
+  add_value(*command, "step", "STEP", verb->step, "the step; default: the only train step");
   add_value(*command, "--profile", "NAME", verb->profile, "the cluster to run on")
       ->capture_default_str();
   add_value(*command, "--measurement", "FILE", verb->measurement,
-            "take this measurement, instead of the newest in the cluster's cache");
+            "use this measurement instead of the newest in the cluster's cache");
   add_json_option(*command, session);
   command->callback([verb, &session] { show_advice(session, *verb); });
 }

@@ -135,7 +135,7 @@ Profile class_of_step(const Step& step, const Profile& profile) {
                                    const fs::path& cache, bool changed) {
   const std::string advice =
       step.uses.empty()
-          ? "run it with DLFLOW_PROFILE_STEPS: \"20\" in its `env:`, over the backend dlflow"
+          ? "run it with DLFLOW_PROFILE_STEPS: \"20\" in its `env:`, with the backend dlflow"
           : "run it once, then type `DLFLOW_STEP=" + step.name +
                 " DLFLOW_CACHE=" + shell_quote(cache.string()) +
                 " dlflow-train --profile-steps 20 RUN/steps/" + step.name +

@@ -157,7 +157,7 @@ class ClusterCheck {
     if (cluster_.accounting) {
       printer_.add(Kind::Works, "accounting shows how old jobs ended");
     } else {
-      printer_.progress("no accounting: only their own records show how old jobs ended");
+      printer_.progress("no accounting: only dlflow's own records show how old jobs ended");
     }
   }
 

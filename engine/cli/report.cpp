@@ -53,7 +53,7 @@ void write_report(Session& session, const ReportArguments& arguments) {
   const std::string page = report_page(data);
   write_output(output, page);
   if (!session.quiet) {
-    std::printf("%s: %s; open it in any browser, it needs no network.\n", output.c_str(),
+    std::printf("%s: %s; open it in any browser; it needs no network.\n", output.c_str(),
                 format_size(page.size()).c_str());
   }
 }

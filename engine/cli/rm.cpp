@@ -179,7 +179,7 @@ void remove_leftovers(const fs::path& runs) {
 /// \param gone  a cluster that is gone for good, so that nothing can run there. Empty: none
 void check_idle(Session& session, const std::string& run, const std::string& gone) {
   const fs::path directory = session.store().directory(run);
-  const std::string advice = "; `dlflow cancel " + run + "` ends it first";
+  const std::string advice = "; end it first: dlflow cancel " + run;
   if (fs::exists(directory) && !RunLock::try_acquire(directory)) {
     throw Error(Errc::InvalidInput, run + " is at work" + advice);
   }
@@ -335,7 +335,7 @@ void add_rm(CLI::App& app, Session& session) {
   dlflow rm --keep 5 --older-than 30d --dry-run)");
   const auto arguments = std::make_shared<RmArguments>();
   CLI::Option* const named =
-      add_value(*command, "run", "RUN", arguments->words, "names of runs, or enough of them");
+      add_value(*command, "run", "RUN", arguments->words, "names of runs, or unique parts of them");
   const auto* keep = add_value(*command, "--keep", "N", arguments->keep,
                                "number of newest runs of each workflow to keep")
                          ->check(CLI::NonNegativeNumber)

@@ -90,12 +90,12 @@ void print_queued(const Plan& plan, const ChainResult& result, const Style& styl
     }
   }
   for (const std::string& job : result.adopted) {
-    std::printf("  %s was submitted before, and is adopted\n", job.c_str());
+    std::printf("  %s had already been submitted; this run continues it\n", job.c_str());
   }
   constexpr size_t kListed = 10;
   const size_t listed = std::min(kListed, result.repointed.size());
   for (size_t i = 0; i < listed; ++i) {
-    std::printf("  %s waits for the new jobs now\n", result.repointed[i].c_str());
+    std::printf("  %s now waits for the new jobs\n", result.repointed[i].c_str());
   }
   if (const size_t more = result.repointed.size() - listed; more > 0) {
     std::printf("  and %s more\n", plural(more, "job").c_str());
@@ -106,7 +106,7 @@ void print_queued(const Plan& plan, const ChainResult& result, const Style& styl
 void print_left_to_do(const Plan& plan, const ChainResult& result) {
   for (const std::string& job : result.too_early) {
     std::printf(
-        "  %s is already running, without the results that are made again now. To repeat it: "
+        "  %s is already running with the old results. To repeat it: "
         "dlflow cancel %s --step "
         "%s,\n"
         "  then dlflow resubmit %s --step %s --from-scratch\n",
@@ -126,7 +126,7 @@ void print_left_to_do(const Plan& plan, const ChainResult& result) {
   }
   for (const std::string& job : result.later_here) {
     std::printf(
-        "  %s runs on the login node, once what it needs has ended: then\n"
+        "  %s runs on the login node. When its parents have ended, type\n"
         "  `dlflow run --resume %s`\n",
         job.c_str(), plan.run.c_str());
   }
@@ -137,7 +137,7 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
   print_queued(plan, result, session.style());
   print_left_to_do(plan, result);
   if (result.interrupted) {
-    std::printf("Stopped; nothing was submitted. `dlflow run --resume %s` goes on.\n",
+    std::printf("Stopped; nothing was submitted. `dlflow run --resume %s` continues it.\n",
                 plan.run.c_str());
     return;
   }
@@ -196,7 +196,7 @@ void report_cancelled(const Session& session, const std::string& run, const Canc
   }
   std::printf("%s cancelled", plural(cancelled.chain->cancelled, "job").c_str());
   if (cancelled.chain->saving > 0) {
-    std::printf(", %s asked to save and to end; `dlflow cancel` again kills",
+    std::printf(", %s asked to save and to end; `dlflow cancel` again kills it",
                 plural(cancelled.chain->saving, "job").c_str());
   }
   std::printf(".\n");
@@ -277,8 +277,8 @@ void tell_of_twin(Session& session, const Plan& plan) {
   const auto twin = find_twin(plan, session.store());
   if (!twin || !is_at_work(session, twin->run)) return;
   std::fprintf(stderr,
-               "note: %s is making %s of this run, too. To use its results, end this run\n"
-               "  (dlflow cancel %s) and start it again when that one has ended.\n",
+               "note: %s is running %s of this run, too. To use its results, end this run\n"
+               "  (dlflow cancel %s) and start it again when the other run has ended.\n",
                twin->run.c_str(), plural(twin->jobs, "job").c_str(), plan.run.c_str());
 }
 
@@ -303,8 +303,9 @@ void cancel_lost(Session& session, const std::string& run) {
     return print_json({{"run", run}, {"ended", true}, {"cancelled", cancelled}, {"saving", 0}});
   }
   if (session.quiet) return;
-  std::printf("The directory of %s is gone: %s\n%s of it cancelled in the queue.\n", run.c_str(),
-              session.store().directory(run).c_str(), plural(cancelled, "job").c_str());
+  std::printf("The directory of %s is gone: %s\n%s of the run cancelled in the queue.\n",
+              run.c_str(), session.store().directory(run).c_str(),
+              plural(cancelled, "job").c_str());
 }
 
 void start(Session& session, const RunArguments& arguments) {
@@ -402,7 +403,7 @@ void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again)
   } else {
     std::fprintf(stderr,
                  "Changed since the run was made: %s; the run keeps its own copies.\n"
-                 "--with-new-sources takes the changes, and runs again what reads them.\n",
+                 "--with-new-sources uses the changes and reruns the jobs that read them.\n",
                  names.c_str());
   }
 }
@@ -496,9 +497,10 @@ void add_resubmit(CLI::App& app, Session& session) {
 
 void add_cancel(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "cancel", "Stop a run; jobs that can save a checkpoint do. Twice: kill.", R"(
+      add_command(app, "cancel",
+                  "Stop a run; jobs that can save a checkpoint do so. A second cancel kills.", R"(
   dlflow cancel fashion-mnist-7f3a91c0
-  dlflow run --resume fashion-mnist-7f3a91c0      (goes on later))");
+  dlflow run --resume fashion-mnist-7f3a91c0      (continues later))");
   const auto run = std::make_shared<std::string>();
   const auto steps = std::make_shared<std::vector<std::string>>();
   const auto gone = std::make_shared<std::string>();

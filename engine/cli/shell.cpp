@@ -49,7 +49,8 @@ void add_shell(CLI::App& app, Session& session) {
   const auto run = std::make_shared<std::string>();
   const auto job = std::make_shared<std::string>();
   add_run_argument(*command, *run)->required();
-  command->add_option("job", *job, "a step or step[element], the first that was started")
+  command
+      ->add_option("job", *job, "a step or step[element]; of several, the first that was started")
       ->required()
       ->type_name("JOB");
   command->callback([=, &session] {

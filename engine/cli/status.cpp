@@ -56,7 +56,7 @@ void show_lost_nodes(Session& session) {
          to_rfc3339(node.last.at).substr(0, 10) + ", " + node.last.job + " of " + node.last.run});
   }
   std::printf(
-      "%sA node is excluded once it has as many failures as `exclude_nodes:` of the profile says.\n"
+      "%s`exclude_nodes:` of the profile sets after how many failures a node is excluded.\n"
       "To use it again: dlflow status --forgive NODE\n",
       columns(rows, std::vector(4, Align::Left)).c_str());
 }
@@ -287,7 +287,7 @@ void add_status(CLI::App& app, Session& session) {
       ->excludes(watching)
       ->excludes(last);
   add_value(*command, "--forgive", "NODE", arguments->forgiven,
-            "forget the jobs that were lost on this node so far: it is repaired");
+            "forget the jobs that this node has lost so far, since it is repaired");
   add_json_option(*command, session);
   add_host_option(*command);
   command->callback([arguments, &session] { show_status(session, *arguments); });

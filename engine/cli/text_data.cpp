@@ -67,8 +67,9 @@ std::string tokenizer_for(const TextOptions& options, const fs::path& output) {
                         " already exists, of another split; pack tokens of it with "
                         "--tokenizer " +
                         place.string() + " instead of --tokens"
-                  : place.string() + " is another tokenizer than " + options.tokenizer.string() +
-                        "; all splits have one: write --tokenizer " + place.string());
+                  : place.string() + " is a different tokenizer than " +
+                        options.tokenizer.string() +
+                        "; all splits need the same one: write --tokenizer " + place.string());
 }
 
 /// Reads documents from arrays of tokens, without their end tokens.
@@ -146,7 +147,7 @@ Documents read_rows(const std::vector<fs::path>& sources, const TextColumns& col
     refuse_unreadable(source);
     if (!is_table(source) || fs::is_directory(source)) {
       throw Error(Errc::InvalidInput, "--text names a column of tables, .csv or .tsv files; " +
-                                          source.string() + " is none");
+                                          source.string() + " is not one");
     }
     TextTable table =
         parse_text_table(map_file(source).view, source.string(), columns, separator_of(source));
@@ -307,8 +308,8 @@ void require_fitting(const TextOptions& options) {
       (is_table || !options.label_column.empty() || options.per == TextOptions::Per::Line)) {
     throw Error(Errc::InvalidInput,
                 "--text, --class and --per line are for texts, and with --tokenizer the sources "
-                "are tokens: end each document with the token for that, write --per document, and "
-                "--labels folders for classes");
+                "are tokens: end each document with the end token, write --per document, and for "
+                "classes --labels folders");
   }
   if (is_table && (options.labels || options.pattern)) {
     throw Error(Errc::InvalidInput,

@@ -130,8 +130,8 @@ std::string no_such_option(const CLI::App& command, const std::string& word) {
   std::string text = "`" + command_words(command) + "` has no option " + name;
   if (name == "--results") return text + "; it is --step now";
   if (name == "--trust-results") {
-    return text + " any more: run the bundle, and its results are computed once more; a group " +
-           "reuses results through a cache that it shares (`paths: {cache: FOLDER}` in the "
+    return text + " any more: run the bundle, which computes its results again; a group " +
+           "can share results through a common cache (`paths: {cache: FOLDER}` in the "
            "profile)";
   }
   std::string advice = option_elsewhere(command, word);

@@ -128,7 +128,7 @@ void add_walltimes(const Workflow& workflow, const Profile& profile, Diagnostics
     if (!asked.is_null() && (!asked.is_object() || asked.contains("walltime"))) continue;
     warnings.push_back({workflow.file, step.location_of("resources"),
                         "step '" + step.name +
-                            "' has no walltime, so the cluster's default ends it; write "
+                            "' has no walltime, so the cluster's default applies; write "
                             "resources: {walltime: 2h}"});
   }
 }

@@ -168,7 +168,7 @@ class Looking {
       const bool is_param = meant.starts_with("params.");
       const auto prefix = is_param ? kParam : kMatrix;
       warn(step, key,
-           "has {{ " + *inner + " }}, which stays as it is; write " +
+           "has {{ " + *inner + " }}, which is not replaced; write " +
                (is_script && (is_param || meant.starts_with("matrix."))
                     ? "\"$" + environment_name(prefix, meant.substr(7)) + "\""
                     : "${{ " + meant + " }}"));
@@ -226,7 +226,7 @@ class Looking {
     const bool is_line = program.find(' ') != program.npos && program.find("${{") == program.npos;
     if (is_line && !fs::exists(base_ / program)) {
       warn(step, "run",
-           "runs a program that is called '" + program + "', with its spaces; write run: [" +
+           "runs a program named '" + program + "', spaces included; write run: [" +
                join(split(program, ' '), ", ") + "], or commands as one text: run: '…'");
     }
     look_for_launcher(step, program);

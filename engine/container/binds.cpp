@@ -44,7 +44,7 @@ void check(const Bind& bind) {
   if (!fs::exists(bind.source, ignored)) {
     throw Error(Errc::NotFound,
                 bind.source.string() + ", which the container needs, does not exist on " +
-                    host_name() + "; correct container.binds of the profile, or make it");
+                    host_name() + "; correct container.binds of the profile, or create it");
   }
   for (const fs::path& path : {bind.source, bind.target}) {
     if (path.string().find_first_of(":,") == std::string::npos) continue;

@@ -57,8 +57,8 @@ std::vector<std::string> command_of(const ContainerRuntime& runtime, const Conta
   if (!there) {
     throw Error(Errc::NotFound,
                 "there is no program '" + program + "' on " + host_name() +
-                    ", which the profile's container.runtime, " + job.runtime +
-                    ", needs; install it (" + std::string(runtime.package) +
+                    ", but the profile's container.runtime, " + job.runtime +
+                    ", needs it; install it (" + std::string(runtime.package) +
                     "), load it in the profile's `setup`, or choose another runtime");
   }
   return command;
@@ -240,9 +240,9 @@ int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& i
 StoredImage built(const Starter& starter, const ContainerJob& job, const StoredImage& base) {
   if (starter.runtime.form(job.mode, false) != ImageForm::RootFolder) {
     throw Error(Errc::InvalidInput,
-                "image '" + job.image + "' has a `build:`, for which " + job.runtime +
+                "image '" + job.image + "' has a `build:`, but " + job.runtime +
                     (job.mode.empty() ? "" : " in mode " + job.mode) +
-                    " has no image to write to; set container.runtime of the profile to one of "
+                    " cannot write to an image; set container.runtime of the profile to one of "
                     "udocker (P1), charliecloud, podman, bubblewrap and apptainer");
   }
   const TemporaryFolder room(fs::temp_directory_path() / "dlflow-build");

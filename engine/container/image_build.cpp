@@ -68,8 +68,9 @@ StoredImage built_image(
     const int status = run(job_of_build(job, directory), copy);
     if (status != 0) {
       throw Error(Errc::InvalidInput,
-                  "the `build:` of image '" + job.image + "' ends with " + std::to_string(status) +
-                      "; its output is in the job's; correct it and start a new run");
+                  "the `build:` of image '" + job.image + "' ended with exit status " +
+                      std::to_string(status) +
+                      "; the job's output shows why; correct it and start a new run");
     }
     // Removes the mount point of dlflow itself, and folders that are then empty.
     std::error_code rest;

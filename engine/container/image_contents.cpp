@@ -216,7 +216,7 @@ std::vector<Blob> blobs_of(const std::string& manifest) {
     const auto blob = [](const Json& part) {
       const Json size = part.value("size", Json(uint64_t{0}));
       if (!size.is_number_unsigned()) {
-        throw corrupt("the image's manifest says that a part has " + size.dump() + " bytes");
+        throw corrupt("the image's manifest declares a part of " + size.dump() + " bytes");
       }
       return Blob{checked_digest(part.at("digest"), "the image's manifest"), size.get<uint64_t>()};
     };

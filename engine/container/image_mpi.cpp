@@ -83,10 +83,10 @@ std::string mpi_mismatch(const MpiName& launcher, const std::set<MpiName>& image
   if (launcher.empty() || image.empty() || image.contains(launcher)) return "";
   std::string names;
   for (const MpiName& mpi : image) names += (names.empty() ? "" : " and ") + mpi;
-  return "image '" + name + "' has " + names + ", and the launcher here is of " + launcher +
-         ": a program that uses MPI would be rank 0 of 1 in each rank, or not start; take an image "
-         "with " +
-         launcher + ", or build that into it with the image's `build:`";
+  return "image '" + name + "' has " + names + ", but the launcher here is of " + launcher +
+         ": a program that uses MPI would be rank 0 of 1 in each rank, or would not start; use an "
+         "image with " +
+         launcher + ", or install that with the image's `build:`";
 }
 
 }  // namespace dlflow

@@ -62,8 +62,8 @@ class Registry {
                       (login_.empty() ? " that everybody may read" : " that you may read") +
                       " (status " + std::to_string(answer.status) + " for " + path + ")" +
                       (login_.empty() && answer.status != 404
-                           ? "; for one of your own, `docker login` or `podman login` keeps your "
-                             "password where dlflow finds it, too"
+                           ? "; for a private image, type `docker login` or `podman login` first: "
+                             "dlflow reads the password that it stores"
                            : ""));
     }
     throw Error(Errc::Unavailable, name_.server + " answers with status " +

@@ -55,7 +55,8 @@ void require_own_file(const fs::path& file) {
   if (::stat(file.c_str(), &info) != 0 || (info.st_mode & 077) == 0) return;
   throw Error(
       Errc::InvalidInput,
-      file.string() + " has passwords of registries, but other users can read it; chmod 600 it");
+      file.string() +
+          " has passwords of registries, but other users can read it; type `chmod 600` for it");
 }
 
 /// The value of `key` in `Bearer realm="…",service="…"`.

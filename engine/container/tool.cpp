@@ -21,7 +21,8 @@ Output call(const std::vector<std::string>& argv, const std::vector<std::string>
 void run_tool(const std::vector<std::string>& argv, const std::vector<std::string>& variables) {
   const Output output = call(argv, variables);
   if (output.status.code == 0) return;
-  throw Error(Errc::InvalidInput, "an image cannot be made: `" + join(argv, " ") + "` ends with " +
+  throw Error(Errc::InvalidInput, "an image cannot be made: `" + join(argv, " ") +
+                                      "` ended with exit status " +
                                       std::to_string(output.status.code) + ": " +
                                       std::string(trim(output.errors + output.text)));
 }

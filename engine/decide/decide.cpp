@@ -82,7 +82,7 @@ class Decisions {
     const Inputs inputs = states_.inputs(job);
     if (inputs.kind == Inputs::Kind::Skip) return {Skip, job, words(inputs)};
     // It represents elements that a list makes, and never runs itself.
-    if (is_open(plan_, job)) return {Block, job, "no list was left for it"};
+    if (is_open(plan_, job)) return {Block, job, "the step that should list it wrote no list"};
     if (states_[job].state != JobState::Planned) return {Start, job};
     if (plan_.reused.contains(job)) return {Reuse, job};
     return {plan_.jobs[job].action == Action::DecideLater ? LookUp : Start, job};

@@ -30,7 +30,7 @@ bool waits_for_end(const Step& child, const Step& parent);
 /// a step must end even if it can never start; otherwise the other one would wait forever.
 std::vector<bool> steps_before_always(const Workflow& workflow);
 
-/// A parent as its child finds it.
+/// The state of a parent, as its child uses it.
 enum class Left {
   Result,
   Skipped,

@@ -49,7 +49,7 @@ std::chrono::milliseconds retry_delay(int tries) {
 std::string next_try_in_words(const Retry& retry, int tries, const std::string& reason,
                               const std::string& with) {
   return "try " + std::to_string(tries + 1) + " of " + std::to_string(retry.attempts) + " follows" +
-         with + "; the last one: " + reason;
+         with + "; the previous one: " + reason;
 }
 
 }  // namespace dlflow

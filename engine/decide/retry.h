@@ -20,7 +20,7 @@ bool wants_more_memory(const Retry& retry, const JobEvent& ended);
 /// short disturbance (a file server that restarts) does not use up all attempts.
 std::chrono::milliseconds retry_delay(int tries);
 
-/// "try 2 of 3 follows with 2 GiB; the last one: exit 3".
+/// "try 2 of 3 follows with 2 GiB; the previous one: exit 3".
 /// \param with  what the next try gets more of: " with 2 GiB"
 std::string next_try_in_words(const Retry& retry, int tries, const std::string& reason,
                               const std::string& with = "");

@@ -244,13 +244,12 @@ std::string step_of_batch_script(const BatchScript& script, const std::string& n
   }
   return yaml_lines(
       {{"  @:", name},
-       {"    # Not taken, but a cluster's profile may have it: @", join(others, ", ")},
-       {"    # --dependency=@: write that script as a step of this file, too, and here `needs: "
-        "[THAT]`",
+       {"    # Not converted; a cluster's profile can set it: @", join(others, ", ")},
+       {"    # --dependency=@: add that script as a step, and write `needs: [THAT]` here",
         script.option("dependency")},
        {"    # Left out, since dlflow does it: @",
         join(script.left_out, "\n    # Left out, since dlflow does it: ")},
-       {"    # Set on a cluster alone: @",
+       {"    # Set only on a cluster: @",
         join(matches(script.body, R"(SLURM_(?!ARRAY_TASK_ID\b)\w+)"), ", ")},
        {"    run: |\n@",
         std::regex_replace(script.body, std::regex("(^|\n)(?=[^\n])"), "$1      ")},
@@ -262,7 +261,7 @@ std::string step_of_batch_script(const BatchScript& script, const std::string& n
                     {script.packages.first, script.packages.second}})},
        {"    launch: node", "", has_torchrun},
        {"    resources: {@}", resources_of_batch(script, walltime, has_torchrun)},
-       {"    # Files that it leaves are kept if they are named: outputs: {model: model.pt}"}});
+       {"    # To keep a file that it writes, name it: outputs: {model: model.pt}"}});
 }
 
 std::vector<InitFile> init_batch_script(const InitRequest& request) {

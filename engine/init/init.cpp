@@ -58,7 +58,7 @@ bool is_batch_script(const fs::path& source) {
 
 /// In the order in which they are tried.
 constexpr std::array kKinds = {
-    InitKind{"houses.csv --target price", "a table: a network learns a column",
+    InitKind{"houses.csv --target price", "a table; a network learns one column",
              [](const fs::path& source) {
                return fs::is_regular_file(source) && runtime::is_table(source);
              },
@@ -116,7 +116,7 @@ std::vector<InitFile> init_files(const InitRequest& request) {
   }
   if (kind->files != nullptr) return kind->files(request);
   throw Error(Errc::InvalidInput,
-              "for " + source + " there is no workflow to write; type\n  " +
+              "`dlflow init` writes no workflow for " + source + "; type\n  " +
                   fmt::format(fmt::runtime(kind->advice), fmt::arg("source", shell_quote(source)),
                               fmt::arg("name", request.name)));
 }
@@ -168,7 +168,7 @@ std::string yaml_inputs(const std::vector<std::string>& inputs) {
     text += "\n      - " + (input.starts_with("/") ? "{path: " + quoted + "}" : quoted);
   }
   return text.empty() ? ""
-                      : "    inputs:  # what it reads; a change of it runs the step again" + text;
+                      : "    inputs:  # what it reads; if it changes, the step runs again" + text;
 }
 
 std::string named_by_workflow(const fs::path& path, const fs::path& file) {

@@ -173,11 +173,11 @@ std::string script_of_workflow(const InitRequest& request) {
   if (!path.starts_with("/")) return path;
   const std::string source = request.source.string();
   const std::string beside = request.source.parent_path() / (request.name + ".yaml");
-  throw Error(Errc::InvalidInput, source + " is outside of the folder of " +
-                                      request.workflow.string() +
-                                      ", and a workflow reads what is below its own; write it "
-                                      "there: dlflow init " +
-                                      shell_quote(source) + " -o " + shell_quote(beside));
+  throw Error(
+      Errc::InvalidInput,
+      source + " is outside of the folder of " + request.workflow.string() +
+          ", but a workflow reads only files below its own folder; write it there: dlflow init " +
+          shell_quote(source) + " -o " + shell_quote(beside));
 }
 
 }  // namespace
@@ -282,7 +282,7 @@ std::vector<InitFile> init_script(const InitRequest& request) {
         walltime, ranks.empty()},
        {"    # Numbers that it writes to $DLFLOW_SUMMARY, as {\"accuracy\": 0.9}, are in `dlflow "
         "results`."},
-       {"    # Files that it writes to $DLFLOW_OUTPUTS are kept; name them: outputs: {model: "
+       {"    # To keep a file that it writes to $DLFLOW_OUTPUTS, name it: outputs: {model: "
         "model.pt}",
         "", traits.newer.empty() && traits.saved.empty()}});
   return {{request.workflow, workflow}};

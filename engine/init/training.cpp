@@ -83,7 +83,8 @@ std::string target_of(const InitRequest& request, const Words& columns) {
   const std::string source = request.source.string();
   const std::string has = source + " has the columns " + join(columns, ", ");
   if (!request.target.empty()) return request.target;
-  const std::string answer = request.ask ? request.ask(has + ". Which one is to be learnt?") : "";
+  const std::string answer =
+      request.ask ? request.ask(has + ". Which column should the network learn?") : "";
   if (!answer.empty()) return answer;
   throw Error(Errc::InvalidInput, has + "; name the one to learn: dlflow init " +
                                       shell_quote(source) + " --target " +

@@ -114,8 +114,8 @@ Json apply_lookup(Arguments arguments) {
 
 Error none_comparable(std::string_view function) {
   return Error(Errc::InvalidInput, std::string(function) +
-                                       "() ignores NaN and infinite numbers, and there are no "
-                                       "others; check why the jobs reported none");
+                                       "() ignores NaN and infinite numbers, but there are no "
+                                       "others; check why the jobs reported no finite number");
 }
 
 template <typename Better>

@@ -351,7 +351,7 @@ class ExpressionParser {
                  (path.size() > 1 ? path[1] : "NAME");
       }
       if (advice.empty())
-        advice = "; names begin with params., matrix., steps. or run., text is quoted: 'text'";
+        advice = "; names begin with params., matrix., steps. or run., and text is quoted: 'text'";
       fail_at(offsets[0], "unknown name '" + scope + "' in an expression" + advice);
     }
     const std::string whole = join(path, ".");

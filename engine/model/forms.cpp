@@ -36,7 +36,7 @@ bool is_variable(std::string_view text) { return is_word(text, "_"); }
 
 std::string advice_on_name(std::string_view text) {
   if (text.size() <= kLongestName) return "";
-  return "it has " + std::to_string(text.size()) + " characters, a name may have " +
+  return "it has " + std::to_string(text.size()) + " characters, but a name may have at most " +
          std::to_string(kLongestName);
 }
 

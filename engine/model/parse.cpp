@@ -96,7 +96,7 @@ class WorkflowReader {
   void read_name(const YamlNode& root) {
     const std::string name_of_file = name_from(file_);
     if (find_entry(root, "name") == nullptr && !kNameForm.accepts(name_of_file)) {
-      mistakes_.add(root.location, "the file's name is too long for the workflow's: " +
+      mistakes_.add(root.location, "the file's name is too long for a workflow name: " +
                                        kNameForm.advice(name_of_file) + "; give it a `name:`");
     }
     workflow_.name = value_of(root, "name").value_or(Json(name_of_file));
@@ -276,7 +276,7 @@ Diagnostics file_diagnostic(const fs::path& file, const std::string& message) {
 }
 
 std::string too_large(uint64_t bytes, const ParseLimits& limits) {
-  return "the file has " + format_size(bytes) + ", a workflow may have " +
+  return "the file has " + format_size(bytes) + ", but a workflow may have at most " +
          format_size(limits.max_file_bytes) + "; is it the right file?";
 }
 

@@ -134,7 +134,7 @@ class MatrixReader {
       const Location at = location(entry.key, i);
       if (!have_same_keys(values.front(), values[i])) {
         mistakes_.add(at, "this value of " + subject_.at(entry.key).name() +
-                              " has other keys than the first one; give all the same");
+                              " has other keys than the first one; give all the same keys");
       }
       const bool has_name = values[i].is_object() && values[i].contains(kElementName);
       if (!has_name || names.insert(shown_value(values[i].at(kElementName))).second) continue;
@@ -167,10 +167,10 @@ class MatrixReader {
     for (const char* key : {"zip", "include", "exclude"}) {
       const YamlEntry* entry = find_entry(node_, key);
       if (entry == nullptr) continue;
-      mistakes_.add(entry->location, subject_.at(key).name() + " cannot be combined with axis '" +
-                                         sources_.begin()->first +
-                                         "', whose values a step decides; leave it out, and let "
-                                         "that step list what is to run");
+      mistakes_.add(
+          entry->location,
+          subject_.at(key).name() + " cannot be combined with axis '" + sources_.begin()->first +
+              "', whose values a step computes; leave it out, and let that step list all elements");
     }
   }
 

@@ -134,9 +134,10 @@ class StepReader {
     const Subject subject = subject_.at("repeat");
     const Location location = parsed_.step.locations.at("repeat");
     if (!matrix.include.empty()) {
-      return mistakes_.add(location, subject.name() +
-                                         " cannot be combined with matrix.include; write "
-                                         "an axis of it, called repeat");
+      return mistakes_.add(
+          location,
+          subject.name() +
+              " cannot be combined with matrix.include; add an axis called repeat instead");
     }
     const auto has_name = [](const MatrixAxis& axis) { return axis.name == kRepeatAxis; };
     if (std::any_of(matrix.axes.begin(), matrix.axes.end(), has_name)) {
@@ -371,8 +372,8 @@ class StepReader {
       const auto found = parsed_.step.locations.find(std::string("checkpoint.") + key);
       if (found == parsed_.step.locations.end()) continue;
       mistakes_.add(found->second, subject_.at("checkpoint").at(key).name() +
-                                       " is for run steps; how '" + parsed_.step.uses +
-                                       "' is asked to save is fixed");
+                                       " is for run steps; the way to ask '" + parsed_.step.uses +
+                                       "' to save is fixed");
     }
   }
 
@@ -422,14 +423,14 @@ class StepReader {
   void read_reuse() {
     Step& step = parsed_.step;
     const auto reuse =
-        value_of_run("reuse", "; what a result of '" + step.uses + "' depends on is known");
+        value_of_run("reuse", "; for '" + step.uses + "' these conditions are fixed");
     if (!reuse) return;
     step.reuse.environment = reuse->value("environment", std::vector<std::string>());
     step.reuse.program = reuse->at("program");
     if (step.reuse.program && step.run.source().is_string()) {
       mistakes_.add(step.locations.at("reuse"),
                     subject_.at("reuse").name() +
-                        ": program needs run to be a list that begins with a program");
+                        ": 'program' needs a `run:` list that begins with a program");
     }
   }
 
@@ -440,7 +441,7 @@ class StepReader {
 
   void read_tools() {
     const auto tools =
-        value_of_run("environment", "; '" + parsed_.step.uses + "' brings what it needs");
+        value_of_run("environment", "; '" + parsed_.step.uses + "' includes all that it needs");
     if (!tools) return;
     if (const std::string problem = problem_of_tools(*tools); !problem.empty()) {
       return mistakes_.add(parsed_.step.locations.at("environment"),

@@ -53,8 +53,8 @@ std::string sbatch_option_advice(std::string_view text) {
 const Form kSbatchOptionForm = {
     .what = "a free option of sbatch",
     .examples =
-        "--hint=nomultithread or such, spelled out; dlflow itself decides on --array, "
-        "--dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs",
+        "--hint=nomultithread, or another in its long form; dlflow itself sets --array, "
+        "--dependency, --output, --signal; --clusters, --wait and --test-only are not for jobs",
     .pattern = "^--[a-z-]+(=.*)?$",
     .accepts = is_sbatch_option,
     .advice = sbatch_option_advice};
@@ -77,8 +77,8 @@ bool is_qsub_option(std::string_view text) {
 const Form kQsubOptionForm = {
     .what = "a free option of qsub",
     .examples =
-        "'-l arch=lx-amd64' or '-R y'; dlflow itself decides on -t, -pe, -hold_jid, -o, "
-        "-notify, and -sync, -verify, -now are not for jobs",
+        "'-l arch=lx-amd64' or '-R y'; dlflow itself sets -t, -pe, -hold_jid, -o, "
+        "-notify; -sync, -verify and -now are not for jobs",
     .pattern = "^-[A-Za-z_]+( .*)?$",
     .accepts = is_qsub_option};
 

@@ -34,8 +34,8 @@ StepKind stage_kind() {
        "Format to unpack each file from; a tar may be compressed by gzip, xz, bzip2 or zstd",
        Presence::Optional, "none"},
       {"name", formed(kFileNameForm),
-       "Name in the step's folder; for a pattern, the folder of its files; unless given, from the "
-       "URL without the ending that unpacking removes"},
+       "Name in the step's folder, or for a pattern its folder; unless given, the end of the URL "
+       "without the suffix that unpacking removes"},
   });
   return {
       .name = "stage",
@@ -116,7 +116,7 @@ StepKind checkpoint_kind() {
            "Number of newest checkpoints to keep in each folder, besides the selected one; all "
            "unless given"},
           {"export", choice({"safetensors", "onnx"}),
-           "Format of a further file with the network alone (docs/user/model-format.md)"},
+           "Format of an additional file with only the network (docs/user/model-format.md)"},
       }),
       .outputs = {{"checkpoint", text(), "The folder of the selected checkpoint"},
                   {"export", text(), "The exported file; only with the key export"}},
@@ -174,7 +174,7 @@ StepKind predict_kind() {
            Presence::Optional, "csv"},
           loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},
-          {"shard", integer(0), "Number of the part of the samples that this job takes, from 0",
+          {"shard", integer(0), "Number, from 0, of the part of the samples that this job takes",
            Presence::Optional, 0},
           {"shards", integer(1), "Number of such parts", Presence::Optional, 1},
       }),

@@ -97,9 +97,9 @@ Shape change_shape() {
       {"rotate", number_above(0, 180), "Rotate by up to this many degrees either way"},
       {"brightness", number_above(0, 1), "Multiply the pixels by a factor from 1 - x to 1 + x"},
       {"contrast", number_above(0, 1),
-       "Multiply the distance to the picture's mean grey by such a factor"},
+       "Multiply the distance to the picture's mean grey by a factor from 1 - x to 1 + x"},
       {"saturation", number_above(0, 1),
-       "Multiply the distance to the pixel's grey by such a factor"},
+       "Multiply the distance to the pixel's grey by a factor from 1 - x to 1 + x"},
       {"cutout", integer(1), "Side in pixels of a square that gets the mean colour"},
       {"mixup", number_between(0.05, 1),
        "Mix each picture and its label with another one; the share is drawn from Beta(x, x)"},
@@ -122,10 +122,9 @@ Shape stop_early_shape() {
       {"patience", integer(1),
        "Number of epochs in a row without improvement after which the training ends. patience, "
        "reach or both are required"},
-      {"min_change", number(0), "A larger change counts as an improvement; 0 unless given"},
+      {"min_change", number(0), "Only a larger change counts as an improvement; 0 unless given"},
       {"reach", number(0),
-       "Value of the metric; the first epoch that reaches it is the last, and reached_epoch in "
-       "metrics.json"},
+       "Value of the metric that ends the training; metrics.json gives the epoch as reached_epoch"},
   });
 }
 
@@ -236,7 +235,8 @@ std::vector<Field> beginning_and_end() {
 
 std::vector<Field> schedule() {
   return {
-      {"warmup_epochs", number(0), "Epochs in which the learning rate rises linearly from zero",
+      {"warmup_epochs", number(0),
+       "Number of first epochs in which the learning rate rises linearly from zero",
        Presence::Optional, 0},
       {"schedule",
        choice({"cosine", "constant", "polynomial", "steps", "one_cycle", "inverse_sqrt"}),
@@ -258,8 +258,8 @@ std::vector<Field> samples() {
       {"seed", integer(0), "Seed of initial weights, order of samples and augmentation",
        Presence::Optional, 0},
       {"validation", integer(0),
-       "Number of training samples held out for metrics. Not with a validation split; a tenth, at "
-       "most 5000, unless given"},
+       "Number of training samples held out for metrics. Not allowed with a validation split; a "
+       "tenth, at most 5000, unless given"},
       {"sampling", either({choice({"shuffle", "balanced"}), list_of(number_above(0), 1)}),
        "Samples of an epoch: each once, or drawn so that all classes are equally frequent or have "
        "these shares",

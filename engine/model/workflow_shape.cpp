@@ -20,7 +20,7 @@ Shape image_shape() {
   return object({
       {"from", formed(kImageSourceForm),
        "Where the image comes from; paths are relative to the workflow file", kRequired},
-      {"digest", formed(kDigestForm), "Digest that the image must have, wherever its name points"},
+      {"digest", formed(kDigestForm), "Digest that the image must have"},
       {"build", build_shape(),
        "A command that changes a copy of the image once on each cluster, before its first use"},
   });
@@ -80,11 +80,12 @@ Shape retry_shape() {
        kOptional,
        {"node-failure", "preempted", "timeout"}},
       {"memory_factor", number(1),
-       "On SLURM: factor by which a try after out-of-memory has more memory, up to that of a node",
+       "On SLURM: factor that multiplies the memory after an out-of-memory failure, up to that of "
+       "a node",
        kOptional, 2},
       {"walltime_factor", number(1),
-       "Factor by which a try after a timeout has more walltime, up to the profile's limit",
-       kOptional, 1},
+       "Factor that multiplies the walltime after a timeout, up to the profile's limit", kOptional,
+       1},
   });
 }
 
@@ -116,11 +117,11 @@ Shape environment_shape() {
 Shape reuse_shape() {
   return object({
       {"environment", list_of(formed(kVariableForm), 1),
-       "Variables whose values count, from the profile or else from the shell that plans the run; "
-       "LOADEDMODULES: the loaded modules"},
+       "Variables whose values decide reuse, from the profile or else from the shell that plans "
+       "the run; LOADEDMODULES: the loaded modules"},
       {"program", boolean(),
-       "Whether the path and content of the program count that begins `run: [..]`; it is found in "
-       "the step's PATH",
+       "Whether the path and content of the program that begins `run: [..]` decide reuse; it is "
+       "found in the step's PATH",
        kOptional, false},
   });
 }
@@ -187,13 +188,14 @@ Shape make_step_shape() {
       scoped(Scope::Params, {"retry", retry_shape(), "When a failed job is tried again"}),
       scoped(Scope::Params, {"require", map_of(kNameForm, formed(kRequirementForm)),
                              "Conditions on metrics: {accuracy: \">= 0.88\"}. The step fails "
-                             "unless all hold; NaN fails every condition"}),
+                             "unless all are true; NaN makes every condition false"}),
       scoped(
           Scope::Steps,
           {"if", boolean(),
            "Condition. If it is false, the step and all steps that use its outputs are skipped"}),
-      scoped(Scope::Params, {"allow_failure", boolean(),
-                             "If the step fails, the run goes on and succeeds", kOptional, false}),
+      scoped(Scope::Params,
+             {"allow_failure", boolean(), "If the step fails, the run continues and can succeed",
+              kOptional, false}),
       scoped(Scope::Params, {"inputs", list_of(either({formed(kInputForm), data_shape()})),
                              "Files and folders that the step reads, relative to the workflow "
                              "file; or data elsewhere, as a mapping"}),
@@ -235,7 +237,7 @@ Shape notify_shape() {
        Json::array({"end"})},
       {"command", list_of(text(), 1), "Program and its arguments"},
       {"mail", either({formed(kMailForm), list_of(formed(kMailForm), 1)}),
-       "Addresses; sent by sendmail, mail or mailx, whichever the machine has"},
+       "Addresses to mail to, with sendmail, mail or mailx"},
       {"webhook", formed(kSecretForm), "Secret that holds the address to which curl posts JSON"},
   });
 }

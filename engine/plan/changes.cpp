@@ -28,10 +28,10 @@ fs::path changes_file(const fs::path& run_directory) { return run_directory / "c
   if (workflow.params.contains(key)) {
     throw Error(Errc::InvalidInput,
                 "'" + key +
-                    "' is a parameter, and the plan of a run is frozen: a resubmit changes only "
-                    "what jobs ask for.\n       `" +
+                    "' is a parameter, which cannot change within a run: resubmit changes only the "
+                    "resources of jobs.\n       `" +
                     anew + " --set " + key +
-                    "=…` is a new run, which reuses every result that this does not change.");
+                    "=…` starts a new run, which reuses every result that this does not change.");
   }
   const std::string advice = did_you_mean(key, known_keys);
   throw Error(Errc::InvalidInput,
@@ -92,14 +92,13 @@ void change_resources(Plan& plan, std::span<const uint32_t> jobs, const Json& se
     const Resources now = changed(*planned.resources, settings);
     const Step& step = plan.workflow.steps[planned.step];
     if (now.ranks != planned.resources->ranks && ranks_decide_result(step)) {
-      throw Error(
-          Errc::InvalidInput,
-          "step '" + step.name +
-              "' gives another result with another number of ranks, so 'ranks' cannot be changed "
-              "within a run.\n       `dlflow run " +
-              shell_quote(plan.workflow.file) +
-              "` with other ranks is a new run, which reuses every result that this does "
-              "not change; `--step` leaves a step out here.");
+      throw Error(Errc::InvalidInput,
+                  "the result of step '" + step.name +
+                      "' depends on the number of ranks, so 'ranks' cannot be changed within a "
+                      "run.\n       `dlflow run " +
+                      shell_quote(plan.workflow.file) +
+                      "` with other ranks starts a new run, which reuses every result that this "
+                      "does not change; to change only other steps here, name one with `--step`.");
     }
     plan.changed.emplace(job, *planned.resources);
     planned.resources = std::make_shared<const Resources>(now);

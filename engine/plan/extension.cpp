@@ -51,7 +51,7 @@ void check_mapping(const Json& first, const Json& value, const std::string& what
     }
     if (inner.is_string()) check_text(inner.get_ref<const std::string&>(), what);
     if (first.contains(key) && first.size() == value.size()) continue;
-    refuse(what, "holds mappings with different keys; give all the same");
+    refuse(what, "holds mappings with different keys; give all the same keys");
   }
 }
 
@@ -61,8 +61,8 @@ void check_value(const Json& first, const Json& value, size_t place, const std::
                      "; write strings, numbers, booleans or mappings");
   }
   if (value.is_object() != first.is_object()) {
-    refuse(what, "holds " + kind_of(first) + " and " + kind_of(value) +
-                     "; write mappings alone, or none");
+    refuse(what,
+           "holds " + kind_of(first) + " and " + kind_of(value) + "; write only mappings, or none");
   }
   if (value.is_string()) check_text(value.get_ref<const std::string&>(), what);
   if (value.is_object()) check_mapping(first, value, what);
@@ -221,7 +221,7 @@ std::optional<Extension> extension_for(const Plan& plan, const ParentResult& res
   for (const std::string& name : outputs) {
     const auto output = result.outputs.find(name);
     if (output == result.outputs.end()) {
-      refuse("output '" + name + "'", "is missing in what step '" + result.step + "' left");
+      refuse("output '" + name + "'", "is missing from the results of step '" + result.step + "'");
     }
     wanted.hashes[name] = output->value("sha256", "");
   }
@@ -259,8 +259,8 @@ void write_extension(const fs::path& run_directory, const Extension& extension) 
   const fs::path file = extension_file(run_directory, extension.number);
   if (!create_once(file, to_json(extension).dump() + "\n") &&
       read_extension(file, extension.number) != extension) {
-    throw Error(Errc::Unavailable, "another dlflow is continuing " + run_directory.string() +
-                                       " at this moment; try again");
+    throw Error(Errc::Unavailable, "another dlflow process is continuing " +
+                                       run_directory.string() + " now; try again");
   }
   sync_directory(file.parent_path());
   sync_directory(run_directory);  // the folder extensions/ may be new

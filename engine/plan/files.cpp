@@ -411,9 +411,8 @@ Template plannable_with(const Plan& plan, const Step& step) {
     if (path != kOpenText) return;
     throw_at(plan.workflow, step.location_of("with." + key),
              "with." + key + " of step '" + step.name +
-                 "' is a file, which must be known before the run, but a step's output decides "
-                 "this axis; let that step, or one between the two, leave the files as its "
-                 "outputs, or read them in a run step");
+                 "' names a file, which must be known before the run, but a step's output decides "
+                 "this axis; make the files outputs of that step, or read them in a run step");
   });
   return Template(std::move(with));
 }

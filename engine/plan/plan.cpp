@@ -115,9 +115,9 @@ std::string_view words(Cause cause) {
   constexpr std::array<std::string_view, 7> kWords = {
       "there is no earlier result",
       "forced",
-      "what it sends is looked up at its destination",
-      "in each run, as `always()` says",
-      "nothing that matters changed",
+      "its files are compared with those at the destination",
+      "in each run, because of `always()`",
+      "nothing relevant changed",
       "decided once its parents are done",
       "as many as a step lists"};
   return kWords[size_t(cause)];

@@ -79,7 +79,7 @@ enum class Cause {
   WaitsForParents,  ///< DecideLater
   WaitsForList,     ///< DecideLater: it stands for as many jobs as a step will list
 };
-/// For people: "nothing that matters changed".
+/// For people: "nothing relevant changed".
 std::string_view words(Cause cause);
 
 /// The resources of a job that requests none.

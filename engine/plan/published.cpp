@@ -189,7 +189,7 @@ std::optional<std::string> compare(const Publication& then, const fs::path& job_
     if (entry.kind == Kind::Link &&
         !is_recorded(job_directory / entry.name, then.trees, job_directory)) {
       return entry.name +
-             " leads to something that is not on record";  // recorded by an older dlflow
+             " is a link to something that is not on record";  // recorded by an older dlflow
     }
     now.erase(found);
   }

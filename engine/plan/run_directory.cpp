@@ -234,7 +234,7 @@ void take_file_settings(Plan& plan, const FrozenSettings& settings) {
 /// Advice on how to put runs into another folder.
 std::string how_to_choose_runs(const Profile& profile) {
   if (!profile.file.empty()) return "`paths: {runs: FOLDER}` of " + profile.file + " names it";
-  return "runs lie in the current folder unless a profile names another: `paths: {runs: FOLDER}` "
+  return "runs are in the current folder unless a profile names another: `paths: {runs: FOLDER}` "
          "in cluster-profiles/NAME.yaml, then `--profile NAME`";
 }
 

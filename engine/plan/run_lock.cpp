@@ -33,9 +33,9 @@ void require_lock_file(int file, const fs::path& path) {
   const ssize_t got =
       S_ISREG(info.st_mode) ? ::pread(file, start.data(), start.size(), 0) : ssize_t{-1};
   if (got >= 0 && kSignature.starts_with(std::string_view(start.data(), size_t(got)))) return;
-  throw Error(
-      Errc::InvalidInput,
-      path.string() + " is not a lock file; remove it once no dlflow is " + "at work on the run");
+  throw Error(Errc::InvalidInput,
+              path.string() +
+                  " is not a lock file; remove it when no dlflow process is working on the run");
 }
 
 /// Falls back to read-only, which is enough for flock(2), if the reader may not write there.
@@ -45,10 +45,10 @@ FileDescriptor open_lock(const fs::path& run_directory) {
   FileDescriptor descriptor(::open(file.c_str(), O_RDWR | O_CREAT | kFlags, 0600));
   if (!descriptor) descriptor.reset(::open(file.c_str(), O_RDONLY | kFlags));
   if (!descriptor && errno == ELOOP) {
-    throw Error(Errc::InvalidInput,
-                file.string() +
-                    " is a link, not a lock file; remove it once no dlflow is at work "
-                    "on the run");
+    throw Error(
+        Errc::InvalidInput,
+        file.string() +
+            " is a link, not a lock file; remove it when no dlflow process is working on the run");
   }
   if (!descriptor) throw_errno("cannot open " + file.string(), errno);
   require_lock_file(descriptor.get(), file);
@@ -93,8 +93,8 @@ RunLock::RunLock(const fs::path& run_directory, std::chrono::milliseconds patien
     std::this_thread::sleep_for(10ms);
   }
   const auto holder = read_file_if_exists(lock_file(run_directory));
-  throw Error(Errc::Unavailable, "another dlflow is at work on " + run_directory.string() + " (" +
-                                     std::string(trim(holder.value_or("unknown"))) +
+  throw Error(Errc::Unavailable, "another dlflow process is working on " + run_directory.string() +
+                                     " (" + std::string(trim(holder.value_or("unknown"))) +
                                      "); watch it with `dlflow status --watch`, or end it first");
 }
 

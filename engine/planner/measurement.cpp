@@ -50,13 +50,13 @@ void check_measurement(const Measurement& measurement, const std::string& what) 
   require(!measurement.points.empty(), what, "it has no points");
   for (const MeasuredPoint& point : measurement.points) {
     require(point.ranks >= 1 && point.nodes >= 1 && point.nodes <= point.ranks, what,
-            "a point has no ranks, or fewer than nodes");
+            "a point has no ranks, or fewer ranks than nodes");
     require(is_time(point.step_s) && point.step_s > 0, what, "a point has no step time");
     require(point.batch >= 0 && point.leaves_per_rank >= 1, what, "a point has no samples");
     for (const auto* times : {&point.forward_s, &point.backward_s}) {
       require(times->size() == layers, what,
               "a point has the times of " + std::to_string(times->size()) +
-                  " layers, the model has " + std::to_string(layers));
+                  " layers, but the model has " + std::to_string(layers));
       require(std::ranges::all_of(*times, is_time), what, "a layer's time is not valid");
     }
   }
@@ -67,7 +67,7 @@ void check_measurement(const Measurement& measurement, const std::string& what) 
   }
   require(measurement.core_share > 0 && measurement.core_share <= 1 &&
               is_time(measurement.core_period_s),
-          what, "its quota is no share of a core");
+          what, "its CPU quota is not above 0 and at most 1 core");
   for (const CompressorCost& cost : measurement.compressors) {
     require(cost.bytes > 0 && cost.message_bytes > 0 && is_time(cost.encode_s) &&
                 is_time(cost.decode_s),
@@ -107,7 +107,8 @@ void fill_in(MeasuredPoint& point, bool has_layers) {
 
 Measurement measurement_from_json(Json json, const std::string& what) {
   const std::string format = json.is_object() ? text_or_dump(json.value("format", Json())) : "";
-  require(format == kFormat, what, "it is not a measurement of this dlflow ('" + format + "')");
+  require(format == kFormat, what,
+          "it is not a measurement in the format of this dlflow ('" + format + "')");
   remove_nulls(json);
   try {
     auto measurement = from_fields<Measurement>(json);

@@ -28,7 +28,7 @@ struct StepTime {
   double step_s = 0, exposed_s = 0;  ///< exposed: communication that nothing hides
   double compute_s = 0;
   double memory_bytes = 0;  ///< of a rank
-  double wire_bytes = 0;    ///< that a rank makes of its gradients: message or all of them
+  double wire_bytes = 0;    ///< sent by a rank: its compressed message, or all gradients
   double coding_s = 0;      ///< encoding and decoding, part of exposed_s unless hidden
 };
 

@@ -121,10 +121,10 @@ AgainText again_text(const RunStatus& status) {
   if (wrong == nullptr) return text;
   text.command += more_of_it(*wrong);
   if (fails_again(*wrong) && is_mistake_of_workflow(*wrong) && !status.run_anew.empty()) {
-    text = {status.run_anew, "takes your corrections; dlflow resubmit runs the same again"};
+    text = {status.run_anew, "uses your corrections; dlflow resubmit would ignore them"};
   } else if (fails_again(*wrong) && wrong->correction != Correction::Outside) {
     text.command += " --with-new-sources";
-    text.note = "takes your corrections; without any, the same runs again";
+    text.note = "uses your corrections; without any, the job fails again";
   }
   return text;
 }

@@ -115,9 +115,9 @@ std::string graph_as_svg(const Workflow& workflow, const RunJobs& jobs) {
   const char* path = std::getenv("PATH");
   const auto program = find_program("dot", path == nullptr ? "/usr/bin" : path);
   if (!program) {
-    throw Error(
-        Errc::NotFound,
-        "drawing an SVG needs `dot` (Debian's package graphviz); --format mermaid needs nothing");
+    throw Error(Errc::NotFound,
+                "drawing an SVG needs `dot` (Debian's package graphviz); --format mermaid works "
+                "without it");
   }
   Command dot;
   dot.argv = {program->string(), "-Tsvg"};

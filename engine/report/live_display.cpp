@@ -25,14 +25,14 @@ bool starts_or_ends(const JobEvent& event) {
 }
 
 std::string stopping_text(bool saves) {
-  return saves ? "Saving checkpoints and stopping; Ctrl-C again kills."
-               : "Stopping; Ctrl-C again kills.";
+  return saves ? "Saving checkpoints and stopping; press Ctrl-C again to kill."
+               : "Stopping; press Ctrl-C again to kill.";
 }
 
 std::string hint(const std::string& run, bool saves) {
   const std::string again = "`dlflow run --resume " + run + "`";
-  return saves ? "Ctrl-C saves a checkpoint and stops; " + again + " goes on."
-               : "Ctrl-C stops; " + again + " restarts what has not ended.";
+  return saves ? "Ctrl-C saves a checkpoint and stops; " + again + " continues."
+               : "Ctrl-C stops; " + again + " restarts unfinished jobs.";
 }
 
 }  // namespace

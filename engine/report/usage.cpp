@@ -30,8 +30,8 @@ void about_processors(const JobRow& job, std::vector<std::string>& advice) {
   if (!used || *used >= 0.5 || asked < 2 || *job.usage->elapsed < kLong) return;
   const int enough = std::max(1, int(std::ceil(*used * asked * kReserve)));
   if (enough >= asked) return;
-  advice.push_back("cores computed " + in_percent(*used) +
-                   " of the time: cpus_per_rank: " + std::to_string(enough) + " might do");
+  advice.push_back("cores were busy " + in_percent(*used) +
+                   " of the time: cpus_per_rank: " + std::to_string(enough) + " may be enough");
 }
 
 void about_memory(const JobRow& job, std::vector<std::string>& advice) {
@@ -45,7 +45,8 @@ void about_memory(const JobRow& job, std::vector<std::string>& advice) {
       "memory: " + (enough % (2 * kStep) == 0 ? std::to_string(enough >> 30) + "GiB"
                                               : std::to_string(enough >> 20) + "MiB");
   if (job.state == JobState::Failed || *used > 0.95) {
-    if (*used > 0.9) advice.push_back(in_percent(*used) + " of its memory was used: " + write);
+    if (*used > 0.9)
+      advice.push_back(in_percent(*used) + " of its memory was used: write " + write);
     return;
   }
   if (*used < 0.5 && enough < job.asked->memory_bytes) {

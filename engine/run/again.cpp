@@ -48,9 +48,9 @@ void check_names(const Plan& plan, const Jobs& jobs, const PlanAgain& what) {
       broken |= std::ranges::find(what.anew, job) != what.anew.end();
     }
     if (!broken) {
-      throw Error(Errc::InvalidInput, "nothing of '" + name +
+      throw Error(Errc::InvalidInput, "no job of '" + name +
                                           "' failed, so there is nothing to run again; `dlflow run "
-                                          "WORKFLOW --force STEP` repeats what succeeded");
+                                          "WORKFLOW --force STEP` repeats successful steps");
     }
   }
 }
@@ -127,7 +127,7 @@ void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
     looked_at[parent] = true;
     if (has_result(result_directory(plan, parent))) return;
     run_anew(plan, parent);
-    plan_job(parent, 0, "its outputs are gone, but needed");
+    plan_job(parent, 0, "its outputs are gone but still needed");
   };
   for (uint32_t job = jobs.size(); job-- > 0;) {
     if (jobs[job].state != JobState::Planned) continue;
@@ -210,9 +210,9 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
   }
   if (!what.resources.empty()) {
     if (chosen.empty()) {
-      throw Error(Errc::InvalidInput, "nothing of " + plan.run +
-                                          " failed, so there is nothing to submit with other "
-                                          "resources; jobs that wait or run keep theirs");
+      throw Error(Errc::InvalidInput, "no job of " + plan.run +
+                                          " failed, so none can be submitted with other resources; "
+                                          "waiting and running jobs keep theirs");
     }
     change_resources(plan, chosen, what.resources);
     check(plan);
@@ -248,7 +248,7 @@ std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job) {
 }
 
 void plan_listed_again(Plan& plan, const Jobs& jobs, uint32_t source, const PlanJob& plan_job) {
-  const std::string reason = plan.jobs[source].name + " has written another list";
+  const std::string reason = plan.jobs[source].name + " has written a new list";
   for (const uint32_t job : descendants_of(plan, source)) {
     const JobState state = jobs[job].state;
     if (is_under_way(state) || state == JobState::Planned) continue;
@@ -276,9 +276,9 @@ void keep_listed_results(const Plan& plan, const Jobs& jobs, uint32_t source, St
 
 void throw_used(const Plan& plan, const std::string& job, const std::string& user) {
   throw Error(Errc::InvalidInput,
-              "the result of " + job + " is used by " + user + ", so it stays as it is; `" +
+              "the result of " + job + " is used by " + user + ", so it cannot change; `" +
                   dlflow::run_anew(plan) +
-                  "` is a new run, which reuses every result that the change does not touch");
+                  "` starts a new run, which reuses every result that the change does not affect");
 }
 
 void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job) {
@@ -293,7 +293,7 @@ void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJ
       // It ran without that parent, which was allowed to fail, or it always runs.
       again[job] = true;
       look_anew(plan, job);
-      plan_job(job, 0, "what it needs runs again");
+      plan_job(job, 0, "a job that it needs runs again");
       continue;
     }
     const bool chosen = is_chosen(plan, jobs, job, what, blocks[job]);

@@ -84,15 +84,15 @@ std::unique_ptr<BatchSystem> detect_batch_system() {
   if (!found.empty()) return std::move(found.front());  // its own error explains why
   std::vector<std::string> programs;
   for (const Entry& entry : kSystems) programs.emplace_back(entry.program);
-  throw Error(Errc::NotFound, "no batch system is in $PATH here (" + join(programs, ", ") +
-                                  "); call this on a login node");
+  throw Error(Errc::NotFound, "no batch system's tools are in $PATH here (" + join(programs, ", ") +
+                                  "); run this on a login node");
 }
 
 Allocation current_allocation() {
   for (const Entry& entry : kSystems) {
     if (auto allocation = entry.allocation()) return std::move(*allocation);
   }
-  throw Error(Errc::InvalidInput, "only batch systems call job-exec: it is not inside a job here");
+  throw Error(Errc::InvalidInput, "only batch systems call job-exec, and this is not inside a job");
 }
 
 }  // namespace dlflow

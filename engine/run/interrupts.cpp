@@ -15,7 +15,7 @@ Interrupts::Interrupts() {
   sigaddset(&signals, SIGTERM);
   ::pthread_sigmask(SIG_BLOCK, &signals, &before_);
   file_.reset(::signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC));
-  if (!file_) throw_errno("cannot listen to signals", errno);
+  if (!file_) throw_errno("cannot listen for signals", errno);
 }
 
 Interrupts::~Interrupts() {

@@ -124,8 +124,8 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
     if (services.is_out(job)) {
       throw Error(Errc::InvalidInput,
                   plan.jobs[job].name + " runs or waits with the sources that it was submitted " +
-                      "with; `dlflow cancel " + plan.run + " --step " +
-                      shell_quote(plan.jobs[job].name) + "` first, and then the same again");
+                      "with; type `dlflow cancel " + plan.run + " --step " +
+                      shell_quote(plan.jobs[job].name) + "`, then repeat this command");
     }
     if (left_something(jobs[job].state)) anew.push_back(job);
   }
@@ -133,16 +133,16 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
   for (const uint32_t job : anew) {
     const std::string& name = plan.jobs[job].name;
     if (is_under_way(jobs[job].state)) {
-      throw Error(Errc::InvalidInput, name + " runs or waits with results that will be made " +
-                                          "anew; `dlflow cancel " + plan.run + " --step " +
-                                          shell_quote(name) + "` first, and then the same again");
+      throw Error(Errc::InvalidInput, name + " runs or waits with results that will be computed " +
+                                          "again; type `dlflow cancel " + plan.run + " --step " +
+                                          shell_quote(name) + "`, then repeat this command");
     }
     const std::string user = services.user_of(job_directory(plan, job));
     if (!user.empty()) {
       throw_used(plan, name, user);
     }
   }
-  const std::string reason = "what it reads changed: " + join(names, ", ");
+  const std::string reason = "its inputs changed: " + join(names, ", ");
   const std::set<uint32_t> of_itself(changed.begin(), changed.end());
   for (const uint32_t job : anew) withdraw_result(plan, job);
   crash_point("withdrawn-results");
@@ -156,7 +156,7 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
   }
   for (const uint32_t job : anew) {
     if (!left_something(jobs[job].state)) continue;
-    plan_job(job, 0, of_itself.contains(job) ? reason : "a result that it needs is made again");
+    plan_job(job, 0, of_itself.contains(job) ? reason : "a result that it needs is computed again");
   }
   sync();
   crash_point("planned-anew");

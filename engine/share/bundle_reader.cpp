@@ -126,8 +126,7 @@ void BundleReader::check_entries() const {
     }
     if (listed->second.bytes != entry.bytes ||
         listed->second.executable != ((entry.mode & S_IXUSR) != 0)) {
-      throw Error(Errc::Corrupt,
-                  "'" + entry.name + "' is not as " + std::string(kManifestName) + " says");
+      throw Error(Errc::Corrupt, "'" + entry.name + "' differs from " + std::string(kManifestName));
     }
   }
   if (zip_.entries().size() != manifest_.files.size() + 1) {
@@ -162,7 +161,7 @@ void BundleReader::check_size(const fs::path& folder) const {
   const fs::space_info space = fs::space(folder, unknown);
   if (unknown || space.available >= total_bytes) return;
   throw Error(Errc::InvalidInput, path_.string() + " unpacks to " + format_size(total_bytes) +
-                                      ", and " + folder.parent_path().string() + " has room for " +
+                                      ", but " + folder.parent_path().string() + " has room for " +
                                       format_size(space.available));
 }
 

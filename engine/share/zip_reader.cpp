@@ -95,7 +95,7 @@ ZipReader::ZipReader(const std::filesystem::path& file)
   });
   if (entries_.empty()) throw archive_.corrupt("it is empty");
   if (next != archive_.directory_begin()) {
-    throw archive_.corrupt("it holds something that its directory does not list");
+    throw archive_.corrupt("it holds data that its directory does not list");
   }
   check_end();
 }
@@ -152,7 +152,7 @@ void ZipReader::check_end() const {
               bytes_of(std::min(end - place, kNoRoom32), 4) +
               bytes_of(std::min(place, kNoRoom32), 4) + bytes_of(0, 2);
   if (end_bytes != expected.size() || archive_.bytes_at(end, expected.size()) != expected) {
-    throw archive_.corrupt("there is something before or after its directory");
+    throw archive_.corrupt("there is data before or after its directory");
   }
 }
 

@@ -219,7 +219,7 @@ std::string detected_profile(const DetectedCluster& cluster, const std::string& 
   text += "# Modules that every job needs: [module load openmpi].\nsetup: []\n";
   text += "paths:\n  # A folder that login and compute nodes share.\n  runs: dlflow-runs\n";
   if (!limits.accounting) {
-    text += "# There is no accounting: only their own records show how old jobs ended.\n";
+    text += "# There is no accounting: only dlflow's own records show how old jobs ended.\n";
   }
   return text;
 }

@@ -31,7 +31,7 @@ constexpr Reason kHeld = {"", "held: scontrol release {id}", Reason::Kind::Held}
 
 // The first match counts. SLURM has some 200 reasons; others are printed unchanged.
 constexpr auto kReasons = std::to_array<Reason>({
-    {kNeverSatisfied, "never starts: SLURM considers what it waits for failed"},
+    {kNeverSatisfied, "never starts: SLURM considers a job that it waits for failed"},
     {"Dependency", ""},
     {"Resources", "waits for free nodes", Reason::Kind::HasPlace},
     {"Priority", "waits in the queue", Reason::Kind::HasPlace},

@@ -19,8 +19,8 @@ namespace {
   switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      throw Error(Errc::Unavailable,
-                  "another dlflow is writing " + file + " and does not end; try again in a moment");
+      throw Error(Errc::Unavailable, "another dlflow process is writing " + file +
+                                         " and has not finished; try again in a moment");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       throw Error(Errc::Corrupt, file + " is damaged (" + cause +

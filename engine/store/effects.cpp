@@ -78,7 +78,7 @@ void Store::take_effects(const fs::path& runs) {
   for (const auto& entry : fs::directory_iterator(runs, none)) {
     if (!entry.path().filename().string().ends_with(kEffects)) continue;
     for (const Json& effect : read_json_file(entry.path())) {
-      add(database_, effect.get<Undoing>(), 0);  // run 0: only the times show whether it was later
+      add(database_, effect.get<Undoing>(), 0);  // run 0 is unknown: only times order it
     }
   }
 }

@@ -131,7 +131,7 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
   std::string advice = did_you_mean(word, names);
   const std::string workflow(word.substr(0, word.rfind(".y")));  // "digits" of "digits.yaml"
   if (workflow != word && std::ranges::find(runs, workflow, &NamedRun::workflow) != runs.end()) {
-    advice = "; did you mean '" + workflow + "', a run of it?";
+    advice = "; did you mean a run of '" + workflow + "'?";
   }
   throw Error(Errc::NotFound, "there is no run '" + std::string(word) + "'" + advice +
                                   "; `dlflow status --quick` lists all runs");
@@ -371,14 +371,14 @@ std::string Store::obstacle(const Candidate& candidate, std::span<const std::str
   if (candidate.is_command && act_elsewhere(result.outputs)) {
     if (const auto other = overtaker(candidate)) {
       return (other->empty() ? "a run that was removed" : *other) +
-             " ran it in another form since " + result.run +
-             ", and may have undone what that did elsewhere; `outputs` would be reused";
+             " has run another version of it since " + result.run +
+             ", which may have undone its effects elsewhere; a result in `outputs` would be reused";
     }
   }
   for (const std::string& parent : acting) {
     if (!was_disturbed(candidate, parent)) continue;
-    return "another run did what " + parent + " does in another form, while " + result.run +
-           " was at work";
+    return "another run executed another version of " + parent + " while " + result.run +
+           " was running";
   }
   const auto change = find_change(result.directory, *this);
   return change ? "its outputs in " + result.run + " have changed: " + *change : "";

@@ -180,7 +180,7 @@ void migrate(Database& database, std::span<const Migration> steps) {
   if (version > newest) {
     throw Error(Errc::InvalidInput,
                 database.file().string() + " was written by a newer dlflow (version " +
-                    std::to_string(version) + ", this one supports " + std::to_string(newest) +
+                    std::to_string(version) + "; this one supports " + std::to_string(newest) +
                     "); use that one, or set DLFLOW_HOME to another folder");
   }
   for (int64_t step = version; step < newest; ++step) database.script(steps[size_t(step)]);

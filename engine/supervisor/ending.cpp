@@ -38,7 +38,7 @@ uint64_t out_of_memory_kills() {
 std::string cure_of(std::string_view line) {
   constexpr std::pair<std::string_view, std::string_view> kCures[] = {
       {"No module named 'dlflow'",
-       "; `pip install dlflow-*.whl` by the step's Python, see docs/user/python.md"},
+       "; run `pip install dlflow-*.whl` with the step's Python; see docs/user/python.md"},
       {"No module named", "; name its file in `inputs`, or install it in the step's Python"},
       {"Disk quota exceeded", "; free space there, or write to another file system"},
       {"CUDA out of memory", "; take a smaller batch, or a GPU with more memory"},
@@ -117,9 +117,9 @@ class Ending {
       end.state = JobState::Queued;
       if (is_idle()) end.idle_passes = before_.idle_passes + 1;
       end.reason = watched_.cause == StopCause::Walltime
-                       ? limit + " reached, continues from " + goes_on()
+                       ? limit + " reached; continues from " + goes_on()
                        : "saved a checkpoint and asked to be run again" + why_again();
-      if (end.idle_passes > 0) end.reason += ", the one that it began with";
+      if (end.idle_passes > 0) end.reason += ", with which the pass began";
       if (end.idle_passes > 1) {
         end.state = JobState::TimedOut;
         end.reason =
@@ -141,13 +141,12 @@ class Ending {
           "exit 75 (run me again), but no progress since the last checkpoint" + why_again();
     } else if (failed_to_save(code)) {
       end.state = JobState::Failed;
-      end.reason =
-          failure_reason(code) + "; this was when it was asked to save, before the " + limit;
+      end.reason = failure_reason(code) + " after it was asked to save, before the " + limit;
     } else if (watched_.cause == StopCause::Walltime) {
       end.state = JobState::TimedOut;
       end.reason = limit + " reached";
       if (saved) {
-        end.reason += ", no progress since the last checkpoint";
+        end.reason += "; no progress since the last checkpoint";
       } else if (const std::string pattern = pattern_of(spec_); !pattern.empty()) {
         end.reason += before_.torn.empty()
                           ? ", and no file that matches " + pattern + " is new"

@@ -131,8 +131,9 @@ void put_aside(const fs::path& folder, const AttemptFiles& files) {
   std::error_code problem;
   fs::rename(folder, aside, problem);
   if (problem) {
-    throw Error(Errc::InvalidInput, "cannot move " + folder.string() + ", checkpoints of other " +
-                                        "work, to " + aside.string() + ": " + problem.message());
+    throw Error(Errc::InvalidInput, "cannot move " + folder.string() +
+                                        ", which holds checkpoints of another job, to " +
+                                        aside.string() + ": " + problem.message());
   }
 }
 
@@ -220,7 +221,7 @@ JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
   if (saved_content(spec, spec.checkpoint->newer) != content) return end;
   if (!put_back_checkpoints(spec, files)) {
     end.reason += "; if its checkpoint is the cause, `dlflow resubmit " + spec.run +
-                  " --from-scratch` starts again";
+                  " --from-scratch` starts from the beginning";
     return end;
   }
   end.state = JobState::Queued;
@@ -241,7 +242,7 @@ std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const Attem
   if (noted == all) return std::nullopt;
   if (noted && holds_files(folder)) {
     if (noted->starts_with(all)) {
-      return "it continues from a checkpoint of a pass in doubt: " + noted->substr(all.size());
+      return "it continues from a checkpoint that cannot be trusted: " + noted->substr(all.size());
     }
     if (!work.empty() && noted->starts_with(work + " ")) {
       return "it continues from checkpoints that were made with other resources";

@@ -215,7 +215,7 @@ void check_length(const Command& command) {
       if (word.size() < kLongest) continue;
       const bool variable = list == &command.environment;
       throw_too_long(variable ? "its variable " + word.substr(0, word.find('=')) + " has"
-                              : "an argument of it has",
+                              : "one of its arguments has",
                      word.size(), kLongest);
     }
   }

@@ -11,7 +11,7 @@
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/redact.h"
 
-/// The output of a program, and the reports of one with secrets, on their way into files.
+/// Writes a program's output to files, and its reports without its secrets.
 namespace dlflow {
 
 /// Copies the metrics that a program writes to AttemptFiles::given_metrics() to metrics(), without

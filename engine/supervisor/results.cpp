@@ -48,7 +48,7 @@ Json read_object(const fs::path& file, const std::string& what, const std::strin
   // Text that looks like an object is too large, too deep, or wrong at a place that the message
   // names.
   if (trim(readable).starts_with('{')) parse_json_or_throw(readable, what, kForeignJson);
-  throw Error(Errc::InvalidInput, what + " is not a JSON object, it begins '" +
+  throw Error(Errc::InvalidInput, what + " is not a JSON object: it begins '" +
                                       beginning_of(*text) + "'; write one like " + example);
 }
 

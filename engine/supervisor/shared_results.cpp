@@ -227,7 +227,8 @@ fs::path place_below(const fs::path& folder, const std::string& name) {
   const fs::path path = name;
   const bool is_known = path.is_relative() && path == path.lexically_normal() && !path.empty() &&
                         std::ranges::find(kTrees, path.begin()->string()) != kTrees.end();
-  if (!is_known) throw Error(Errc::Corrupt, "a shared result names '" + name + "' as its own");
+  if (!is_known)
+    throw Error(Errc::Corrupt, "a shared result has the invalid file name '" + name + "'");
   return folder / path;
 }
 
@@ -240,7 +241,8 @@ Json outputs_here(const Json& outputs, const JobSpec& spec) {
       if (output.value("executable", false)) here[name]["executable"] = true;
       if (output.contains("matrix")) here[name]["matrix"] = output.at("matrix");
     } else if (lies_elsewhere(output.at("value"))) {
-      throw Error(Errc::Corrupt, "a shared result has '" + name + "' elsewhere");
+      throw Error(Errc::Corrupt,
+                  "a shared result has its output '" + name + "' outside its folder");
     } else {
       here[name] = output;
     }

@@ -40,7 +40,7 @@ bool share_result(const JobSpec& spec, const JobEvent& end, Existing existing = 
 
 struct TakenResult {
   std::optional<SharedResult> result;
-  bool was_damaged = false;  ///< there is one that cannot be used
+  bool was_damaged = false;  ///< a result exists, but cannot be used
 };
 
 /// Copies the result with this fingerprint to the place where the job's program would have left it,

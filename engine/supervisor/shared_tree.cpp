@@ -48,9 +48,7 @@ void copy_tree(const fs::path& from, const fs::path& to, size_t depth) {
 void take_bytes(TreeRoom& room, uint64_t bytes) {
   if (bytes > room.bytes) {
     throw Error(Errc::Corrupt, "a shared result has " + format_size(bytes) +
-                                   " where there is room "
-                                   "for " +
-                                   format_size(room.bytes));
+                                   ", but there is room for only " + format_size(room.bytes));
   }
   room.bytes -= bytes;
 }

@@ -271,8 +271,7 @@ class Pass {
     try {
       keep_checkpoints(spec_, content);
     } catch (const std::exception& error) {
-      warn(std::string("warning: the checkpoint is not kept for the case that it is damaged: ") +
-           reason_of(error));
+      warn(std::string("warning: the checkpoint was not backed up: ") + reason_of(error));
     }
   }
 

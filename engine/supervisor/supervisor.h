@@ -34,7 +34,7 @@ enum class Supervision {
 
 /// The differences between back ends.
 struct SupervisorOptions {
-  /// Called from this process; once for a program that ends within a moment.
+  /// Called from this process. A program that ends within a moment causes only one call.
   std::function<void(Notice)> notify;
   std::string backend_id;           ///< recorded with each event; empty: this process's number
   uint64_t token = 0;               ///< of the claim; another one for each pass of a process

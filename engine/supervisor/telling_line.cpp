@@ -201,8 +201,8 @@ bool is_indented(const std::string& line) {
   return line.starts_with(" ") || line.starts_with("\t");
 }
 
-/// The last line of the traceback that begins at `lines[i]`; `i` is moved there. Nothing if it has
-/// none.
+/// The last line of the traceback that begins at `lines[i]`; `i` is moved there. Returns nothing if
+/// there is no such line.
 std::optional<Found> end_of_traceback(const Lines& lines, size_t& i) {
   std::string place;
   for (++i; i < lines.size() && (lines[i].empty() || is_indented(lines[i])); ++i) {

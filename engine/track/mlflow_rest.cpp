@@ -98,7 +98,7 @@ class RestStore : public MlflowStore {
 
   [[noreturn]] void fail(const std::string& what, const std::string& cause) const {
     throw Error(Errc::Unavailable,
-                "MLflow at " + address_ + " did not take " + what + ": " + cause);
+                "MLflow at " + address_ + " did not accept " + what + ": " + cause);
   }
 
   /// Formats a time for curl.
@@ -114,7 +114,7 @@ class RestStore : public MlflowStore {
   }
 
   [[noreturn]] void give_up(const std::string& what) const {
-    fail(what, "it was not done within " + std::to_string(patience_.count() / 1000) +
+    fail(what, "it did not finish within " + std::to_string(patience_.count() / 1000) +
                    " s; `dlflow sync RUN` waits longer");
   }
 

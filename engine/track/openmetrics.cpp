@@ -83,7 +83,7 @@ std::string openmetrics(const ReportedRun& run, Time now) {
   const std::string of_run = label("run", status.run) + "," + label("workflow", status.workflow) +
                              "," + label("profile", status.profile);
   Exposition text;
-  text.family("dlflow_run_jobs", "Jobs of the run that are in a state.");
+  text.family("dlflow_run_jobs", "Number of jobs of the run in each state.");
   std::map<std::string_view, int> counts;
   for (const JobRow& job : status.jobs) ++counts[name(job.state)];
   for (const auto& [state, count] : counts)

@@ -303,10 +303,10 @@ def verify(checkpoint: pathlib.Path) -> Info:
         path = checkpoint / name
         found = path.stat().st_size if path.exists() else None
         if found != size:
-            raise Damaged(f"{path} is missing" if found is None else f"{path} has {found} bytes, its manifest says {size}")
+            raise Damaged(f"{path} is missing" if found is None else f"{path} has {found} bytes, but its manifest declares {size}")
     for name, (_, digest) in files.items():
         if (found_digest := hash_file(checkpoint / name)[1]) != digest:
-            raise Damaged(f"{checkpoint / name} is damaged: its SHA-256 is {found_digest}, its manifest says {digest}")
+            raise Damaged(f"{checkpoint / name} is damaged: its SHA-256 is {found_digest}, but its manifest declares {digest}")
     return info
 
 

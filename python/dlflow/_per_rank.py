@@ -48,7 +48,7 @@ def load(path: pathlib.Path, name: str, trees: Sequence[Any], place: Tuple[int, 
         return _decoded(path, name, rank, trees[rank])
     held = f"{path} has the {name} of {len(trees)} rank{'s' * (len(trees) != 1)}, each its own, and there {'is' if ranks == 1 else 'are'} {ranks} now"
     if merge is None:
-        raise RuntimeError(f"{held}: go on with {len(trees)}, or give PerRank a function `merge`")
+        raise RuntimeError(f"{held}: use {len(trees)}, or give PerRank a function `merge`")
     _environment.say(f"{held}: they are merged")
     return merge([_decoded(path, name, other, tree) for other, tree in enumerate(trees)])
 

@@ -163,8 +163,8 @@ def choose(group: Any) -> None:
     if group is None:
         return
     if not callable(group) and not isinstance(getattr(group, "rank", None), int):
-        raise TypeError(f"group is a {type(group).__name__}: give a dlflow.runtime.Group, or a function of a flag that says whether any rank "
-                        f"gave true; the groups of torch.distributed are found without it")
+        raise TypeError(f"group is a {type(group).__name__}: give a dlflow.runtime.Group, or a function of a flag that "
+                        f"returns whether any rank gave true; the groups of torch.distributed are found without it")
     _chosen = group
 
 
@@ -203,5 +203,5 @@ def agreement(what: str) -> Alone:
     if _environment.ranks() == 1:
         return Alone()
     raise RuntimeError(f"{what}: the {_environment.ranks()} ranks have to agree, and torch.distributed has no group yet. Call "
-                       f"init_process_group() first, or give group=: a dlflow.runtime.Group, or a function of a flag that says "
-                       f"whether any rank gave true")
+                       f"init_process_group() first, or give group=: a dlflow.runtime.Group, or a function of a flag that "
+                       f"returns whether any rank gave true")

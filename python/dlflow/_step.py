@@ -185,7 +185,7 @@ def _directory(folder: Union[str, pathlib.Path, None]) -> pathlib.Path:
     if _folder_given is None and _environment.is_step():
         raise ValueError("the step has no place for checkpoints: write `checkpoint: {}` in its workflow, or give resume() or checkpoint() a folder")
     if _folder_given is None:
-        raise ValueError("outside of dlflow checkpoints need a place: give resume() or checkpoint() a folder")
+        raise ValueError("outside of dlflow, checkpoints need a folder: give resume() or checkpoint() a folder")
     return _folder_given
 
 

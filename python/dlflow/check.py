@@ -46,7 +46,7 @@ def _runtime() -> Finding:
         group.barrier().wait(30)
         group.leave()
     except runtime.Error as error:
-        return _problem("runtime library", f"a rank cannot meet itself: {error}", "look at this node's loopback network and its /dev/shm")
+        return _problem("runtime library", f"a rank cannot connect to itself: {error}", "look at this node's loopback network and its /dev/shm")
     return Finding("runtime library", f"{runtime._find_library()}, interface {runtime.ABI}")
 
 
@@ -78,7 +78,7 @@ def _step() -> Finding:
         return _problem("step", f"{name}, without {', '.join(missing)}", "pass all DLFLOW_ variables on to the program")
     every = _environment.variable("DLFLOW_CHECKPOINT_EVERY")
     if every is None:
-        return _problem("step", f"{name}, which has no checkpoint:", "add `checkpoint: {}` to the step: else it is not asked to save")
+        return _problem("step", f"{name}, which has no checkpoint:", "add `checkpoint: {}` to the step: otherwise it is not asked to save")
     return Finding("step", f"{name}, checkpoints every {every}, {_environment.variable('DLFLOW_CHECKPOINT_KEEP')} are kept")
 
 

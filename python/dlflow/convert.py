@@ -216,7 +216,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser("python -m dlflow.convert", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source", type=place, metavar="FILE")
     parser.add_argument("-o", "--output", type=place, metavar="FILE", required=True)
-    parser.add_argument("--name", action="append", default=[], help="an array to take")
+    parser.add_argument("--name", action="append", default=[], help="the name of an array to convert")
     given = parser.parse_args(arguments)
     if given.output.exists():
         parser.error(f"{given.output} already exists; remove it, or write to another file with -o")

@@ -95,7 +95,7 @@ def _load() -> ctypes.CDLL:
     except OSError as error:
         raise Error(f"{path} cannot be loaded: {error}") from None
     if library.dlflow_abi() != ABI:
-        raise Error(f"{path} has interface {library.dlflow_abi()}, this package needs {ABI}: install both from one version of dlflow")
+        raise Error(f"{path} has interface {library.dlflow_abi()}, but this package needs {ABI}: install both from one version of dlflow")
     compressor, step = ctypes.c_void_p, ctypes.c_uint64
     data, size, number, real = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int64
     sizes, out = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p)

@@ -228,7 +228,8 @@ dlflow_status dlflow_group_create(dlflow_endpoint* endpoint, int rank, int size,
     require(options->timeout > 0 && options->stall_timeout > 0,
             "timeouts of a group must be more than 0 ms");
     require(endpoint->text == addresses[rank],
-            "rank " + std::to_string(rank) + ": the address at its place is not its own");
+            "rank " + std::to_string(rank) +
+                ": its entry in the list of addresses is not its own address");
     SocketEndpoint own = std::move(*endpoint->endpoint);
     endpoint->endpoint.reset();
     auto made = std::unique_ptr<dlflow_group>(new dlflow_group{
@@ -423,7 +424,7 @@ float* dlflow_compressor_state(dlflow_compressor* compressor, dlflow_compressor_
 dlflow_status dlflow_leaf_sum_create(dlflow_group* group, size_t num_leaves, size_t count,
                                      dlflow_leaf_sum** sum, dlflow_work** work) {
   return guarded([&] {
-    require(num_leaves > 0, "a sum over leaves needs at least 1");
+    require(num_leaves > 0, "a sum over leaves needs at least 1 leaf");
     const auto made = std::make_shared<dlflow_leaf_sum>(group->group, count);
     group->group.keep(made);
     const Call call{
@@ -447,8 +448,8 @@ dlflow_status dlflow_leaf_sum_add(dlflow_leaf_sum* sum, size_t leaf, float scale
     LeafSum& leaves = *sum->sum;
     require(leaf >= leaves.first_leaf() && leaf - leaves.first_leaf() < leaves.num_leaves(),
             "leaf " + std::to_string(leaf) + " does not belong to this rank, which has " +
-                std::to_string(leaves.num_leaves()) + " from " +
-                std::to_string(leaves.first_leaf()) + " on");
+                std::to_string(leaves.num_leaves()) + " leaves from leaf " +
+                std::to_string(leaves.first_leaf()));
     for (const dlflow_piece& piece : std::span(pieces, num_pieces)) {
       require(
           piece.first <= sum->count && piece.count <= sum->count - piece.first,
@@ -462,7 +463,7 @@ dlflow_status dlflow_leaf_sum_start(dlflow_leaf_sum* sum, size_t first, size_t c
                                     dlflow_work** work) {
   return guarded([&] {
     require(first <= sum->count && count <= sum->count - first,
-            "the elements that are to be summed end after the vector's end");
+            "the range to sum ends after the vector's end");
     const Call call{
         .operation = "sum over leaves", .num_elements = count, .type = name(DLFLOW_F32)};
     *work = new dlflow_work{

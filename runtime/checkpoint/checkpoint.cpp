@@ -142,7 +142,8 @@ void verify_length(const fs::path& path, const WrittenFile& written) {
   if (error) throw Error(Errc::Corrupt, path.string() + " is missing: " + error.message());
   if (bytes != written.bytes) {
     throw Error(Errc::Corrupt, path.string() + " has " + std::to_string(bytes) +
-                                   " bytes, its manifest says " + std::to_string(written.bytes));
+                                   " bytes, but its manifest declares " +
+                                   std::to_string(written.bytes));
   }
 }
 
@@ -150,7 +151,7 @@ void verify_content(const fs::path& path, const WrittenFile& written) {
   const std::string actual = sha256_file(path);
   if (actual != written.sha256) {
     throw Error(Errc::Corrupt, path.string() + " is damaged: its SHA-256 is " + actual +
-                                   ", its manifest says " + written.sha256);
+                                   ", but its manifest declares " + written.sha256);
   }
 }
 

@@ -94,7 +94,7 @@ CheckpointManifest read_manifest(const std::filesystem::path& step_folder) {
     if (json.at("format") != "dlflow-checkpoint") throw corrupt("it belongs to another program");
     if (json.at("version") != kVersion) {
       throw corrupt("dlflow " DLFLOW_VERSION " reads format version " + std::to_string(kVersion) +
-                    ", this is " + json.at("version").dump());
+                    ", but this is " + json.at("version").dump());
     }
     if (!hash_holds(json, text)) throw corrupt("its hash does not match");
     CheckpointManifest manifest = from_json(json);

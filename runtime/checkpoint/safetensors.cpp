@@ -96,7 +96,7 @@ void validate(std::vector<HeaderEntry> entries, uint64_t data_bytes, const std::
     }
     const auto expected = tensor_bytes(entry.dtype, entry.shape);
     if (expected != entry.end - entry.begin) {
-      throw fail(who + "has " + std::to_string(entry.end - entry.begin) + " bytes, its shape " +
+      throw fail(who + "has " + std::to_string(entry.end - entry.begin) + " bytes, but its shape " +
                  shape_needs(expected));
     }
     offset = entry.end;

@@ -40,7 +40,7 @@ class Reader {
  private:
   [[noreturn]] void fail_uncovered(size_t bytes) const {
     fail("no rule for " + std::to_string(bytes) +
-         " bytes; sizes go from 0 to max without a gap: recursive_doubling:0-8K;ring:8K-max");
+         " bytes; sizes must go from 0 to max without a gap: recursive_doubling:0-8K;ring:8K-max");
   }
 
   Rule rule(const std::string& text) const {

@@ -40,8 +40,8 @@ void check_sum(const Contender& contender, int sum) {
     convert(numbers, block);
     const auto wrong = std::ranges::find_if(numbers, [&](float n) { return n != float(sum); });
     if (wrong == numbers.end()) return;
-    throw Error(Errc::Corrupt, contender.name + " gave " + std::to_string(*wrong) + " where " +
-                                   std::to_string(float(sum)) + " is the sum");
+    throw Error(Errc::Corrupt, contender.name + " returned " + std::to_string(*wrong) +
+                                   ", but the sum is " + std::to_string(float(sum)));
   });
 }
 

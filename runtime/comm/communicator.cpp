@@ -11,7 +11,7 @@ namespace {
 constexpr int kBlockingChannel = 0;
 constexpr int kChannels = 1 << 14;  // MPI guarantees tags up to 2^15 - 1
 
-constexpr int kLaneBits = 2, kChannelBits = 12;  // with 17 bits of the call: a negative int
+constexpr int kLaneBits = 2, kChannelBits = 12;  // and 17 bits for the call fill a negative int
 static_assert(ChannelSpace::kLanes == 1 << kLaneBits && ChannelSpace::kCalls < 1 << 17);
 
 }  // namespace

@@ -46,7 +46,7 @@ FileDescriptor share_memory(Communicator& comm, DescriptorMailbox& mailbox,
       comm.receive({}, ranks[own - reached]);
       DescriptorMailbox::Letter letter = mailbox.receive();
       if (size_t(letter.sender) != own - reached) {
-        throw Error(Errc::Corrupt, std::string(kPurpose) + ": a letter of another rank");
+        throw Error(Errc::Corrupt, std::string(kPurpose) + ": a message from another rank");
       }
       memory = std::move(letter.descriptor);
     }

@@ -26,7 +26,7 @@ void* SharedLibrary::address(const char* symbol) const {
 void SharedLibrary::check_abi(uint32_t found, uint32_t known) const {
   if (found == known) return;
   throw Error(Errc::InvalidInput, name_ + " has interface " + std::to_string(found) +
-                                      ", this program supports " + std::to_string(known) +
+                                      ", but this program supports " + std::to_string(known) +
                                       "; install both from one build of dlflow");
 }
 

@@ -324,7 +324,7 @@ void SocketCommunicator::throw_ended(int peer) const {
     throw Error(Errc::Unavailable, self + ": cannot connect to " + other + node +
                                        ": it has ended, or a firewall is between the nodes");
   }
-  throw Error(Errc::Unavailable, other + node + " died, or has left while " + self +
+  throw Error(Errc::Unavailable, other + node + " died, or left while " + self +
                                      " still waits for it: its connection is closed");
 }
 

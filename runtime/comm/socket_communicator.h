@@ -106,7 +106,7 @@ class SocketCommunicator final : public Communicator {
     uint64_t number = Transfer::kDone;  // of the receive
     bool complete() const { return got == size; }
   };
-  /// Messages of one channel of one peer without a receive, and receives without a message.
+  /// One peer's messages of one channel that no receive has taken yet, and receives that wait.
   struct Mailbox {
     std::list<Incoming> arrived;  // the last one may still be arriving
     std::list<std::pair<uint64_t, std::span<std::byte>>> awaited;

@@ -21,7 +21,7 @@ int num_workers(const CooperationOptions& options, int ranks) {
   if (options.servers < ranks) return ranks - options.servers;
   throw Error(Errc::InvalidInput,
               "with: 'cooperation.servers' is " + std::to_string(options.servers) +
-                  ", and the step has " + std::to_string(ranks) + " rank" +
+                  ", but the step has " + std::to_string(ranks) + " rank" +
                   (ranks == 1 ? "" : "s") +
                   ": none is left to train; give it more ranks than servers (resources: ranks)");
 }

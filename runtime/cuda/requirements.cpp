@@ -27,7 +27,7 @@ void require_driver(int driver, int runtime) {
   if (driver / 1000 >= major) return;
   throw std::runtime_error(
       "the NVIDIA driver here is for " + cuda_version(driver) +
-      ", and libdlflow_cuda was built with " + cuda_version(runtime) +
+      ", but libdlflow_cuda was built with " + cuda_version(runtime) +
       ", which needs a driver for CUDA " + std::to_string(major) + first_driver_of(major) +
       "; update the driver, or build dlflow with CUDA " + std::to_string(driver / 1000));
 }

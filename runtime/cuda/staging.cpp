@@ -8,7 +8,7 @@ namespace dlflow::cuda {
 
 void require_room(int64_t batch, int64_t max_batch) {
   if (batch <= max_batch) return;
-  throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
+  throw std::runtime_error(std::to_string(batch) + " samples, but there is memory for only " +
                            std::to_string(max_batch));
 }
 

@@ -171,7 +171,7 @@ uint64_t text_bytes_of(const Header& header, size_t file_size) {
 void require_counts(const Header& header, const Parts& parts, const std::string& name) {
   if (parts.targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
   if (parts.chunks && header.chunk_samples == 0) {
-    throw_corrupt(name, "has chunks of no samples");
+    throw_corrupt(name, "has chunks without samples");
   }
   if (header.num_classes > kMaxClasses) {
     throw_corrupt(name, fmt::format("declares {} classes, which is more than {}",
@@ -240,7 +240,7 @@ BinaryHeader parse_binary_header(std::string_view content, size_t file_size,
   }
   std::memcpy(&raw, content.data(), sizeof(raw));
   if (raw.version < kVersionWithoutChunks || raw.version > kVersionWithTextClasses) {
-    throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} to {}",
+    throw_corrupt(name, fmt::format("has version {} of the format, but this dlflow reads {} to {}",
                                     raw.version, kVersionWithoutChunks, kVersionWithTextClasses));
   }
   const Parts& parts = kPartsOfVersion[raw.version - kVersionWithoutChunks];

@@ -10,12 +10,12 @@ namespace dlflow::runtime {
 void require_shares(const Dataset& dataset, size_t count) {
   if (dataset.num_targets > 0) {
     throw Error(Errc::InvalidInput,
-                "with: 'sampling' is by classes, but the training data have targets");
+                "with: 'sampling' needs classes, but the training data have targets");
   }
   if (dataset.has_masks) {
     throw Error(Errc::InvalidInput,
-                "with: 'sampling' is by the class of a sample, but the training data have a class "
-                "per pixel; 'class_weights' makes some count more");
+                "with: 'sampling' needs one class per sample, but the training data have a class "
+                "per pixel; use 'class_weights' to weight the classes");
   }
   if (count == 0 || count == dataset.num_classes) return;
   throw Error(Errc::InvalidInput, "with: 'sampling' has " + std::to_string(count) +

@@ -74,7 +74,7 @@ IdxArray parse_idx(std::string_view content, const std::string& name) {
   IdxArray array{parse_header(content, name), {}};
   array.values = content.substr(4 + 4 * array.dimensions.size());
   if (!is_product(array.dimensions, array.values.size())) {
-    throw_corrupt(name, fmt::format("its header says {} bytes, but {} follow; fetch it again",
+    throw_corrupt(name, fmt::format("its header declares {} bytes, but {} follow; fetch it again",
                                     format_dimensions(array.dimensions), array.values.size()));
   }
   return array;

@@ -33,8 +33,9 @@ std::string name_of(const fs::path& index) {
 
 ShardIndex read_entries(const Json& json, const fs::path& file) {
   if (json.at("version") != kIndexVersion) {
-    throw_corrupt(file, fmt::format("has version {} of the format, this dlflow reads version {}",
-                                    json.at("version").dump(), kIndexVersion));
+    throw_corrupt(file,
+                  fmt::format("has version {} of the format, but this dlflow reads version {}",
+                              json.at("version").dump(), kIndexVersion));
   }
   ShardIndex index;
   for (const Json& shard : json.at("shards")) {

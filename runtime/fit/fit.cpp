@@ -23,17 +23,17 @@ void require_masks(const Model& model, const Dataset& dataset, const std::string
     const bool takes_any =
         model.loss == LossKind::Reconstruction || model.loss == LossKind::NextToken;
     if (!dataset.has_masks || takes_any) return;
-    refuse_data(model, loss + ", and " + name +
+    refuse_data(model, loss + ", but " + name +
                            " has a class per pixel; write 'loss: pixel_cross_entropy', 'dice' or "
                            "'pixel_cross_entropy_and_dice'");
   }
   if (!dataset.has_masks) {
-    refuse_data(model, loss + ", which needs a class per pixel, and " + name + " has " +
+    refuse_data(model, loss + ", which needs a class per pixel, but " + name + " has " +
                            (dataset.num_targets > 0 ? "targets" : "labels") +
                            "; pack it with masks (dlflow data pack --help)");
   }
   if (dataset.num_classes <= uint32_t(model.num_classes())) return;
-  refuse_data(model, "has " + std::to_string(model.num_classes()) + " classes, " + name +
+  refuse_data(model, "has " + std::to_string(model.num_classes()) + " classes, but " + name +
                          " has masks of " + std::to_string(dataset.num_classes) +
                          "; its last layer must give a score for each of them");
 }
@@ -45,7 +45,7 @@ void require_shares(const Model& model, const Dataset& dataset, const std::strin
   const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
   const std::string others = "; to learn other numbers write 'loss: mse', 'l1', 'huber' or 'bce'";
   if (int64_t(dataset.num_targets) != model.num_classes()) {
-    refuse_data(model, loss + ", which needs labels, and " + name + " has " +
+    refuse_data(model, loss + ", which needs labels, but " + name + " has " +
                            std::to_string(dataset.num_targets) +
                            " targets a sample, not the shares of " +
                            std::to_string(model.num_classes()) + " classes" + others);
@@ -73,12 +73,12 @@ void require_answers(const Model& model, const Dataset& dataset, const std::stri
   if (learns_shares(model, dataset)) return require_shares(model, dataset, name);
   if (!has_targets(model.loss)) return;
   if (targets == 0) {
-    refuse_data(model, loss + ", which needs targets, and " + name +
+    refuse_data(model, loss + ", which needs targets, but " + name +
                            " has labels; pack it with targets (dlflow data pack --help), or leave "
                            "'loss' out");
   }
   if (int64_t(targets) != model.num_classes()) {
-    refuse_data(model, "gives " + std::to_string(model.num_classes()) + " numbers a sample, " +
+    refuse_data(model, "gives " + std::to_string(model.num_classes()) + " numbers a sample, but " +
                            name + " has " + std::to_string(targets) + " targets");
   }
   if (model.loss != LossKind::BinaryCrossEntropy) return;
@@ -97,13 +97,13 @@ void require_shape(const Model& model, const Dataset& dataset, const std::string
   const bool rows = model.input.size() == 1 && model.input[0] == int64_t(s.num_values());
   if (model.input == pictures || rows) return;
   refuse_data(model,
-              "takes " + to_string(model.input) + ", " + name + " has " + to_string(pictures));
+              "takes " + to_string(model.input) + ", but " + name + " has " + to_string(pictures));
 }
 
 void require_classes(const Model& model, const Dataset& dataset, const std::string& name) {
   for (size_t i = 0; i < dataset.size(); ++i) {
     if (int64_t(dataset.labels[i]) < model.num_classes()) continue;
-    refuse_data(model, "has " + std::to_string(model.num_classes()) + " classes, " + name +
+    refuse_data(model, "has " + std::to_string(model.num_classes()) + " classes, but " + name +
                            " has the label " + std::to_string(dataset.labels[i]) + " (sample " +
                            std::to_string(i) +
                            "); its last layer must give a score for each class");
@@ -113,11 +113,11 @@ void require_classes(const Model& model, const Dataset& dataset, const std::stri
 /// Texts of unequal length are padded at the end, which must not change results.
 void require_padding(const Model& model, const Dataset& dataset, const std::string& name) {
   if (!dataset.has_texts()) return;
-  const std::string texts = name + " has texts of unequal length (pack --per)";
-  const std::string loss = "has 'loss: " + runtime::name(model.loss) + "', and ";
+  const std::string texts = name + " has texts of unequal length (packed with --per)";
+  const std::string loss = "has 'loss: " + runtime::name(model.loss) + "', but ";
   if (dataset.has_text_classes() && model.loss != LossKind::SoftmaxCrossEntropy) {
     refuse_data(model, loss + name +
-                           " has texts with classes (pack --labels), which only 'loss: "
+                           " has texts with classes (packed with --labels), which only 'loss: "
                            "softmax_cross_entropy' can learn");
   }
   if (!dataset.has_text_classes() && model.loss != LossKind::NextToken) {
@@ -126,7 +126,7 @@ void require_padding(const Model& model, const Dataset& dataset, const std::stri
                            "texts, pack them with --labels folders");
   }
   if (model.ignored_token) {
-    refuse_data(model, "has 'ignored_token', and " + texts +
+    refuse_data(model, "has 'ignored_token', but " + texts +
                            ": nothing in them is padding; leave the key out");
   }
   const std::string reason = reason_against_padding(model);
@@ -139,18 +139,18 @@ void require_tokens(const Model& model, const Dataset& dataset, const std::strin
   if (dataset.tokenizer.empty()) return;
   const auto tokens = int64_t(dataset.num_kinds_of_token());
   if (!model.takes_tokens()) {
-    refuse_data(model, "reads pictures or numbers, and " + name +
+    refuse_data(model, "reads pictures or numbers, but " + name +
                            " has tokens of text; begin it with an 'embedding'");
   }
   for (const Layer& layer : model.layers) {
     if (layer.kind != LayerKind::Embedding || layer.vocabulary >= tokens) continue;
     refuse_data(model, "has 'vocabulary: " + std::to_string(layer.vocabulary) + "' in '" +
-                           layer.name + "', " + name + " has " + std::to_string(tokens) +
+                           layer.name + "', but " + name + " has " + std::to_string(tokens) +
                            " tokens; write 'vocabulary: " + std::to_string(tokens) + "'");
   }
   if (model.loss != LossKind::NextToken || model.num_classes() >= tokens) return;
-  refuse_data(model, "gives scores of " + std::to_string(model.num_classes()) + " tokens, " + name +
-                         " has " + std::to_string(tokens) +
+  refuse_data(model, "gives scores of " + std::to_string(model.num_classes()) + " tokens, but " +
+                         name + " has " + std::to_string(tokens) +
                          "; give the last layer 'features: " + std::to_string(tokens) + "'");
 }
 

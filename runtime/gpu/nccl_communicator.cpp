@@ -132,7 +132,7 @@ void NcclCommunicator::settle(nccl::Result result, const char* call) {
     result = state;
     if (result == nccl::kInProgress && !patience.wait()) {
       fail(
-          fmt::format("{} did not get through within {:g} s; see the other ranks' messages and "
+          fmt::format("{} did not complete within {:g} s; see the other ranks' messages and "
                       "whether their nodes are up",
                       call, double(timeout().count()) / 1000));
     }

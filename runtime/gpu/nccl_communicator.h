@@ -17,7 +17,7 @@ struct DeviceTransfer {
 
   const char* operation = "";  ///< "all-reduce"
   size_t num_elements = 0;
-  size_t number = kDone;  ///< the communicator's index for it
+  size_t number = kDone;  ///< the communicator's index of this call
 };
 
 /// One rank's end of a group of P ranks with a GPU each, which exchange data through NCCL. Same

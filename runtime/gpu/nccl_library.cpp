@@ -38,7 +38,7 @@ NcclLibrary::NcclLibrary(const std::string& name) : library_(open(name)) {
   get_version(&code);
   version_ = "NCCL " + version_text(code);
   if (code < kOldest) {
-    throw Error(Errc::InvalidInput, name + " is " + version_ + ", dlflow needs 2.14 or later");
+    throw Error(Errc::InvalidInput, name + " is " + version_ + ", but dlflow needs 2.14 or later");
   }
   library_.find("ncclGetUniqueId", get_unique_id);
   library_.find("ncclCommInitRankConfig", init);

@@ -151,8 +151,9 @@ class MaskedPictures {
     both.mask = reshape(std::move(both.mask), options_.reshaping, file);
     const ImageShape picture{1, both.picture.shape.height, both.picture.shape.width};
     if (both.mask.shape() != picture) {
-      throw Error(Errc::InvalidInput, file + ": has " + size_text(own) +
-                                          ", which would become another size than its picture");
+      throw Error(Errc::InvalidInput,
+                  file + ": has " + size_text(own) +
+                      "; the resized mask would not have the size of its picture");
     }
     const auto bad = std::ranges::find_if(
         both.mask.classes, [&](uint8_t value) { return !is_class(value, num_classes_); });

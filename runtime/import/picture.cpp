@@ -132,7 +132,7 @@ Picture parse_pnm(std::string_view content, const std::string& name) {
   require_picture_size(picture.shape, name);
   if (content.size() != picture.shape.num_values() + 1) {  // a single space ends the header
     throw_corrupt(
-        name, fmt::format("has {} bytes of pixels, its header says {}",
+        name, fmt::format("has {} bytes of pixels, but its header declares {}",
                           content.empty() ? 0 : content.size() - 1, picture.shape.num_values()));
   }
   picture.values =

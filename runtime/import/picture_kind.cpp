@@ -65,8 +65,8 @@ void UsualKind::refuse(size_t sample, const PictureKind& own) const {
       own.shape.channels == kind_.shape.channels && own.is_wide == kind_.is_wide;
   throw Error(Errc::InvalidInput, files_[sample].string() + ": has " + describe(own) + ", " +
                                       files_[first_].string() + " has " + describe(kind_) +
-                                      (same_pixels ? "; --resize and --crop make them alike"
-                                                   : "; make them alike first"));
+                                      (same_pixels ? "; --resize and --crop give all the same size"
+                                                   : "; convert them to one kind first"));
 }
 
 }  // namespace dlflow::runtime

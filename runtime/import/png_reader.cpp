@@ -15,7 +15,7 @@ void ignore_warning(png_structp, png_const_charp) {}
 
 void PngReader::read_bytes(png_structp png, png_bytep to, size_t count) {
   auto* const source = static_cast<Source*>(png_get_io_ptr(png));
-  if (count > source->rest.size()) png_error(png, "it ends too early");
+  if (count > source->rest.size()) png_error(png, "it is truncated");
   std::memcpy(to, source->rest.data(), count);
   source->rest.remove_prefix(count);
 }

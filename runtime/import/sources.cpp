@@ -254,7 +254,7 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
     throw Error(Errc::InvalidInput,
                 "--target, --class and --features name columns of a .csv or "
                 ".tsv file; " +
-                    source.string() + " is none");
+                    source.string() + " is not one");
   }
   if (fs::is_directory(source)) {
     if (labels.empty()) return not_empty(open_folder(source, split, options), source);
@@ -262,11 +262,12 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
   }
   if (is_archive(source) || is_archive(labels)) {
     const std::string name = (is_archive(source) ? source : labels).string();
-    throw Error(Errc::InvalidInput,
-                name +
-                    " is an archive of arrays, but one array is read from a file; in Python, "
-                    "np.save('images.npy', np.load('" +
-                    name + "')['NAME']) writes one of them, and the same with the labels");
+    throw Error(
+        Errc::InvalidInput,
+        name +
+            " is an archive of arrays, but only one array can be read from a file; in Python, "
+            "np.save('images.npy', np.load('" +
+            name + "')['NAME']) writes one of them; do the same for the labels");
   }
   if (labels.empty()) {
     throw Error(Errc::InvalidInput, "where are the labels of " + source.string() +

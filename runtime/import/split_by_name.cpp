@@ -27,7 +27,7 @@ std::map<Split, std::vector<size_t>> split_by_name(std::span<const std::string> 
   for (const auto& [split, samples] : parts) {
     if (!samples.empty()) continue;
     throw Error(Errc::InvalidInput,
-                fmt::format("of {} samples none would be in the {} split; choose another "
+                fmt::format("none of the {} samples would be in the {} split; choose another "
                             "--{}-share, or add samples",
                             names.size(), split_name(split),
                             split == Split::Validation ? "validation" : "test"));

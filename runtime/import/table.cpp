@@ -196,8 +196,9 @@ std::vector<std::string> read_header(TableReader& reader, std::string_view conte
 bool fits_header(const std::vector<TableField>& fields, const std::vector<std::string>& header,
                  TableReader& reader) {
   if (fields.size() == header.size()) return true;
-  reader.report(fields[0].offset, fmt::format("the row has {} values, the header {} columns",
-                                              fields.size(), header.size()));
+  reader.report(fields[0].offset,
+                fmt::format("the row has {} values, but the header has {} columns", fields.size(),
+                            header.size()));
   return false;
 }
 

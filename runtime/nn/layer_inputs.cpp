@@ -54,14 +54,13 @@ void resolve_tied(ModelValues& values, const Model& model, const YAML::Node& nod
   const Layer* embedding =
       found == scope.names.end() ? nullptr : &model.layers[size_t(found->second)];
   if (embedding == nullptr || embedding->kind != LayerKind::Embedding) {
-    return values.report(node,
-                         "'tied' must name an embedding before this layer; '" + word + "' is none");
+    return values.report(
+        node, "'tied' must name an embedding before this layer; '" + word + "' is not one");
   }
   if (embedding->vocabulary != layer.units || embedding->units != features_read(model, layer)) {
-    return values.report(node,
-                         fmt::format("the weight of '{}' is ({}, {}); a layer that is tied to it "
-                                     "has as many features and reads as many",
-                                     word, embedding->vocabulary, embedding->units));
+    return values.report(node, fmt::format("the weight of '{0}' is ({1}, {2}); a layer tied to it "
+                                           "must have {1} features and read {2}",
+                                           word, embedding->vocabulary, embedding->units));
   }
   const auto other = std::ranges::find(model.layers, found->second, &Layer::tied);
   if (other != model.layers.end()) {

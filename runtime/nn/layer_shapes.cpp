@@ -86,7 +86,7 @@ std::string infer_conv_transpose2d(Layer& layer, const LayerInputs& inputs) {
   const int64_t height = down(layer).size(in[1]), width = across(layer).size(in[2]);
   if (height < 1 || width < 1) {
     return "conv_transpose2d with kernel " + to_string(layer.kernel) + " and padding " +
-           to_string(layer.padding) + " leaves nothing of " + to_string(in);
+           to_string(layer.padding) + " leaves no pixel of " + to_string(in);
   }
   layer.shape = {layer.units, height, width};
   return {};
@@ -189,8 +189,8 @@ std::string infer_concat(Layer& layer, const LayerInputs& inputs) {
     const int64_t more = same_rank ? other[joined] : 0;
     if (same_rank) other[joined] = layer.shape[joined];
     if (other != layer.shape) {
-      return "concat needs shapes that differ in " +
-             std::string(joined == 0 ? "channels" : "features") + " alone, but gets " +
+      return "concat needs shapes that differ only in " +
+             std::string(joined == 0 ? "channels" : "features") + ", but gets " +
              to_string(inputs.shapes[0]) + " from '" + inputs.names[0] + "' and " +
              to_string(inputs.shapes[i]) + " from '" + inputs.names[i] + "'";
     }

@@ -47,8 +47,8 @@ void Loss::find_targets(std::span<const float> tokens, std::span<const float> le
       const auto token = int64_t(tokens[i + 1]);
       if (token < 0 || token >= classes_) {
         throw Error(Errc::InvalidInput, "the data has the token " + std::to_string(token) +
-                                            ", the network scores of " + std::to_string(classes_) +
-                                            " tokens only");
+                                            ", but the network gives scores of only " +
+                                            std::to_string(classes_) + " tokens");
       }
       if (token == ignored_) continue;
       targets_[i] = uint32_t(token);

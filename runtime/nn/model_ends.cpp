@@ -13,7 +13,7 @@ void check_pixel_scores(ModelValues& values, const Model& model, const Layer& la
   if (fits && scores[0] >= 2 && scores[0] <= int64_t(kIgnoredClass)) return;
   values.report(last.line, last.column,
                 "with 'loss: " + name(model.loss) +
-                    "' the last layer gives one score per class and pixel of the input, "
+                    "' the last layer must give one score per class and pixel of the input, "
                     "(B,classes,H,W), of 2 to " +
                     std::to_string(kIgnoredClass) + " classes; '" + last.name + "' gives " +
                     to_string(last.shape) + " for " + to_string(input));
@@ -24,15 +24,15 @@ void check_scores(ModelValues& values, const Model& model, const Layer& last) {
     if (last.shape == model.input && !model.takes_tokens()) return;
     return values.report(
         last.line, last.column,
-        "with 'loss: reconstruction' the last layer gives what the network is given, " +
+        "with 'loss: reconstruction' the last layer must give the shape of the input, " +
             to_string(model.input) + "; '" + last.name + "' gives " + to_string(last.shape));
   }
   if (has_targets(model.loss)) {
     if (last.shape.size() == 1) return;
     return values.report(last.line, last.column,
                          "with 'loss: " + name(model.loss) +
-                             "' the last layer gives one number per target, (B,F); '" + last.name +
-                             "' gives " + to_string(last.shape));
+                             "' the last layer must give one number per target, (B,F); '" +
+                             last.name + "' gives " + to_string(last.shape));
   }
   if (has_masks(model.loss)) return check_pixel_scores(values, model, last);
   const bool tokens = model.loss == LossKind::NextToken;

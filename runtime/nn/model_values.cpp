@@ -32,7 +32,7 @@ std::optional<int64_t> ModelValues::integer(const YAML::Node& given, const std::
   if (!node.IsDefined()) return {};
   const auto value = number_from<int64_t>(node.IsScalar() ? node.Scalar() : "");
   if (value && *value >= at_least && *value <= at_most) return value;
-  report(node, what + " is a whole number from " + std::to_string(at_least) + " to " +
+  report(node, what + " must be a whole number from " + std::to_string(at_least) + " to " +
                    std::to_string(at_most));
   return {};
 }

@@ -95,9 +95,7 @@ void require_optimised(const char* implementation, const Layer& layer) {
                                       "): oneDNN has only its reference code (" + text + ") for " +
                                       name(layer.kind) + " of this size on this CPU, which is a " +
                                       "hundred times slower; choose other sizes" +
-                                      (convolution ? ", as 16 channels or more in what the "
-                                                     "convolution reads"
-                                                   : ""));
+                                      (convolution ? ", such as 16 or more input channels" : ""));
 }
 
 GradientSum::GradientSum(const Builder& builder, const Value& result, bool relu)

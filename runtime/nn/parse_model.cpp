@@ -222,9 +222,9 @@ class Parser {
       names.push_back(index == kImages ? "input" : model_.layers[size_t(index)].name);
     }
     if (layer.kind == LayerKind::Embedding && layer.inputs[0] != kImages) {
-      return values_.report(
-          entry.at, "embedding reads 'input' alone, the numbers of tokens; here it reads '" +
-                        names[0] + "'" + scope.use);
+      return values_.report(entry.at,
+                            "embedding reads only 'input', the numbers of tokens; here it reads '" +
+                                names[0] + "'" + scope.use);
     }
     const std::string problem = infer_shape(layer, {shapes, names});
     if (!problem.empty()) return values_.report(entry.at, problem + scope.use);

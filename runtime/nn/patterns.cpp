@@ -76,7 +76,7 @@ void freeze_layers(Model& model, std::span<const std::string> patterns) {
     }
     if (fits) continue;
     throw Error(Errc::InvalidInput, "with: 'freeze' has '" + pattern +
-                                        "', which fits no layer with weights of model '" +
+                                        "', which matches no layer with weights of model '" +
                                         model.name + "': " + some_of(names) +
                                         advice_on(pattern, names));
   }
@@ -94,7 +94,7 @@ void require_groups_fit(const Model& model, std::span<const std::string> pattern
     if (std::erase_if(left, fits) > 0) continue;
     throw Error(Errc::InvalidInput,
                 "with: 'groups[" + std::to_string(i) + "].match' is '" + patterns[i] +
-                    "', which fits no parameter that is trained and in no group before: " +
+                    "', which matches no trained parameter outside earlier groups: " +
                     some_of(names) + advice_on(patterns[i], left));
   }
 }

@@ -98,7 +98,7 @@ int GraphValues::layer_of(const std::string& name) {
     has_raw_reader_ = true;
   }
   if (normalization_ && has_raw_reader_) {
-    refuse("the input is read both as it is and with another scale");
+    refuse("the input is read both unscaled and scaled");
   }
   return value.layer;
 }
@@ -118,13 +118,14 @@ void GraphValues::normalize(const GraphValue& scaled) {
 void GraphValues::count_copy(const std::string& name, const OnnxTensor& weights) {
   if (weights.shape.size() > 1 && !may_be_tied(readers_of(name))) refuse_shared(name);
   num_copied_ += weights.size();
-  if (num_copied_ > kMaxCopied) refuse("'" + escaped(name) + "' and others are read too often");
+  if (num_copied_ > kMaxCopied)
+    refuse("too many nodes read the weights '" + escaped(name) + "' and others");
 }
 
 void GraphValues::count_computed(const OnnxTensor& constant) {
   num_computed_ += constant.size();
   if (num_computed_ > kMaxComputed)
-    refuse("it and others make constants of more than 2^28 numbers");
+    refuse("it and other nodes compute constants of more than 2^28 numbers");
 }
 
 bool GraphValues::has_one_reader(int layer) const {
@@ -202,8 +203,7 @@ std::vector<int64_t> NodeReader::integers(const std::string& name) const {
 Extent NodeReader::take_padding() {
   if (!is(Kind::Padded, 0)) return 0;
   const GraphValue padded = value(0);
-  if (!is_only_reader(0))
-    refuse("zeros around a map are part of one convolution or pool of dlflow");
+  if (!is_only_reader(0)) refuse("dlflow pads only within one convolution or pool");
   values_.give(name_of(0), {.layer = padded.layer});
   return padded.padding;
 }

@@ -266,7 +266,7 @@ class FileReader {
     }
     if (tensor.size() != count) {
       throw Error(Errc::Corrupt, "constant '" + name + "' has " + std::to_string(tensor.size()) +
-                                     " numbers, its shape asks for " + std::to_string(count));
+                                     " numbers, but its shape asks for " + std::to_string(count));
     }
     return {name, std::move(tensor)};
   }

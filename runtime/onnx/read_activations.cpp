@@ -40,19 +40,20 @@ void read_clip(NodeReader& node) {
   const float low = bound(node, "min", 1, -kMost), high = bound(node, "max", 2, kMost);
   if (low == 0 && high == 6) return add_activation(node, LayerKind::Relu6);
   if (low == 0 && high >= kMost) return add_activation(node, LayerKind::Relu);
-  refuse("dlflow has no layer with these bounds, but relu and relu6");
+  refuse("with bounds, dlflow has only relu and relu6");
 }
 
 void read_softmax(NodeReader& node) {
   const auto rank = int64_t(node.shape(0).size()) + 1;
   const int64_t axis = node.integer("axis", node.operator_set() < 13 ? 1 : -1);
-  if (axis != -1 && axis != rank - 1) refuse("softmax of dlflow is along the last dimension");
+  if (axis != -1 && axis != rank - 1)
+    refuse("dlflow's softmax works only along the last dimension");
   add_activation(node, LayerKind::Softmax);
 }
 
 void read_gelu(NodeReader& node) {
   if (node.text("approximate", "none") != "none")
-    refuse("gelu of dlflow is the exact one, not that by tanh");
+    refuse("dlflow's gelu is the exact one only, not the approximation by tanh");
   add_activation(node, LayerKind::Gelu);
 }
 

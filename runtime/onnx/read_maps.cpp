@@ -12,7 +12,7 @@ int64_t one_of(const std::vector<int64_t>& sizes, int64_t usual, const char* wha
   check_extent(sizes);
   for (const int64_t size : sizes) {
     if (size != sizes[0])
-      refuse("pools of dlflow are squares, its " + std::string(what) + " are not");
+      refuse("dlflow's pools are square only, but its " + std::string(what) + " differ");
   }
   return sizes[0];
 }
@@ -29,7 +29,8 @@ int64_t places_with_ceiling(int64_t size, const Layer& layer) {
 void add_pool(NodeReader& node, LayerKind kind) {
   const Extent around = node.take_padding();
   const TensorShape in = node.shape(0);
-  if (in.size() != 3) refuse("pools of dlflow read (B,C,H,W), this gets " + to_string(in));
+  if (in.size() != 3)
+    refuse("dlflow's pools read (B,C,H,W) only, but this one gets " + to_string(in));
   Layer layer;
   layer.kind = kind;
   layer.kernel = one_of(node.integers("kernel_shape"), 0, "sides");
@@ -41,13 +42,13 @@ void add_pool(NodeReader& node, LayerKind kind) {
   if (automatic != "NOTSET" && automatic != "VALID")
     refuse("its padding depends on the size of the map");
   if (one_of(node.integers("dilations"), 1, "dilations") != 1)
-    refuse("pools of dlflow have no dilation");
+    refuse("dlflow's pools have no dilation");
   const bool is_padded = layer.padding.height > 0;
   if (kind == LayerKind::AvgPool && is_padded && node.integer("count_include_pad", 0) == 0)
-    refuse("avg_pool of dlflow counts padding as zeros, this leaves it out");
+    refuse("dlflow's avg_pool counts padding as zeros, but this node leaves it out");
   if (around != Extent(0)) {
     if (is_padded || kind != LayerKind::AvgPool || around.height != around.width)
-      refuse("it has other zeros around what it reads than a pool of dlflow");
+      refuse("it pads its input in a way that dlflow's pools cannot");
     layer.padding = around;
   }
   const int index = node.add(layer, {node.layer(0)});
@@ -60,7 +61,7 @@ void add_pool(NodeReader& node, LayerKind kind) {
 /// Adds the mean of each channel, (B,C) or (B,C,1,1).
 void add_global_mean(NodeReader& node, bool keeps_dimensions) {
   const TensorShape& in = node.shape(0);
-  if (in.size() != 3) refuse("it is for maps, (B,C,H,W), and gets " + to_string(in));
+  if (in.size() != 3) refuse("it needs maps, (B,C,H,W), but gets " + to_string(in));
   Layer layer;
   layer.kind = LayerKind::GlobalAvgPool;
   if (keeps_dimensions && !node.is_read_by_only({"Flatten", "Reshape", "Squeeze"})) {
@@ -85,7 +86,7 @@ int64_t factor(NodeReader& node, const TensorShape& in) {
     }
   }
   if (down < 1 || down != across || down != std::floor(down) || down > 1e6)
-    refuse("upsample of dlflow makes a square of each pixel, a whole number wide");
+    refuse("dlflow's upsample enlarges only by a whole number, the same in both directions");
   return int64_t(down);
 }
 
@@ -117,10 +118,11 @@ void read_pad(NodeReader& node) {
   if (std::ranges::all_of(pads, [](int64_t pad) { return pad == 0; })) return pass_on(node);
   const bool is_zero =
       !node.has(2) || (node.constant(2).floats.size() == 1 && node.constant(2).floats[0] == 0);
-  if (node.text("mode", "constant") != "constant" || !is_zero) refuse("padding of dlflow is zeros");
+  if (node.text("mode", "constant") != "constant" || !is_zero)
+    refuse("dlflow pads with zeros only");
   const bool is_around = pads.size() == 8 && pads[0] + pads[1] + pads[4] + pads[5] == 0 &&
                          pads[2] == pads[6] && pads[3] == pads[7];
-  if (!is_around) refuse("it pads the sides of a map differently, which no layer of dlflow does");
+  if (!is_around) refuse("it pads the sides of a map differently; dlflow has no such layer");
   node.give(
       {.kind = GraphValue::Kind::Padded, .layer = node.layer(0), .padding = {pads[2], pads[3]}});
 }
@@ -148,8 +150,8 @@ void read_reduce_mean(NodeReader& node) {
 
 void read_resize(NodeReader& node) {
   const TensorShape in = node.shape(0);
-  if (in.size() != 3) refuse("it is for maps, (B,C,H,W), and gets " + to_string(in));
-  if (!takes_nearest(node)) refuse("upsample of dlflow takes the nearest pixel, this does not");
+  if (in.size() != 3) refuse("it needs maps, (B,C,H,W), but gets " + to_string(in));
+  if (!takes_nearest(node)) refuse("dlflow's upsample takes the nearest pixel only");
   Layer layer;
   layer.kind = LayerKind::Upsample;
   layer.scale = factor(node, in);
@@ -163,7 +165,7 @@ void read_concat(NodeReader& node) {
   const auto rank = int64_t(node.shape(0).size()) + 1;
   int64_t axis = node.integer("axis", 1);
   if (axis < 0) axis += rank;
-  if (axis != (rank == 4 ? 1 : rank - 1)) refuse("concat of dlflow joins channels or features");
+  if (axis != (rank == 4 ? 1 : rank - 1)) refuse("dlflow's concat joins channels or features only");
   if (inputs.size() == 1) return node.give_layer(inputs[0]);
   Layer layer;
   layer.kind = LayerKind::Concat;

@@ -48,7 +48,8 @@ void add_feature_norm(NodeReader& node, LayerKind kind) {
   const auto rank = int64_t(node.shape(0).size()) + 1;
   const int64_t axis = node.integer("axis", -1);
   if (rank > 3 || (axis != -1 && axis != rank - 1))
-    refuse(name(kind) + " of dlflow is along the last dimension of (B,F) or (B,T,F)");
+    refuse("dlflow's " + std::string(name(kind)) +
+           " works only along the last dimension of (B,F) or (B,T,F)");
   Layer layer;
   layer.kind = kind;
   const bool has_bias = kind == LayerKind::LayerNorm && node.has(2);
@@ -60,7 +61,7 @@ void add_feature_norm(NodeReader& node, LayerKind kind) {
 
 void read_batch_norm(NodeReader& node) {
   if (node.integer("training_mode", 0) != 0) {
-    refuse("it is in training mode; export the network as it is to be run (PyTorch: model.eval())");
+    refuse("it is in training mode; export the network for inference (PyTorch: model.eval())");
   }
   const float epsilon = node.number("epsilon", kLayerEpsilon);
   Layer layer;

@@ -21,7 +21,7 @@ Extent padding(const NodeReader& node, const Layer& layer, const TensorShape& in
   if (automatic == "VALID" || (automatic == "NOTSET" && pads.empty())) return 0;
   if (automatic == "NOTSET") {
     if (pads.size() != 4 || pads[0] != pads[2] || pads[1] != pads[3])
-      refuse("it pads the sides of a map differently, which no layer of dlflow does");
+      refuse("it pads the sides of a map differently; dlflow has no such layer");
     check_extent(pads);
     return {pads[0], pads[1]};
   }
@@ -29,8 +29,7 @@ Extent padding(const NodeReader& node, const Layer& layer, const TensorShape& in
     const int64_t places = (size + stride - 1) / stride;
     const int64_t needed = (places - 1) * stride + dilation * (kernel - 1) + 1;
     const int64_t all = std::max<int64_t>(0, needed - size);
-    if (all % 2 != 0)
-      refuse("it pads the sides of a map differently, which no layer of dlflow does");
+    if (all % 2 != 0) refuse("it pads the sides of a map differently; dlflow has no such layer");
     return all / 2;
   };
   const Extent &kernel = layer.kernel, &stride = layer.stride, &dilation = layer.dilation;
@@ -56,7 +55,7 @@ Layer convolution(NodeReader& node, LayerKind kind, const std::vector<int64_t>& 
   check_groups(layer.groups);
   layer.padding = padding(node, layer, in);
   if (around != Extent(0) && (layer.padding != Extent(0) || kind != LayerKind::Conv2d)) {
-    refuse("it has padding of its own, and zeros around what it reads");
+    refuse("both it and a node before it pad the map");
   }
   if (around != Extent(0)) layer.padding = around;
   layer.bias = node.has(2);
@@ -106,9 +105,9 @@ int embedding_with(NetworkBuilder& network, const ImportedTensor& weights) {
 int add_linear(NodeReader& node, ImportedTensor weights) {
   const TensorShape& in = node.shape(0);
   if (in.size() > 2)
-    refuse("linear layers of dlflow read (B,F) or (B,T,F), this gets " + to_string(in));
+    refuse("dlflow's linear layers read (B,F) or (B,T,F) only, but this one gets " + to_string(in));
   if (in.back() != weights.shape[1]) {
-    refuse("its weights are for " + std::to_string(weights.shape[1]) + " features, it gets " +
+    refuse("its weights are for " + std::to_string(weights.shape[1]) + " features, but it gets " +
            std::to_string(in.back()));
   }
   Layer layer;
@@ -145,7 +144,7 @@ void read_conv(NodeReader& node) {
   layer.units = weights.shape[0];
   if (node.shape(0)[0] != weights.shape[1] * layer.groups) {
     refuse("its weights are for " + std::to_string(weights.shape[1] * layer.groups) +
-           " channels, it gets " + to_string(node.shape(0)));
+           " channels, but it gets " + to_string(node.shape(0)));
   }
   add_product(node, std::move(layer), std::move(weights));
 }
@@ -155,16 +154,16 @@ void read_conv_transpose(NodeReader& node) {
   Layer layer = convolution(node, LayerKind::ConvTranspose2d, weights.shape);
   layer.units = weights.shape[1];
   for (const int64_t more : node.integers("output_padding")) {
-    if (more != 0) refuse("conv_transpose2d of dlflow has no output_padding");
+    if (more != 0) refuse("dlflow's conv_transpose2d has no output_padding");
   }
   if (node.text("auto_pad", "NOTSET") != "NOTSET")
     refuse("its padding depends on the size of the map");
   if (!node.integers("output_shape").empty())
-    refuse("conv_transpose2d of dlflow has no output_shape");
+    refuse("dlflow's conv_transpose2d has no output_shape");
   if (layer.groups != 1 || layer.dilation != Extent(1))
-    refuse("conv_transpose2d of dlflow has no groups or dilation");
+    refuse("dlflow's conv_transpose2d has no groups or dilation");
   if (node.shape(0)[0] != weights.shape[0]) {
-    refuse("its weights are for " + std::to_string(weights.shape[0]) + " channels, it gets " +
+    refuse("its weights are for " + std::to_string(weights.shape[0]) + " channels, but it gets " +
            to_string(node.shape(0)));
   }
   add_product(node, std::move(layer), std::move(weights));
@@ -208,7 +207,7 @@ void read_gather(NodeReader& node) {
   if (!node.is_constant(0) || node.integer("axis", 0) != 0)
     refuse("it chooses parts of a layer's result");
   ImportedTensor weights = matrix(node, 0);
-  if (node.layer(1) != kImages) refuse("embeddings of dlflow read only the input");
+  if (node.layer(1) != kImages) refuse("dlflow's embeddings read only the input");
   Layer layer;
   layer.kind = LayerKind::Embedding;
   layer.vocabulary = weights.shape[0];

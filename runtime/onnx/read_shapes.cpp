@@ -41,10 +41,10 @@ void reshape_constant(NodeReader& node, const std::vector<int64_t>& sizes) {
   OnnxTensor reshaped = node.constant(0);
   auto left = int64_t(reshaped.size());
   for (const int64_t size : sizes) {
-    if (size < 1 || left % size != 0) refuse("it finds the shape of a constant");
+    if (size < 1 || left % size != 0) refuse("it leaves the shape of a constant open");
     left /= size;
   }
-  if (left != 1) refuse("it has another number of constants than its shape");
+  if (left != 1) refuse("its constant does not have as many numbers as its shape");
   reshaped.shape = sizes;
   node.give_constant(std::move(reshaped));
 }
@@ -52,7 +52,7 @@ void reshape_constant(NodeReader& node, const std::vector<int64_t>& sizes) {
 }  // namespace
 
 void read_flatten(NodeReader& node) {
-  if (node.integer("axis", 1) != 1) refuse("flatten of dlflow leaves the batch alone");
+  if (node.integer("axis", 1) != 1) refuse("dlflow's flatten keeps the batch dimension");
   flatten(node);
 }
 
@@ -133,11 +133,13 @@ void read_cast(NodeReader& node) {
                         to == Element::BFloat16;
   if (node.is_constant(0)) {
     const bool was_whole = node.constant(0).floats.empty();
-    if (was_whole ? !is_whole : !is_float) refuse("it makes other numbers of a constant");
+    if (was_whole ? !is_whole : !is_float)
+      refuse("it converts a constant to another kind of number");
     return pass_on(node);
   }
   const int layer = node.layer(0);
-  if (!is_float && !(is_whole && layer == kImages)) refuse("it makes other numbers of a result");
+  if (!is_float && !(is_whole && layer == kImages))
+    refuse("it converts a result to another kind of number");
   node.give_layer(layer);
 }
 

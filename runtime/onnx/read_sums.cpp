@@ -79,8 +79,8 @@ void add_constant(NodeReader& node, size_t value, size_t constant) {
 void add_results(NodeReader& node) {
   int first = node.layer(0), second = node.layer(1);
   if (node.shape(0) != node.shape(1))
-    refuse("add of dlflow needs two equal shapes, this gets " + to_string(node.shape(0)) + " and " +
-           to_string(node.shape(1)));
+    refuse("dlflow's add needs two equal shapes, but this one gets " + to_string(node.shape(0)) +
+           " and " + to_string(node.shape(1)));
   if (second > first) std::swap(first, second);
   if (first != node.network().last())
     refuse("it adds the results of two earlier layers; one must be that of the layer before");

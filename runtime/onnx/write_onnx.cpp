@@ -177,7 +177,8 @@ std::string export_batch_norm(const LayerExport& e) {
                {{"epsilon", kEpsilon}});
 }
 
-/// Composed of an instance normalisation of groups, and then each channel's weight and bias.
+/// Exports group_norm as an instance normalisation of the groups, followed by each channel's weight
+/// and bias.
 std::string export_group_norm(const LayerExport& e) {
   const int64_t channels = e.in()[0], groups = e.layer.groups;
   const std::vector<float> ones(size_t(groups), 1), zeros(size_t(groups), 0);
@@ -358,8 +359,8 @@ void add_weights(OnnxGraph& graph, const Model& model, const Safetensors& weight
     for (const LayerTensor& expected : tensors_of(layer, model.shape_of(layer.inputs[0]))) {
       const TensorView& tensor = weights.at(layer.name + "." + expected.name);
       if (tensor.shape != unsigned_shape(expected.shape) || tensor.dtype != DType::F32) {
-        throw Error(Errc::InvalidInput,
-                    "tensor '" + tensor.name + "' has another shape or type than the model says");
+        throw Error(Errc::InvalidInput, "tensor '" + tensor.name +
+                                            "' has another shape or type than the model declares");
       }
       graph.add_weight(tensor);
     }
@@ -371,7 +372,8 @@ void add_weights(OnnxGraph& graph, const Model& model, const Safetensors& weight
 std::vector<float> spread(const std::vector<float>& per_channel, int64_t size) {
   if (per_channel.empty() || size % int64_t(per_channel.size()) != 0) {
     throw Error(Errc::InvalidInput, "the normalisation has " + std::to_string(per_channel.size()) +
-                                        " channels, the model's input " + std::to_string(size));
+                                        " channels, but the model's input has " +
+                                        std::to_string(size));
   }
   const int64_t pixels = size / int64_t(per_channel.size());
   std::vector<float> all;

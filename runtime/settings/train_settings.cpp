@@ -93,22 +93,23 @@ void require_possible_on_gpu(const TrainSettings& settings) {
   require(!settings.gradients.compression,
           "sends gradients as they are: leave 'gradients.compression' out");
   require(settings.cooperation.kind == CooperationOptions::Kind::Synchronous,
-          "has all ranks step together: leave 'cooperation' out");
+          "trains all ranks synchronously: leave 'cooperation' out");
   require(settings.activation_bytes == UINT64_MAX,
-          "computes nothing twice: leave 'activation_memory' out");
+          "recomputes nothing: leave 'activation_memory' out");
   const UpdateSettings& update = settings.update;
   require(update.optimizer.kind == OptimizerOptions::Kind::Sgd && !update.optimizer.nesterov,
           "supports only 'optimizer: {kind: sgd}', without 'nesterov'");
   require(update.decays_vectors || update.optimizer.weight_decay == 0,
-          "lets all parameters decay: leave 'decay: weights' out");
+          "applies weight decay to all parameters: leave 'decay: weights' out");
   require(!update.clip_norm, "clips no gradients: leave 'clip_norm' out");
   require(update.accumulate == 1, "accumulates no gradients: leave 'accumulate' out");
   require(!update.shard_optimizer,
-          "keeps the optimizer's state whole: leave 'shard_optimizer' out");
-  require(update.groups.empty(), "updates all parameters alike: leave 'groups' out");
+          "does not shard the optimizer's state: leave 'shard_optimizer' out");
+  require(update.groups.empty(), "updates all parameters in the same way: leave 'groups' out");
   require(update.ema == 0, "keeps no mean of the weights: leave 'ema' out");
   require(settings.freeze.empty(), "trains all layers: leave 'freeze' out");
-  require(settings.class_weights.empty(), "counts all classes alike: leave 'class_weights' out");
+  require(settings.class_weights.empty(),
+          "gives all classes the same weight: leave 'class_weights' out");
   require(!settings.augmentation.mixes(),
           "has one label for each image: leave 'mixup' and 'cutmix' out");
   require(settings.label_smoothing == 0, "smooths no labels: leave 'label_smoothing' out");

@@ -21,7 +21,8 @@ void require_statistics(const TrainSettings& settings, const Model& model,
                 "batch normalisation '" + layer.name +
                     "' would be over one value: " + std::to_string(division.num_samples) +
                     " samples in steps of " + std::to_string(division.global_batch) +
-                    " leave one alone; take another 'batch', fewer leaves, or 'last_batch: drop'");
+                    " leave a last step of one sample; use another 'batch', fewer leaves, or "
+                    "'last_batch: drop'");
   }
 }
 

@@ -116,7 +116,7 @@ std::string EpochRules::reason() const {
            " after epoch " + std::to_string(*reached_);
   }
   return stop_early_->metric + " was best after epoch " + std::to_string(stop_.epoch) + ", and " +
-         std::to_string(*stop_early_->patience) + " more did not improve it";
+         std::to_string(*stop_early_->patience) + " more epochs did not improve it";
 }
 
 std::string EpochRules::missed() const {

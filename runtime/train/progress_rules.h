@@ -54,7 +54,8 @@ class EpochRules {
   /// The epoch that had the value to `reach`, if any yet.
   std::optional<uint64_t> reached() const { return reached_; }
 
-  /// The reason to stop, for users: "loss was best after epoch 4, and 3 more did not improve it".
+  /// The reason to stop, for users: "loss was best after epoch 4, and 3 more epochs did not improve
+  /// it".
   std::string reason() const;
 
   /// "accuracy did not reach 0.9; 0.87 after epoch 4 was the best"; empty if the goal was reached,

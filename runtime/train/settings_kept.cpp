@@ -89,7 +89,7 @@ std::vector<std::string> changed_settings(const Json& saved, const Json& now) {
     if (mine != now.end() && *mine == value) continue;
     changes.push_back(
         key + " " + in_words(value) +
-        (mine == now.end() ? ", which this version does not know" : ", not " + in_words(*mine)));
+        (mine == now.end() ? ", which this version does not support" : ", not " + in_words(*mine)));
   }
   return changes;
 }

@@ -86,7 +86,7 @@ void decide(StartWeights& start, const Model& model, bool tells) {
     if (tensor != nullptr && !(new_head && wanted.in_head)) {
       if (differs(wanted)) {
         refuse(start, "has '" + wanted.name + "' of shape " + to_text(tensor->shape) +
-                          ", the model " + to_text(wanted.shape) +
+                          ", but the model has " + to_text(wanted.shape) +
                           "; only the last layer with weights may differ");
       }
       if (tensor->dtype != DType::F32 && tensor->dtype != DType::F16 &&
@@ -96,15 +96,15 @@ void decide(StartWeights& start, const Model& model, bool tells) {
       }
       start.taken.insert(wanted.name);
     } else if (wanted.frozen) {
-      refuse(start, "has no '" + wanted.name +
-                        "' that matches, for a layer that 'freeze' would leave at random numbers");
+      refuse(start, "has no matching '" + wanted.name +
+                        "' for a layer that 'freeze' would leave at random numbers");
     } else {
       anew.push_back(wanted.name);
     }
   }
   const std::vector<std::string> left = unused(start);
   if (start.taken.empty()) {
-    refuse(start, "has no tensor that model '" + model.name + "' has: " + some_of(left));
+    refuse(start, "shares no tensor with model '" + model.name + "': " + some_of(left));
   }
   if (!tells) return;
   std::fprintf(stderr, "start_from: %zu of %zu tensors from %s\n", start.taken.size(), all.size(),

@@ -10,10 +10,11 @@ TrainedNetwork load_trained_network(Communicator& comm, const std::filesystem::p
                                     size_t batch) {
   const Checkpoint checkpoint = load_shared_checkpoint(comm, step_folder);
   if (checkpoint.info.model.empty()) {
-    throw Error(Errc::InvalidInput,
-                "checkpoint: " + step_folder.string() +
-                    " was saved by a Python script, which alone defines its network; use it in a "
-                    "script, where dlflow.report() says what `require:` checks");
+    throw Error(
+        Errc::InvalidInput,
+        "checkpoint: " + step_folder.string() +
+            " was saved by a Python script, and only that script defines its network; use it in a "
+            "script that reports with dlflow.report() what `require:` checks");
   }
   const Model model = parse_model(checkpoint.info.model, step_folder.string());
   require_weights(checkpoint, model);
@@ -33,8 +34,8 @@ void require_same_tokens(const TrainedNetwork& network, const Dataset& dataset,
   if (!known || network.tokenizer == dataset.tokenizer) return;
   throw Error(Errc::InvalidInput,
               name +
-                  ": its tokens are those of another tokenizer than the network was trained "
-                  "with; pack it with --tokenizer and the tokenizer.model of the training data");
+                  ": its tokens are from another tokenizer than the network's; pack it with "
+                  "--tokenizer and the tokenizer.model of the training data");
 }
 
 }  // namespace dlflow::runtime

@@ -55,7 +55,7 @@ const TensorView& tensor_of(const Safetensors& tensors, const Parameter& paramet
   const TensorView& tensor = tensors.at(parameter.name + name);
   if (tensor.shape != unsigned_shape(parameter)) {
     throw Error(Errc::InvalidInput,
-                "tensor '" + tensor.name + "' has another shape than the model says");
+                "tensor '" + tensor.name + "' has another shape than the model declares");
   }
   return tensor;
 }
@@ -118,15 +118,15 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
 std::vector<std::string> changes_of_bits(const TrainingState& saved, const TrainingState& now) {
   std::vector<std::string> changes;
   if (saved.global_batch != now.global_batch) {
-    changes.push_back("the batch was " + std::to_string(saved.global_batch) + ", is " +
+    changes.push_back("the batch was " + std::to_string(saved.global_batch) + ", now it is " +
                       std::to_string(now.global_batch));
   }
   if (saved.epochs != now.epochs && saved.epochs > 0 && now.epochs > 0) {
     changes.push_back("the learning rate followed epochs: " + std::to_string(saved.epochs) +
-                      ", follows " + std::to_string(now.epochs));
+                      ", now it follows " + std::to_string(now.epochs));
   }
   if (saved.reduction != now.reduction) {
-    changes.push_back("the reduction was " + saved.reduction + ", is " + now.reduction);
+    changes.push_back("the reduction was " + saved.reduction + ", now it is " + now.reduction);
   }
   if (saved.arithmetic != now.arithmetic) {
     changes.push_back("it was computed by " + saved.arithmetic + ", now by " + now.arithmetic);

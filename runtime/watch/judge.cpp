@@ -126,12 +126,11 @@ std::optional<WatchError> Judge::compared(Time now) const {
   if (!complete && now - *asked_ < kTimeToAnswer) return std::nullopt;
   const std::string difference = describe_difference(known, nodes_);
   if (!complete && difference.empty() && now - *asked_ < kMostTimeToAnswer) return std::nullopt;
-  return WatchError(
-      Fault::Differs, Errc::InvalidInput,
-      difference.empty()
-          ? "the ranks made different collective calls, too many calls ago to say which; start all "
-            "ranks with the same program, model and options"
-          : difference);
+  return WatchError(Fault::Differs, Errc::InvalidInput,
+                    difference.empty() ? "the ranks made different collective calls, but too many "
+                                         "calls ago to show which; start all "
+                                         "ranks with the same program, model and options"
+                                       : difference);
 }
 
 std::optional<WatchError> Judge::ended(Time now) const {
@@ -189,11 +188,11 @@ std::string Judge::place(const std::vector<int>& waiting) const {
   return parts.empty() ? "" : "; " + join(parts, ", ");
 }
 
-/// Returns "rank 3 (node b2): waits for data, nothing has come for 60 s".
+/// Returns "rank 3 (node b2): waits for data; nothing has come for 60 s".
 std::string Judge::describe_starvation(const std::vector<int>& starved,
                                        std::chrono::milliseconds time) const {
   return name(starved) + ": " + members_[size_t(starved[0])].pulse.activity.data() +
-         ", nothing has come for " + seconds_of(time);
+         "; nothing has come for " + seconds_of(time);
 }
 
 std::optional<WatchError> Judge::stalled(Time now) const {
@@ -204,7 +203,7 @@ std::optional<WatchError> Judge::stalled(Time now) const {
   if (!all.silent.empty()) {
     what = describe_silence(name(all.silent), limit);
   } else if (!all.idle.empty()) {
-    what = name(all.idle) + ": nothing done for " + seconds_of(limit) + ", though it answers";
+    what = name(all.idle) + ": no progress for " + seconds_of(limit) + ", though it answers";
   } else if (all.busy.empty() && !all.flows) {
     what = all.starved.empty() ? "nothing has come to any rank for " + seconds_of(limit)
                                : describe_starvation(all.starved, limit);
@@ -220,8 +219,7 @@ std::string Judge::warning(Time now) const {
   if (!all.in_vain) return "";
   std::vector<std::string> parts;
   if (!all.silent.empty()) parts.push_back(describe_silence(name(all.silent), limit));
-  if (!all.idle.empty())
-    parts.push_back(name(all.idle) + ": nothing done for " + seconds_of(limit));
+  if (!all.idle.empty()) parts.push_back(name(all.idle) + ": no progress for " + seconds_of(limit));
   if (!all.starved.empty()) parts.push_back(describe_starvation(all.starved, limit));
   if (!all.busy.empty()) parts.push_back(name(all.busy) + activity_of(all.busy));
   if (parts.empty() && all.flows) return "";

@@ -116,10 +116,11 @@ void export_model(const fs::path& folder, ExportFormat format, const fs::path& p
   require_one_model(folder, checkpoint.state);
   const bool of_a_script = checkpoint.info.model.empty();
   if (of_a_script && format == ExportFormat::Onnx) {
-    throw Error(Errc::InvalidInput,
-                "export: " + folder.string() +
-                    " was saved by a Python script, which alone defines its network; write the "
-                    "ONNX file there, with torch.onnx.export");
+    throw Error(
+        Errc::InvalidInput,
+        "export: " + folder.string() +
+            " was saved by a Python script, and only that script defines its network; write the "
+            "ONNX file there, with torch.onnx.export");
   }
   if (of_a_script) return place_file(folder / "model.safetensors", path);
   return format == ExportFormat::Onnx ? export_onnx(checkpoint, path)

@@ -35,21 +35,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 ProgramHelp program_help() {
-  return {
-      .name = "dlflow-evaluate",
-      .summary = "Measure a trained network on data that it has not seen.",
-      .commands = {{"dlflow-evaluate with.json", "one rank, results in the current folder"},
-                   {"mpirun -np 2 dlflow-evaluate with.json",
-                    "the same results, in half the time"}},
-      .settings =
-          "with.json has the keys of an `evaluate` step, documented in "
-          "docs/user/format/kinds.md. The checkpoint\nis a folder and carries the model, "
-          "the data is a folder with the test split:",
-      .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "batch": 256})",
-      .variables = variables_of_ranks(
-          {{"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` has data"},
-           {"DLFLOW_SCRATCH_BUDGET", "no limit; of all such copies together, for example 50GiB"}}),
-      .exit_status = {{"0", "done; accuracy and loss are printed"}, {"1", "it could not be done"}}};
+  return {.name = "dlflow-evaluate",
+          .summary = "Measure a trained network on data that it has not seen.",
+          .commands = {{"dlflow-evaluate with.json", "one rank, results in the current folder"},
+                       {"mpirun -np 2 dlflow-evaluate with.json",
+                        "the same results, in half the time"}},
+          .settings =
+              "with.json has the keys of an `evaluate` step, documented in "
+              "docs/user/format/kinds.md. The checkpoint\nis a folder and carries the model, "
+              "the data is a folder with the test split:",
+          .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "batch": 256})",
+          .variables = variables_of_ranks(
+              {{"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` has data"},
+               {"DLFLOW_SCRATCH_BUDGET",
+                "no limit; maximum size of all such copies together, for example 50GiB"}}),
+          .exit_status = {{"0", "done; accuracy and loss are printed"}, {"1", "it failed"}}};
 }
 
 /// Logs the progress twice a second.
@@ -207,7 +207,7 @@ void tell_results(const StepEnvironment& environment, const runtime::TrainedNetw
                   const runtime::Dataset& data, const std::string& folder,
                   const runtime::Evaluation& result, Json& summary) {
   if (!result.is_measured) {
-    std::printf("not measured: all that the test data compares is ignored\n");
+    std::printf("not measured: all pixels or tokens of the test data are ignored\n");
     return;
   }
   print_results(result, data.size());

@@ -39,7 +39,7 @@ ProgramHelp program_help() {
           "The checkpoint\nis a folder and carries the model:",
       .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "format": "csv"})",
       .variables = variables_of_ranks(),
-      .exit_status = {{"0", "done"}, {"1", "it could not be done"}}};
+      .exit_status = {{"0", "done"}, {"1", "it failed"}}};
 }
 
 /// The step's `with:`.

@@ -30,7 +30,7 @@ std::vector<HelpEntry> variables_of_ranks(const std::vector<HelpEntry>& further)
       {"DLFLOW_METRICS", "./metrics.jsonl"},
       {"DLFLOW_SUMMARY", "./metrics.json"},
       {"DLFLOW_RANKS", "as many as are started; any other number is refused"},
-      {"DLFLOW_RANK", "0; which of the ranks this is, if no launcher of MPI has started it"},
+      {"DLFLOW_RANK", "0; the number of this rank, if no MPI launcher has started it"},
       {"DLFLOW_CPUS_PER_RANK", "1"},
       {"DLFLOW_STALL_TIMEOUT", "60; seconds for which a rank that others wait for may do nothing"}};
   all.insert(all.end(), further.begin(), further.end());
@@ -60,8 +60,9 @@ int run_program(const RankProgram& program, int argc, char** argv) {
   if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
       (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
     const char* const name = program.help.name.c_str();
-    std::fprintf(stderr, "error: what to %s? %s with.json; see %s --help\n", program.task.c_str(),
-                 name, name);
+    std::fprintf(stderr,
+                 "error: there are no settings to %s; type %s with.json, or see %s --help\n",
+                 program.task.c_str(), name, name);
     return 1;
   }
   if (argc == 2) set_defaults(program, argv[1]);

@@ -53,8 +53,8 @@ Cache::Cache(const fs::path& root, uint64_t budget_bytes)
 
 Workspace& Cache::workspace() {
   if (workspace_) return *workspace_;
-  throw Error(Errc::InvalidInput, "the cache " + root_.string() +
-                                      " does not have all that is needed, and " + why_read_only_);
+  throw Error(Errc::InvalidInput,
+              "the cache " + root_.string() + " lacks some of the files, and " + why_read_only_);
 }
 
 fs::path Cache::object(const std::string& sha256) const {

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 Error wrong_hash(const Source& source, const std::string& actual) {
   return Error(Errc::Corrupt, source.display() +
                                   " is not what the workflow declares: its SHA-256 is " + actual +
-                                  ", declared is " + source.sha256 +
+                                  ", but the declared one is " + source.sha256 +
                                   ". If the new content is right, declare its hash");
 }
 

@@ -59,8 +59,8 @@ std::string hex_text(std::string digits, size_t length, const char* key, const s
     digit = char(std::tolower(static_cast<unsigned char>(digit)));
   }
   if (valid) return digits;
-  fail(who, std::string(key) + ": is " + std::to_string(length) + " hexadecimal digits, not '" +
-                digits + "'");
+  fail(who, std::string(key) + ": must be " + std::to_string(length) +
+                " hexadecimal digits, not '" + digits + "'");
 }
 
 ManifestSource parse_manifest_source(const Json& json, const std::string& who) {

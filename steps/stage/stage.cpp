@@ -132,7 +132,8 @@ std::vector<Source> expand(const Source& source, const Manifest* manifest, Cache
 
 Cache open_cache() {
   const std::string root = environment_variable("DLFLOW_CACHE");
-  if (root.empty()) throw Error(Errc::InvalidInput, "$DLFLOW_CACHE is not set: it names the cache");
+  if (root.empty())
+    throw Error(Errc::InvalidInput, "$DLFLOW_CACHE, which names the cache, is not set");
   const std::string budget = environment_variable("DLFLOW_CACHE_BUDGET");
   return Cache(root, budget.empty() ? 0 : parse_size(budget));
 }

@@ -140,7 +140,7 @@ void Unpacking::add_special_file(const std::string& name) {
 Listing Unpacking::finish() {
   end_file();
   for (const auto& [name, file] : listing_) {
-    if (is_folder(name)) throw refusal(name, "is a folder and something else at once");
+    if (is_folder(name)) throw refusal(name, "is both a folder and another entry");
   }
   check_links();
   return std::move(listing_);

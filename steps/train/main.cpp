@@ -117,7 +117,8 @@ ProgramHelp program_help() {
            {"DLFLOW_STEP", "train; the first part of a measurement's name"},
            {"DLFLOW_CACHE", "none; where DLFLOW_COLLECTIVES and measurements are by default"},
            {"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` has data"},
-           {"DLFLOW_SCRATCH_BUDGET", "no limit; of all such copies together, for example 50GiB"}}),
+           {"DLFLOW_SCRATCH_BUDGET",
+            "no limit; maximum size of all such copies together, for example 50GiB"}}),
       .exit_status = {
           {"0", "done"},
           {"75",

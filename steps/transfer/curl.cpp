@@ -42,10 +42,10 @@ Error http_error(int status, const std::string& url) {
   const std::string code = "the server answers " + std::to_string(status);
   const std::string where = "cannot download " + url + ": ";
   if (status == 404 || status == 410) {
-    return Error(Errc::NotFound, where + code + ", there is no such file");
+    return Error(Errc::NotFound, where + code + ": there is no such file");
   }
   if (status == 401 || status == 403) {
-    return Error(Errc::InvalidInput, where + code + ", it does not allow it");
+    return Error(Errc::InvalidInput, where + code + ": access is denied");
   }
   const bool transient = status == 408 || status == 429 || status >= 500 || status == 0;
   return Error(transient ? Errc::Unavailable : Errc::InvalidInput, where + code);

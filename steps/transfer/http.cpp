@@ -85,7 +85,7 @@ Error failure(const CurlResult& result, const DownloadRequest& request, uint64_t
                                         std::to_string(status) + " and not with the file");
   }
   return Error(Errc::Unavailable,
-               "cannot download " + url + ": " + std::to_string(bytes) + " bytes arrived, " +
+               "cannot download " + url + ": " + std::to_string(bytes) + " bytes arrived, but " +
                    std::to_string(result.response.total_bytes.value_or(0)) + " were announced");
 }
 

@@ -46,8 +46,9 @@ Json parse(const ToolResult& result, const Address& address) {
   constexpr JsonLimits kLimits{.max_depth = 64, .max_bytes = size_t{1} << 30};  // millions of files
   Json json = parse_json(result.output, kLimits);
   if (json.is_discarded()) {
-    throw Error(Errc::InvalidInput,
-                address.display() + ": this rclone is too old to list files as JSON; 1.60 does");
+    throw Error(
+        Errc::InvalidInput,
+        address.display() + ": this rclone is too old to list files as JSON; use 1.60 or newer");
   }
   return json;
 }
@@ -154,8 +155,8 @@ std::vector<RemoteFile> rclone_list(const Address& address, const fs::path& temp
   if (json.is_object() && json.value("IsDir", false)) {
     throw Error(Errc::InvalidInput,  // object stores report any missing file as a folder
                 address.display() +
-                    ": there is no such file; if it is a folder, write a / at "
-                    "the end for all files in it");
+                    ": there is no such file; if it is a folder, add a / at the end to take all "
+                    "files in it");
   }
   std::vector<RemoteFile> files;
   for (const Json& entry : json.is_array() ? json : Json::array({json})) {
@@ -191,7 +192,7 @@ Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
     if (result.exit_status != 0) throw failure("download", request.address, result);
     if (total_bytes && partial.bytes() != *total_bytes) {
       throw Error(Errc::Unavailable, "cannot download " + request.address.display() + ": " +
-                                         std::to_string(partial.bytes()) + " bytes arrived, " +
+                                         std::to_string(partial.bytes()) + " bytes arrived, but " +
                                          std::to_string(*total_bytes) + " were announced");
     }
     if (offset > 0) check_joined(request, partial, temporary);

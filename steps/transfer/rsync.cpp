@@ -52,7 +52,7 @@ std::optional<RemoteFile> parse_line(const std::string& line, const Address& add
   if (line.starts_with("skipping ")) {
     throw Error(Errc::InvalidInput, address.display() + ": only files are staged, and there is a " +
                                         line.substr(9) +
-                                        "; write a / at the end for all files in a folder");
+                                        "; add a / at the end to take all files in a folder");
   }
   if (!line.starts_with(">f")) return std::nullopt;
   std::vector<std::string> fields;

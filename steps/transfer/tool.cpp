@@ -77,9 +77,10 @@ class Running {
 };
 
 Error missing(const std::string& program) {
-  return Error(Errc::NotFound, "the program '" + program +
-                                   "' is needed and not in PATH; install it, or load its module in "
-                                   "the profile's setup:");
+  return Error(Errc::NotFound,
+               "the program '" + program +
+                   "' is needed, but it is not in PATH; install it, or load its module in "
+                   "the profile's setup:");
 }
 
 std::string content_of(const fs::path& file) { return read_file_if_exists(file).value_or(""); }

@@ -25,9 +25,10 @@ Uploaded upload_once(const UploadRequest& request, const std::filesystem::path& 
     case Scheme::Hub:
       break;
   }
-  throw Error(Errc::InvalidInput,
-              request.address.display() +
-                  ": files go to file://, ssh://, rclone://, s3:// and gs:// addresses");
+  throw Error(
+      Errc::InvalidInput,
+      request.address.display() +
+          ": files can only be sent to file://, ssh://, rclone://, s3:// and gs:// addresses");
 }
 
 }  // namespace

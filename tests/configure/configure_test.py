@@ -72,7 +72,7 @@ class ConfigureTest(unittest.TestCase):
                 self.assertEqual("dlflow_mpi_40" in targets, what != "MPI")
                 self.assertEqual("base_test" in targets, what != "Catch2")
 
-    def test_shared_libraries_take_the_place_of_static_ones(self):
+    def test_shared_libraries_replace_static_ones(self):
         self.assertIn("dlflow", self.targets(["-DDLFLOW_STATIC=OFF"]))
 
 

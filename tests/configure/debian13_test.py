@@ -52,7 +52,7 @@ class Debian13(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
-    def test_the_demo_runs_with_programs_that_were_built_there(self):
+    def test_the_demo_runs_with_programs_built_on_debian_13(self):
         self.inside("/root/dlflow/dev build")
         output = self.inside("export HOME=$(mktemp -d); cd $HOME; "
                              "/root/dlflow/build/bin/dlflow run /root/dlflow/workflows/fashion-mnist.yaml --set epochs=1; rm -rf $HOME")

@@ -173,8 +173,8 @@ class Images(containers.Case):
 
     def test_a_missing_runtime_is_reported(self):
         self.write("cluster-profiles/here.yaml", "container: {runtime: podman, command: [no-podman]}")
-        self.assertIn("there is no program 'no-podman' here, which container.runtime, podman, of "
-                      "cluster-profiles/here.yaml needs; install it (Debian's podman)", self.refusal())
+        self.assertIn("there is no program 'no-podman' here, but container.runtime podman of "
+                      "cluster-profiles/here.yaml needs it; install it (Debian's podman)", self.refusal())
         self.write("cluster-profiles/here.yaml", "container: {runtime: podman, command: [no-podman]}\nsetup: ['true']")
         self.workflow(self.NAME)
         self.assertIn("there is no program 'no-podman' on", self.run_workflow(status=1)["a"]["reason"])

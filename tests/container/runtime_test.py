@@ -70,7 +70,7 @@ class Runtime(containers.Case):
         self.assertEqual((made.read_text(), made.stat().st_uid), ("made\n", self.user))
         self.assertEqual(jobs["look"]["state"], "succeeded")
 
-    def test_a_shell_is_in_the_image_of_its_step(self):
+    def test_a_shell_runs_in_the_image_of_its_step(self):
         self.workflow("""
             look: {image: box, env: {WORD: said}, run: "true"}
         """)
@@ -83,7 +83,7 @@ class Runtime(containers.Case):
             return self.assertIn("udocker's mode R1 gives programs a terminal of its own", err)
         self.assertEqual(out.splitlines()[-2:], ["busybox", "said"])
 
-    def test_changes_of_a_program_to_its_image_are_not_there_for_the_next(self):
+    def test_a_programs_changes_to_its_image_are_hidden_from_the_next_program(self):
         write = "(echo more >> /etc/image-name) || true; (echo new > /etc/new) || true"
         self.workflow(f"""
             a: {{image: box, run: '{write}'}}
@@ -113,17 +113,17 @@ class Runtime(containers.Case):
         self.assertEqual(self.lines("c"), ["as it came"])  # the image without a build is as it was
 
     @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
-    def test_an_image_that_was_built_has_no_path_of_the_run_that_built_it(self):
+    def test_a_built_image_contains_no_path_of_the_run_that_built_it(self):
         self.workflow("a: {image: box, run: 'true'}", build="{run: 'true'}")
         self.run_workflow()
         built, = (image for image in self.folder.glob("**/images/*/image.json") if "build of" in image.read_text())
         self.assertEqual([str(path) for path in (built.parent / "rootfs").rglob("dlflow") if path.is_file()], [])
 
     @unittest.skipUnless(ALONE, "for udocker's R modes")
-    def test_a_runtime_that_cannot_build_is_refused_with_those_that_can(self):
+    def test_a_runtime_that_cannot_build_is_refused_and_those_that_can_are_named(self):
         self.workflow("a: {image: box, run: 'true'}", build="{run: 'true'}")
         self.dlflow("run", "w.yaml", "--profile", "here", status=1)
-        self.assertRegex(self.jobs("w")["a"]["reason"], "udocker in mode R1 has no image to write to; set container.runtime .* charliecloud")
+        self.assertRegex(self.jobs("w")["a"]["reason"], "udocker in mode R1 cannot write to an image; set container.runtime .* charliecloud")
 
     @unittest.skipUnless(ALONE, "for udocker's R modes")
     def test_programs_that_would_share_a_container_take_turns(self):
@@ -143,10 +143,10 @@ class Runtime(containers.Case):
         self.assertIn("udocker's mode R1 runs one rank at a time; set container.mode to P1", self.jobs("w")["a"]["reason"])
 
     @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
-    def test_a_failed_build_is_the_reason_and_leaves_no_image(self):
+    def test_a_failed_build_is_reported_as_the_reason_and_leaves_no_image(self):
         self.workflow("a: {image: box, run: 'true'}", build="""{run: "echo half > /etc/half; false; echo never"}""")
         self.dlflow("run", "w.yaml", "--profile", "here", status=1)
-        self.assertIn("the `build:` of image 'box' ends with 1; its output is in the job's", self.jobs("w")["a"]["reason"])
+        self.assertIn("the `build:` of image 'box' ended with exit status 1; the job's output shows why", self.jobs("w")["a"]["reason"])
         self.assertNotIn("never", self.output("a"))
         images = list(self.folder.glob("**/images/*/image.json"))
         self.assertEqual(len(images), 1)  # the one that it began with
@@ -213,7 +213,7 @@ class Runtime(containers.Case):
         return len(list(self.folder.glob("dlflow-runs/*/steps/save/checkpoints/saved.*")))
 
     @unittest.skipUnless(HAS_RANKS, "no mpirun, or a runtime without ranks")
-    def test_every_rank_is_asked_by_the_signal_that_the_step_names(self):
+    def test_every_rank_gets_the_save_signal_that_the_step_names(self):
         self.workflow("""
             save:
               image: box
@@ -239,7 +239,7 @@ class Runtime(containers.Case):
         attempt, = self.folder.glob(f"dlflow-runs/*/steps/{step}/attempt-1")
         return int(os.readlink(attempt / "claim-1").split()[0])
 
-    def test_a_request_for_a_checkpoint_reaches_the_program_and_it_goes_on(self):
+    def test_a_request_for_a_checkpoint_reaches_the_program_which_then_continues(self):
         self.assertEqual(self.ask_for_a_checkpoint(1), 1)
 
     @unittest.skipUnless(HAS_RANKS, "no mpirun, or a runtime without ranks")
@@ -283,7 +283,7 @@ class Runtime(containers.Case):
         self.run_workflow()
         warnings = [line for line in self.output("ranks", "stderr").splitlines() if line.startswith("warning")]
         self.assertEqual(len(warnings), 1)
-        self.assertRegex(warnings[0], "image 'box' has MPICH, and the launcher here is of Open MPI [0-9]:")
+        self.assertRegex(warnings[0], "image 'box' has MPICH, but the launcher here is of Open MPI [0-9]:")
 
 
 # In the place of udocker's own proot, which takes -k: Debian's, without it.
@@ -366,7 +366,7 @@ class GpusOfUdocker(containers.Case):
         self.run_workflow()
         self.assertEqual(self.lines("print"), ["stand-in of 535.104.05"])
 
-    def test_a_missing_part_is_named_under_any_status_of_udocker(self):
+    def test_a_missing_part_is_named_whatever_exit_status_udocker_has(self):
         self.assertIn("has no NVIDIA driver loaded, but the step asks for GPUs; choose nodes that have GPUs", self.reason(self.with_folder))
         self.load_driver("535.104.05", libraries=False)
         self.assertRegex(self.reason(self.with_folder), r"udocker found no libraries of the NVIDIA driver on .* \(libcuda.so\); ask the site")

@@ -4,7 +4,7 @@ from chains import Chain
 
 
 class Adapted(Chain):
-    """What an adapter of a batch system may say otherwise, beside where its chains run."""
+    """Settings that an adapter of a batch system may override, besides where its chains run."""
 
     most_counted = 100  # that a step may count until its cancellation arrives
     never_begun = "cancelled"  # the state of what waited when its run was cancelled

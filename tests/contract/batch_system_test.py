@@ -18,7 +18,7 @@ from cluster import wait_until  # noqa: E402
 
 
 class BatchSystem(Adapter):
-    def test_a_diamond_runs_in_order_and_nothing_of_ours_stays(self):
+    def test_a_diamond_runs_in_order_and_leaves_no_process_or_job(self):
         self.write_steps("diamond", f"""
             a: {self.step("a")}
             b: {self.step("b", ", needs: [a]")}
@@ -30,7 +30,7 @@ class BatchSystem(Adapter):
         self.assertEqual((self.trace()[0], sorted(self.trace()), self.trace()[3]), ("a", list("abcd"), "d"))
         self.assertEqual(self.status(run)["state"], "succeeded")
 
-    def test_elements_wait_for_their_own_and_the_last_step_for_all(self):
+    def test_elements_wait_for_their_own_parents_and_the_last_step_for_all(self):
         """The first element of `train` does not end before another one's `eval` has run."""
         self.write_steps("sweep", f"""
             train:
@@ -62,7 +62,7 @@ class BatchSystem(Adapter):
         self.check_new_jobs({job for job in before if before[job] != after[job]})
         self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
 
-    def test_what_still_waits_is_pointed_to_the_new_parent(self):
+    def test_waiting_jobs_are_pointed_to_the_new_parent(self):
         self.write_steps("point", f"""
             a: {{run: '[ -e {self.folder}/mended ]'}}
             long: {{run: 'while [ ! -e {self.folder}/mended ]; do sleep 0.2; done; sleep 3'}}
@@ -91,7 +91,7 @@ class BatchSystem(Adapter):
         self.assertFalse(self.ids(run)["b"])
         self.assertEqual(self.trace(), [])
 
-    def test_a_refusal_is_told_in_the_words_of_the_batch_system(self):
+    def test_a_refusal_is_reported_in_the_words_of_the_batch_system(self):
         (self.folder / "refused.yaml").write_text(self.refused_profile())
         self.write_steps("refused", f"""
             a: {self.step("a")}
@@ -131,7 +131,7 @@ class BatchSystem(Adapter):
         self.assertEqual(self.status(run)["state"], "failed")
         return run
 
-    def test_a_limit_on_what_runs_at_a_time_holds_over_all_arrays_of_a_step(self):
+    def test_a_limit_on_simultaneous_jobs_holds_over_all_arrays_of_a_step(self):
         self.write_steps("places", f"""
             many:
               matrix: {{n: [1, 2], m: [0, 1], max_parallel: 1}}
@@ -142,7 +142,7 @@ class BatchSystem(Adapter):
         jobs = list(self.ids(run))
         self.wait_for(run, {job: "succeeded" for job in jobs}, timeout=90)
 
-    def test_walltime_is_a_requeue_of_the_same_job_and_dependents_keep_waiting(self):
+    def test_a_job_at_its_walltime_requeues_itself_and_its_dependents_keep_waiting(self):
         self.counting(50, "checkpoint: {}\n              resources: {walltime: 4s}")
         run = self.submit()
         before = self.ids(run)
@@ -164,7 +164,7 @@ class BatchSystem(Adapter):
         self.assertEqual(self.trace(), ["try", "try"])
         self.assertEqual((self.folder / "hopeless").read_text().split(), ["x", "x"])
 
-    def test_cancel_takes_what_waits_and_lets_what_runs_save(self):
+    def test_cancel_removes_waiting_jobs_and_lets_running_ones_save(self):
         self.counting(400, "checkpoint: {}")
         run = self.submit()
         wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")
@@ -199,7 +199,7 @@ class BatchSystem(Adapter):
                 self.wait_for(run, {"c": "succeeded"}, timeout=240)
                 self.assertEqual(sorted(self.read(f"trace-{point}").split()), ["a", "b-0", "b-1", "c"])
 
-    def test_a_job_that_was_ended_by_hand_is_seen(self):
+    def test_a_job_that_was_ended_by_hand_is_noticed(self):
         self.write("w.yaml", "name: hand\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
         run = self.submit()
         self.wait_for(run, {"a": "running"})

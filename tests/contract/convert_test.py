@@ -35,7 +35,7 @@ class Case(unittest.TestCase):
 
 
 class WithoutLibraries(Case):
-    def test_a_missing_library_is_named_with_the_line_of_pip(self):
+    def test_a_missing_library_is_named_with_the_pip_command(self):
         (self.folder / "a.csv").write_text(TABLE)
         self.assertIn("-m pip install numpy", self.convert("a.csv", "-o", "a.parquet", python=("/usr/bin/python3", "-S"), status=2))
 
@@ -83,7 +83,7 @@ class Convert(Case):
         self.convert("b.nc", "-o", "b.csv")
         self.assertEqual((self.folder / "b.csv").read_text(), "train_flag,train_word\n1,ab\n0,c\n")
 
-    def test_one_of_several_arrays_is_taken_by_its_name(self):
+    def test_one_of_several_arrays_is_selected_by_its_name(self):
         self.make("import h5py\nwith h5py.File('a.h5', 'w') as file: file['x'], file['y'] = [[1, 2]], [3, 4, 5]")
         self.assertIn("choose one with --name: x, y", self.convert("a.h5", "-o", "y.npy", status=1))
         self.assertIn("choose some with --name: x, y", self.convert("a.h5", "-o", "y.csv", status=1))

@@ -125,7 +125,7 @@ class Check(Case):
         self.assertEqual(problems, ["runtime library", *["PyTorch"] * bool(torch), "step", "ranks", "checkpoints"])
         self.assertEqual(len([line for line in lines if line.startswith("        do: ")]), len(problems))
         self.assertEqual((status, lines[-1]), (1, f"{len(problems)} problems"))
-        self.assertIn("        do: add `checkpoint: {}` to the step: else it is not asked to save", lines)
+        self.assertIn("        do: add `checkpoint: {}` to the step: otherwise it is not asked to save", lines)
 
     def test_a_damaged_checkpoint_is_a_problem(self):
         self.step(OUTPUTS=self.folder)
@@ -164,7 +164,7 @@ class Params(Case):
 
 
 class Report(Case):
-    def test_metrics_have_lines_for_people_and_last_values_for_gates(self):
+    def test_metrics_are_printed_for_people_and_their_last_values_kept_for_gates(self):
         self.step()
         dlflow.report(step=1, loss=0.5, message="warming up")
         dlflow.report(step=2, loss=math.nan, accuracy=1)
@@ -224,13 +224,13 @@ class Stop(Case):
                 self.forget()
                 signal.signal(number, own)
 
-    def test_stop_ends_with_75(self):
+    def test_stop_ends_with_exit_status_75(self):
         self.step()
         with self.assertRaises(SystemExit) as ended:
             dlflow.stop()
         self.assertEqual(ended.exception.code, 75)
 
-    def test_a_forked_child_lives_on_when_the_group_is_asked_to_save(self):
+    def test_a_forked_child_keeps_running_when_the_group_is_asked_to_save(self):
         self.step()
         dlflow.should_stop()
         child = os.fork()
@@ -315,7 +315,7 @@ class Checkpoints(Case):
         self.assertEqual((saved.epoch, saved.metrics), (1, {"accuracy": 0.5}))
         self.assertEqual(self.names(), ["latest", "step-000004"])
 
-    def test_a_checkpoint_of_another_step_is_loaded_in_place_and_training_does_not_continue_it(self):
+    def test_a_checkpoint_of_another_step_is_loaded_in_place_but_training_does_not_continue_from_it(self):
         self.save(1, 2)
         other = {"x": b"of another step"}
         dlflow.checkpoint(5, folder=self.folder / "other", other=other)
@@ -333,15 +333,15 @@ class Checkpoints(Case):
             dlflow.load(self.folder / "none")
         self.save(1)
         os.truncate(self.folder / "ck/step-000001/state.json", 10)
-        with self.assertRaisesRegex(Exception, "10 bytes, its manifest says"):
+        with self.assertRaisesRegex(Exception, "10 bytes, but its manifest declares"):
             dlflow.load(self.folder / "ck/step-000001")
 
     def test_a_damaged_checkpoint_is_skipped_with_a_message_and_the_previous_one_is_used(self):
         damages = {"its hash does not match": lambda new: self.flip(new / "manifest.json", b'"step": 2', b'"step": 3'),
                    "written last": lambda new: (new / "manifest.json").unlink(),
                    "is missing": lambda new: (new / "model.safetensors").unlink(),
-                   "its manifest says": lambda new: self.flip(new / "state.json", b"gr", b"GR"),
-                   "bytes, its manifest says": lambda new: os.truncate(new / "state.json", 10)}
+                   "its manifest declares": lambda new: self.flip(new / "state.json", b"gr", b"GR"),
+                   "bytes, but its manifest declares": lambda new: os.truncate(new / "state.json", 10)}
         for reason, damage in damages.items():
             with self.subTest(reason):
                 self.save(1, 2)
@@ -612,7 +612,7 @@ class Tools(Case):
                "DLFLOW_METRICS": self.folder / "m", "DLFLOW_SUMMARY": self.folder / "s"}
         done = subprocess.run([BIN / "dlflow-evaluate", self.folder / "with.json"], env=env, text=True, capture_output=True)
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("was saved by a Python script, which alone defines its network; use it in a script", done.stderr)
+        self.assertIn("was saved by a Python script, and only that script defines its network; use it in a script", done.stderr)
 
     def test_the_verbs_skip_a_damaged_file(self):
         self.save(1, 0.1)

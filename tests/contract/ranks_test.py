@@ -67,7 +67,7 @@ class Ranks(Case):
                     found.update((epoch, sample) for sample in samples)
         return found
 
-    def test_all_ranks_stop_at_one_step_and_other_numbers_of_ranks_go_on_with_each_sample_once(self):
+    def test_all_ranks_stop_at_one_step_and_any_number_of_ranks_continues_with_each_sample_once(self):
         used = collections.Counter()
         for ranks, stop_at, backend in ((3, 4, "gloo"), (2, 9, "dlflow"), (1, -1, "gloo")):
             outputs, said = self.run_ranks("train", ranks, 0 if stop_at < 0 else 75, STOP_AT=stop_at, BACKEND=backend)
@@ -106,7 +106,7 @@ class Ranks(Case):
         self.run_ranks("of_each_rank", 2, SAVE="yes")
         for ranks, now in ((1, "is 1"), (3, "are 3")):
             outputs, said = self.run_ranks("of_each_rank", ranks)
-            refusal = f"step-000001 has the alone of 2 ranks, each its own, and there {now} now: go on with 2, or give PerRank a function `merge`"
+            refusal = f"step-000001 has the alone of 2 ranks, each its own, and there {now} now: use 2, or give PerRank a function `merge`"
             self.assertEqual(outputs, [["{'x': 5} {'sum': tensor(21)}", refusal]] * ranks)
             self.assertIn(f"step-000001 has the merged of 2 ranks, each its own, and there {now} now: they are merged", said)
 

@@ -64,13 +64,13 @@ class CommandLine(Case):
             _, err = self.dlflow(verb, "demo.dlflow", "--trust-results", status=2)
             self.assertIn(f"`dlflow {verb}` has no option --trust-results any more: run the bundle", err)
 
-    def test_words_that_exclude_each_other_are_refused(self):
+    def test_options_that_exclude_each_other_are_refused(self):
         for words in (("status", "7f3a", "--quick"), ("status", "--quick", "--watch"), ("status", "7f3a", "--nodes"),
                       ("rm", "7f3a", "--keep", "5"), ("unpack", "--list", "x.dlflow", "-C", "x")):
             self.assertIn("leave one of them out", self.dlflow(*words, status=2)[1], words)
         self.assertIn("a trace is of one run", self.dlflow("report", "a", "b", "--trace", status=2)[1])
 
-    def test_every_verb_of_the_sources_is_there(self):
+    def test_the_program_has_every_verb_of_the_sources(self):
         declared = re.findall(r"void add_(\w+)\(", (ROOT / "engine/cli/commands.h").read_text())
         self.assertGreaterEqual(len(declared), 20)
         hidden = {"man"}  # used by the build
@@ -215,7 +215,7 @@ class CommandLine(Case):
                               ("pack", "good.yaml", "-o", "--with-data"): "--output needs FILE, and --with-data is an option"}.items():
             self.assertIn(f"error: {answer}\nTry `dlflow {words[0]} --help`.\n", self.dlflow(*words, status=2)[1])
 
-    def test_a_missing_word_is_shown_with_those_beside_it(self):
+    def test_a_missing_argument_is_shown_with_its_neighbours(self):
         self.assertIn("`dlflow shell` needs JOB: dlflow shell RUN JOB\n", self.dlflow("shell", "7f3a", status=2)[1])
 
     def test_dlflow_alone_and_a_group_of_verbs_alone_print_help(self):
@@ -257,7 +257,7 @@ class CommandLine(Case):
             self.assertIn("EXAMPLES", re.sub(".\b", "", out))
 
     def test_every_verb_prints_json(self):
-        """Those that print a script for a shell, or help, or are one, have none."""
+        """Verbs that print a shell script or help, or open a shell, have none."""
         without = {("completion",), ("help",), ("shell",)}
         self.assertEqual({words for words in self.leaves() if "--json" not in self.dlflow(*words, "--help")[0]}, without)
 
@@ -408,7 +408,7 @@ class CommandLine(Case):
         self.assertFalse((self.folder / "PWNED").exists())
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
-    def test_completion_of_zsh_offers_the_same(self):
+    def test_completion_of_zsh_offers_the_same_words(self):
         self.complete_names("zsh")
 
     def test_completion_of_fish_asks_dlflow(self):
@@ -431,7 +431,7 @@ class CommandLine(Case):
 
     @unittest.skipUnless(os.geteuid() == 0, "chroot needs root")
     def test_the_executable_is_static(self):
-        """It runs in a folder that holds nothing else, no /proc either, and finds what was installed with it."""
+        """It runs in a folder with nothing else, without /proc, and finds the files installed with it."""
         jail = self.folder / "jail"
         (jail / "opt/bin").mkdir(parents=True)
         shutil.copy(BIN / "dlflow", jail / "opt/bin/dlflow")

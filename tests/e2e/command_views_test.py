@@ -79,7 +79,7 @@ class CommandViews(Case):
         self.assertEqual(self.dlflow("graph", run)[0], "a  run  ✔ succeeded\nb  run  ✘ failed     ← a\n")
         self.assertEqual(self.dlflow("graph", "w.yaml")[0], "a  run\nb  run  ← a\n")
 
-    def test_what_the_index_alone_has_of_an_open_run_shows_its_age(self):
+    def test_an_open_run_that_only_the_index_has_shows_the_age_of_its_data(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: [sleep, '30']}}\n")
         run = json.loads(self.dlflow("run", "w.yaml", "--detach", "--json")[0])["run"]
         self.addCleanup(lambda: self.dlflow("cancel", run))
@@ -96,7 +96,7 @@ class CommandViews(Case):
         self.assertEqual([entry["job"] for entry in json.loads(self.dlflow("results", run, "--json")[0]) if entry["best"]],
                          ["fit[lr=2,width=8]"])
 
-    def test_a_run_ends_with_the_number_of_its_gate(self):
+    def test_a_run_ends_with_the_metric_of_its_gate(self):
         metric = lambda text: f"""'echo "{{{text}}}" > $DLFLOW_SUMMARY'""".replace('"accuracy"', '\\"accuracy\\"').replace(  # noqa: E731
             '"score"', '\\"score\\"')
         self.write_steps(f"""

@@ -70,8 +70,8 @@ class Crash(Case):
                     self.doCleanups()
 
     def test_a_run_survives_a_kill_at_every_point_of_a_supervisor(self):
-        """The program of a killed supervisor dies with it; the step is lost and runs again. At the second occurrence it is
-        one that has had another step before."""
+        """The program of a killed supervisor dies with it; the step is lost and runs again. At the second
+        occurrence, the supervisor has already run another step."""
         for point in SUPERVISOR_POINTS:
             for occurrence in (1, 2):
                 with self.subTest(point=point, occurrence=occurrence):
@@ -88,7 +88,7 @@ class Crash(Case):
                     self.doCleanups()
 
     def test_a_run_survives_a_kill_at_every_point_of_the_launcher(self):
-        """The run goes on with another launcher, and nobody notices."""
+        """The run continues with another launcher, without a visible effect."""
         for point in LAUNCHER_POINTS:
             with self.subTest(point=point):
                 self.setUp()
@@ -101,7 +101,7 @@ class Crash(Case):
                 self.check_finished(self.only_run(), steps)
                 self.doCleanups()
 
-    def test_status_is_true_without_an_engine(self):
+    def test_status_is_correct_without_an_engine(self):
         self.workflow(width=1, depth=1, seconds=1)
         process = self.start("run", "w.yaml")
         self.wait_for(lambda: (self.folder / "s0-0.log").exists(), what="the step to start")

@@ -41,7 +41,7 @@ class Data(Case):
         newest = folder / "checkpoints/latest"
         return [(newest / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
 
-    def test_validate_questions_scores_and_batches_that_the_data_lacks(self):
+    def test_validate_warns_of_scores_and_batches_that_do_not_fit_the_data(self):
         self.write("t.csv", "a,b,y\n" + "".join(f"{i},{2 * i},{'xyz'[i % 3]}\n" for i in range(60)))
         self.dlflow("data", "pack", "t.csv", "-o", "d", "--class", "y")
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 30}\n")
@@ -92,7 +92,7 @@ class Data(Case):
         (self.folder / "test/dog").rename(self.folder / "test/bird")
         (self.folder / "pets/test.dlset").unlink()
         _, err = self.dlflow("data", "pack", "test", "-o", "pets", "--split", "test", status=2)
-        self.assertIn("has the classes cat, dog, the source has bird, cat", err)
+        self.assertIn("has the classes cat, dog, but the source has bird, cat", err)
 
     def test_show_lists_the_content_of_a_data_set(self):
         for label, name in enumerate(("cat", "dog")):
@@ -116,7 +116,7 @@ class Data(Case):
         self.assertEqual([(each["file"], each["samples"]) for each in both[1]["shards"]], [("test-00000-of-00001.dlset", 5)])
         self.assertEqual(len(self.show("pets/test.shards.json")), 1)
 
-    def test_the_umask_decides_who_may_read(self):
+    def test_the_umask_decides_who_may_read_the_data(self):
         self.write("t.csv", "y,x\na,1\nb,2\n")
         (self.folder / "text").mkdir()
         self.write("text/1.txt", "the quick brown fox jumps over the lazy dog, and some words " * 20)
@@ -145,7 +145,7 @@ class Data(Case):
         self.assertEqual([(c["name"], c["samples"]) for c in train["classes"]], [("a", 2), ("b", 1), ("rare", 1), ("z", 1)])
         self.write("other.csv", "y,x\na,1\nnew,2\n")
         _, err = self.dlflow("data", "pack", "other.csv", "-o", "set", "--class", "y", "--split", "validation", status=2)
-        self.assertIn("set/classes.txt has the classes a, b, rare, z, the source has a, new", err)
+        self.assertIn("set/classes.txt has the classes a, b, rare, z, but the source has a, new", err)
         for split, names in (("train", (" cat", "dog", "eel")), ("test", (" cat", "eel"))):  # with the spaces of the input
             for name in names:
                 (self.folder / "pets" / split / name).mkdir(parents=True)
@@ -153,7 +153,7 @@ class Data(Case):
             self.dlflow("data", "pack", f"pets/{split}", "-o", "animals", "--split", split)
         self.assertEqual([(c["name"], c["samples"]) for c in self.show("animals")[1]["classes"]], [(" cat", 1), ("dog", 0), ("eel", 1)])
 
-    def test_a_possible_mistake_is_reported_and_packed(self):
+    def test_a_possible_mistake_is_reported_but_packed(self):
         self.write("t.csv", "y,id\nNA,16777217\n9.0,2\n10,3\n")
         err = self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y")[1]
         self.assertIn("warning: t.csv:2:1: 'NA' is a class like any other (column 'y'); leave the row out if its class is not known\n", err)
@@ -196,7 +196,7 @@ class Data(Case):
         for shards in ((), ("--shards", "3")):
             _, err = self.dlflow("data", "pack", "train", "-o", "set", *shards, status=2)
             self.assertEqual(err, "error: train: 2 of 4 samples cannot be packed; repair them, or take them out:\n"
-                                  "  train/a/2.pgm: has 0 bytes of pixels, its header says 1\n"
+                                  "  train/a/2.pgm: has 0 bytes of pixels, but its header declares 1\n"
                                   "  train/b/1.txt: is not a JPEG, PNG, PGM or PPM picture; convert it, or take it out of the folder\n")
             self.assertEqual(list((self.folder / "set").iterdir()), [])
         (self.folder / "train/a/2.pgm").write_bytes(b"P5 1 1 255 c")
@@ -230,7 +230,7 @@ class Data(Case):
         self.assertEqual(self.dlflow("data", "verify", "prices")[0], "prices/train.dlset: good\n")
         self.assertEqual((self.folder / "prices/columns.txt").read_text(), "feature rooms\ntarget price\n")
         _, err = self.dlflow("data", "pack", "t.csv", "-o", "prices", "--split", "test", "--target", "rooms", "--features", "price", status=2)
-        self.assertIn("has the columns feature rooms, target price, the source has feature price, target rooms; name the same", err)
+        self.assertIn("has the columns feature rooms, target price, but the source has feature price, target rooms; name the same", err)
         self.dlflow("data", "pack", "t.csv", "-o", "towns", "--class", "town", "--shards", "2")
         self.assertEqual([(c["name"], c["samples"]) for c in self.show("towns")[0]["classes"]], [("Bonn", 1), ("Ulm", 2)])
         self.dlflow("data", "pack", "prices", "-o", "shards", "--shards", "3")
@@ -256,7 +256,7 @@ class Data(Case):
         self.assertFalse((self.folder / "set").exists())
         for argv, text in ((["t.csv"], "name what to learn, with --target COLUMN for numbers or --class COLUMN; its columns are a, b"),
                            (["t.csv", "--target", "c"], "has no column 'c'"), (["t.csv", "b.npy", "--target", "b"], "is a table, which is a single file"),
-                           (["b.npy", "a.npy", "--target", "b"], "name columns of a .csv or .tsv file; b.npy is none")):
+                           (["b.npy", "a.npy", "--target", "b"], "name columns of a .csv or .tsv file; b.npy is not one")):
             (self.folder / "b.npy").write_bytes(b"")
             self.assertIn(text, self.dlflow("data", "pack", *argv, "-o", "set", status=2)[1])
 
@@ -269,7 +269,7 @@ class Data(Case):
                 file.write_bytes(png(width, height, bytes([i] * (width * height))))
         _, err = self.dlflow("data", "pack", "photos", "-o", "set", status=2)
         self.assertIn("samples cannot be packed", err)
-        self.assertIn("; --resize and --crop make them alike\n", err)
+        self.assertIn("; --resize and --crop give all the same size\n", err)
         reshaped = ("--resize", "6", "--crop", "5x4", "--test-share", "0.25", "--validation-share", "0.2")
         out = json.loads(self.dlflow("data", "pack", "photos", "-o", "set", *reshaped, "--json")[0])
         self.assertEqual(sum(split["samples"] for split in out), 80)
@@ -305,7 +305,7 @@ class Data(Case):
         (self.folder / "t.csv").write_text("a,b\n1,2\n")
         for argv, text in ((["--crop", "0"], "--crop: '0' is not a size; write 224, or WIDTHxHEIGHT"),
                            (["--resize", "8"], "--resize and --crop change pictures in folders"),
-                           (["--test-share", "0.5"], "of 1 samples none would be in the"),
+                           (["--test-share", "0.5"], "none of the 1 samples would be in the"),
                            (["--test-share", "0.5", "--validation-share", "0.5"], "leave no samples for training")):
             self.assertIn(text, self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", *argv, status=2)[1])
         self.assertFalse((self.folder / "set").exists())
@@ -344,7 +344,7 @@ class Data(Case):
         self.assertIn(b"'shape': (500, 64, 64,)", masks.read_bytes()[:128])
 
     def test_the_workflows_of_pictures_run_at_small_size(self):
-        """Their other tests are of their networks; here every step does what it is for."""
+        """Other tests check their networks; this one checks that every step runs."""
         if not TRAIN.exists():
             self.skipTest("built without dlflow-train")
         small = {"denoise.yaml": (["models/unet.yaml"], {"rmse": 5}), "fine-tuning.yaml": (["models/lenet.yaml"], {"accuracy": 0}),
@@ -399,7 +399,7 @@ class Data(Case):
         for data, more, mistake in (
                 ("good", "", ""),
                 ("wrong", "", "those of sample 0 of wrong add up to 0.75"),
-                ("good", ", sampling: balanced", "'sampling' is by classes, but the training data have targets"),
+                ("good", ", sampling: balanced", "'sampling' needs classes, but the training data have targets"),
                 ("good", ", device: cuda, precision: {reduction: fast}", "'device: cuda' needs one label for each sample")):
             with self.subTest(data=data, more=more):
                 self.write("w.yaml", "name: w\nsteps:\n  " + step.format(data, more) + "\n")
@@ -413,14 +413,14 @@ class Data(Case):
         self.workflow()
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [3]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
-        wrong = "w.yaml:7:33: error: model 'm' takes (B,3), numbers has (B,2,1,1)\n"  # reported once
+        wrong = "w.yaml:7:33: error: model 'm' takes (B,3), but numbers has (B,2,1,1)\n"  # reported once
         for verb in ("validate", "run"):
             self.assertEqual(self.dlflow(verb, "w.yaml", status=2)[1], wrong)
         self.workflow(before="prep: {run: 'true'}")  # it may write other data
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 2}\n")
         self.workflow()
-        self.assertIn("has 'loss: softmax_cross_entropy', which needs labels, and numbers has 1 targets a sample",
+        self.assertIn("has 'loss: softmax_cross_entropy', which needs labels, but numbers has 1 targets a sample",
                       self.dlflow("validate", "w.yaml", status=2)[1])
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
         self.workflow(more=", validation: 20")
@@ -458,7 +458,7 @@ class Data(Case):
             """
         self.write("w.yaml", text.format("numbers", "numbers", "test"))
         self.dlflow("validate", "w.yaml")
-        wrong = "error: model 'm' takes (B,2), others has (B,1,1,1)\n"
+        wrong = "error: model 'm' takes (B,2), but others has (B,1,1,1)\n"
         self.write("w.yaml", text.format("others", "others", "train"))
         self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:12:70: {wrong}")  # reported once
         self.write("w.yaml", text.format("numbers", "others", "train"))
@@ -499,7 +499,7 @@ class Data(Case):
         file = self.folder / "train-labels-idx1-ubyte.gz"
         file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:-1]))
         _, err = self.dlflow("data", "pack", self.folder, "-o", "new", status=2)
-        self.assertIn("its header says 100 bytes, but 99 follow", err)
+        self.assertIn("its header declares 100 bytes, but 99 follow", err)
 
 
 if __name__ == "__main__":

@@ -67,10 +67,10 @@ class DryRun(ChainCase):
         for batch in json.loads(self.dry_run("--json")[0])["batches"]:
             self.assertIn(f"#SBATCH --partition={batch['partition']}\n", batch["script"])
 
-    def test_limits_are_refused_as_by_the_real_run(self):
+    def test_exceeded_limits_are_refused_as_in_the_real_run(self):
         self.profile("limits: {walltime: 30m}\n")
         refusal = self.dry_run(status=INVALID)[1]
-        self.assertIn("allows 30 min per job, step 'train' asks for 1 h", refusal)
+        self.assertIn("allows 30 min per job, but step 'train' asks for 1 h", refusal)
         self.assertEqual(refusal, self.dlflow("run", "w.yaml", "--profile", "alpha", status=INVALID)[1])
 
     def test_scripts_of_a_dry_run_equal_the_submitted_and_kept_ones(self):

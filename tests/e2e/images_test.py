@@ -80,8 +80,7 @@ class Images(Case):
         self.write("w.yaml", WORKFLOW.format(digest=f", digest: sha256:{'0' * 64}"))
         _, err = self.explain(status=2)
         self.assertRegex(err, r"^w.yaml:4:\d+: error: image 'box': oci:image is sha256:")
-        self.assertIn(f"{digest} now, but should be sha256:{'0' * 64}; restore it, or if the change is meant, write "
-                      f"`digest: {digest}`", err)
+        self.assertIn(f"{digest} now, but should be sha256:{'0' * 64}; restore it, or, if the change is intended, write `digest: {digest}`", err)
 
     def test_a_missing_image_is_named(self):
         self.write("w.yaml", ONE_IMAGE)
@@ -91,7 +90,7 @@ class Images(Case):
         self.image("1")
         self.write("w.yaml", ONE_IMAGE)
         _, err = self.explain(status=2, path="/nowhere")
-        self.assertIn("image 'box': there is no program 'bwrap' here, which container.runtime, bubblewrap, of ", err)
+        self.assertIn("image 'box': there is no program 'bwrap' here, but container.runtime bubblewrap of ", err)
         self.profile("runtime: bubblewrap, command: [my-bwrap]")
         self.assertIn("there is no program 'my-bwrap' here", self.explain(status=2)[1])
         self.profile("runtime: bubblewrap, command: [/opt/bwrap]")

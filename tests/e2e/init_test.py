@@ -74,7 +74,7 @@ class Init(Case):
         self.assertEqual((log[0], log[-1]), ("continues from 0", "done"))
         self.assertGreater(int(log[1].split()[-1]), 5, log)
 
-    def test_a_script_with_ranks_gets_them_by_a_parameter(self):
+    def test_a_script_with_ranks_gets_a_parameter_for_their_number(self):
         self.write("train.py", "import os\ndef main(): dist.init_process_group('gloo')\nprint(os.environ['RANK'], os.environ['WORLD_SIZE'])\n")
         self.dlflow("init", "train.py")
         self.validate("train.yaml")

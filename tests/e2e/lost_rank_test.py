@@ -33,7 +33,7 @@ class LostRank(Case):
         self.wait_for(lambda: list(step.glob("checkpoints/step-*/manifest.json")), what="a checkpoint")
         return process, run, step
 
-    def test_a_rank_killed_or_stopped_costs_a_pass_and_no_bit(self):
+    def test_a_killed_or_stopped_rank_costs_one_pass_and_changes_no_bit(self):
         whole = self.exported(self.run_json("w.yaml", timeout=120)["run"])
         for number, why in ((signal.SIGKILL, r"error: rank 1 \(node \S+\): killed by signal 9 \(Killed\)"),
                             (signal.SIGSTOP, r"error: rank 1 \(node \S+\): silent for 2 s; its process is stopped")):

@@ -86,15 +86,15 @@ class NewSources(Case):
         self.write("bad.py", "print('better')\n")
         before = self.plan(run)
         _, err = self.dlflow("resubmit", run, "--step", "good", "--with-new-sources", status=2)
-        self.assertIn("nothing of 'good' failed", err)
+        self.assertIn("no job of 'good' failed", err)
         self.assertEqual((self.plan(run), self.trace()), (before, []))
-        self.assertIn("nothing of 'bad' failed", self.dlflow("resubmit", run, "--step", "bad", status=2)[1])
+        self.assertIn("no job of 'bad' failed", self.dlflow("resubmit", run, "--step", "bad", status=2)[1])
         self.dlflow("resubmit", run, "--step", "bad", "--with-new-sources")
         self.assertEqual(self.trace(), ["bad", "end"])
         self.assertIn("better", self.dlflow("logs", run, "bad")[0])
 
     def test_reuse_distinguishes_results_of_old_and_new_sources(self):
-        """P11: what a run is known to have made is what its sources of now make."""
+        """P11: a result on record is what the current sources make."""
         self.write("bad.py", "print('fine')\n")
         old = (self.folder / "good.py").read_text()
         run = self.run_json("w.yaml")["run"]
@@ -148,8 +148,8 @@ class NewSources(Case):
         self.assertEqual(self.dlflow("logs", run, "a")[0], "end\n")
         self.assertTrue((self.folder / "dlflow-runs" / run / "steps/a/attempt-1/checkpoints/n").exists())
 
-    def test_a_kill_leaves_no_result_of_other_sources_than_the_plan_names(self):
-        """After a kill the same call does what is left; until then nothing that was made of the old sources is taken for new."""
+    def test_a_kill_leaves_only_results_of_the_sources_that_the_plan_names(self):
+        """After a kill the same command completes the work; until then no result of the old sources counts as new."""
         for point in ("withdrawn-results:1", "planned-anew:1"):
             with self.subTest(point):
                 self.write("bad.py", "print('fine')\n")

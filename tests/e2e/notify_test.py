@@ -214,7 +214,7 @@ class Notify(ChainCase):
         """)
         self.dlflow("run", "w.yaml", status=1)
         self.assertEqual(self.told(), {"no-progress-1.log": ["told: mail to ann"]})
-        self.assertIn("train is not requeued again, exit 75", (self.folder / "mails").read_text())
+        self.assertIn("train is not requeued again: exit 75", (self.folder / "mails").read_text())
 
     def test_the_node_of_the_last_job_of_a_cluster_sends_the_end_once(self):
         self.env["HOOK"] = self.listener.address()

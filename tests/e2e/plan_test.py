@@ -91,7 +91,7 @@ class PlanTest(Case):
         self.assertEqual({p["batch"] for p in self.plan_json()["predictions"]}, {256, 512})
         self.assertIn("Noise scale of the gradient: 600 samples", self.plan()[0])
 
-    def test_an_earlier_run_has_the_epochs_to_the_aim(self):
+    def test_an_earlier_run_gives_the_epochs_to_the_aim(self):
         self.measured()
         aimed = STEPS.replace("RANKS", "1").replace("batch: 256", "batch: 256, validation: 256, stop_early: {metric: accuracy, reach: 0.9}")
         self.write_steps(aimed)
@@ -145,12 +145,12 @@ class PlanTest(Case):
         file.write_text("{")
         self.assertIn(str(file), self.plan(status=2)[1])
         file.write_text(json.dumps({"format": "x"}))
-        self.assertIn("not a measurement of this dlflow", self.plan("--measurement", file, status=2)[1])
+        self.assertIn("not a measurement in the format of this dlflow", self.plan("--measurement", file, status=2)[1])
         self.assertIn("no.json", self.plan("--measurement", "no.json", status=2)[1])
         self.measured(points=[point(1, 1, forward_s=[1])])
-        self.assertIn("the times of 1 layers, the model has 2", self.plan(status=2)[1])
+        self.assertIn("the times of 1 layers, but the model has 2", self.plan(status=2)[1])
 
-    def test_a_named_file_may_be_of_another_model(self):
+    def test_a_measurement_given_by_name_may_be_of_another_model(self):
         file = self.measured("other.json", model="0" * 64)
         self.assertIn("is for another model", self.plan("--measurement", file)[0])
 

@@ -81,7 +81,7 @@ class ProfileTest(support.Case):
         self.env["PATH"] = str(tools)
         out = self.doctor()
         self.assertRegex(out, r"✔ the folder of runs, \S+, is shared and writable\n")
-        for words in ("no container tool was found that can be tried", "Steps with `image:` need one of ", "there is no python3 in PATH", "there is no mpirun"):
+        for words in ("no usable container tool was found", "Steps with `image:` need one of ", "there is no python3 in PATH", "there is no mpirun"):
             self.assertIn(words, out)
         for name, text in (("podman", "echo cannot set up namespaces >&2; exit 125"), ("python3", "echo 0.1.0")):
             self.write(f"tools/{name}", f"#!/bin/sh\n{text}\n").chmod(0o755)

@@ -52,7 +52,7 @@ class Ranks(Case):
     def tell(self, ranks, extra=""):
         self.script(f"[{PYTHON}, {self.folder}/tell.py]", ranks, extra)
 
-    def test_each_rank_gets_its_place_and_the_meeting_address(self):
+    def test_each_rank_gets_its_number_and_the_address_where_ranks_meet(self):
         self.tell(4)
         ranks = [self.told(rank) for rank in range(4)]
         for rank, told in enumerate(ranks):
@@ -80,7 +80,7 @@ class Ranks(Case):
         self.tell(1)  # other work, so the result is not reused
         self.assertEqual(self.told(0)["WORLD_SIZE"], "1")
 
-    def test_a_variable_that_the_step_sets_stays(self):
+    def test_a_variable_that_the_step_sets_is_kept(self):
         self.write("w.yaml", f"""
             steps:
               work:
@@ -92,7 +92,7 @@ class Ranks(Case):
         for rank in range(2):
             self.assertEqual((self.told(rank)["MASTER_PORT"], self.told(rank)["LOCAL_RANK"]), ("29512", "0"))
 
-    def test_a_program_per_node_gets_its_nodes_variables_alone(self):
+    def test_a_program_per_node_gets_only_its_nodes_variables(self):
         self.tell(3, "launch: node")
         told = self.told("node")
         port = told.pop("MASTER_PORT")
@@ -105,7 +105,7 @@ class Ranks(Case):
         out, _ = self.dlflow("run", "w.yaml", status=1)
         self.assertIn("cannot start no-such-program on", out)
 
-    def test_a_script_that_reads_its_address_is_reused_and_another_launch_is_other_work(self):
+    def test_a_script_that_reads_its_address_is_reused_and_another_launch_reruns_it(self):
         self.write("w.yaml", """
             steps: {work: {run: 'echo $RANK $MASTER_ADDR:$MASTER_PORT', resources: {ranks: 2}}}
         """)

@@ -126,7 +126,7 @@ class Removal(Case):
         run = self.known().pop()
         for verb in (["rm", run], ["rm", run, "--dry-run"]):
             _, err = self.dlflow(*verb, status=2)
-            self.assertIn(f"{run} is at work; `dlflow cancel {run}` ends it first", err)
+            self.assertIn(f"{run} is at work; end it first: dlflow cancel {run}", err)
         out, _ = self.dlflow("rm", "--keep", 0)
         self.assertEqual(out, "0 B freed.\n")
         engine.kill()  # the job continues without it
@@ -255,7 +255,7 @@ class RemovalOnSlurm(ChainCase):
     def test_a_run_with_jobs_in_the_queue_is_not_removed(self):
         run = self.failed_chain()  # two jobs wait forever
         _, err = self.dlflow("rm", run, status=INVALID)
-        self.assertIn(f"{run} has jobs in the queue of SLURM; `dlflow cancel {run}` ends it first", err)
+        self.assertIn(f"{run} has jobs in the queue of SLURM; end it first: dlflow cancel {run}", err)
         out, err = self.dlflow("rm", "--keep", 0)
         self.assertEqual((out, err.count("in the queue of SLURM")), ("0 B freed.\n", 1))
         self.dlflow("cancel", run)

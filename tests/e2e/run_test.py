@@ -175,7 +175,7 @@ class Run(Case):
             states.append(self.states(run)["a"])
         self.assertEqual(states, ["succeeded", "succeeded", "cached"])
 
-    def test_variables_that_the_profile_passes_on_count_without_being_mentioned(self):
+    def test_variables_that_the_profile_passes_on_are_in_the_fingerprint_without_being_mentioned(self):
         self.write("p.yaml", 'inherit: ["FOO_*", FOO_TOKEN]\n')
         self.write("t.sh", "echo $FOO_X > o\n")
         self.write("big.sh", "echo $FOO_X > o\nexit\n" + "#" * (3 << 19))
@@ -191,7 +191,7 @@ class Run(Case):
             outputs = (self.folder / "dlflow-runs" / run / "steps").glob("*/outputs/o")
             self.assertEqual({o.read_text().strip()[-1] for o in outputs}, {value} if state == "succeeded" else set())
 
-    def test_variables_that_a_step_passes_on_count_for_it_alone(self):
+    def test_variables_that_a_step_passes_on_are_in_its_fingerprint_only(self):
         self.write_steps("""
             gets: {inherit: [FOO_X, FOO_TOKEN], run: 'echo $FOO_X $FOO_TOKEN > o', outputs: {o: o}}
             lacks: {run: 'env > o', outputs: {o: o}}
@@ -227,7 +227,7 @@ class Run(Case):
         other = self.run_json("w.yaml", "--profile", "./p.yaml", env={**first, "AUDIT_TOKEN": "hidden-2"})["run"]
         self.assertEqual(self.states(other), {"a": "succeeded"})
 
-    def test_a_program_that_setup_chooses_is_reused_by_its_path_alone(self):
+    def test_a_program_that_setup_chooses_is_reused_only_by_its_path(self):
         tool = self.write("opt/tool", "#!/bin/sh\necho 1\n")
         tool.chmod(0o755)
         self.write("p.yaml", f"setup: ['export PATH={tool.parent}:$PATH']\n")
@@ -242,7 +242,7 @@ class Run(Case):
             self.assertEqual(self.dlflow("logs", run, "name")[0].strip(), content)
             self.assertIn("name it by its absolute path", self.status(run)["steps"][0]["reason"])
 
-    def test_a_command_has_no_users_language_and_time_zone(self):
+    def test_a_command_does_not_get_the_users_language_and_time_zone(self):
         self.write("w.yaml", """
             name: w
             steps: {a: {run: 'locale > $DLFLOW_OUTPUTS/o; date +%z >> $DLFLOW_OUTPUTS/o; date -d @0 +%H >> $DLFLOW_OUTPUTS/o', outputs: {o: o}}}
@@ -254,7 +254,7 @@ class Run(Case):
         self.assertEqual(seen[0], seen[1])
         self.assertIn("LANG=C.UTF-8\n", seen[0])
 
-    def test_a_language_and_a_time_zone_that_the_profile_passes_on_count(self):
+    def test_a_language_and_a_time_zone_that_the_profile_passes_on_are_in_the_fingerprint(self):
         self.write("p.yaml", "inherit: [TZ, LANG]\n")
         self.write("w.yaml", "name: w\nsteps: {a: {run: 'date -d @0 +%H > o', outputs: {o: o}}}\n")
         states = []
@@ -275,7 +275,7 @@ class Run(Case):
             left = self.folder / "dlflow-runs" / run / "steps/b/outputs/x"
             self.assertEqual(left.read_text(), (self.folder / "shared").read_text())
 
-    def test_a_step_is_not_reused_if_another_form_of_it_wrote_to_its_address_since(self):
+    def test_a_step_is_not_reused_if_another_version_of_it_wrote_to_its_address_since(self):
         there = self.folder / "bucket"
         self.write_steps(f"""
             put:
@@ -403,7 +403,7 @@ class Run(Case):
         self.dlflow("run", "two/w.yaml")
         self.assertEqual(self.trace()[3:], ["reads", "uses"])
 
-    def test_a_result_is_reused_though_a_newer_one_is_of_other_work(self):
+    def test_a_result_is_reused_although_a_newer_one_has_another_fingerprint(self):
         self.write_steps("""
             fit:
               run: 'echo "{\\"rmse\\": $DLFLOW_MATRIX_X}" > $DLFLOW_SUMMARY'
@@ -415,7 +415,7 @@ class Run(Case):
         states = self.states(third)
         self.assertEqual((states["summary"], states["prints"]), ("cached", "succeeded"))
         reason, = [each["reason"] for each in json.loads(self.dlflow("explain", third, "prints", "--json")[0])]
-        self.assertRegex(reason, f"^{second} ran it in another form since {first}, and may have undone")
+        self.assertRegex(reason, f"^{second} has run another version of it since {first}, which may have undone")
 
     def test_the_log_keeps_output_from_before_a_program_reopens_its_streams(self):
         self.write_steps("""
@@ -552,7 +552,7 @@ class Run(Case):
         self.assertEqual(self.dlflow("logs", run, "all")[0].strip(), '<a b><c><["a b","c"]><n><n>')
         self.assertEqual(self.states(run)["nothing"], "failed")
 
-    def test_outputs_travel_to_the_next_step(self):
+    def test_outputs_reach_the_next_step(self):
         self.write_steps(f"""
             make:
               run: 'echo 42 > $DLFLOW_OUTPUTS/answer.txt'
@@ -654,9 +654,9 @@ class Run(Case):
         """, "params: {lr: 1}")
         first = self.run_json("w.yaml", "--detach")["run"]
         out, err = self.dlflow("run", "w.yaml", "--detach")
-        self.assertIn(f"note: {first} is making 2 jobs of this run, too.", err)
+        self.assertIn(f"note: {first} is running 2 jobs of this run, too.", err)
         out, err = self.dlflow("run", "w.yaml", "--detach", "--set", "lr=2")
-        self.assertRegex(err, "note: w-[0-9a-f]+ is making 1 job of this run, too.")
+        self.assertRegex(err, "note: w-[0-9a-f]+ is running 1 job of this run, too.")
         (self.folder / "go").touch()
         for run in json.loads(self.dlflow("status", "--quick", "--json")[0]):
             self.wait_for(lambda: self.status(run["run"])["state"] == "succeeded", what="the run")
@@ -772,7 +772,7 @@ class Run(Case):
         out = "".join(self.dlflow("run", "w.yaml", "--set", "line=none", status=1))
         self.assertIn("*.pt is an input, and the program did not change it", " ".join(out.split()))
 
-    def test_files_that_tools_add_to_an_input_folder_do_not_count(self):
+    def test_files_that_tools_add_to_an_input_folder_rerun_nothing(self):
         self.write("pkg/mod.py", "X = 1\n")
         workflow = "name: w\nsteps:\n  a: {{run: 'ls -a pkg > o', inputs: {}, outputs: {{o: o}}}}\n"
         text = workflow.format("[pkg]")
@@ -814,7 +814,7 @@ class Run(Case):
         """, 'images: {busybox: {from: "dir:/nowhere"}}')
         self.assertRegex(self.dlflow("run", "w.yaml", status=2)[1], r"w.yaml:2:\d+: error: .* runs no containers")
 
-    def test_status_survives_the_loss_of_the_database(self):
+    def test_status_is_complete_after_the_loss_of_the_database(self):
         self.chain()
         run = self.run_json("chain.yaml")["run"]
         before = {**self.status(run), "ended": None}  # the end of the last job is known, that of the engine is not

@@ -92,7 +92,7 @@ class Scratch(Case):
         self.train(DLFLOW_SCRATCH=str(self.disk))
         self.assertEqual(self.copies(), [])
 
-    def test_a_disk_that_is_missing_too_small_or_over_budget_costs_a_warning(self):
+    def test_a_disk_that_is_missing_too_small_or_over_budget_causes_a_warning(self):
         warning = "reads the data in place, without a copy: "
         self.assertEqual(self.train(DLFLOW_SCRATCH=str(self.disk)), "")
         for environment, why in (({"DLFLOW_SCRATCH": str(self.folder / "no")}, "No such file or directory"),
@@ -103,7 +103,7 @@ class Scratch(Case):
             self.assertRegex(said, f"^warning: .*{warning}.*{why}")
         self.assertEqual(self.copies(), [])
 
-    def test_a_disk_that_is_full_or_read_only_costs_a_warning(self):
+    def test_a_disk_that_is_full_or_read_only_causes_a_warning(self):
         small = self.small_disk("small", "64k")
         self.assertIn("No space left on device", self.train(DLFLOW_SCRATCH=str(small)))
         self.assertEqual([path.name for path in small.glob("dlflow-*/*") if path.name != "registry"], [])

@@ -104,7 +104,7 @@ class Secrets(support.Case):
         self.assertIn("step 'push' needs the secret TOKEN", err)
         self.dlflow("resubmit", run, env={"TOKEN": TOKEN})
 
-    def test_another_value_is_the_same_work(self):
+    def test_another_value_of_a_secret_reruns_nothing(self):
         self.workflow(f'echo "$TOKEN" >> {self.folder}/seen')
         self.dlflow("run", "w.yaml", env={"TOKEN": TOKEN})
         run = self.run_json("w.yaml")["run"]  # a reused result needs no value
@@ -135,7 +135,7 @@ class Secrets(support.Case):
         self.dlflow("run", "--resume", self.run_directory().name)
         self.assertEqual(self.seen(), {"unset"})
 
-    def test_a_detached_run_has_the_callers_value_though_the_users_file_has_another(self):
+    def test_a_detached_run_has_the_callers_value_although_the_users_file_has_another(self):
         self.workflow(f'echo "$TOKEN" >> {self.folder}/seen')
         self.write("home/.config/dlflow/secrets", f"TOKEN={OTHER}\n").chmod(0o600)
         run = self.run_json("w.yaml", "--detach", env={"TOKEN": TOKEN})["run"]

@@ -91,7 +91,7 @@ class Share(support.Case):
         run = self.run_json("sum/workflow/sum.yaml", "--set", "times=3", env=env)["run"]
         self.assertEqual(self.result(run, env), "18\n")
 
-    def test_the_same_input_gives_a_bundle_of_the_same_bytes(self):
+    def test_the_same_input_makes_the_same_bundle_byte_for_byte(self):
         flow = self.workflow()
         self.pack(flow, "--with-data")
         first = (self.folder / "b.dlflow").read_bytes()
@@ -100,7 +100,7 @@ class Share(support.Case):
         self.pack(self.folder / "moved/sum.yaml", "--with-data", env={"USER": "dora", "TZ": "Asia/Tokyo"})
         self.assertEqual((self.folder / "b.dlflow").read_bytes(), first)
 
-    def test_a_run_is_packed_with_its_settings_metrics_and_outputs_and_without_its_places(self):
+    def test_a_run_is_packed_with_its_settings_metrics_and_outputs_but_without_its_paths(self):
         run = self.run_json(self.workflow(), "--set", "times=5")["run"]
         _, err = self.pack("--from-run", run, "--with-data")
         for name in ("outputs/where.txt", "outputs/node.txt", "checkpoints/notes"):
@@ -174,7 +174,7 @@ class Share(support.Case):
         _, err = self.dlflow("pack", "--from-run", run, status=2)
         self.assertIn("is still running", err)
 
-    def test_results_of_named_steps_are_packed_and_count_if_unchanged(self):
+    def test_results_of_named_steps_are_packed_and_reused_if_unchanged(self):
         self.write("w.yaml", "name: w\nsteps:\n  a: {run: echo 1 > o, outputs: {o: o}}\n  b: {run: echo 2 > o, outputs: {o: o}}\n")
         run = self.run_json("w.yaml")["run"]
         self.assertIn("Results of 2 jobs, ", self.pack("--from-run", run)[0])

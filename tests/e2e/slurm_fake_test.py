@@ -102,7 +102,7 @@ class ChainTest(ChainCase):
         scontrol.chmod(0o755)
         self.env["PATH"] = f"{scontrol.parent}:{self.env['PATH']}"
         run, err = self.refused(UNAVAILABLE)
-        self.assertIn("scontrol failed: Could not establish a configuration source; call dlflow where SLURM's tools work", err)
+        self.assertIn("scontrol failed: Could not establish a configuration source; run dlflow where SLURM's tools work", err)
         self.assertIsNone(run)
         self.assertFalse((self.folder / "runs").exists())
 
@@ -217,13 +217,13 @@ class ChainTest(ChainCase):
         self.check_freed("FAILED", "run", "--resume", says=None)  # for example, its node died after the record was written
 
     def test_a_success_that_slurm_counts_as_out_of_memory_is_reported_and_resubmit_frees_its_dependents(self):
-        self.check_freed("OUT_OF_MEMORY", "resubmit", says="never starts: SLURM considers what it waits for failed; dlflow resubmit ")
+        self.check_freed("OUT_OF_MEMORY", "resubmit", says="never starts: SLURM considers a job that it waits for failed; dlflow resubmit ")
 
     def test_a_failed_chain_is_repaired_in_place(self):
         run = self.failed_chain()
         before = self.ids(run)
         out, _ = self.dlflow("resubmit", run)
-        self.assertIn("  b 2 waits for the new jobs now\n", out)
+        self.assertIn("  b 2 now waits for the new jobs\n", out)
         self.assertNotIn(" more\n", out)
         self.slurm.wait_until_idle()
         self.assertEqual(self.trace(), ["a", "b", "c"])
@@ -241,7 +241,7 @@ class ChainTest(ChainCase):
         self.slurm.advance(1)
         self.assertEqual(self.states(run)["many[n=7]"], "blocked")
         out, _ = self.dlflow("resubmit", run)
-        self.assertEqual(out.count("waits for the new jobs now\n"), 10)
+        self.assertEqual(out.count("now waits for the new jobs\n"), 10)
         self.assertIn("  and 71 jobs more\n", out)
         updates = [call["argv"] for call in self.slurm.calls("scontrol") if call["argv"][1:2] == ["update"] or call["argv"][:1] == ["update"]]
         self.assertEqual(len(updates), 3, updates)

@@ -32,7 +32,7 @@ class SlurmFaults(ChainCase):
         self.assertIn("is on the cluster 'alpha', this is 'elsewhere'", after["problem"])
         for command in ("resubmit", "cancel"):
             _, err = self.dlflow(command, run, status=2)
-            self.assertIn("type this there", err)
+            self.assertIn("repeat this command there", err)
         self.assertEqual(len(self.slurm.calls("sbatch")), 2)
         self.assertEqual(self.slurm.calls("scancel"), [])
 
@@ -60,7 +60,7 @@ class SlurmFaults(ChainCase):
                       best=f"run: 'echo best >> {self.folder}/trace', needs: [{', '.join(parents)}, m]")
         self.profile("limits: {dependencies: 12}\n")
         run, err = self.refused(INVALID)
-        self.assertIn("lets a job wait for 12 others, step 'best' waits for 13", err)
+        self.assertIn("lets a job wait for 12 others, but step 'best' waits for 13", err)
         self.assertIn("Nothing was submitted", err)
         self.assertIsNone(run)
         self.assertEqual(self.slurm.jobs(), {})

@@ -249,7 +249,7 @@ class Ssh(Staging):
 
     def test_mistakes_are_reported_with_advice(self):
         self.content("remote/set/x", 10)
-        for url, message in ((self.url("none"), "No such file"), (self.url("set"), "write a / at the end"),
+        for url, message in ((self.url("none"), "No such file"), (self.url("set"), "add a / at the end"),
                              (self.url("*.none"), "no file has a name like this"),
                              (self.url("x").replace("127.0.0.1", "localhost"), "log in once with ssh")):
             self.stage({"url": url}, status=1)
@@ -322,7 +322,7 @@ class Rclone(Staging):
         self.assertEqual((data / "x").read_bytes(), x)
         self.assertEqual((data / "set/inner/y").read_text(), "Y")
         self.assertEqual((data / "z.txt").read_text(), "Z")
-        for url, message in (("rclone://disk/none", "not found"), ("rclone://disk/set", "write a / at the end"),
+        for url, message in (("rclone://disk/none", "not found"), ("rclone://disk/set", "add a / at the end"),
                              ("rclone://other/x", "rclone listremotes")):
             self.stage({"url": url}, status=1)
             self.assertIn(message, self.reason())
@@ -362,7 +362,7 @@ class Rclone(Staging):
 
 
     def test_other_bytes_of_the_same_size_and_time_are_staged(self):
-        """As a copy that keeps times leaves them, or a second save within the second of a server's clock."""
+        """Such as after a copy that keeps times, or after two saves within one second of the server's clock."""
         for content in ("one", "two"):
             os.utime(self.write("remote/x", content), (1_000_000_000, 1_000_000_000))
             self.assertEqual((self.stage({"url": "rclone://disk/x"}) / "x").read_text(), content)
@@ -458,7 +458,7 @@ class ObjectStore(Staging):
 
     def test_a_failure_is_reported_with_its_cause_instead_of_missing_settings(self):
         self.stage({"url": "s3://bucket/none"}, status=1)
-        self.assertRegex(self.reason(), "^error: s3://bucket/none: there is no such file; if it is a folder, write a / at the end")
+        self.assertRegex(self.reason(), "^error: s3://bucket/none: there is no such file; if it is a folder, add a / at the end")
         self.stage({"url": "rclone://nowhere/x"}, status=1)
         self.assertRegex(self.reason(), "^error: .*rclone://nowhere/x.*didn't find section.*`rclone listremotes`")
         self.assertNotIn("NOTICE", self.reason())
@@ -551,7 +551,7 @@ class Local(Staging):
         self.stage({"url": f"file://{self.folder}/bad.tar", "unpack": "tar"}, status=1)
         self.assertIn("entry '../\\u001b]0;owned\\u0007' leads out of the archive's folder", self.reason())
 
-    def test_names_with_line_ends_go_through_manifests_both_ways(self):
+    def test_names_with_line_ends_are_written_to_manifests_and_read_back(self):
         names = ("a\nb.txt", "c\\d", "plain")
         for name in names:
             self.content(f"set/{name}", 9)

@@ -103,7 +103,7 @@ class Text(Case):
         self.assertIn("the folder 'caf\\n' names a class, but its name has control characters; rename it", err)
         (self.folder / "news/b").rename(self.folder / "news/c")
         _, err = self.dlflow("data", "pack", "news", "-o", "set", "--per", "document", *words, "--split", "test", status=2)
-        self.assertIn("has the classes a, b, the source has a, c", err)
+        self.assertIn("has the classes a, b, but the source has a, c", err)
 
     def test_a_table_has_a_column_of_texts_and_one_of_classes(self):
         self.write("reviews.csv", 'stars,id,review\n10,7,good\n9,8,"so, ""so"" or\nworse"\n10,9,fine\n')
@@ -134,7 +134,7 @@ class Text(Case):
         text = ("--text", "review", "--class", "stars")
         _, err = self.dlflow("data", "pack", "bad.csv", "-o", "set", *text, "--tokens", "bytes", status=2)
         for line in ("bad.csv:2:1: is empty; write a text, or leave the row out (column 'review')", "bad.csv:3:6: is empty; write the name of a class",
-                     "bad.csv:5:1: the row has 1 values, the header 2 columns",
+                     "bad.csv:5:1: the row has 1 values, but the header has 2 columns",
                      "bad.csv:6:1: has a NUL byte, which text cannot have"):
             self.assertIn(line, err)
         for words, error in ((["good.csv", *text], "--text, --length, --per, --labels and --pattern are for text; add --tokens"),
@@ -161,14 +161,14 @@ class Text(Case):
                                (["--tokens", "bpe:4096"], "byte pairs are no longer made here; make the tokens in Python, with the package sentencepiece"),
                                (["--tokens", "bytes", "--length", "9"], "the training text has 6 tokens, but a sample takes 9"),
                                (["--tokens", "bytes", "--resize", "8"], "--tokens and --tokenizer are for text"),
-                               (["--tokens", "bytes", "--test-share", "0.5"], "none would be in the t")):
+                               (["--tokens", "bytes", "--test-share", "0.5"], "would be in the t")):
             with self.subTest(options):
                 _, err = self.dlflow("data", "pack", "a.txt", "-o", "set", *options, status=2)
                 self.assertIn(error, err)
         _, err = self.dlflow("data", "pack", "a.txt", "a.txt", "a.txt", "-o", "set", status=2)
         self.assertIn("3 sources: only text may have more than two; add --tokens", err)
         _, err = self.dlflow("data", "pack", "a.txt", "-o", "set", "--length", "4", status=2)
-        self.assertIn("--length, --per, --labels and --pattern are for text; add --tokens if it is", err)
+        self.assertIn("--length, --per, --labels and --pattern are for text; add --tokens if the source is text", err)
 
     def test_networks_are_compared_with_the_vocabulary_before_any_job(self):
         self.write("a.txt", "hello, all the world " * 40)
@@ -176,7 +176,7 @@ class Text(Case):
         self.write("m.yaml", "name: m\ninput: [8]\nlayers: [{embedding: {name: e, vocabulary: 99, features: 4}}, {linear: {features: 99}}]\nloss: next_token\n")
         self.write("w.yaml", "name: w\nsteps: {t: {uses: train, with: {model: m.yaml, data: set, epochs: 1, lr: 0.1}}}\n")
         _, err = self.dlflow("validate", "w.yaml", status=2)
-        self.assertIn("model 'm' has 'vocabulary: 99' in 'e', set has 256 tokens; write 'vocabulary: 256'", err)
+        self.assertIn("model 'm' has 'vocabulary: 99' in 'e', but set has 256 tokens; write 'vocabulary: 256'", err)
         _, err = self.dlflow("init", "set", status=2)
         self.assertIn("holds tokens of text; begin with a copy of workflows/language-model.yaml", err)
 
@@ -265,7 +265,7 @@ class Tokens(Case):
         self.assertIn("set/tokenizer.model already exists, of another split; pack tokens of it with --tokenizer set/tokenizer.model instead", err)
         (self.folder / "pieces.model").write_bytes(sentencepiece_model("cat"))
         _, err = self.pack("a.npy", "-o", "set", "--split", "test", status=2)
-        self.assertIn("set/tokenizer.model is another tokenizer than pieces.model", err)
+        self.assertIn("set/tokenizer.model is a different tokenizer than pieces.model", err)
 
     def test_mistakes_are_answered_with_the_accepted_values(self):
         self.array("a.npy", [self.THE, 260])

@@ -51,7 +51,7 @@ class Tools(Case):
                 job = self.jobs()["a"]
                 self.assertIn(reason, job["reason"])
 
-    def test_modules_are_loaded_in_order_and_another_one_is_other_work(self):
+    def test_modules_are_loaded_in_order_and_another_module_reruns_the_step(self):
         self.write("local2.yaml", "setup: ['module() { echo \"$*\"; MOD=\"$*\"; export MOD; }']\n")
         text = "name: w\nsteps: {{a: {{run: 'echo $MOD', environment: {{modules: [gcc/12, cuda/{}]}}}}}}\n"
         run = self.run_text(text.format(11), "--profile", "./local2.yaml")
@@ -86,7 +86,7 @@ class Tools(Case):
 
     # conda, pixi and Spack are neither in Debian nor on PyPI: for them, tools_test.cpp only checks the shell lines.
     @unittest.skipUnless(UV.exists(), "PyPI's uv is not in build/tests/uv")
-    def test_a_project_of_uv_is_loaded_and_its_packages_count(self):
+    def test_a_project_of_uv_is_loaded_and_its_packages_are_in_the_fingerprint(self):
         self.write("proj/pyproject.toml", '[project]\nname = "proj"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = []\n')
         for name, version in (("one", 1), ("two", 1), ("two", 2)):
             self.write(f"{name}-{version}/pyproject.toml", f'[project]\nname = "{name}"\nversion = "{version}"\n'
@@ -114,7 +114,7 @@ class Tools(Case):
         uv("sync")
         self.assertEqual(state_and_packages(), ("cached", ["one1"]))
 
-    def test_a_lock_that_was_changed_without_its_packages_is_not_believed(self):
+    def test_a_lock_that_was_changed_without_its_packages_is_not_trusted(self):
         packages = self.folder / "env/lib/python3.11/site-packages"
         self.write("env/bin/activate", "")
         self.write("r.lock", "numpy==2.0\n")
@@ -156,11 +156,11 @@ class Tools(Case):
         self.run_text(text)
         self.assertEqual({job["state"] for job in self.jobs().values()}, {"cached"})
 
-    def test_a_missing_output_is_reported_with_the_place_of_its_namesake(self):
+    def test_a_missing_output_is_reported_with_the_place_of_a_file_of_its_name(self):
         self.run_text("name: w\nsteps: {a: {run: 'mkdir x && echo 1 > x/model.pt', outputs: {m: model.pt}}}\n", status=1)
         self.assertIn("there is the working directory/x/model.pt", self.jobs()["a"]["reason"])
 
-    def test_no_output_is_taken_from_behind_a_link(self):
+    def test_no_output_is_taken_through_a_link(self):
         best = self.write("theirs/best.pt", "theirs")
         script = f"ln -s {best.parent} shared"
         self.run_text(f"name: w\nsteps: {{a: {{run: '{script}', outputs: {{m: shared/best.pt}}}}}}\n", status=1)
@@ -177,7 +177,7 @@ class Tools(Case):
         lines = self.output(run, "b").split()
         self.assertEqual([line for line in lines if "/" not in line], ["best.pt", "log"])
 
-    def test_a_missing_output_costs_no_checkpoint(self):
+    def test_a_missing_output_removes_no_checkpoint(self):
         run = self.run_text("""
             name: w
             steps:

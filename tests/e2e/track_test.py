@@ -302,7 +302,7 @@ class Track(support.Case):
         port = servers.free_port()
         run, _ = self.tracked(f'mlflow: "http://127.0.0.1:{port}"')
         text = self.in_order("status", run)
-        self.assertRegex(text, r"(?m)^warning: MLflow at http://127\.0\.0\.1:\d+ did not take experiments/search: .*connect")
+        self.assertRegex(text, r"(?m)^warning: MLflow at http://127\.0\.0\.1:\d+ did not accept experiments/search: .*connect")
         self.assertNotRegex(text, "(?m)^curl")
 
     def test_openmetrics_has_states_and_the_latest_numbers(self):

@@ -118,7 +118,7 @@ class Views(Case):
     def test_explain_covers_a_run_or_a_workflow_or_one_of_their_steps(self):
         run = self.run_of(TWO_RUNS)
         self.assertEqual(re.sub(" +", " ", self.dlflow("explain", "w.yaml", "fit")[0]),
-                         f"fit x3 reused from {run} nothing that matters changed\n")
+                         f"fit x3 reused from {run} nothing relevant changed\n")
         explained = json.loads(self.dlflow("explain", "w.yaml", "fit[lr=2]", "--json")[0])
         self.assertEqual([(each["job"], each["verdict"], each["from"]) for each in explained], [("fit[lr=2]", "reused", run)])
         self.assertEqual([each["job"] for each in json.loads(self.dlflow("explain", run, "--json")[0])],

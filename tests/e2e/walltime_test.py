@@ -121,7 +121,7 @@ class Walltime(Case):
     def test_a_program_that_saves_without_exit_status_75_goes_on(self):
         self.workflow("signal: SIGTERM, lead: 5s, newer: 'ckpt/*.txt'", "SIGTERM", 3)
         run = self.run_json("w.yaml")["run"]
-        again = ("queued", "walltime of 0:10 reached, continues from ckpt/count-0.txt")
+        again = ("queued", "walltime of 0:10 reached; continues from ckpt/count-0.txt")
         *before, last = self.reasons(run)
         self.assertGreaterEqual(len(before), 2)
         self.assertEqual((before, last), ([again] * len(before), ("succeeded", "")))
@@ -142,7 +142,7 @@ class Walltime(Case):
         run = self.run_json("w.yaml", status=1)["run"]
         # The program then exits with 0, which does not show whether its work is done.
         states = self.reasons(run)
-        self.assertEqual(states[0], ("queued", "walltime of 0:10 reached, continues from ckpt/count-0.txt"))
+        self.assertEqual(states[0], ("queued", "walltime of 0:10 reached; continues from ckpt/count-0.txt"))
         self.assertEqual(states[1], ("timed-out", "walltime of 0:10 reached, and no file that matches ckpt/*.txt is new"))
 
     def commands(self, commands, checkpoint, file="count.py", status=0):

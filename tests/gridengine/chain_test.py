@@ -13,7 +13,7 @@ from chains import Chain  # noqa: E402
 class Chains(Chain):
     profile = "ge"
 
-    def test_arrays_that_differ_wait_for_all_of_each_other(self):
+    def test_arrays_that_differ_wait_for_each_other_as_a_whole(self):
         self.write_steps("differ", f"""
             train: {self.step("train-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}")}
             eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [2, 0]}, needs: [train]")}

@@ -107,7 +107,7 @@ class Faults(unittest.TestCase):
         self.assertEqual(len(self.errors(err)), 1)
 
     def test_a_rank_that_stops_or_hangs_is_reported_and_ended_after_the_stall_timeout(self):
-        for how, text in {"stopped": "silent for", "hangs": "nothing done for"}.items():
+        for how, text in {"stopped": "silent for", "hangs": "no progress for"}.items():
             with self.subTest(how):
                 out, err, seconds = self.run_ranks(how, 75, CHECKPOINT="1", DLFLOW_STALL_TIMEOUT="2")
                 self.assertGreater(seconds, 2)

@@ -34,7 +34,7 @@ class Refusal(unittest.TestCase):
     def test_wrong_products_are_refused_at_any_speed(self):
         self.assertEqual(peers.refusal(said(200, error=0.5), onednn=100), "its products of matrices are wrong by 0.5")
 
-    def test_a_peer_that_cannot_be_measured_is_refused_in_its_own_words(self):
+    def test_a_peer_that_cannot_be_measured_is_refused_with_its_own_error(self):
         self.assertEqual(peers.refusal({"failure": "ModuleNotFoundError: No module named 'torch'"}, onednn=100),
                          "ModuleNotFoundError: No module named 'torch'")
 

@@ -43,7 +43,7 @@ class Cooperation(TrainingCase):
     def wait_for_checkpoint(self, process, folder):
         self.wait_for(lambda: list(folder.glob("checkpoints/step-*/manifest.json")), process)
 
-    def test_each_way_learns_on_processes_and_writes_metrics_and_a_timeline(self):
+    def test_each_way_of_cooperation_learns_on_processes_and_writes_metrics_and_a_timeline(self):
         spans = {"local_sgd": "average", "elastic": "exchange", "gossip": "exchange", "pairwise": "exchange", "two servers": "push and pull", "asynchronous": "push and pull"}
         for name, way in WAYS.items():
             with self.subTest(name):
@@ -104,7 +104,7 @@ class Cooperation(TrainingCase):
 
     def test_more_servers_than_ranks_are_refused(self):
         process, _ = self.begin(2, {"kind": "parameter_server", "servers": 2})
-        self.assertRegex(self.finish(process, 1), r"error: (rank \d \(node \S+\): )?with: 'cooperation.servers' is 2, and the "
+        self.assertRegex(self.finish(process, 1), r"error: (rank \d \(node \S+\): )?with: 'cooperation.servers' is 2, but the "
                                                   r"step has 2 ranks: none is left to train; give it more ranks than servers")
 
 

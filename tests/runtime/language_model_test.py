@@ -113,7 +113,7 @@ class LanguageModel(TrainingCase):
         pairs = re.findall("(?=([a-z]{2}))", run.stdout)  # consonants and vowels alternate in these words
         self.assertGreater(sum((pair[0] in "aeiou") != (pair[1] in "aeiou") for pair in pairs), 0.9 * len(pairs), run.stdout)
 
-    def test_training_reaches_the_result_of_its_twin_in_pytorch(self):
+    def test_training_reaches_the_result_of_the_same_training_in_pytorch(self):
         try:
             import torch
         except ImportError:

@@ -113,7 +113,7 @@ class Regression(TrainingCase):
         folder = self.model_folder("classes", "softmax_cross_entropy", 2, epochs=20)
         self.assertGreater(self.train(folder, 1)["accuracy"], 0.9)
 
-    def test_training_reaches_the_result_of_its_twin_in_pytorch(self):
+    def test_training_reaches_the_result_of_the_same_training_in_pytorch(self):
         try:
             import torch
         except ImportError:
@@ -231,9 +231,9 @@ class Regression(TrainingCase):
                                       "'stop_early' never stops"), 1, errors)
 
     def test_data_that_does_not_match_the_loss_is_refused(self):
-        cases = ((("classes", "mse", 1), "has 'loss: mse', which needs targets, and the training data has labels"),
-                 (("one", "softmax_cross_entropy", 2), "which needs labels, and the training data has 1 targets a sample"),
-                 (("two", "mse", 3), "gives 3 numbers a sample, the training data has 2 targets"),
+        cases = ((("classes", "mse", 1), "has 'loss: mse', which needs targets, but the training data has labels"),
+                 (("one", "softmax_cross_entropy", 2), "which needs labels, but the training data has 1 targets a sample"),
+                 (("two", "mse", 3), "gives 3 numbers a sample, but the training data has 2 targets"),
                  (("one", "bce", 1), "has 'loss: bce', whose targets are 0 or 1; sample "))
         for (data, loss, targets), text in cases:
             with self.subTest(text=text):
@@ -243,7 +243,7 @@ class Regression(TrainingCase):
         status, _, errors = self.run_to_end(self.model_folder("one", "mse", 1, augment=["crop"]), 1)
         self.assertIn("'augment' changes pictures; the training data are rows of a table", errors)
         status, _, errors = self.run_to_end(self.model_folder("one", "mse", 1, features=5), 1)
-        self.assertIn("takes (B,5), the training data has", errors)
+        self.assertIn("takes (B,5), but the training data has", errors)
 
 
 def twin_errors(torch, loss, epochs):

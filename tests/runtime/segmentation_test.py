@@ -168,7 +168,7 @@ class Segmentation(TrainingCase):
         lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual(summary["iou"], max(line["iou"] for line in lines if "iou" in line))
 
-    def test_training_reaches_the_result_of_its_twin_in_pytorch(self):
+    def test_training_reaches_the_result_of_the_same_training_in_pytorch(self):
         try:
             import torch
         except ImportError:
@@ -204,10 +204,10 @@ class Segmentation(TrainingCase):
     def test_data_and_settings_that_do_not_match_are_refused(self):
         mixed = {"augment": [{"mixup": 0.2}]}
         cases = (({}, "softmax_cross_entropy", "model.yaml:11:5: error: the last layer must give one score per class"),
-                 ({"data": self.data}, "dice", "which needs a class per pixel, and the training data has labels"),
+                 ({"data": self.data}, "dice", "which needs a class per pixel, but the training data has labels"),
                  (mixed, "dice", "'augment.mixup' and 'augment.cutmix' mix labels; model 'tiny' has 'loss: dice'"),
                  ({"label_smoothing": 0.1}, "dice", "'label_smoothing' spreads labels over classes; the loss of model 'tiny' has no labels"),
-                 ({"sampling": "balanced"}, "dice", "the training data have a class per pixel; 'class_weights' makes some count more"),
+                 ({"sampling": "balanced"}, "dice", "the training data have a class per pixel; use 'class_weights' to weight the classes"),
                  ({"class_weights": [1, 2]}, "dice", "'class_weights' has 2 numbers for the 3 classes of model 'tiny'"))
         for more, loss, text in cases:
             with self.subTest(text=text):

@@ -31,7 +31,7 @@ class Chains(Chain):
         self.assertEqual(sorted(self.trace()), ["e"] * 4 + ["m"] * 4)
 
     def test_a_chain_deeper_than_slurms_search_for_cycles_is_repaired(self):
-        """max_depend_depth is 10: nothing deeper is refused, and nothing found."""
+        """max_depend_depth is 10: SLURM neither refuses deeper chains nor finds their cycles."""
         names = [f"s{number}" for number in range(12)]
         steps = [f"  {name}: " + self.step(name, f", needs: [{before}]") for before, name in zip(names, names[1:])]
         self.write("w.yaml", "name: deep\nsteps:\n" + f"  s0: {{run: '[ -e {self.folder}/mended ]'}}\n" + "\n".join(steps) + "\n")

@@ -62,10 +62,10 @@ class Classes(Chain):
         """)
         out = self.dlflow("run", "w.yaml", "--profile", self.profile).stdout
         run = out.split()[0]
-        self.assertIn(f"upload runs on the login node, once what it needs has ended: then\n  `dlflow run --resume {run}`", out)
+        self.assertIn(f"upload runs on the login node. When its parents have ended, type\n  `dlflow run --resume {run}`", out)
         self.wait_for(run, {"train": "succeeded"})
         told = self.dlflow("status", run).stdout
-        self.assertIn("runs on the login node: dlflow run --resume", " ".join(told.split()))
+        self.assertIn("runs on the login node: type dlflow run --resume", " ".join(told.split()))
         self.assertEqual(self.states(run), {"train": "succeeded", "upload": "planned", "after": "planned"})
         out = self.dlflow("run", "--resume", run).stdout
         self.assertIn("upload runs here, on the login node", out)

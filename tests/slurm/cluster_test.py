@@ -100,7 +100,7 @@ class Faults(Case):
         self.alpha.wait_for_state(again, "COMPLETED")
         self.assertEqual(self.read("passes"), "pass\n" * 2)
 
-    def test_the_queue_outlives_the_controller(self):
+    def test_the_queue_is_kept_while_the_controller_is_down(self):
         running = self.alpha.sbatch("while [ ! -e go ]; do sleep 0.1; done", cwd=self.folder)
         waiting = self.alpha.sbatch("true", f"--dependency=afterok:{running}")
         self.alpha.wait_for_state(running, "RUNNING")

@@ -189,7 +189,7 @@ class Faults(Chain):
         self.wait_here(here)
         self.check_same_bits()
 
-    def test_one_of_two_nodes_that_fails_and_returns_at_once_costs_no_bit_under_any_launcher(self):
+    def test_one_of_two_nodes_that_fails_and_returns_at_once_changes_no_bit_under_any_launcher(self):
         self.training(20, "checkpoint: {every: 100 steps, keep: 2}\n              resources: {nodes: 2, ranks_per_node: 1}\n"
                           "              retry: {attempts: 3, on: [node-failure]}")
         self.wait_here(self.start_here())
@@ -234,7 +234,7 @@ class Faults(Chain):
         self.wait_for(run, {"after": "succeeded", "never": "lost", "once": "lost"}, timeout=60)
         self.assertEqual(self.trace(), ["again", "again", "after"])
         reasons = {step["name"]: step["reason"] for step in self.status(run)["steps"]}
-        self.assertIn("taken away", reasons["never"])
+        self.assertIn("preempted", reasons["never"])
         self.assertIn("preempted", reasons["once"])
 
     def test_jobs_that_a_site_removes_because_they_can_never_start_are_replaced(self):
@@ -295,7 +295,7 @@ class Faults(Chain):
             shutil.rmtree(self.folder / "runs" / run)
             self.assertIn("is gone", " ".join(self.dlflow("status", run).stdout.split()))
             self.assertIn("is gone", self.dlflow("resubmit", run, status=2).stderr)
-        self.assertIn("2 jobs of it cancelled in the queue", self.dlflow("cancel", cancelled).stdout)
+        self.assertIn("2 jobs of the run cancelled in the queue", self.dlflow("cancel", cancelled).stdout)
         self.gamma.wait_for_state(jobs[cancelled]["a"], "CANCELLED")
         self.gamma.wait_for_state(jobs[cancelled]["b"], "CANCELLED")
         self.go()  # the job that was not cancelled fails, and its dependent never runs

@@ -60,7 +60,7 @@ class Scratch(Chain):
         wait_until(lambda: not self.copies(1) + self.copies(2), 60, "the last job to take the copies away")
 
     def test_files_that_a_node_lost_with_its_job_are_no_obstacle(self):
-        """A rank that is killed leaves its node's copy; the next job there, with other data, takes it away."""
+        """A rank that is killed leaves its node's copy; the next job there, with other data, removes it."""
         first = self.submit_training(epochs=100000)
         wait_until(lambda: len(self.said(first)) == 2, 90, "both nodes to have the data")
         os.kill(ranks.worker_of_rank(self.attempt(first).parent, 1), signal.SIGKILL)

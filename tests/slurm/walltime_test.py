@@ -79,7 +79,7 @@ class Walltime(Chain):
         ends = [(event["state"], event.get("reason", "")) for event in events if event.get("state") not in ("running", None)]
         self.assertEqual([state for state, _ in ends], ["queued", "queued", "succeeded"])
         for _, reason in ends[:2]:
-            self.assertRegex(reason, r"^walltime of 0:16 reached, continues from ckpt/count-\d.txt$")
+            self.assertRegex(reason, r"^walltime of 0:16 reached; continues from ckpt/count-\d.txt$")
         for rank in range(ranks):
             passes, count = map(int, (job / f"outputs/{rank}").read_text().split())
             self.assertEqual(passes, 2)

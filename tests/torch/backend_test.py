@@ -90,7 +90,7 @@ class Backend(unittest.TestCase):
     def test_invalid_arguments_are_refused_with_rank_and_sizes(self):
         self.run_all("refusals", 2)
 
-    def test_ddp_on_2_and_4_ranks_trains_to_what_one_process_does(self):
+    def test_ddp_on_2_and_4_ranks_trains_to_the_result_of_one_process(self):
         with tempfile.TemporaryDirectory() as folder:
             trained = {}
             for ranks, scenario in ((1, "one_process"), (2, "ddp"), (4, "ddp")):

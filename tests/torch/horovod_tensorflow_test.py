@@ -54,7 +54,7 @@ class TensorFlow(Case):
         print(f"{used.ru_utime + used.ru_stime:.0f} s of CPU")
 
     @needs("tensorflow", NEWEST)
-    def test_keras_3_gives_the_same(self):
+    def test_keras_3_gives_the_same_results(self):
         self.run_ranks("fit momentum", 2, NEWEST)
 
 
@@ -75,7 +75,7 @@ class Meeting(unittest.TestCase):
             thread.start()
         return heard, threads
 
-    def test_all_ranks_get_the_values_of_each_even_again_and_beside_strangers(self):
+    def test_all_ranks_get_the_values_of_each_rank_repeatedly_and_beside_other_connections(self):
         port = free_port()
         for _ in range(2):
             heard, threads = self.meet(port, 3, 2, 1)

@@ -52,7 +52,7 @@ class Horovod(unittest.TestCase):
             with self.subTest(**environment):
                 self.run_ranks("random_order", 3, **environment)
 
-    def test_every_option_of_the_optimizer_trains_to_what_one_process_does(self):
+    def test_every_option_of_the_optimizer_trains_to_the_result_of_one_process(self):
         self.run_ranks("optimizers", 3)
 
     def test_parameters_and_optimizers_become_those_of_one_rank(self):
@@ -116,7 +116,7 @@ class Horovod(unittest.TestCase):
             self.assertIn(text, errors)
 
     @needs("torch")
-    def test_pytorch_of_pypi_gives_the_same(self):
+    def test_pytorch_of_pypi_gives_the_same_results(self):
         server = forked.Server(PYPI, PYTHONPATH=str(INTERFACE), LD_LIBRARY_PATH=python_ranks.libraries_of(PYPI))
         self.addCleanup(server.close)
         server.run_ranks(self, RANK, "optimizers states random_order refusals", 2)
@@ -126,7 +126,7 @@ class Horovod(unittest.TestCase):
 
     @needs("horovod", REAL)
     @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
-    def test_the_real_horovod_gives_the_same(self):
+    def test_the_real_horovod_gives_the_same_results(self):
         self.run_ranks("collectives", 2, RESULTS=str(self.folder / "ours"))
         environment = {"RESULTS": str(self.folder / "real"), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", "HOME": str(self.folder),
                        "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
@@ -177,7 +177,7 @@ class Agreement(unittest.TestCase):
         self.assertEqual(self.names(table.take()), [["a"]])
         self.assertFalse(table.has_ready())
 
-    def test_small_tensors_travel_together_up_to_the_threshold(self):
+    def test_small_tensors_are_sent_together_up_to_the_threshold(self):
         table = self.table(size=1, threshold=100)
         for i in range(5):
             table.submit(0, self.request(f"t{i}", shape=(10,)), 0)
@@ -272,7 +272,7 @@ class Devices(unittest.TestCase):
                 self.assertEqual(result.tolist(), 2 * [3 * [42.0]])
         self.assertEqual((sums, self.pinned), ([6 * [21.0]] * 2, []))
 
-    def test_device_tensors_travel_together_with_those_of_the_host(self):
+    def test_device_tensors_are_sent_together_with_those_of_the_host(self):
         hvd = self.hvd
         away, here = torch.zeros(4).as_subclass(OnDevice), torch.ones(5)
         handles = [hvd.broadcast_async_(away, 0, "away"), hvd.broadcast_async_(here, 0, "here"), hvd.allreduce_async(here, name="sum")]

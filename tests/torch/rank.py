@@ -335,7 +335,7 @@ def groups():
 def refusals():
     dist.init_process_group("dlflow")
     raises(ValueError, f"rank {RANK}: all_gather: 1 output tensors for {SIZE} ranks", lambda: dist.all_gather([torch.ones(2)], torch.ones(2)))
-    raises(ValueError, "its tensor has 3 elements, its place in the list 2", lambda: dist.all_gather([torch.ones(2)] * SIZE, torch.ones(3)))
+    raises(ValueError, "its tensor has 3 elements, but its place in the list has 2", lambda: dist.all_gather([torch.ones(2)] * SIZE, torch.ones(3)))
     raises(ValueError, f"the output has 3 elements, but {SIZE} ranks with 2 each make {2 * SIZE}",
            lambda: dist.all_gather_into_tensor(torch.ones(3), torch.ones(2)))
     raises(ValueError, "the input is torch.float32, the output torch.float64",

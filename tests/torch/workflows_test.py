@@ -121,7 +121,7 @@ class Workflows(Case):
         metrics = json.loads(next((folder / "steps/evaluate/attempt-1").rglob("metrics.json")).read_text())
         return self.output_of(folder, "train").splitlines()[-1], metrics["auc"]
 
-    def test_recommendation_learns_what_replicated_tables_learn_and_has_the_same_bits_on_1_and_2_ranks(self):
+    def test_recommendation_matches_replicated_tables_and_has_the_same_bits_on_1_and_2_ranks(self):
         loss, auc = self.recommend("--exact", 1)
         self.assertRegex(loss, r"^1 ranks: loss 0\.\d{9}$")
         self.assertEqual(self.recommend("--exact", 2), (loss.replace("1 ranks", "2 ranks"), auc))
@@ -173,7 +173,7 @@ class Tables(Case):
         self.assertEqual([process.returncode for process in running], [0] * number)
         return outputs[0]
 
-    def test_rows_equal_those_of_embedding_bags_and_gradients_reach_the_requested_ones(self):
+    def test_rows_equal_those_of_embedding_bags_and_gradients_reach_the_requested_rows(self):
         tables = self.tables(5, 3)
         weight, squares = (tensor.clone() for tensor in (tables._weight, tables._squares))
         embedded = tables.embed(torch.tensor([[4, 4, 0, 1], [0, 1, 2, 2]]))  # two ids for each of two tables

@@ -91,7 +91,7 @@ class Cancellation {
                 system + " refuses to cancel " + std::to_string(refused_) + " of " +
                     std::to_string(refused_ + result.cancelled + result.saving) + " jobs of " +
                     run_.plan().run + ": " + refusal_ +
-                    "\n       Those that wait end without having run once " + system +
+                    "\n       Waiting jobs will end without running when " + system +
                     " starts them; `dlflow run --resume " + run_.plan().run +
                     "` lets them run after all.");
   }

@@ -53,7 +53,8 @@ ClusterLimits fit_to_cluster(Plan& plan, const ChainServices& services) {
 std::string elsewhere(const fs::path& run_directory, const std::string& here) {
   const auto there = cluster_of(run_directory);
   if (!there || here.empty() || *there == here) return "";
-  return run_name(run_directory) + " is on the cluster '" + *there + "', this is '" + here + "'";
+  return run_name(run_directory) + " is on the cluster '" + *there + "', but this is '" + here +
+         "'";
 }
 
 void require_here(const fs::path& run_directory, BatchSystem& batch) {
@@ -61,7 +62,8 @@ void require_here(const fs::path& run_directory, BatchSystem& batch) {
   if (problem.empty()) return;
   const std::string there = cluster_of(run_directory).value();
   throw Error(Errc::InvalidInput,
-              problem + "; type this there. If that cluster is gone for good, `dlflow rm " +
+              problem +
+                  "; repeat this command there. If that cluster is gone for good, `dlflow rm " +
                   run_name(run_directory) + " --gone " + shell_quote(there) + "` removes the run");
 }
 
@@ -211,7 +213,8 @@ CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::
   require_here(run_directory, services.batch);
   const auto lock = take_over(run_directory, kPatience);
   if (!lock) {
-    throw Error(Errc::Unavailable, "another dlflow is at work on " + run_directory.string() +
+    throw Error(Errc::Unavailable, "another dlflow process is working on " +
+                                       run_directory.string() +
                                        " and has been asked to stop; nothing is cancelled yet");
   }
   withdraw_cancel_request(run_directory);

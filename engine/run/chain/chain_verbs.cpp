@@ -74,8 +74,8 @@ void say_what_waits_here(const std::filesystem::path& run_directory, RunStatus& 
     if (!before) continue;
     const std::string here =
         *before == job ? "runs" : "waits for " + plan.jobs[*before].name + ", which runs";
-    status.jobs[job].reason = here + " on the login node: dlflow run --resume " + status.run +
-                              " once what it needs has ended";
+    status.jobs[job].reason = here + " on the login node: type dlflow run --resume " + status.run +
+                              " when its parents have ended";
   }
 }
 
@@ -94,8 +94,8 @@ void say_what_waits_for_lists(const std::filesystem::path& run_directory, RunSta
         job, [&](uint32_t parent) { has_list &= satisfies_dependents(status.jobs[parent].state); });
     if (has_list) continue;
     const std::string who = plan.profile.submit_from_jobs
-                                ? ", and then submits"
-                                : "; once it has: dlflow run --resume " + status.run;
+                                ? ", which then submits them"
+                                : "; when it has ended: dlflow run --resume " + status.run;
     status.jobs[job].reason = as_listed(plan.workflow.steps[plan.jobs[job].step].matrix) + who;
   }
 }
@@ -186,8 +186,8 @@ class ChainVerbs : public Verbs {
     if (jobs_in_queue(run_directory, *batch_) == 0) return;
     const std::string run = run_name(run_directory);
     throw Error(Errc::InvalidInput, run + " has jobs in the queue of " +
-                                        std::string(batch_->name()) + "; `dlflow cancel " + run +
-                                        "` ends it first");
+                                        std::string(batch_->name()) +
+                                        "; end it first: dlflow cancel " + run);
   }
 
   std::chrono::seconds look_interval() const override { return std::chrono::seconds(10); }

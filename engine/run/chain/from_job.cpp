@@ -119,7 +119,7 @@ void tell_what_ended(const fs::path& batch_file, uint32_t batch, uint32_t task) 
     if (!notify) return;
     tell_what_ended(batch_file, attempts_of_task(batch_file, batch, task), *notify);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "warning: no message about what has ended was sent: %s\n", error.what());
+    std::fprintf(stderr, "warning: the message about ended jobs was not sent: %s\n", error.what());
   }
 }
 
@@ -129,8 +129,7 @@ void submit_what_was_listed(const fs::path& batch_file, uint32_t batch, uint32_t
       if (!attempt.spec.lists.empty()) return submit(attempt.spec.run_directory);
     }
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: the jobs that the job listed are not submitted: %s\n",
-                 error.what());
+    std::fprintf(stderr, "error: the listed jobs were not submitted: %s\n", error.what());
   }
 }
 

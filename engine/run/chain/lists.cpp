@@ -22,9 +22,9 @@ void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
     if (!is_under_way(jobs[job].state)) continue;
     const std::string& step = plan.workflow.steps[plan.jobs[job].step].name;
     throw Error(Errc::InvalidInput,
-                plan.jobs[source].name + " has written another list, and " + plan.jobs[job].name +
-                    " waits or runs with the earlier list; `dlflow cancel " + plan.run +
-                    " --step " + shell_quote(step) + "` first, and then the same again");
+                plan.jobs[source].name + " has written a new list, and " + plan.jobs[job].name +
+                    " waits or runs with the earlier list; type `dlflow cancel " + plan.run +
+                    " --step " + shell_quote(step) + "`, then repeat this command");
   }
 }
 

@@ -193,10 +193,11 @@ class LoginJobs {
 
   /// It was checked where the run was created.
   [[noreturn]] void throw_no_room(uint32_t job) const {
-    throw Error(Errc::InvalidInput, run_.name(job) +
-                                        " asks for more than jobs may use on this login node; call "
-                                        "`dlflow run --resume " +
-                                        run_.plan().run + "` where there is more");
+    throw Error(
+        Errc::InvalidInput,
+        run_.name(job) +
+            " asks for more than jobs may use on this login node; run `dlflow run --resume " +
+            run_.plan().run + "` on a machine that has more");
   }
 
   void start(uint32_t job) {
@@ -286,12 +287,12 @@ void check_login_jobs(const Plan& plan, const ChainServices& services) {
     const PlannedJob& job = plan.jobs[number];
     if (job.resources->ranks > 1) {
       refuse(plan, job,
-             "which takes steps of one rank, not of " + std::to_string(job.resources->ranks) +
+             "which runs only steps with one rank, not " + std::to_string(job.resources->ranks) +
                  "; choose another class with `on:`");
     }
     if (!node.backend().has_room(*job.resources)) {
       refuse(plan, job,
-             "and asks for more than jobs may use there; ask for fewer cores, GPUs or less memory, "
+             "but asks for more than jobs may use there; ask for fewer cores, GPUs or less memory, "
              "or see `cores:` and `memory:` of the profile");
     }
   }

@@ -23,8 +23,8 @@ namespace dlflow {
 /// the place in the workflow if not.
 void check_login_jobs(const Plan& plan, const ChainServices& services);
 
-/// Takes over the jobs of an earlier call: those that have ended are on record, vanished ones are
-/// Lost. Nothing starts.
+/// Takes over the jobs of an earlier call: records the ends of those that have ended, and Lost for
+/// vanished ones. Starts no job.
 void recover_login_jobs(ChainRun& run);
 
 /// Runs the jobs that wait for nothing more, then those that wait for these, until none is left.

@@ -32,7 +32,7 @@ struct ChainAnswer {
   std::string problem;         ///< why nothing is known; else empty
 };
 
-/// The treatment of a job that runs according to the accounting alone: its end is in doubt.
+/// The action for a job that only the accounting shows as running; it may have ended.
 enum class Doubt { Leave, GiveUp };
 
 /// Looks once at the queue and at most once at the accounting; at neither if the question is empty.

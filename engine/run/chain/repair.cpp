@@ -143,7 +143,7 @@ bool ChainRepair::replace(uint32_t job) {
   }
   set_checkpoints_aside(run_.plan(), job, old.attempt);
   stuck_.erase(job);
-  plan_anew(job, "submitted again, since what it needs runs again");
+  plan_anew(job, "submitted again, since a job that it needs runs again");
   return true;
 }
 

@@ -20,7 +20,7 @@ std::string message(const News& news) {
     case Event::Failure:
       return news.run + ": " + failure;
     case Event::NoProgress:
-      return news.run + ": " + news.job + " is not requeued again, " + news.reason;
+      return news.run + ": " + news.job + " is not requeued again: " + news.reason;
   }
   DLFLOW_CHECK(false);
 }

@@ -157,5 +157,5 @@ class Agreement:
     def _waits(self, name: str, now: float) -> str:
         pending = self._pending[name]
         missing = set(range(self._size)) - set(pending.requests)
-        return (f"{name} waits for {now - pending.since:.0f} s: {ranks_text(missing)} did not submit it, "
+        return (f"{name} has waited for {now - pending.since:.0f} s: {ranks_text(missing)} did not submit it, "
                 f"{ranks_text(pending.requests)} did")

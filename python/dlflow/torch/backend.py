@@ -524,7 +524,7 @@ class ProcessGroup(_Base):
         target = places.split(outputs)
         places.same(source, target)
         if outputs[self._rank].numel() != source.numel():
-            raise places.error(f"its tensor has {source.numel()} elements, its place in the list {outputs[self._rank].numel()}")
+            raise places.error(f"its tensor has {source.numel()} elements, but its place in the list has {outputs[self._rank].numel()}")
         sizes = [_bytes(tensor) for tensor in outputs]
         return self._collective(places, self._group.all_gather(source.data_ptr(), target.data_ptr(), sizes), list(outputs), _seconds(opts))
 
@@ -686,7 +686,7 @@ class ProcessGroup(_Base):
     def _require_same_size(self, places: _Places, tensors: Sequence[torch.Tensor], like: torch.Tensor) -> None:
         for other, tensor in enumerate(tensors):
             if tensor.numel() != like.numel():
-                raise places.error(f"the tensor for rank {other} has {tensor.numel()} elements, this rank's has {like.numel()}")
+                raise places.error(f"the tensor for rank {other} has {tensor.numel()} elements, but this rank's has {like.numel()}")
 
     def start_coalescing(self, device: Any = None) -> None:
         """Combines the following operations into one work. Only NCCL delays them until the end."""

@@ -144,7 +144,7 @@ class State:
         """Loads the result of this rank's state_dict(), or of merge() of all ranks'."""
         method = self._options["method"].name.lower()
         if state["method"] != method:
-            raise ValueError(f"the saved state is of compression {state['method']}, this one is {method}")
+            raise ValueError(f"the saved state is of compression {state['method']}, but this one is of {method}")
         unknown = sorted(set(state["parameters"]) - set(self._parameters))
         if unknown:
             raise ValueError(f"the saved state has parameters that the model does not have: {', '.join(unknown)}")

@@ -83,6 +83,6 @@ class DistributedSampler(torch.utils.data.Sampler):  # type: ignore
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         for name in ("length", "seed", "shuffle"):
             if state[name] != getattr(self, name):
-                raise ValueError(f"the sampler was saved with {name} {state[name]!r}, and this one has {getattr(self, name)!r}: no sample "
-                                 f"twice and none lost cannot hold; put it back")
+                raise ValueError(f"the sampler was saved with {name} {state[name]!r}, and this one has {getattr(self, name)!r}: samples "
+                                 f"would be repeated or lost; restore the saved value")
         self.epoch, self.used = state["epoch"], state["used"]

@@ -51,7 +51,7 @@ def _state(name: str, part: Any, parts: Mapping[str, Any]) -> Any:
 def _model(name: str, parts: Mapping[str, Any]) -> Any:
     models = [part for part in parts.values() if isinstance(part, torch.nn.Module)]
     if len(models) != 1:
-        raise ValueError(f"{name} is divided among the ranks: give the model whose parameters it has beside it, and no other")
+        raise ValueError(f"{name} is divided among the ranks: also give the model that has its parameters, and no other")
     return models[0]
 
 

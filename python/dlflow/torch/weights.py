@@ -148,7 +148,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser = argparse.ArgumentParser(prog="python3 -m dlflow.torch.weights", description=__doc__.partition("\n")[0])
     parser.add_argument("weights", type=pathlib.Path, metavar="WEIGHTS")
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True, help="safetensors file to write")
-    parser.add_argument("--to", choices=["dlflow", "huggingface"], default="dlflow", help="whose names it gets")
+    parser.add_argument("--to", choices=["dlflow", "huggingface"], default="dlflow", help="framework whose parameter names it gets")
     args = parser.parse_args(arguments)
     try:
         change = to_huggingface if args.to == "huggingface" else to_dlflow

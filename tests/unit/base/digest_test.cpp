@@ -20,6 +20,6 @@ TEST_CASE("only sha256: and 64 digits in lower case are a digest", "[digest]") {
   CHECK_THROWS_AS(digest_hex(wrong), Error);
 }
 
-TEST_CASE("a refused digest steers no terminal", "[digest]") {
+TEST_CASE("a refused digest cannot control a terminal", "[digest]") {
   CHECK_THROWS_WITH(checked_digest("sha256:\033[2J", "x"), !Catch::Contains("\033"));
 }

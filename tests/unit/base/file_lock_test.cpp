@@ -28,7 +28,7 @@ TEST_CASE("a file that is not a lock file is not locked, and stays unchanged",
   CHECK(read_file(file) == "precious");
 }
 
-TEST_CASE("a symbolic link in the place of a lock file is not followed", "[file lock][attack]") {
+TEST_CASE("a symbolic link in place of a lock file is not followed", "[file lock][attack]") {
   const test::TempDir folder;
   const fs::path file = folder.write("thesis.tex", "");
   fs::create_symlink(file, folder.path() / "link");

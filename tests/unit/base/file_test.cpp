@@ -61,8 +61,7 @@ TEST_CASE("a private folder is made once", "[file]") {
   CHECK((info.st_mode & 0777) == 0700);
 }
 
-TEST_CASE("a pipe or a device in the place of a file is refused without waiting",
-          "[file][attack]") {
+TEST_CASE("a pipe or a device in place of a file is refused without waiting", "[file][attack]") {
   const test::TempDir folder;
   const std::filesystem::path pipe = folder.path() / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -84,7 +83,7 @@ TEST_CASE("a file is replaced as a whole, without leftovers beside it", "[file]"
   CHECK(sha256_file(file) == sha256_hex(std::string(100'000, 'x')));
 }
 
-TEST_CASE("a link in the place of a new file is replaced, and its target stays", "[file]") {
+TEST_CASE("a link in place of a new file is replaced, and its target stays", "[file]") {
   const test::TempDir folder;
   const auto mine = folder.write("mine", "precious");
   const auto soft = folder.path() / "soft";
@@ -168,7 +167,7 @@ TEST_CASE("an append after a torn line marks that line and starts a new one", "[
   CHECK(read_file(file) == "{\"whole\":1}\n{\"to (torn)\n{}\n");
 }
 
-TEST_CASE("a private file can be opened by its owner alone", "[file]") {
+TEST_CASE("a private file can be opened only by its owner", "[file]") {
   const test::TempDir folder;
   const auto file = folder.write("secrets", "A=b");
   CHECK(read_private_file(file) == "A=b");

@@ -73,7 +73,7 @@ TEST_CASE("a command gets fixed descriptors, umask and limits, and none of its c
   ::setrlimit(RLIMIT_NOFILE, &files);
 }
 
-TEST_CASE("output, environment and input reach their places", "[process]") {
+TEST_CASE("a command gets its input and environment, and its output is returned", "[process]") {
   CHECK(run(shell("echo \"$WORD\"")).text == "it's here\n");
   CHECK(run(shell("cat"), "two\nlines").text == "two\nlines");
   CHECK(run(shell("cat")).text.empty());

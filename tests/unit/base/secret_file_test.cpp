@@ -39,7 +39,7 @@ TEST_CASE("a wrong line is reported by its number, never by its content", "[secr
   CHECK(windows.find("hunter2") == std::string::npos);
 }
 
-TEST_CASE("secrets are written for their owner alone, and read by name", "[secrets]") {
+TEST_CASE("secrets are readable only by their owner, and read by name", "[secrets]") {
   const test::TempDir folder;
   const auto file = folder.path() / "secrets";
   const mode_t before = ::umask(0);

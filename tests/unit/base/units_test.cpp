@@ -41,7 +41,7 @@ TEST_CASE("minutes and seconds that could be hours and minutes are ambiguous", "
   CHECK(ambiguous_duration("a:b").empty());
 }
 
-TEST_CASE("words for numbers that JSON lacks stand for their numbers", "[not-finite]") {
+TEST_CASE("words such as NaN stand for numbers that JSON lacks", "[not-finite]") {
   const std::string quoted = quote_not_finite(
       R"({"loss": NaN, "worst":-Infinity, "best": [Infinity], "text": "a \" NaN", "NaN": 1})");
   const Json json = Json::parse(quoted);
@@ -80,7 +80,7 @@ TEST_CASE("numbers are shown in a readable form", "[units]") {
   CHECK(format_age(200s) == "3 min");
 }
 
-TEST_CASE("a time survives its conversion to text", "[clock]") {
+TEST_CASE("a time is unchanged after its conversion to text and back", "[clock]") {
   const Time time{std::chrono::milliseconds(1'795'248'000'123)};
   CHECK(to_rfc3339(time) == "2026-11-21T08:00:00.123Z");
   CHECK(from_rfc3339(to_rfc3339(time)) == time);

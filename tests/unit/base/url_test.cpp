@@ -63,7 +63,7 @@ TEST_CASE("a folder has all files below it, and a pattern those of one folder", 
   CHECK(names(url + "/") == std::vector<std::string>{"a.gz", "b.gz", "b.txt", "c/d.gz", "l.gz"});
   CHECK(names(url + "/*.gz") == std::vector<std::string>{"a.gz", "b.gz", "l.gz"});
   CHECK(names(url + "/a.gz") == std::vector<std::string>{""});
-  CHECK_THROWS_WITH(names(url), Contains("is a folder; write a / at the end"));
+  CHECK_THROWS_WITH(names(url), Contains("is a folder; add a / at the end"));
   CHECK_THROWS_WITH(names(url + "/*.bz2"), Contains("no file in it is called *.bz2"));
   CHECK_THROWS_WITH(names(url + "/none/"), Contains("there is no such folder"));
   std::filesystem::create_symlink("nothing", folder.path() / "dangling");

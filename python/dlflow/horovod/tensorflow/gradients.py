@@ -20,8 +20,8 @@ class _Reduction:
     def __init__(self, compression: Type[Compressor], op: int, predivide: float, **refused: Any):
         given = sorted(name for name, value in refused.items() if value)
         if given:
-            raise NotImplementedError(f"{', '.join(given)}: not here. Leave it out: all gradients of a step travel together in any case; for "
-                                      "several backward passes a step, add up gradients before apply_gradients()")
+            raise NotImplementedError(f"{', '.join(given)}: not supported here. Leave it out: all gradients of a step are sent together "
+                                      "in any case; for several backward passes a step, add up gradients before apply_gradients()")
         if predivide != 1.0 and op != Average:
             raise ValueError("gradient_predivide_factor not supported with op != Average")
         self._compression, self._op = compression, op

@@ -49,7 +49,7 @@ def run(kind: str, tensors: Sequence[Any], names: Sequence[Optional[str]], **det
     context()  # without init() a graph would fail only when it runs
     for tensor, name in zip(tensors, names):
         if tensor.dtype.name not in runtime.TYPES:
-            raise ValueError(f"{kind} of {name or 'a tensor'}: {tensor.dtype.name} cannot travel; {', '.join(runtime.TYPES)} can")
+            raise ValueError(f"{kind} of {name or 'a tensor'}: {tensor.dtype.name} cannot be sent; {', '.join(runtime.TYPES)} can")
     if not tensors:
         return []
     results = tf.nest.flatten(tf.numpy_function(functools.partial(_exchange, kind, names, details), list(tensors),

@@ -81,7 +81,7 @@ _ADVICE = {"PyTorch": "install the same build on all nodes",
            "the processor": "start all ranks on processors of one kind (resources: {constraint: ...} or a partition of one kind)",
            "BLAS": "install the same BLAS on all nodes (update-alternatives --display libblas.so.3-x86_64-linux-gnu)",
            "the number of threads": "give the same 'threads' on all ranks",
-           "the treatment of denormals": "call torch.set_flush_denormal alike on all ranks, before exact",
+           "the treatment of denormals": "call torch.set_flush_denormal in the same way on all ranks, before exact",
            "the environment": "start all ranks with the same variables"}
 
 

@@ -32,8 +32,7 @@ def require_supported(model: nn.Module) -> None:
         if isinstance(parameter, nn.parameter.UninitializedParameter):
             raise TypeError(f"exact: the parameter {name} has no shape yet; run the model once on a batch, then call exact")
         if parameter.device.type != "cpu" or type(parameter).__name__ == "DTensor":
-            raise TypeError(f"exact: the parameter {name} is on {parameter.device} ({type(parameter).__name__}); exact is for models that "
-                            "lie as a whole in the memory of each process's CPU")
+            raise TypeError(f"exact: the parameter {name} is on {parameter.device} ({type(parameter).__name__}); exact is for models that are completely in the CPU memory of each process")
         if parameter.requires_grad and parameter.dtype not in TYPES:
             raise TypeError(f"exact: the parameter {name} is {parameter.dtype}; exact sums float32, float16 and bfloat16")
         trained += parameter.requires_grad
@@ -58,8 +57,8 @@ class NoCommunication:
 
         def guarded(*arguments: Any, **options: Any) -> bool:
             if cls._depth > 0 and sys._getframe(1).f_code.co_name not in _QUESTIONS:
-                raise RuntimeError("exact: a collective of torch.distributed was called while a virtual rank computes; not all processes "
-                                   "have as many of them. Call it after the loop over the virtual ranks of a step")
+                raise RuntimeError("exact: a collective of torch.distributed was called while a virtual rank computes; processes "
+                                   "differ in their number of virtual ranks. Call it after the loop over the virtual ranks of a step")
             return cls._original(*arguments, **options)
 
         module._rank_not_in_group = guarded
@@ -79,6 +78,6 @@ def require_same_settings(where: str, threads: int, flushes: bool) -> None:
         raise RuntimeError(f"exact: {where}: torch.use_deterministic_algorithms(True), which exact has set, was turned off; leave it on")
     if torch.get_num_threads() != threads:
         raise RuntimeError(f"exact: {where}: torch.set_num_threads({torch.get_num_threads()}) was called; exact(..., threads={threads}) "
-                           "decides that")
+                           "sets it")
     if flushes_denormals() != flushes:
         raise RuntimeError(f"exact: {where}: torch.set_flush_denormal was called after exact; call it before")

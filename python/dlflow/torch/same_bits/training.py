@@ -112,8 +112,7 @@ class Step:
             finally:
                 checks.NoCommunication.leave()
             if self._current is not None:
-                raise self._error(f"virtual rank {leaf.number} has no loss; call step.backward(loss) for each, in the place of "
-                                  "loss.backward()")
+                raise self._error(f"virtual rank {leaf.number} has no loss; call step.backward(loss) for each, instead of loss.backward()")
             self._training._end_leaf(leaf, self._weight(leaf), self._own_loss * self._weight(leaf))
         self.loss = self._training._end_step(self)
         self.is_complete = True
@@ -232,7 +231,7 @@ class Training:
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         if state.get("format") != FORMAT:
-            raise ValueError(f"exact: the state has the format {state.get('format')}, this version of dlflow reads {FORMAT}")
+            raise ValueError(f"exact: the state has the format {state.get('format')}, but this version of dlflow reads {FORMAT}")
         old, new = state["settings"], self._data.settings()
         for name in new:
             if old.get(name) != new[name]:
@@ -244,7 +243,7 @@ class Training:
                              f"{self._arithmetic[threads]}; give the same")
         different = changes(state["arithmetic"], self._arithmetic)
         if different:
-            warnings.warn(f"exact: training goes on, but with other bits than where it was saved: {different}")
+            warnings.warn(f"exact: training continues, but its bits differ from those of the saved one: {different}")
         self.epoch, self.step = int(state["epoch"]), int(state["step"])
 
     def save(self, path: Any, **objects: Any) -> None:

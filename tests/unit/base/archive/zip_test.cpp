@@ -99,7 +99,7 @@ TEST_CASE("an entry's content has the place, length and checksum that its line g
   REQUIRE(of_line(3, 1, 34) == "a=a b=a ");
   CHECK_THAT(of_line(3, 1, 33), Contains("entry 'b' is not at its expected position"));
   CHECK_THAT(of_line(3, 1, 0), Contains("entry 'b' is not at its expected position"));
-  CHECK_THAT(of_line(3, 1, 1'000), Contains("it ends too early"));
+  CHECK_THAT(of_line(3, 1, 1'000), Contains("it is truncated"));
   CHECK_THAT(of_line(3, 0, 34), Contains("entry 'b' is longer than it declares"));
   CHECK_THAT(of_line(3, 2, 34), Contains("entry 'b' ends too early"));
   CHECK_THAT(of_line(2, 1, 34), Contains("entry 'b' ends too early"));
@@ -123,7 +123,8 @@ TEST_CASE("a stored entry is read unchanged", "[zip]") {
   stored.second_line.replace(10, 2, bytes_of(0, 2));
   CHECK(unpacked(stored.text()) == "a=a b=a ");
   stored.second_line.replace(10, 2, bytes_of(12, 2));
-  CHECK_THAT(unpacked(stored.text()), Contains("packed by method 12; only deflate is supported"));
+  CHECK_THAT(unpacked(stored.text()),
+             Contains("compressed by method 12; only deflate is supported"));
 }
 
 TEST_CASE("a directory holds only entries, and as many as it announces", "[zip]") {

@@ -280,7 +280,8 @@ TEST_CASE("a launcher is asked for a supervisor, and its report leads to the rec
   world.backend.stop(3, Stop::AtOnce);  // it has ended, and stays unchanged
 }
 
-TEST_CASE("a further pass is asked for by its number, and its record is read on", "[local]") {
+TEST_CASE("a further pass is requested by its number, and its record is read from where it ended",
+          "[local]") {
   World world;
   const Request first = world.submit(world.job());
   world.record(JobState::Running);

@@ -57,7 +57,7 @@ constexpr const char* kSweep = R"(
 
 }  // namespace
 
-TEST_CASE("a chain of plain jobs is one sbatch each, and each waits for its parents", "[slurm]") {
+TEST_CASE("each job of a plain chain is one sbatch that waits for its parents", "[slurm]") {
   const Plan plan = plan_of(R"(
   a: {run: "true"}
   b: {run: "true", needs: [a]}
@@ -84,7 +84,7 @@ TEST_CASE("an array larger than the cluster allows is split", "[slurm]") {
   CHECK(batches[2].is_array);
 }
 
-TEST_CASE("a task with another number than its parent waits for that parent alone", "[slurm]") {
+TEST_CASE("a task with another number than its parent waits only for that parent", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1, 2]}}
   eval: {run: "true", matrix: {n: [2, 1, 0]}, needs: [train]}
@@ -117,7 +117,7 @@ TEST_CASE("tasks with one parent in common are an array that waits for that task
         Lines{"prep 2", "train 0 1", "train 2 3 <- afterok:700_1", "train 4 5 <- afterok:811"});
 }
 
-TEST_CASE("a task with several parents waits for these alone", "[slurm]") {
+TEST_CASE("a task with several parents waits only for these", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {data: [x, y], lr: [1, 2]}}
   best: {run: "true", matrix: {data: [x, y]}, needs: [train]}
@@ -144,8 +144,10 @@ TEST_CASE("a step that may fail is waited for until it ends, in whatever way", "
               "more 0 1 <- afterany:811_0", "more 2 3 <- afterany:811_1", "best <- afterany:811"});
 }
 
-TEST_CASE("a step with always() waits for ends, and its hopeless parents leave the queue",
-          "[slurm]") {
+TEST_CASE(
+    "a step with always() waits until its parents end, and parents that can never start leave the "
+    "queue",
+    "[slurm]") {
   const Plan plan = plan_of(R"(
   data: {run: "true"}
   train: {run: "true", matrix: {n: [0, 1]}, needs: [data]}
@@ -162,7 +164,7 @@ TEST_CASE("a step with always() waits for ends, and its hopeless parents leave t
   CHECK(leaves == std::vector<bool>{true, true, false, false, false});
 }
 
-TEST_CASE("elements with other resources have arrays of their own", "[slurm]") {
+TEST_CASE("elements with other resources have separate arrays", "[slurm]") {
   const Plan plan = plan_of(R"(
   train:
     run: "true"
@@ -184,7 +186,7 @@ TEST_CASE("a finished job is not waited for, and a queued one is waited for by i
                                             "best <- afterok:812:813:814"});
 }
 
-TEST_CASE("a fan-in waits one by one for tasks that were already in SLURM", "[slurm]") {
+TEST_CASE("a fan-in waits individually for tasks that were already in SLURM", "[slurm]") {
   const Plan plan = plan_of(kSweep);
   std::vector<Standing> standing(plan.jobs.size(), {Kind::Done, ""});
   standing[6] = {Kind::Waiting, "700_1"};
@@ -316,7 +318,7 @@ TEST_CASE("a shared task may run although some of its elements cannot", "[slurm]
                                                  "eval 1 <- afterok:811:812_2"});
 }
 
-TEST_CASE("packs of different sizes wait for all tasks that have elements of theirs", "[slurm]") {
+TEST_CASE("packs of different sizes wait for all tasks that have their elements", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1, 2, 3, 4, 5], pack: 2}}
   eval: {run: "true", matrix: {n: [0, 1, 2, 3, 4, 5], pack: 3}, needs: [train]}

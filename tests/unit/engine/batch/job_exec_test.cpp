@@ -246,7 +246,7 @@ TEST_CASE("a try after a timeout has the longer walltime that the step asks for"
   CHECK(job.execute() == kTryAgain);
   CHECK(job.last().walltime == std::chrono::seconds(30));
   CHECK_THAT(job.last().reason,
-             Catch::StartsWith("try 2 of 3 follows in 0:30; the last one: wall"));
+             Catch::StartsWith("try 2 of 3 follows in 0:30; the previous one: wall"));
   CHECK(job.content("time") == "1\n");  // in minutes: 30 s, plus half a minute to record
   CHECK(job.execute() == 0);            // in 1.5 s
   CHECK(job.content("trace") == "done\n");

@@ -66,7 +66,7 @@ TEST_CASE("whole nodes are refused before submission if the batch system cannot 
   const Plan plan = limited_plan(step("exclusive: true"), alpha());
   CHECK(refusal(plan).empty());
   CHECK_THAT(refusal(plan, std::nullopt, WithoutWholeNodes()),
-             Catch::Contains("no general request for whole nodes, step 'train' asks for it "
+             Catch::Contains("no general request for whole nodes, but step 'train' asks for them "
                              "(big.yaml:5:"));
   CHECK(refusal(limited_plan(step("exclusive: false"), alpha()), std::nullopt, WithoutWholeNodes())
             .empty());
@@ -78,12 +78,12 @@ TEST_CASE("a walltime above the profile's limit is refused with place and advice
   CHECK(refusal(limited_plan(step("walltime: 4h"), profile)).empty());
   CHECK(
       refusal(limited_plan(step("walltime: 12h"), profile)) ==
-      R"(cluster-profiles/alpha.yaml allows 4 h per job, step 'train' asks for 12 h (big.yaml:5:27).
+      R"(cluster-profiles/alpha.yaml allows 4 h per job, but step 'train' asks for 12 h (big.yaml:5:27).
        Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or choose a partition that allows it.
 Nothing was submitted.)");
 }
 
-TEST_CASE("a limit of the cluster is reported as such, and the lower limit counts", "[slurm]") {
+TEST_CASE("a limit of the cluster is reported as such, and the lower limit applies", "[slurm]") {
   Profile profile = alpha();
   CHECK_THAT(refusal(limited_plan(step("walltime: 12h"), profile), cluster()),
              Catch::StartsWith("partition batch of alpha allows 4 h per job"));
@@ -105,16 +105,16 @@ TEST_CASE("a job that fits no node is refused", "[slurm]") {
   CHECK_THAT(
       refusal(limited_plan(step("ranks: 4, cpus_per_rank: 3"), profile)),
       Catch::StartsWith(
-          "cluster-profiles/alpha.yaml offers 4 cores on a node, step 'train' asks for 6 for "
+          "cluster-profiles/alpha.yaml offers 4 cores on a node, but step 'train' asks for 6 for "
           "the 2 ranks that share one (big.yaml:5:42).\n       Ask for fewer cpus_per_rank, "
           "or set ranks_per_node lower in cluster-profiles/alpha.yaml."));
   CHECK_THAT(
       refusal(limited_plan(step("memory: 9GiB"), profile)),
-      Catch::StartsWith("cluster-profiles/alpha.yaml offers 8.0 GiB of memory on a node, step "
+      Catch::StartsWith("cluster-profiles/alpha.yaml offers 8.0 GiB of memory on a node, but step "
                         "'train' asks for 9.0 GiB (big.yaml:5:25).\n       Ask for less "
                         "memory, or choose a partition with larger nodes."));
   CHECK_THAT(refusal(limited_plan(step("gpus_per_rank: 3"), profile)),
-             Catch::Contains("offers 2 GPUs on a node, step 'train' asks for 3 (big.yaml"));
+             Catch::Contains("offers 2 GPUs on a node, but step 'train' asks for 3 (big.yaml"));
   CHECK_THAT(refusal(limited_plan(step("gpus_per_rank: 1"), alpha()), cluster()),
              Catch::StartsWith("partition batch of alpha offers no GPU on a node"));
 }
@@ -124,8 +124,8 @@ TEST_CASE("a job with more nodes than exist is refused", "[slurm]") {
   profile.ranks_per_node = 1;
   CHECK(refusal(limited_plan(step("ranks: 3"), profile)).empty());
   CHECK_THAT(refusal(limited_plan(step("ranks: 3"), profile), cluster()),
-             Catch::StartsWith("partition batch of alpha allows 2 nodes per job, step 'train' asks "
-                               "for 3: 3 ranks, 1 on a node (big.yaml:5:24)."));
+             Catch::StartsWith("partition batch of alpha allows 2 nodes per job, but step 'train' "
+                               "asks for 3: 3 ranks, 1 on a node (big.yaml:5:24)."));
 }
 
 TEST_CASE("all problems are reported at once, and those of a matrix once", "[slurm]") {
@@ -146,9 +146,9 @@ steps:
       refusal(plan, cluster()) ==
       R"(alpha has no partition 'bach', which cluster-profiles/alpha.yaml names; did you mean 'batch'?
        Set slurm.partition to one of batch.
-error: cluster-profiles/alpha.yaml allows 1 h per job, step 'train' asks for 90 min (big.yaml:7:27).
+error: cluster-profiles/alpha.yaml allows 1 h per job, but step 'train' asks for 90 min (big.yaml:7:27).
        Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or choose a partition that allows it.
-error: cluster-profiles/alpha.yaml allows 1 h per job, step 'plot' asks for 1 d (big.yaml:8:45).
+error: cluster-profiles/alpha.yaml allows 1 h per job, but step 'plot' asks for 1 d (big.yaml:8:45).
        Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or choose a partition that allows it.
 Nothing was submitted.)");
 }
@@ -183,8 +183,8 @@ TEST_CASE("a step with too many dependencies is refused", "[slurm]") {
   profile.limits.dependencies = 2;
   CHECK(
       refusal(limited_plan(text, profile)) ==
-      R"(cluster-profiles/alpha.yaml lets a job wait for 2 others, step 'best' waits for 3 (big.yaml:6:30).
-       Let intermediate steps collect some of them each, or combine them into one matrix.
+      R"(cluster-profiles/alpha.yaml lets a job wait for 2 others, but step 'best' waits for 3 (big.yaml:6:30).
+       Add intermediate steps that each collect some of them, or combine them into one matrix.
 Nothing was submitted.)");
 }
 
@@ -266,12 +266,13 @@ TEST_CASE("a cluster without a default partition needs a named one", "[slurm]") 
   ClusterLimits without = cluster();
   without.partitions[0].is_default = false;
   Profile profile = alpha();
-  CHECK_THAT(refusal(limited_plan(step("ranks: 1"), profile), without),
-             Catch::StartsWith(
-                 "alpha has no default partition, and cluster-profiles/alpha.yaml names none."));
+  CHECK_THAT(
+      refusal(limited_plan(step("ranks: 1"), profile), without),
+      Catch::StartsWith(
+          "alpha has no default partition, and cluster-profiles/alpha.yaml does not name one."));
   profile.file.clear();
   CHECK_THAT(refusal(limited_plan(step("ranks: 1"), profile), without),
-             Catch::Contains("and the profile alpha names none."));
+             Catch::Contains("and the profile alpha does not name one."));
 }
 
 TEST_CASE("each class has its own limits, and those of its partition", "[slurm]") {
@@ -334,19 +335,19 @@ TEST_CASE("the times of all elements of a task and of their records add up", "[s
   CHECK(refusal(limited_plan(packed_step(2, "walltime: 14m"), profile)).empty());
   CHECK(
       refusal(limited_plan(packed_step(4, "walltime: 10m"), profile)) ==
-      R"(cluster-profiles/alpha.yaml allows 30 min per job, step 'train' packs 4 elements of 10 min into one, which takes 41:30 (big.yaml:6:27).
-       Pack 2 at most (`pack: 2`), or ask for less time.
+      R"(cluster-profiles/alpha.yaml allows 30 min per job, but step 'train' packs 4 elements of 10 min into one, which takes 41:30 (big.yaml:6:27).
+       Pack at most 2 (`pack: 2`), or ask for less time.
 Nothing was submitted.)");
   CHECK_THAT(refusal(limited_plan(packed_step(4, "walltime: 10h"), profile)),
-             Catch::Contains("allows 30 min per job, step 'train' asks for 10 h") &&
+             Catch::Contains("allows 30 min per job, but step 'train' asks for 10 h") &&
                  !Catch::Contains("packs"));
   CHECK(refusal(limited_plan(packed_step(20, "walltime: 1m"), profile)).empty());  // the task has 4
 }
 
 TEST_CASE("packed elements need a walltime for each", "[slurm]") {
   CHECK_THAT(refusal(limited_plan(packed_step(2, "ranks: 1"), alpha())),
-             Catch::StartsWith("step 'train' packs 2 elements into a job, but does not say how "
-                               "long each takes (big.yaml:6:16).\n       Add `resources: "
+             Catch::StartsWith("step 'train' packs 2 elements into a job, but gives no time for "
+                               "each (big.yaml:6:16).\n       Add `resources: "
                                "{walltime: 10m}`, the time of one element."));
   CHECK(refusal(limited_plan(packed_step(1, "ranks: 1"), alpha())).empty());
 }
@@ -354,8 +355,9 @@ TEST_CASE("packed elements need a walltime for each", "[slurm]") {
 TEST_CASE("a batch system that can only end whole jobs refuses packed ones", "[slurm]") {
   CHECK_THAT(
       refusal(limited_plan(packed_step(2, "walltime: 1m"), alpha()), std::nullopt, WithoutPacks()),
-      Catch::Contains("SLURM can only end a job as a whole, not one of its elements: step 'train' "
-                      "packs them (big.yaml:5:37)") &&
+      Catch::Contains(
+          "SLURM can only end a job as a whole, not one of its elements, but step 'train' "
+          "packs several (big.yaml:5:37)") &&
           Catch::Contains("Leave `pack` out"));
 }
 

@@ -154,7 +154,7 @@ TEST_CASE("a job that is not found is lost once the controller denies it", "[slu
         "SLURM no longer lists job 812, and there is no record of its end");
 }
 
-TEST_CASE("the queue's state counts while accounting is behind", "[slurm]") {
+TEST_CASE("the queue's state is used while accounting is behind", "[slurm]") {
   const Observation result =
       seen({slurm("812", BatchState::Timeout)}, {slurm("812", BatchState::Running)});
   REQUIRE(result.events.size() == 1);
@@ -168,7 +168,7 @@ TEST_CASE("a job that only accounting shows as running keeps its state", "[slurm
   CHECK(result.events.empty());
 }
 
-TEST_CASE("a job lost to another one is distinguished from a job whose node failed", "[slurm]") {
+TEST_CASE("a preempted job is distinguished from a job whose node failed", "[slurm]") {
   CHECK(seen({}, {slurm("812", BatchState::Preempted)}).events.front().preempted);
   CHECK_FALSE(seen({}, {slurm("812", BatchState::NodeFail)}).events.front().preempted);
 }
@@ -223,7 +223,7 @@ TEST_CASE("the user's job is found beside another user's job with its number", "
   CHECK(seen.events.front().state == JobState::TimedOut);
 }
 
-TEST_CASE("a lost job is looked for in the queue alone", "[slurm]") {
+TEST_CASE("a lost job is looked for only in the queue", "[slurm]") {
   const std::vector<OpenJob> open = {{"train", 1, JobState::Lost, {"812", "", ""}}};
   CHECK(ids_to_ask_for(open, {}).empty());
   CHECK(jobs_nobody_knows(open, {}, {}).empty());
@@ -282,7 +282,8 @@ TEST_CASE("an element without a turn in an ended task is lost, whatever ended th
   REQUIRE(result.events.size() == 2);
   CHECK(result.events[0].state == meaning(slurm("812", how)));
   CHECK(result.events[1].state == JobState::Lost);
-  CHECK_THAT(result.events[1].reason, Catch::StartsWith("job 812_0 ended before its turn: "));
+  CHECK_THAT(result.events[1].reason,
+             Catch::StartsWith("job 812_0 ended before it could start this element: "));
   CHECK(result.events[1].failed_node.empty());
 }
 

@@ -24,7 +24,7 @@ TEST_CASE("arrays with the same tasks wait task by task", "[batches]") {
 )") == std::vector<PlannedDependency>{{.kind = PlannedDependency::Kind::SameTask, .batch = 0}});
 }
 
-TEST_CASE("arrays with other tasks wait for all of each other, if the batch system demands it",
+TEST_CASE("arrays with other tasks wait for each other as a whole, if the batch system demands it",
           "[batches]") {
   CHECK(dependencies_of_last(R"(
   train: {run: "true", matrix: {n: [0, 1, 2]}}

@@ -28,7 +28,7 @@ TEST_CASE("a shared task runs one element after another, each with its own recor
   CHECK(job.content("trace") == "a\nb\n");
 }
 
-TEST_CASE("a failing element stops neither the next one nor dependents of the others",
+TEST_CASE("a failing element stops neither the next element nor dependents of other elements",
           "[job-exec]") {
   Job job("exit 3");
   job.add("b", "true");

@@ -38,7 +38,7 @@ TEST_CASE("a second SLURM job of one attempt requeues itself while the first is 
   CHECK(job.content("requeued") == "813\n");
   CHECK(job.content("trace").empty());
   CHECK(job.last().state == JobState::Running);
-  SECTION("goes on with it when SLURM has lost the first") {
+  SECTION("continues it when SLURM has lost the first") {
     job.at_work.clear();
     CHECK(job.execute("813") == 0);
     CHECK(job.content("trace") == "x\n");
@@ -80,7 +80,7 @@ TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
     CHECK(newest_claim(job.attempt())->pass == 2);
     const auto all = attempt_events(job.spec.job_directory, job.spec.job, 1);
     CHECK(std::any_of(all.begin(), all.end(), [](const JobEvent& event) {
-      return event.reason == "try 2 of 2 follows; the last one: its node failed";
+      return event.reason == "try 2 of 2 follows; the previous one: its node failed";
     }));
   }
   SECTION("the job is lost if not") {
@@ -126,7 +126,7 @@ TEST_CASE("a preempted pass that saved keeps the count of failed tries", "[job-e
   REQUIRE(queued != all.end());
   CHECK(queued->failed_tries == 1);
   CHECK(queued->exit == kTryAgain);
-  CHECK(queued->reason == "taken away, continues from its checkpoint");
+  CHECK(queued->reason == "preempted; continues from its checkpoint");
 }
 
 TEST_CASE("a pass that was asked to end was preempted, however it ended", "[job-exec]") {
@@ -149,7 +149,7 @@ TEST_CASE("a pass that was asked to end was preempted, however it ended", "[job-
     CHECK(job.execute() == 1);
     CHECK(job.last().state == JobState::Lost);
     CHECK(job.last().preempted);
-    CHECK(job.last().reason == "its node was taken away");
+    CHECK(job.last().reason == "it was preempted");
   }
 }
 
@@ -186,7 +186,7 @@ TEST_CASE("a job goes on only once its record of the previous pass is on disk", 
   CHECK(job.content("trace").empty());
 }
 
-TEST_CASE("an abandoned pass can publish no more", "[job-exec]") {
+TEST_CASE("an abandoned pass can no longer publish", "[job-exec]") {
   Job job(
       "echo late > $DLFLOW_OUTPUTS/o; touch {run}/begun; until [ -e {run}/go ]; do sleep 0.02; "
       "done");
@@ -214,7 +214,7 @@ TEST_CASE("tries are bounded, whether the job or its node failed", "[job-exec]")
   CHECK(job.last().state == JobState::Failed);
 }
 
-TEST_CASE("a walltime warning before the supervisor starts kills nothing", "[job-exec]") {
+TEST_CASE("a walltime warning before the supervisor starts kills no process", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.spec.resources.walltime = std::chrono::hours(1);
   job.spec.retry.attempts = 2;

@@ -56,7 +56,7 @@ void leave_mount_point(const fs::path& rootfs) {
 
 }  // namespace
 
-TEST_CASE("an image is built once, by its command alone, in a copy of its base", "[image_build]") {
+TEST_CASE("an image is built once, only by its command, in a copy of its base", "[image_build]") {
   Build build;
   write_file_atomic(build.base.rootfs / "old", "1");
   const auto make = [](const fs::path& rootfs) {

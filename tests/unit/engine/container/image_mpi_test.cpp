@@ -50,10 +50,9 @@ TEST_CASE("an image's MPI is a problem only beside a launcher of another MPI", "
   CHECK(mpi_mismatch("Open MPI 4", {"Open MPI 4", "MPICH"}, "box") == "");
   CHECK(mpi_mismatch("", {"MPICH"}, "box") == "");
   CHECK(mpi_mismatch("MPICH", {}, "box") == "");
-  CHECK(
-      mpi_mismatch("Open MPI 4", {"MPICH", "Open MPI 5"}, "box") ==
-      "image 'box' has MPICH and Open MPI 5, and the launcher here is of Open MPI 4: a program "
-      "that "
-      "uses MPI would be rank 0 of 1 in each rank, or not start; take an image with Open MPI 4, or "
-      "build that into it with the image's `build:`");
+  CHECK(mpi_mismatch("Open MPI 4", {"MPICH", "Open MPI 5"}, "box") ==
+        "image 'box' has MPICH and Open MPI 5, but the launcher here is of Open MPI 4: a program "
+        "that "
+        "uses MPI would be rank 0 of 1 in each rank, or would not start; use an image with Open "
+        "MPI 4, or install that with the image's `build:`");
 }

@@ -164,7 +164,7 @@ TEST_CASE("a source that changed since it was pinned is refused", "[container]")
   CHECK_THROWS_WITH(store.store.provide(source, digest), Contains("but should be " + digest));
 }
 
-TEST_CASE("an image that is exchanged during unpacking never has another one's digest",
+TEST_CASE("an image that is replaced during unpacking never gets another one's digest",
           "[container]") {
   const std::string other = test::tar({{"0/layer.tar", test::tar({{"etc/name", "fox"}})},
                                        {"config.json", "{}"},
@@ -287,11 +287,10 @@ TEST_CASE("an OCI image in one file may have a layer twice, but no invalid diges
                           folder.path());
   };
   CHECK(contents("sha256:" + sha256_hex(manifest)).layers.size() == 2);
-  CHECK_THROWS_WITH(contents("x"), Contains("names 'x' where the digest of an image belongs"));
+  CHECK_THROWS_WITH(contents("x"), Contains("names 'x' where an image digest is required"));
 }
 
-TEST_CASE("a digest that climbs out of the cache is refused at every place",
-          "[container][attack]") {
+TEST_CASE("a digest that leads out of the cache is refused everywhere", "[container][attack]") {
   const test::TempDir folder;
   const fs::path canary = folder.write("canary", "precious");
   const std::string evil = "sha256:../../../canary";

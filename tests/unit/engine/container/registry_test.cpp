@@ -93,7 +93,7 @@ TEST_CASE("a registry whose list of images names a path is refused", "[container
   });
   CHECK_THROWS_WITH(
       registry_digest(server.host() + "/a/b:c"),
-      Contains("names 'sha256:../../../../canary' where the digest of an image belongs"));
+      Contains("names 'sha256:../../../../canary' where an image digest is required"));
 }
 
 TEST_CASE("an endless manifest is refused at its size limit", "[container][attack]") {
@@ -130,7 +130,7 @@ TEST_CASE("a part is read no further than its manifest's size", "[container][att
 
 TEST_CASE("a part with an invalid size is refused", "[container][attack]") {
   const char* size = GENERATE("-1", "1e300", "\"5000\"", "null");
-  CHECK_THROWS_WITH(BoastingRegistry(size).fetch(0), Contains("says that a part has "));
+  CHECK_THROWS_WITH(BoastingRegistry(size).fetch(0), Contains("declares a part of "));
 }
 
 TEST_CASE("a private image is read with the login that docker keeps", "[container]") {
@@ -160,7 +160,7 @@ TEST_CASE("a private image is read with the login that docker keeps", "[containe
   CHECK(registry_digest(host + "/a/b:c") == "sha256:" + sha256_hex("{}"));  // under its other name
   std::filesystem::permissions(file, std::filesystem::perms(0644));
   CHECK_THROWS_WITH(registry_digest(host + "/a/b:c"),
-                    Contains("other users can read it; chmod 600"));
+                    Contains("other users can read it; type `chmod 600`"));
   std::filesystem::permissions(file, std::filesystem::perms(0600));
   folder.write("config.json", "{\"auths\": {\"" + host + "\": {\"auth\": \"a\\nurl = x\"}}}");
   CHECK_THROWS_WITH(registry_digest(host + "/a/b:c"), Contains("that everybody may read"));

@@ -35,7 +35,7 @@ Container container(const std::string& program, bool gpus = false) {
 // The golden command lines. Each was compared with the tool's documentation and, if the tool can be
 // installed here, is run by tests/container.
 
-TEST_CASE("an image during its build is writable for a root user that is the caller",
+TEST_CASE("an image that is being built is writable for its root user, who is the caller",
           "[container]") {
   const auto building = [](const std::string& program) {
     Container result = container(program);
@@ -165,7 +165,7 @@ TEST_CASE("apptainer and singularity run a sandbox without the caller's home", "
               "/runs/w-1/bin/dlflow", "container-exec", "/runs/w-1/rank"});
 }
 
-TEST_CASE("pyxis is flags of srun", "[container]") {
+TEST_CASE("pyxis becomes options of srun", "[container]") {
   Container wanted = container("srun");
   wanted.command = {"srun", "--mpi=pmix", "-n", "2"};
   wanted.image = "/cache/images/aa/image.sqsh";

@@ -104,7 +104,7 @@ std::string on_node(const Plan& plan, uint32_t job, const std::vector<JobState>&
 
 }  // namespace
 
-TEST_CASE("each decision is the one of the documented table", "[decide]") {
+TEST_CASE("each decision is that of the documented table", "[decide]") {
   const std::vector<Case> cases = documented_cases();
   REQUIRE(cases.size() > 30);
   for (const Case& row : cases) {
@@ -138,7 +138,7 @@ TEST_CASE("each decision is the one of the documented table", "[decide]") {
       CHECK(found == "wait");
       found = in_words(decision);
       if (decision.kind == Decision::Kind::TryAgain) {
-        CHECK(decision.reason == "try 2 of 2 follows; the last one: exit 1");
+        CHECK(decision.reason == "try 2 of 2 follows; the previous one: exit 1");
         CHECK(decision.delay == std::chrono::milliseconds(500));
       }
     }
@@ -169,8 +169,9 @@ TEST_CASE("a job waits for the end of one more parent", "[decide]") {
   }
 }
 
-TEST_CASE("a failure keeps jobs from starting that another end frees at the same time",
-          "[decide]") {
+TEST_CASE(
+    "a failure keeps jobs from starting although another job's end frees them at the same time",
+    "[decide]") {
   const Plan plan = plan_of(
       parsed("name: w\nsteps:\n  a: {run: ./a}\n  b: {run: ./b}\n  c: {run: ./c, needs: [b]}\n"));
   const Jobs states(plan, {{.state = JobState::Failed, .attempt = 1, .tries = 1},

@@ -98,7 +98,7 @@ TEST_CASE("the letters of a state map to one state", "[gridengine]") {
   CHECK(state("?") == "unknown");
 }
 
-TEST_CASE("the last entry of a job in accounting counts", "[gridengine]") {
+TEST_CASE("the last entry of a job in accounting is used", "[gridengine]") {
   const auto jobs = parse_qacct(recorded("qacct.txt"));
   CHECK(shown(jobs) == Lines{"1_0 sweep-7f3a.1.train completed", "1_1 sweep-7f3a.1.train failed",
                              "1_2 sweep-7f3a.1.train completed", "2_0 sweep-7f3a.2.eval completed",

@@ -63,7 +63,7 @@ python train.py --cores ${SLURM_CPUS_PER_TASK:-1} --job $SLURM_JOB_PARTITION
              Contains("environment: {modules: [\"cuda/12.2\", \"gcc\"], venv: \"/home/me/gpt\"}"));
   CHECK_THAT(step, Contains("      python train.py --cores $DLFLOW_CPUS_PER_RANK --job"));
   CHECK_THAT(step, Contains("# Left out, since dlflow does it: module purge\n"));
-  CHECK_THAT(step, Contains("# Set on a cluster alone: SLURM_JOB_PARTITION\n"));
+  CHECK_THAT(step, Contains("# Set only on a cluster: SLURM_JOB_PARTITION\n"));
   CHECK_THAT(step_of("conda activate gpt\n./a\n"), Contains("environment: {conda: \"gpt\"}"));
 }
 
@@ -112,6 +112,5 @@ TEST_CASE("lines without an equivalent are named", "[init]") {
 ./a.sh
 )");
   CHECK_THAT(step, Contains("--account=lab, --mail-type=END, --partition=gpu\n"));
-  CHECK_THAT(step,
-             Contains("# --dependency=afterok:123: write that script as a step of this file"));
+  CHECK_THAT(step, Contains("# --dependency=afterok:123: add that script as a step"));
 }

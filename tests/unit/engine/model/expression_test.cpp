@@ -62,7 +62,7 @@ TEST_CASE("literals are numbers, quoted text, true, false and null", "[expressio
       {{"1e-3", 0.001}, {"'it''s'", "it's"}, {"'}}'", "}}"}, {"true", true}, {"null", Json()}});
 }
 
-TEST_CASE("operators compare and combine", "[expression]") {
+TEST_CASE("operators compare values and combine conditions", "[expression]") {
   check_answers<Json>(value_of,
                       {{"1 == 1.0", true},
                        {"1 == '1'", false},
@@ -257,7 +257,7 @@ TEST_CASE("a malformed expression is reported with its place and a correction", 
         "1:4 unknown name 'parms' in an expression; did you mean 'params'?"},
        {"${{ epochs }}",
         "0:4 unknown name 'epochs' in an expression; names begin with params., matrix., steps. or "
-        "run., text is quoted: 'text'"},
+        "run., and text is quoted: 'text'"},
        {"${{ params }}", "0:4 'params' is not a complete reference; write params.NAME"},
        {"${{ matrix }}", "0:4 'matrix' is not a complete reference; write matrix.AXIS"},
        {"${{ matrix.a.b }}", ""},
@@ -321,7 +321,7 @@ TEST_CASE("bounds of ranges and series are as documented", "[expression]") {
   CHECK_THROWS_WITH(value_of("range(0, 1000000, 1)"), Catch::Contains("more than 1,000,000"));
 }
 
-TEST_CASE("the best of some numbers is one of them", "[expression]") {
+TEST_CASE("the best of several numbers is one of them", "[expression]") {
   CHECK(value_of("max(range(1, 3, 1))") == 3);
   CHECK(value_of("max(2)") == 2);
   CHECK_THROWS_WITH(value_of("max(range(1, 3, 1), 2)"), Catch::Contains("max() takes numbers"));

@@ -37,7 +37,7 @@ TEST_CASE("exclude removes elements, include adds them", "[matrix]") {
   CHECK(axis_values(matrix, "lr") == std::vector<Json>{0.1, 0.5, 1});
 }
 
-TEST_CASE("include alone makes a matrix", "[matrix]") {
+TEST_CASE("include without axes makes a matrix", "[matrix]") {
   const Matrix matrix = {.axes = {}, .include = {{{"net", "a b/ü"}}}, .exclude = {}};
   CHECK(labels(matrix) == std::vector<std::string>{"net=a_b___"});
   CHECK(axis_names(matrix) == std::vector<std::string>{"net"});
@@ -85,7 +85,7 @@ TEST_CASE("a product larger than any number is still counted as large", "[matrix
   CHECK(max_elements(matrix) == SIZE_MAX);
 }
 
-TEST_CASE("resources survive their JSON", "[resources]") {
+TEST_CASE("resources are unchanged after their conversion to JSON and back", "[resources]") {
   const Resources all = {4, 2, 1, 3u << 30, 90min};
   CHECK(resources_from_json(to_json(all)) == all);
   CHECK(resources_from_json(to_json(Resources{})) == Resources{});

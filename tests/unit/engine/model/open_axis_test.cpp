@@ -63,8 +63,9 @@ TEST_CASE("an invalid list of an axis is refused at its place", "[matrix]") {
 TEST_CASE("a selection of elements cannot stand beside an unknown axis", "[matrix]") {
   for (const std::string choice :
        {"zip: [part, lr]", "include: [{part: 1, lr: 1}]", "exclude: [{lr: 1}]"}) {
-    CHECK_THAT(mistakes_of(fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}", )" +
-                               choice + "}")),
-               Catch::Contains("cannot be combined with axis 'part', whose values a step decides"));
+    CHECK_THAT(
+        mistakes_of(
+            fan(R"({lr: [1, 2], part: "${{ steps.split.outputs.parts }}", )" + choice + "}")),
+        Catch::Contains("cannot be combined with axis 'part', whose values a step computes"));
   }
 }

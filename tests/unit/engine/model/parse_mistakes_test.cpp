@@ -107,7 +107,7 @@ TEST_CASE("a name may have 128 characters, and a longer one is refused at its pl
           "[mistakes]") {
   const std::string longest(128, 'n');
   CHECK(answer_to("name: " + longest + "\nsteps: {" + longest + ": {run: x}}") == "");
-  const std::string end = "; it has 129 characters, a name may have 128";
+  const std::string end = "; it has 129 characters, but a name may have at most 128";
   CHECK(answer_to("name: x" + longest + "\nsteps: {a: {run: x}}") ==
         "1:7: name: 'x" + longest.substr(0, 39) + "…' is not a name" + end);
   CHECK(answer_to("steps: {x" + longest + ": {run: x}}") ==
@@ -115,10 +115,10 @@ TEST_CASE("a name may have 128 characters, and a longer one is refused at its pl
   const auto result = parse_workflow_text("steps: {a: {run: x}}", "x" + longest + ".yaml");
   const auto* diagnostics = std::get_if<Diagnostics>(&result);
   REQUIRE(diagnostics != nullptr);
-  CHECK(
-      diagnostics->front().message ==
-      "the file's name is too long for the workflow's: it has 129 characters, a name may have 128; "
-      "give it a `name:`");
+  CHECK(diagnostics->front().message ==
+        "the file's name is too long for a workflow name: it has 129 characters, but a name may "
+        "have at most 128; "
+        "give it a `name:`");
 }
 
 TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
@@ -338,10 +338,10 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
       matrix,
       {{"{case: [{net: a}, {nets: b}]}",
         "3:27: this value of matrix.case of step 'a' has other keys than the first one; give all "
-        "the same"},
+        "the same keys"},
        {"{case: [{net: a}, b]}",
         "3:27: this value of matrix.case of step 'a' has other keys than the first one; give all "
-        "the same"},
+        "the same keys"},
        {"{case: [{net: a}, {net: a}]}",
         "3:27: matrix.case of step 'a' holds {\"net\":\"a\"} twice; remove one, or write repeat: N "
         "to run each several times"},
@@ -492,7 +492,7 @@ TEST_CASE("invalid repetitions and conditions of reuse are reported", "[mistakes
   CHECK_THAT(answer_to("steps: {a: {run: x, inputs: [{path: data}]}}"),
              Catch::Contains("'data' is not an absolute path"));
   CHECK_THAT(answer_to("steps: {a: {run: x, reuse: {program: true}}}"),
-             Catch::Contains("needs run to be a list"));
+             Catch::Contains("needs a `run:` list"));
   CHECK_THAT(answer_to("steps: {a: {uses: stage, reuse: {program: true}, "
                        "with: {sources: [{url: 'https://x/y'}]}}}"),
              Catch::Contains("reuse of step 'a' belongs to run"));
@@ -520,8 +520,9 @@ TEST_CASE("a setting of how a program saves is refused where it has no effect", 
   CHECK(mistake("lead: 10m", "run: x, resources: {walltime: 20m}") == "");
   CHECK(mistake("lead: 10m", "run: x") == "");
   const std::string train = "uses: train, with: {model: m, data: d, epochs: 1, lr: 0.1}";
-  CHECK(
-      mistake("lead: 5m, newer: x", train) ==
-      "1:32: checkpoint.lead of step 'a' is for run steps; how 'train' is asked to save is fixed\n"
-      "1:43: checkpoint.newer of step 'a' is for run steps; how 'train' is asked to save is fixed");
+  CHECK(mistake("lead: 5m, newer: x", train) ==
+        "1:32: checkpoint.lead of step 'a' is for run steps; the way to ask 'train' to save is "
+        "fixed\n"
+        "1:43: checkpoint.newer of step 'a' is for run steps; the way to ask 'train' to save is "
+        "fixed");
 }

@@ -244,9 +244,10 @@ TEST_CASE("a file that cannot be read is a diagnostic too", "[parse]") {
   CHECK(message(folder.path()) == base + ": error: cannot read " + base + ": it is a folder");
   const auto large = folder.write("large", "");
   std::filesystem::resize_file(large, 100'000'000);  // a sparse file
-  CHECK(message(large) == base +
-                              "/large: error: the file has 95.4 MiB, a workflow may have 4.0 MiB; "
-                              "is it the right file?");
+  CHECK(message(large) ==
+        base +
+            "/large: error: the file has 95.4 MiB, but a workflow may have at most 4.0 MiB; "
+            "is it the right file?");
 }
 
 TEST_CASE("repetitions are an axis, and set the seed of training", "[parse]") {

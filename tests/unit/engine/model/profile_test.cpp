@@ -87,7 +87,7 @@ scratch_budget: 2GiB
   CHECK(profile.scratch_budget_bytes == uint64_t{2} << 30);
 }
 
-TEST_CASE("the first folder that has a profile counts: the current, the user's, the site's",
+TEST_CASE("the first folder that has a profile is used: the current, the user's, the site's",
           "[profile]") {
   const Elsewhere elsewhere;
   const auto cores_with = [&elsewhere](const std::string& folder, int cores) {
@@ -411,8 +411,8 @@ scheduler: slurm
   CHECK_THROWS_WITH(load_profile("bad"), R"(the profile cannot be used:
 cluster-profiles/bad.yaml:2:3: error: unknown key 'partitions' in slurm of the profile; did you mean 'partition'?
 cluster-profiles/bad.yaml:3:12: error: slurm.account of the profile: 'two	columns' is not one line of text; write it without control characters
-cluster-profiles/bad.yaml:4:13: error: slurm.options[0] of the profile: '-p batch' is not a free option of sbatch; write --hint=nomultithread or such, spelled out; dlflow itself decides on --array, --dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs
-cluster-profiles/bad.yaml:4:23: error: slurm.options[1] of the profile: '--array=1-3' is not a free option of sbatch; write --hint=nomultithread or such, spelled out; dlflow itself decides on --array, --dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs
+cluster-profiles/bad.yaml:4:13: error: slurm.options[0] of the profile: '-p batch' is not a free option of sbatch; write --hint=nomultithread, or another in its long form; dlflow itself sets --array, --dependency, --output, --signal; --clusters, --wait and --test-only are not for jobs
+cluster-profiles/bad.yaml:4:23: error: slurm.options[1] of the profile: '--array=1-3' is not a free option of sbatch; write --hint=nomultithread, or another in its long form; dlflow itself sets --array, --dependency, --output, --signal; --clusters, --wait and --test-only are not for jobs
 cluster-profiles/bad.yaml:5:20: error: limits.walltime of the profile: '20 parsecs' is not a duration; write 90s, 20m, 4h or 1-12:00:00
 cluster-profiles/bad.yaml:5:38: error: limits.jobs of the profile must be an integer of at least 0, not -1
 cluster-profiles/bad.yaml:6:16: error: node.memory of the profile: 'lots' is not a size; write 512MiB, 2GiB or 1.5GB)");

@@ -99,7 +99,8 @@ TEST_CASE("oversized files are refused cheaply", "[yaml]") {
   ParseLimits limits;
   limits.max_file_bytes = 10;
   CHECK(test::mistakes_of("steps: {a: {}}", {}, limits) ==
-        "w.yaml: error: the file has 14 B, a workflow may have 10 B; is it the right file?");
+        "w.yaml: error: the file has 14 B, but a workflow may have at most 10 B; is it the right "
+        "file?");
 }
 
 TEST_CASE("aliases of deep values count with their depth", "[yaml]") {

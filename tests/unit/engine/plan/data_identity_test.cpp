@@ -119,7 +119,8 @@ TEST_CASE("a source that cannot be listed has another identity each time", "[dat
   CHECK_FALSE(data_identity("file://" + place).empty());
 }
 
-TEST_CASE("a changed link on the way to data counts, whatever its target", "[data_identity]") {
+TEST_CASE("a changed link on the way to data changes the fingerprint, whatever its target",
+          "[data_identity]") {
   const test::TempDir folder;
   folder.write("one/x", "1");
   fs::create_hard_link(folder.path() / "one/x", folder.path() / "same");
@@ -156,7 +157,7 @@ TEST_CASE("one name with a line end differs from two names", "[data_identity]") 
   CHECK(base() != two);
 }
 
-TEST_CASE("an input that becomes executable is other work", "[data_identity]") {
+TEST_CASE("an input that becomes executable changes the fingerprint", "[data_identity]") {
   const test::TempDir folder;
   const fs::path tool = folder.write("tool", "content");
   const std::string inputs =
@@ -172,7 +173,7 @@ TEST_CASE("an input that becomes executable is other work", "[data_identity]") {
   CHECK(base() != before);
 }
 
-TEST_CASE("data has its dangling links, whether its content counts or its state",
+TEST_CASE("data includes its dangling links, whether it is identified by content or by state",
           "[data_identity]") {
   test::TempDir folder;
   const std::string place = (folder.path() / "data").string();

@@ -98,7 +98,7 @@ TEST_CASE("a changed value with line breaks is shown on one line", "[explain]") 
 TEST_CASE("a changed parameter is the reason, and its dependents follow", "[explain]") {
   OneRun earlier(parsed(kText));
   const Plan plan = plan_of(parsed(kText, "/tmp", {"epochs=30"}), earlier.known);
-  CHECK(reasons(plan, earlier) == Reasons{{"data", "nothing that matters changed"},
+  CHECK(reasons(plan, earlier) == Reasons{{"data", "nothing relevant changed"},
                                           {"train", "parameter epochs: 3 → 30"},
                                           {"best", "its input checkpoints come from train"},
                                           {"evaluate", "its input checkpoint comes from best"},

@@ -84,7 +84,7 @@ TEST_CASE("the placeholder of unlisted elements is not counted as a job", "[exte
   CHECK(count_of_jobs(extended(listed, list_of(2, "other", "l", {5}))) == "8 jobs");
 }
 
-TEST_CASE("an extension changes no number of an earlier job", "[extension]") {
+TEST_CASE("an extension does not renumber earlier jobs", "[extension]") {
   const Plan plan = plan_of(parsed(kFan));
   const Plan one = extended(plan, list_of(1, "split", "parts", {2, 3}));
   CHECK(job_names(one) ==
@@ -102,7 +102,7 @@ TEST_CASE("an extension changes no number of an earlier job", "[extension]") {
         Names{"split", "other", "beside", "work[part=2]", "merge", "late[n=x]"});
 }
 
-TEST_CASE("values of a list count like values in the file", "[extension]") {
+TEST_CASE("values of a list are treated like values in the file", "[extension]") {
   const std::string text = kFan;
   const std::string open = "\"${{ steps.split.outputs.parts }}\"";
   std::string fixed = text;
@@ -141,7 +141,8 @@ TEST_CASE("a result asks for an extension unless the plan already has its list",
                     Contains("output 'parts' is missing"));
 }
 
-TEST_CASE("the file of a list is read only if unchanged since its step ended", "[extension]") {
+TEST_CASE("the file of a list is read only if it is unchanged since its step ended",
+          "[extension]") {
   const test::TempDir folder;
   const std::string file = folder.write("p.json", "[1, 2]\n").string();
   const Plan plan = plan_of(parsed(kFan));
@@ -170,14 +171,14 @@ TEST_CASE("an impossible element is named", "[extension]") {
                     Contains("reads file:///etc/passwd, which was not known before"));
 }
 
-TEST_CASE("a file that a list would name is refused before the run", "[extension]") {
+TEST_CASE("a file that only a list would name is refused before the run", "[extension]") {
   const std::string text = kSplit + R"(  train:
     matrix: {net: "${{ steps.split.outputs.parts }}"}
     uses: train
     with: {model: "models/${{ matrix.net }}.yaml", data: /data, epochs: 1, lr: 1}
 )";
   CHECK_THROWS_WITH(plan_of(parsed(text)),
-                    Contains("with.model of step 'train' is a file, which must be known "
+                    Contains("with.model of step 'train' names a file, which must be known "
                              "before the run"));
 }
 

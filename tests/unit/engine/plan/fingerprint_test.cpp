@@ -157,7 +157,7 @@ TEST_CASE("the same text gives the same fingerprint on every day", "[fingerprint
         "78eec4426114b612c414c0602dfefe269663c92230da2bbdb6cb7e1473edb0e0");
 }
 
-TEST_CASE("each job has the same base in a plan as alone", "[fingerprint]") {
+TEST_CASE("each job has the same base in a plan as by itself", "[fingerprint]") {
   Plan plan = plan_of(R"(
 name: w
 params: {p: 1}
@@ -183,7 +183,8 @@ steps:
   CHECK(FingerprintBases(plan).of(1) != bases.of(0));
 }
 
-TEST_CASE("content of files counts under the name that the workflow gives them", "[fingerprint]") {
+TEST_CASE("content of files is in the fingerprint under the name that the workflow gives them",
+          "[fingerprint]") {
   Plan plan = plan_of(kReference);
   plan.steps[0].inputs = {"models/lenet.yaml"};
   const auto with_file = [&](const std::string& hash) {
@@ -220,7 +221,8 @@ TEST_CASE("the build of an image is in the fingerprint of its steps", "[fingerpr
   CHECK(base("build: {run: make, env: {V: 1}}") != base("build: {run: make, env: {V: 2}}"));
 }
 
-TEST_CASE("parents count by the outputs that a child sees, not by their run", "[fingerprint]") {
+TEST_CASE("parents are identified by the outputs that a child sees, not by their run",
+          "[fingerprint]") {
   const ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
   const ParentResult b = parent("b", output("/r/steps/b", "y", "22"));
   const std::string here = with_parents({a, b});
@@ -305,8 +307,9 @@ TEST_CASE("a list of one value differs from the value", "[fingerprint]") {
   CHECK(with_parents({only}, {{"fold", 1}}) != with_parents({only}));
 }
 
-TEST_CASE("a parent on a subset of the job's axes is a single value, and counts by its content",
-          "[fingerprint]") {
+TEST_CASE(
+    "a parent on a subset of the job's axes is a single value, and is identified by its content",
+    "[fingerprint]") {
   ParentResult prep = parent("prep", output("/r/steps/prep", "x", "11"));
   prep.element = {{"data", "a"}};
   const Json element = {{"data", "a"}, {"lr", 0.1}};
@@ -354,7 +357,7 @@ TEST_CASE("the fingerprint of a parent without outputs stands for its work", "[f
   CHECK(with_parents({declares}) == with_outputs);
 }
 
-TEST_CASE("the parent's fingerprint counts for outputs that name unchecked places",
+TEST_CASE("the parent's fingerprint counts if its outputs name places that are not hashed",
           "[fingerprint]") {
   const auto counts = [](const Json& value, const std::string& sha256) {
     ParentResult up = parent("up", {{"o", {{"value", value}, {"sha256", sha256}}}});
@@ -378,7 +381,8 @@ TEST_CASE("the parent's fingerprint counts for outputs that name unchecked place
   }
 }
 
-TEST_CASE("a parent's metric counts only for a step that refers to it", "[fingerprint]") {
+TEST_CASE("a parent's metric is only in the fingerprint of a step that refers to it",
+          "[fingerprint]") {
   const auto with_loss = [](const std::string& base, double loss) {
     ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
     a.metrics = {{"loss", loss}, {"seconds", 10 * loss}};
@@ -414,8 +418,9 @@ TEST_CASE("a result that depends on a parent's metric is not reused for another 
   CHECK(with_loss("nothing", 1) == with_loss("nothing", 3));
 }
 
-TEST_CASE("the element that a parent selected counts for a step that refers to its axes",
-          "[fingerprint]") {
+TEST_CASE(
+    "the element that a parent selected is in the fingerprint of a step that refers to its axes",
+    "[fingerprint]") {
   const auto with_selected = [](const std::string& key, const Json& selected) {
     const std::string axis = "${{ steps.a.matrix.lr }}";
     const std::string run = key == "run" ? "[./b, \"" + axis + "\"]" : "./b";
@@ -463,7 +468,7 @@ TEST_CASE("a command that composes the names of variables sees all parameters", 
   CHECK(visible("eval echo \\$DLFLOW_PARAM_L$x").size() == 3);
 }
 
-TEST_CASE("a step kind gets its values from `with` alone", "[fingerprint]") {
+TEST_CASE("a step kind gets its values only from `with`", "[fingerprint]") {
   Step step;
   step.uses = "train";
   step.with = Template(Json{{"note", "DLFLOW_PARAM_LR"}});

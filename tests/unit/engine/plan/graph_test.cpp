@@ -145,7 +145,7 @@ steps:
                     Catch::Contains("b[lr=4] has no counterpart in step 'a'"));
 }
 
-TEST_CASE("an element that has further axes waits for its own parent alone", "[graph]") {
+TEST_CASE("an element that has further axes waits only for its own parent", "[graph]") {
   const Graph graph = graph_of_two(parsed(R"(
 name: w
 steps:

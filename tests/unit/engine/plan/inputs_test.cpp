@@ -55,7 +55,7 @@ steps:
   CHECK(fingerprint_base(plan_of(parsed(text, folder.path())), 0) != spec.fingerprint_base);
 }
 
-TEST_CASE("external data counts by its content, or not at all", "[plan]") {
+TEST_CASE("external data is identified by its content, or ignored", "[plan]") {
   const TempDir folder;
   const std::string script = folder.write("elsewhere/a.py", "print(1)").string();
   const auto base = [&](const std::string& hash) {
@@ -226,7 +226,7 @@ TEST_CASE("runs are not inputs", "[plan]") {
   CHECK(test::fresh_plan(workflow, profile).steps[0].inputs == std::vector<std::string>{"./a.py"});
 }
 
-TEST_CASE("data that is read in place counts by names, sizes and times", "[plan]") {
+TEST_CASE("data that is read in place is identified by names, sizes and times", "[plan]") {
   const TempDir folder;
   folder.write("data/a.bin", "1");
   const std::string keys =
@@ -241,7 +241,8 @@ TEST_CASE("data that is read in place counts by names, sizes and times", "[plan]
   CHECK(job_spec(plan, 0).with.at("data") == (folder.path() / "data").string());
 }
 
-TEST_CASE("the layout of ranks and the order of sums count for fast training", "[plan]") {
+TEST_CASE("the layout of ranks and the order of sums are in the fingerprint of fast training",
+          "[plan]") {
   const TempDir folder;
   folder.write("m.yaml", "");
   folder.write("data/a.bin", "1");
@@ -278,7 +279,7 @@ TEST_CASE("the layout of ranks and the order of sums count for fast training", "
   CHECK(base("fast", "ranks: 4") == tuned);
 }
 
-TEST_CASE("an unpinned staged file counts by its size and time", "[plan]") {
+TEST_CASE("an unpinned staged file is identified by its size and time", "[plan]") {
   const TempDir folder;
   const auto file = folder.write("x.bin", "1");
   const auto base = [&](const std::string& more) {
@@ -330,7 +331,8 @@ TEST_CASE("an address of a server that the shell names differs between servers",
         std::map<std::string, std::string>{{"RCLONE_CONFIG", "/one"}});  // also where it runs
 }
 
-TEST_CASE("a variable that the profile passes on counts, even if not mentioned", "[plan]") {
+TEST_CASE("a variable that the profile passes on is in the fingerprint, even if not mentioned",
+          "[plan]") {
   const TempDir folder;
   folder.write("mode.py", "os.environ['AUDIT_MODE']");
   const auto plan_of = [&](const char* mode, const std::string& keys) {
@@ -384,7 +386,8 @@ TEST_CASE("the permission to run a pinned file is in the fingerprint alone", "[p
   CHECK(base(", unpack: tar") == archive);
 }
 
-TEST_CASE("installed packages of an environment count, its place does not", "[plan]") {
+TEST_CASE("installed packages of an environment are in the fingerprint, its path is not",
+          "[plan]") {
   const TempDir folder;
   const auto base = [&](const std::string& environment) {
     return step_base("run: x, environment: {" + environment + "}", folder.path());
@@ -408,7 +411,8 @@ TEST_CASE("installed packages of an environment count, its place does not", "[pl
                     Catch::Contains("environment.lock of step 'a': there is no file"));
 }
 
-TEST_CASE("an environment counts the code of its packages, also of linked ones", "[plan]") {
+TEST_CASE("an environment is identified by the code of its packages, also of linked ones",
+          "[plan]") {
   const TempDir folder;
   FreshFileHashes hashes;
   const std::string site = "v/lib/python3.11/site-packages/";
@@ -453,7 +457,7 @@ TEST_CASE("an environment counts the code of its packages, also of linked ones",
     folder.write("project/tool.py", "2");
     CHECK(packages() != second);
   }
-  SECTION("a copied project counts by its copy") {
+  SECTION("a copied project is identified by its copy") {
     origin(R"(, "dir_info": {})");
     folder.write("project/net/a.py", "1");
     const std::string first = packages();

@@ -117,7 +117,7 @@ TEST_CASE("a change of state is legal exactly if the documented table lists it",
   }
 }
 
-TEST_CASE("a state has a name and the name is the state", "[job]") {
+TEST_CASE("a state's name is read back as that state", "[job]") {
   for (const JobState state : all_states()) CHECK(job_state(name(state)) == state);
   CHECK(name(JobState::TimedOut) == "timed-out");
   CHECK_THROWS_WITH(job_state("done"), Catch::Contains("'done' is not a job state"));

@@ -139,7 +139,7 @@ TEST_CASE("a job gets the settings of its class", "[places]") {
   CHECK(spec.node_memory_bytes == uint64_t{512} << 30);
 }
 
-TEST_CASE("a job that asks for more when it is submitted again goes to another class", "[places]") {
+TEST_CASE("a job that is submitted again with larger requests goes to another class", "[places]") {
   Plan plan = plan_for("  a: {run: x, resources: {walltime: 4h}}\n");
   const std::vector<uint32_t> jobs = {0};
   change_resources(plan, jobs, {{"walltime", "12h"}});

@@ -57,7 +57,8 @@ TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
   CHECK_FALSE(find_job(plan, "train").has_value());
 }
 
-TEST_CASE("ranks, cores and GPUs count as other work where they may change the result", "[plan]") {
+TEST_CASE("ranks, cores and GPUs change the fingerprint where they may change the result",
+          "[plan]") {
   const auto base = [](const std::string& resources, const std::string& step) {
     const Plan plan =
         plan_of(parsed("name: w\nsteps:\n  c: {run: ./c, outputs: {m: m}}\n  t:\n    " + step +
@@ -111,7 +112,7 @@ TEST_CASE("a command's names and values from the profile are in its fingerprint"
   CHECK(base("a", variables) != base("a"));
 }
 
-TEST_CASE("the launcher's arguments count for commands that it starts", "[plan]") {
+TEST_CASE("the launcher's arguments are in the fingerprint of commands that it starts", "[plan]") {
   const auto base = [](int ranks, const std::vector<std::string>& arguments) {
     Profile profile;
     profile.launcher = {"mpirun", arguments};
@@ -124,7 +125,8 @@ TEST_CASE("the launcher's arguments count for commands that it starts", "[plan]"
   CHECK(base(1, {"-x", "MODE=a"}) == base(1, {"-x", "MODE=b"}));
 }
 
-TEST_CASE("settings of the profile that change numbers count for training", "[plan]") {
+TEST_CASE("settings of the profile that change numbers are in the fingerprint of training",
+          "[plan]") {
   const Profile plain;
   const auto base = [](const std::string& uses, const Profile& profile,
                        const std::string& keys = "") {
@@ -157,7 +159,7 @@ TEST_CASE("settings of the profile that change numbers count for training", "[pl
   }
 }
 
-TEST_CASE("the path of the container's program counts in the container", "[plan]") {
+TEST_CASE("the command of the container is in the fingerprint of steps in a container", "[plan]") {
   const auto base = [](const std::string& keys, const std::vector<std::string>& command,
                        const std::vector<std::string>& arguments) {
     Profile profile;

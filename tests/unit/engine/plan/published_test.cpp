@@ -141,7 +141,7 @@ TEST_CASE("a link out of a publication may have a changed target", "[published]"
   fs::create_symlink(elsewhere, published.outputs() / "out");
   write_publication(published.outputs().parent_path(),
                     {{"outputs"}, list_published(published.outputs(), "outputs"), {}});
-  CHECK(published.change() == "outputs/out leads to something that is not on record");
+  CHECK(published.change() == "outputs/out is a link to something that is not on record");
 }
 
 TEST_CASE("only files, folders and links can be published", "[published]") {
@@ -150,7 +150,7 @@ TEST_CASE("only files, folders and links can be published", "[published]") {
   CHECK_THROWS_WITH(list_published(folder.path(), "outputs"), Catch::Contains("pipe is neither"));
 }
 
-TEST_CASE("a job's end is its record if it published nothing", "[published]") {
+TEST_CASE("a job that published nothing has only its recorded end", "[published]") {
   const test::TempDir folder;
   const fs::path job = folder.path() / "job";
   const fs::path outputs = job / "attempt-1/pass-1/outputs";

@@ -234,7 +234,7 @@ TEST_CASE("a frozen plan has the whole profile, also one from before SLURM suppo
   CHECK(load_run(plan.directory).profile == Profile());
 }
 
-TEST_CASE("a step that got the release's image keeps it, and counts as other work",
+TEST_CASE("a step that got the release's image keeps it, and has another fingerprint",
           "[run_directory]") {
   const Place place;
   const auto planned = [&](const std::string& digest) {

@@ -67,7 +67,7 @@ TEST_CASE("a missing secret is reported with its step and both ways to give it",
         "which have no value: `export TOKEN=…` first");
 }
 
-TEST_CASE("the user's file counts only if private, and is read only if needed", "[secrets]") {
+TEST_CASE("the user's file is used only if private, and is read only if needed", "[secrets]") {
   const TempDir folder;
   const auto own = folder.write("secrets", "TOKEN=value\nWANDB_API_KEY=value\n");
   REQUIRE(::chmod(own.c_str(), 0644) == 0);

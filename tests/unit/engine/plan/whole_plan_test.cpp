@@ -301,7 +301,7 @@ TEST_CASE("a command's fingerprint covers all properties of its job", "[plan]") 
   CHECK(Json::parse(fingerprint_base(whole.plan, 2)).at("profile").size() == 3);
 }
 
-TEST_CASE("a run counts as the work of its own programs, whichever version goes on with it",
+TEST_CASE("a run's fingerprints are those of its own programs, whichever version continues it",
           "[plan]") {
   Whole whole;
   whole.plan.steps[1].version = 1;  // the version of the dlflow that froze it
@@ -422,8 +422,8 @@ TEST_CASE("a run that is loaded again is the plan that was frozen, in every part
 TEST_CASE("each cause of an action has its own text", "[plan]") {
   CHECK(words(Cause::NoResult) == "there is no earlier result");
   CHECK(words(Cause::Forced) == "forced");
-  CHECK(words(Cause::ActsOutside) == "what it sends is looked up at its destination");
-  CHECK(words(Cause::Always) == "in each run, as `always()` says");
-  CHECK(words(Cause::NothingChanged) == "nothing that matters changed");
+  CHECK(words(Cause::ActsOutside) == "its files are compared with those at the destination");
+  CHECK(words(Cause::Always) == "in each run, because of `always()`");
+  CHECK(words(Cause::NothingChanged) == "nothing relevant changed");
   CHECK(words(Cause::WaitsForParents) == "decided once its parents are done");
 }

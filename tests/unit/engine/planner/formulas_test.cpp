@@ -25,7 +25,7 @@ TEST_CASE("no cost of a fit is negative", "[planner]") {
   CHECK(fit({}).beta == 0);
 }
 
-TEST_CASE("one sample goes through the origin", "[planner]") {
+TEST_CASE("a fit of one sample goes through the origin", "[planner]") {
   CHECK(fit(std::vector<Sample>{{1, 32, 0.064}}).beta == Approx(0.002));
 }
 
@@ -46,13 +46,13 @@ TEST_CASE("at the noise scale twice the batch needs three quarters of the steps"
   CHECK(step_ratio(100, 100, 1e9) == 1);
 }
 
-TEST_CASE("a message meets the pauses of two ranks with half a core each", "[planner]") {
+TEST_CASE("a message waits for the pauses of two ranks with half a core each", "[planner]") {
   // 1 ms of each 2: one of them is off half of the time, for 0.5 ms more; both a quarter, for 2/3.
   CHECK(pause_seconds(0.5, 0.002) == Approx(0.5 * 0.5e-3 + 0.25 * 2e-3 / 3));
   CHECK(pause_seconds(1, 0.002) == 0);
 }
 
-TEST_CASE("without latency top-k pays below one element in P", "[planner]") {
+TEST_CASE("without latency top-k is faster below one element in P", "[planner]") {
   const AlphaBeta link{0, 1e-9};
   const double ring = 2 * 3.0 / 4 * 1e6 * 1e-9;  // dense, 4 ranks, 1 MB
   CHECK(sparse_crossover(link, 4, 1e6, ring) == Approx(0.25));

@@ -57,14 +57,14 @@ TEST_CASE("an invalid measurement is refused with the reason", "[planner]") {
     return test::error_of([&] { measurement_from_json(json, "m.json"); });
   };
   CHECK(refusal("/format", "x") ==
-        "m.json: it is not a measurement of this dlflow ('x'); measure the "
+        "m.json: it is not a measurement in the format of this dlflow ('x'); measure the "
         "step again");
   CHECK(refusal("/points", Json::array()) == "m.json: it has no points; measure the step again");
   CHECK(refusal("/points/0/ranks", 0).find("no ranks") != std::string::npos);
   CHECK(refusal("/points/0/nodes", 3).find("no ranks") != std::string::npos);
   CHECK(refusal("/points/0/step_s", -1).find("no step time") != std::string::npos);
   CHECK(refusal("/points/0/batch", -1).find("no samples") != std::string::npos);
-  CHECK(refusal("/points/0/forward_s", Json::array({1, 2})).find("2 layers, the model has 1") !=
+  CHECK(refusal("/points/0/forward_s", Json::array({1, 2})).find("2 layers, but the model has 1") !=
         std::string::npos);
   CHECK(refusal("/points/0/forward_s", Json::array({-1})).find("is not valid") !=
         std::string::npos);

@@ -85,7 +85,7 @@ TEST_CASE("half the bandwidth doubles the time of large sums", "[planner]") {
   CHECK(half.link(2).beta == Approx(2 * kBeta));
 }
 
-TEST_CASE("the fastest of several algorithms counts", "[planner]") {
+TEST_CASE("the fastest of several algorithms is used", "[planner]") {
   const Network network({{2, 1, "ring", 1000, 0.5}, {2, 1, "shm", 1000, 0.1}});
   CHECK(network.allreduce(2, 1, 1000) == Approx(0.1));
   CHECK(network.allreduce(2, 1, 4000) == Approx(0.4));  // beyond the largest: by bytes

@@ -69,7 +69,7 @@ TEST_CASE("a group whose network was not measured predicts others without sums",
   CHECK(predicted(measurement, {}, {2, 1}).step_s > 0.037);
 }
 
-TEST_CASE("on one node nothing hides a sum", "[planner]") {
+TEST_CASE("on one node no computation hides a sum", "[planner]") {
   Measurement measurement = measured(1e6);
   for (auto& time : measurement.network) time.nodes = 1;
   CHECK(predicted(measurement, {}, {2, 1}).exposed_s == Approx(0.002));

@@ -71,7 +71,7 @@ TEST_CASE("a job that used little gets advice for smaller requests", "[advice]")
   const std::vector<JobSpan> spans = {ran(20min)};
   const auto advice = advice_for(job(JobState::Succeeded, 20min, 40min, uint64_t{3} << 30), spans);
   REQUIRE(advice.size() == 3);
-  CHECK(advice[0] == "cores computed 25 % of the time: cpus_per_rank: 3 might do");
+  CHECK(advice[0] == "cores were busy 25 % of the time: cpus_per_rank: 3 may be enough");
   CHECK(advice[1] == "used 19 % of its memory: memory: 4GiB leaves a reserve");
   CHECK(advice[2] == "ran 20:00 of 4:00:00: walltime: 30m may start sooner");
   const auto here =
@@ -91,7 +91,7 @@ TEST_CASE("a job that fits, is short or was not measured gets no advice", "[advi
 TEST_CASE("a job that failed with its memory full is advised to ask for more", "[advice]") {
   const auto advice = advice_for(job(JobState::Failed, 2h, 15h, uint64_t{16} << 30), {});
   REQUIRE(advice.size() == 1);
-  CHECK(advice[0] == "100 % of its memory was used: memory: 21GiB");
+  CHECK(advice[0] == "100 % of its memory was used: write memory: 21GiB");
 }
 
 TEST_CASE("a job that reached its walltime gets advice", "[advice]") {

@@ -36,7 +36,7 @@ TEST_CASE("each number of a line is a point of its own curve", "[curves]") {
   CHECK(first.at == Time(std::chrono::milliseconds(12500)));
 }
 
-TEST_CASE("a curve that goes back to an earlier step has a break", "[curves]") {
+TEST_CASE("a curve breaks where it goes back to an earlier step", "[curves]") {
   const Reported reported = read_reported(
       "{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2}\n{\"step\": 1, \"loss\": 4}\n"
       "{\"step\": 2, \"loss\": 1}\n");

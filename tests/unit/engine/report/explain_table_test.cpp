@@ -22,11 +22,11 @@ Explanation explained(const std::string& job, Action verdict, const std::string&
 
 TEST_CASE("each job has its verdict and the reason", "[explain]") {
   const std::vector<Explanation> jobs = {
-      explained("data", Action::Reuse, "nothing that matters changed", "demo-7f3a"),
+      explained("data", Action::Reuse, "nothing relevant changed", "demo-7f3a"),
       explained("train", Action::Run, "parameter epochs: 3 → 30"),
       explained("evaluate", Action::DecideLater, "decided once its parents are done")};
   CHECK(explain_table(jobs, kPlain) ==
-        "data      reused from demo-7f3a  nothing that matters changed\n"
+        "data      reused from demo-7f3a  nothing relevant changed\n"
         "train     runs                   parameter epochs: 3 → 30\n"
         "evaluate  may be reused          decided once its parents are done\n");
   CHECK(explain_table({}, kPlain).empty());

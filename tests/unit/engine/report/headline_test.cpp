@@ -7,8 +7,8 @@ using namespace dlflow;
 
 namespace {
 
-/// Returns the goal by which results of `fit` are compared if another step, or its own gate, has
-/// `text`.
+/// Returns the goal by which results of `fit` are compared, for a workflow that continues with
+/// `text`: a gate of `fit`, or another step.
 std::optional<Goal> goal(const std::string& text) {
   const Workflow workflow = test::parsed(
       "name: w\nsteps:\n  fit: {run: ./fit, matrix: {lr: [1, 2]}, outputs: {c: checkpoints}, "

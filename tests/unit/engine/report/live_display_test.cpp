@@ -176,7 +176,7 @@ TEST_CASE("without a terminal each change is a line", "[live_display]") {
   lines.display().event(blocked);
   CHECK(lines.text() == "  train  ! blocked  its parent data failed\n");
   lines.display().stopping();
-  CHECK(lines.text() == "Saving checkpoints and stopping; Ctrl-C again kills.\n");
+  CHECK(lines.text() == "Saving checkpoints and stopping; press Ctrl-C again to kill.\n");
   lines.display().ended(RunState::Cancelled, kStart + 70s);
   CHECK(lines.text() ==
         "demo-7f3a cancelled in 1:10\n"
@@ -259,8 +259,9 @@ TEST_CASE("the next command in the hint depends on the end of the run", "[live_d
   CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
 }
 
-TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file new sources",
-          "[live_display]") {
+TEST_CASE(
+    "a mistake in the workflow's own text needs a new run, a mistake in a file needs new sources",
+    "[live_display]") {
   RunStatus status = status_of({planned("train")});
   status.state = RunState::Failed;
   JobRow& job = status.jobs.front();
@@ -268,10 +269,10 @@ TEST_CASE("a mistake in the workflow's own text needs a new run, one in a file n
   job.exit = 1;
   const std::string sources =
       "  again    dlflow resubmit demo-7f3a --with-new-sources\n"
-      "           takes your corrections; without any, the same runs again\n";
+      "           uses your corrections; without any, the job fails again\n";
   const std::string anew =
       "  again    dlflow run w.yaml --profile alpha\n"
-      "           takes your corrections; dlflow resubmit runs the same again\n";
+      "           uses your corrections; dlflow resubmit would ignore them\n";
   CHECK(next_steps(status) == sources);  // the plan was not read
   status.run_anew = "dlflow run w.yaml --profile alpha";
   job.correction = Correction::Sources;
@@ -354,13 +355,14 @@ TEST_CASE("on a terminal the table is drawn over itself", "[live_display]") {
         "  data      > running       0:05  epoch 2/3\n"
         "  train     . waits for data\n"
         "\n"
-        "Ctrl-C saves a checkpoint and stops; `dlflow run --resume demo-7f3a` goes on.\n");
+        "Ctrl-C saves a checkpoint and stops; `dlflow run --resume demo-7f3a` continues.\n");
   display.stopping();
-  CHECK_THAT(terminal.drawn(),
-             Catch::StartsWith("\033[6A\r\033[Jdemo-7f3a  2 jobs") &&
-                 Catch::EndsWith("\nSaving checkpoints and stopping; Ctrl-C again kills.\n"));
+  CHECK_THAT(
+      terminal.drawn(),
+      Catch::StartsWith("\033[6A\r\033[Jdemo-7f3a  2 jobs") &&
+          Catch::EndsWith("\nSaving checkpoints and stopping; press Ctrl-C again to kill.\n"));
   display.tick(kStart + 6s);
-  CHECK_THAT(terminal.drawn(), Catch::EndsWith("stopping; Ctrl-C again kills.\n"));
+  CHECK_THAT(terminal.drawn(), Catch::EndsWith("stopping; press Ctrl-C again to kill.\n"));
   display.event(told("data", JobState::Succeeded, 7s));
   display.event(told("train", JobState::Cancelled, 7s));
   display.ended(RunState::Cancelled, kStart + 7s);
@@ -402,7 +404,7 @@ TEST_CASE("a hint is wrapped to the terminal", "[live_display]") {
   CHECK_THAT(
       terminal.drawn(),
       Catch::EndsWith("\033[2mCtrl-C saves a checkpoint and stops; `dlflow run --resume\033[0m\n"
-                      "\033[2mdemo-7f3a` goes on.\033[0m\n"));
+                      "\033[2mdemo-7f3a` continues.\033[0m\n"));
 }
 
 TEST_CASE("text is drawn again only if it changed, and only as wide as the terminal", "[redraw]") {

@@ -51,8 +51,7 @@ TEST_CASE("a program's message or metric name cannot control a terminal", "[desc
   CHECK(describe_metrics({{"\033[2J", 1}}) == "\\u001b[2J 1");
 }
 
-TEST_CASE("a program's numbers beyond all bounds are shown as far as possible",
-          "[describe][attack]") {
+TEST_CASE("a program's absurd numbers are shown as far as possible", "[describe][attack]") {
   const double odd = GENERATE(1e300, -1e300);
   const Json progress = {{"progress", odd},     {"bytes", odd},       {"total_bytes", odd},
                          {"images_per_s", odd}, {"noise_scale", odd}, {"eta_s", odd}};
@@ -67,7 +66,7 @@ TEST_CASE("metrics nested too deep are not progress", "[progress][attack]") {
   CHECK_FALSE(last_metrics(folder.write("m", R"({"a":)" + deep + "\n")).has_value());
 }
 
-TEST_CASE("finished bytes of all bytes are progress", "[describe]") {
+TEST_CASE("the share of finished bytes is shown as progress", "[describe]") {
   const Style ascii{.utf8 = false};
   CHECK(describe_progress({{"bytes", 1024}, {"total_bytes", 4096}}, ascii) ==
         std::vector<std::string>{"====>----------- 25%  1.0 KiB of 4.0 KiB"});

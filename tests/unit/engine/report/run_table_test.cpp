@@ -191,7 +191,7 @@ TEST_CASE("up to twelve elements have their own lines, and more share one", "[ru
                                  "  sweep[i=3]  > running       0:05  "});
 }
 
-TEST_CASE("the least important line is left out first", "[run_table]") {
+TEST_CASE("the least important line is omitted first", "[run_table]") {
   const std::vector<JobRow> jobs = {
       row_of("wait-1", JobState::Queued), row_of("done", JobState::Succeeded),
       row_of("runs", JobState::Running), row_of("fails", JobState::Failed),

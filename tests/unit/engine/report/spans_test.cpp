@@ -62,7 +62,7 @@ TEST_CASE("a clock that goes back makes no span of negative time", "[spans]") {
   for (const JobSpan& span : spans) CHECK(*span.end >= span.begin);
 }
 
-TEST_CASE("a job without events, or with notes alone, has no spans", "[spans]") {
+TEST_CASE("a job without events, or with only notes, has no spans", "[spans]") {
   CHECK(spans_of({}).empty());
   JobEvent note;
   note.attempt = 1;

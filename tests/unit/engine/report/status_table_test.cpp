@@ -87,7 +87,7 @@ TEST_CASE("a job that had too little is to be submitted with more", "[status_tab
   CHECK(advice(JobState::Failed, "exit 3") == "Again:  dlflow resubmit demo-7f3a\n");
 }
 
-TEST_CASE("a job's own record has the usage of its latest attempt", "[usage]") {
+TEST_CASE("a job's own record holds the usage of its latest attempt", "[usage]") {
   const auto event = [](int attempt, JobState state, std::chrono::minutes after) {
     JobEvent made;
     made.attempt = attempt;
@@ -130,7 +130,8 @@ RunView array_run(size_t elements) {
 
 }  // namespace
 
-TEST_CASE("up to twelve elements are listed, and of more the failed ones first", "[status_table]") {
+TEST_CASE("up to twelve elements are listed, and of more elements the failed ones first",
+          "[status_table]") {
   CHECK(rows_of(table(array_run(12))).size() == 1 + 12);
   RunView many = array_run(20);
   CHECK(table(many) ==
@@ -279,7 +280,8 @@ TEST_CASE("the hint asks for the first job that ended badly, not for a later one
   CHECK_THAT(table(view), !Catch::Contains("Why:") && Catch::Contains("Again:"));
 }
 
-TEST_CASE("twice a job's request is advised only if the request is known", "[status_table]") {
+TEST_CASE("the advice to double a job's request is given only if the request is known",
+          "[status_table]") {
   const auto advice = [](JobState state, const std::string& reason, const Resources& asked) {
     RunView view = failed_run({table_row("train", state)});
     view.status.jobs[0].reason = reason;

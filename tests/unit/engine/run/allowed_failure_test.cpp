@@ -396,7 +396,7 @@ TEST_CASE("in a batch system a cleanup runs after any end of the chain", "[alway
   CHECK(world.nodes.overlaps.empty());
 }
 
-TEST_CASE("in a batch system no job runs on an old result whose remaking failed",
+TEST_CASE("in a batch system no job runs on an old result whose rerun failed",
           "[allow_failure][chain]") {
   StartedChain world(R"(
   a: {run: ./a, allow_failure: true, outputs: {x: x}}
@@ -449,7 +449,8 @@ TEST_CASE("a resubmitted job is told of its parent's failure if no record shows 
   CHECK_FALSE(world.parent_of("b").skipped);
 }
 
-TEST_CASE("a result reused beside an allowed failure is made anew without it", "[allow_failure]") {
+TEST_CASE("a result reused beside an allowed failure is computed again once that job succeeds",
+          "[allow_failure]") {
   TestRun run(R"(
   a: {run: ./a, matrix: {i: [1, 2]}, allow_failure: true, outputs: {x: x}}
   b: {run: [./b, "${{ join(steps.a.outputs.x) }}"]}

@@ -66,7 +66,7 @@ TEST_CASE("the partition of every batch system can be set", "[batch-systems]") {
 TEST_CASE("the batch system that answers is detected if the tools of two exist",
           "[batch-systems]") {
   const Tools tools;
-  CHECK_THROWS_WITH(detect_batch_system(), Catch::Contains("no batch system is in $PATH"));
+  CHECK_THROWS_WITH(detect_batch_system(), Catch::Contains("no batch system's tools are in $PATH"));
   tools.add(kGridEngine, "exit 0");
   CHECK(detect_batch_system()->name() == "Grid Engine");
   tools.add(kSlurm, kSilent);

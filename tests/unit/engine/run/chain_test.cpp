@@ -64,7 +64,7 @@ TEST_CASE("a job may be requeued if it can save or may be tried again", "[chain]
   CHECK(may_requeue("tries"));
 }
 
-TEST_CASE("element-wise dependencies are element-wise in the batch system", "[chain]") {
+TEST_CASE("element-wise dependencies stay element-wise in the batch system", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.pass("811", Succeeded);
   world.nodes.pass("812_1", Succeeded);
@@ -239,7 +239,7 @@ TEST_CASE("a job without a running program is not asked to save, whatever its re
   CHECK(world.look()["data"] == Cancelled);
 }
 
-TEST_CASE("a running job whose cancel is refused is asked the next time", "[chain]") {
+TEST_CASE("a running job whose cancel is refused is asked to end by the next cancel", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.refuses_cancel = true;
@@ -261,7 +261,8 @@ TEST_CASE("a run of another cluster is not submitted, repaired or cancelled here
   StartedChain world(kChainSteps);
   write_file_atomic(world.directory / "cluster", "beta");
   const size_t submitted = world.batch.submitted.size();
-  const auto refused = Catch::Contains("is on the cluster 'beta', this is 'fake'; type this there");
+  const auto refused =
+      Catch::Contains("is on the cluster 'beta', but this is 'fake'; repeat this command there");
   CHECK_THROWS_WITH(world.resume(), refused);
   CHECK_THROWS_WITH(world.resubmit(), refused);
   CHECK_THROWS_WITH(world.cancel(), refused);
@@ -388,7 +389,7 @@ TEST_CASE("an attempt with a successor never begins again, whoever ended it", "[
   CHECK(world.nodes.repeated.empty());
 }
 
-TEST_CASE("a job whose end the queue reports wrongly gives way to its successor", "[chain]") {
+TEST_CASE("a job whose end the queue reports wrongly is replaced by its successor", "[chain]") {
   StartedChain world(kChainSteps);
   world.nodes.begin("811");
   world.batch.lies = GENERATE(BatchState::NodeFail, BatchState::Failed, BatchState::Timeout,
@@ -465,7 +466,7 @@ TEST_CASE("as many jobs as a limit allows are submitted, and the rest later", "[
   run_all_once(world, kChainJobs);
 }
 
-TEST_CASE("the other of two simultaneous submissions is recorded and made once if one is refused",
+TEST_CASE("if one of two simultaneous submissions is refused, the other is recorded and made once",
           "[chain]") {
   ChainWorld world("  many: {run: ./many, matrix: {n: [1, 2, 3]}}\n  one: {run: ./one}\n");
   world.batch.at_once = 2;

@@ -160,8 +160,8 @@ TEST_CASE("a job that waits for the login node shows how the run goes on", "[ver
   cpu.slurm.partition = "cpu";
   world.profile.classes = {cpu, as_class(world.profile, "login", true)};
   world.start();
-  const std::string later =
-      " on the login node: dlflow run --resume " + world.run() + " once what it needs has ended";
+  const std::string later = " on the login node: type dlflow run --resume " + world.run() +
+                            " when its parents have ended";
   CHECK(world.row("a").reason == "waits for free nodes");
   CHECK(world.row("pack").reason == "runs" + later);
   CHECK(world.row("b").reason == "waits for pack, which runs" + later);
@@ -178,9 +178,9 @@ TEST_CASE("unlisted elements name the step that lists them, and who submits them
   world.start();
   CHECK(world.row("split").reason == "waits for free nodes");
   CHECK(world.row("work[part=?]").reason ==
-        "as many as `split` lists" + (from_jobs
-                                          ? std::string(", and then submits")
-                                          : "; once it has: dlflow run --resume " + world.run()));
+        "as many as `split` lists" +
+            (from_jobs ? std::string(", which then submits them")
+                       : "; when it has ended: dlflow run --resume " + world.run()));
   world.nodes.outputs["split"] = {{"parts", {{"value", {"x"}}, {"sha256", "1"}}}};
   world.nodes.run_all();
   CHECK(world.row("work[part=?]").reason ==
@@ -228,8 +228,7 @@ TEST_CASE("a run with jobs in the queue is not removed", "[verbs]") {
   VerbsWorld world(kChain);
   world.start();
   CHECK(error_of([&] { world.verbs()->check_idle(world.directory); }) ==
-        world.run() + " has jobs in the queue of FAKE; `dlflow cancel " + world.run() +
-            "` ends it first");
+        world.run() + " has jobs in the queue of FAKE; end it first: dlflow cancel " + world.run());
   world.nodes.run_all();
   CHECK_NOTHROW(world.verbs()->check_idle(world.directory));
 }

@@ -244,7 +244,7 @@ TEST_CASE("a reused result lists the same values", "[fan_out]") {
   CHECK(run.states()["work[part=b]"] == Cached);
 }
 
-TEST_CASE("resubmit after a failed element runs that element alone", "[fan_out]") {
+TEST_CASE("resubmit after a failed element runs only that element", "[fan_out]") {
   FanRun run;
   run.backend.fail("work[part=b]");
   CHECK(run.start().state == RunState::Failed);

@@ -168,7 +168,7 @@ TEST_CASE("a run without `notify` reports nothing, and an unreadable one is name
   fs::permissions(damaged.batch_file("811"), fs::perms::owner_all);
   write_file_atomic(damaged.batch_file("811"), "{\n");
   CHECK_THAT(damaged.tell("811"),
-             Catch::StartsWith("warning: no message about what has ended was sent: "));
+             Catch::StartsWith("warning: the message about ended jobs was not sent: "));
 }
 
 TEST_CASE("a job that has listed submits from outside of its allocation", "[from_job]") {
@@ -195,7 +195,7 @@ TEST_CASE("a job that has listed submits from outside of its allocation", "[from
     CHECK(variable("SLURM_JOB_ID") == "811");
     return;
   }
-  CHECK_THAT(said, Catch::StartsWith("error: the jobs that the job listed are not submitted: "));
+  CHECK_THAT(said, Catch::StartsWith("error: the listed jobs were not submitted: "));
   CHECK(variable("SLURM_JOB_ID") == "none");
   CHECK(variable("SBATCH_PARTITION") == "none");
 }

@@ -232,7 +232,7 @@ TEST_CASE("a step that the login node cannot take is refused before anything exi
   LoginWorld ranks("  a:\n    run: x\n    on: login\n    resources: {ranks: 4}\n");
   CHECK_THROWS_WITH(ranks.start(),
                     Catch::Contains("test.yaml:6:16: error: step 'a' runs on the login node (class "
-                                    "login), which takes steps of one rank, not of 4"));
+                                    "login), which runs only steps with one rank, not 4"));
   LoginWorld cores("  a: {run: x, on: login, resources: {cpus_per_rank: 2000}}\n");
   CHECK_THROWS_WITH(cores.start(), Catch::Contains("asks for more than jobs may use there"));
 }

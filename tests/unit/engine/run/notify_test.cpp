@@ -70,7 +70,7 @@ TEST_CASE("news is a sentence that names the run, the job and the reason", "[not
   CHECK(said(failed(JobState::TimedOut, 143, "walltime of 20m reached")) ==
         "demo-1: train timed-out, walltime of 20m reached");
   CHECK(said(failed(JobState::Failed, 75, "no progress since the last checkpoint")) ==
-        "demo-1: train is not requeued again, no progress since the last checkpoint");
+        "demo-1: train is not requeued again: no progress since the last checkpoint");
   CHECK(said(failed(JobState::Cancelled, 1, "")) == "");
   CHECK_FALSE(news_of(everything(), "demo-1", failed(JobState::Failed, 1, ""), true).has_value());
 }
@@ -87,7 +87,7 @@ TEST_CASE("only requested news is sent", "[notify]") {
   CHECK_FALSE(claim_news(run.path(), notify, {.run = "demo-1"}).has_value());
 }
 
-TEST_CASE("only one of several finders of the same news may send it", "[notify]") {
+TEST_CASE("only one of several processes that find the same news may send it", "[notify]") {
   const TempDir run;
   const News news{.run = "demo-1", .number = 3};
   CHECK(claim_news(run.path(), everything(), news) == run.path() / "notified/end-3.json");
@@ -160,7 +160,7 @@ TEST_CASE("a program gets news by its variables and its input", "[notify]") {
   }
 }
 
-TEST_CASE("a program in a step of another run gets news of its own run alone", "[notify]") {
+TEST_CASE("a program in a step of another run gets only news of its own run", "[notify]") {
   const Variable run("DLFLOW_RUN", "other-1");
   const Channel channel =
       own_program(everything(), to_json({.run = "demo-1", .number = 3}), "/runs/demo-1");
@@ -359,7 +359,9 @@ TEST_CASE("the end of a stopped run is reported by the command that goes on with
   CHECK(fs::exists(news));
 }
 
-TEST_CASE("the end of a run with its last job is recognised from its folder alone", "[notify]") {
+TEST_CASE(
+    "the end of a run with its last job is recognised from the run's folder, without an engine",
+    "[notify]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
   const auto end = [&run] { return end_on_record(load_run(run.directory)); };
   SECTION("well") {
@@ -373,7 +375,7 @@ TEST_CASE("the end of a run with its last job is recognised from its folder alon
     run.start_and_kill(6);
     CHECK_FALSE(end().has_value());
   }
-  SECTION("a failure ends its dependents, and is another end after another try") {
+  SECTION("a failure ends its dependents, and a failed new try is a new end") {
     run.backend.fail("b");
     CHECK(run.start().state == RunState::Failed);
     fs::remove(engine_events_file(run.directory));  // as on a node, without an engine's record
@@ -409,7 +411,7 @@ TEST_CASE("the end of a run with its last job is recognised from its folder alon
   }
 }
 
-TEST_CASE("an allowed failure ends neither the run nor its dependents, by the run's folder alone",
+TEST_CASE("the run's folder shows that an allowed failure ends neither the run nor its dependents",
           "[notify]") {
   TestRun run("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
   run.backend.fail("a");
@@ -447,7 +449,7 @@ TEST_CASE("a program gets the state of the failed job, and at the end that of th
   CHECK(to_json(news).at("state") == "succeeded");
 }
 
-TEST_CASE("a decision of the engine alone is an end as well", "[notify]") {
+TEST_CASE("a decision that only the engine recorded is an end, too", "[notify]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a], if: \"${{ 1 > 2 }}\"}\n");
   CHECK(run.start().state == RunState::Succeeded);
   const auto end = end_on_record(load_run(run.directory));

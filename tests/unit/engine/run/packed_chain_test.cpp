@@ -43,7 +43,7 @@ TEST_CASE("packed elements share tasks, and each has its own record", "[chain][p
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("an element that is alone in its task shares none", "[chain][pack]") {
+TEST_CASE("an element that is alone in its task shares no task", "[chain][pack]") {
   StartedChain world(kPackedSteps);
   const ChainServices services = world.services();
   const ChainView view = refresh_chains({&world.directory, 1}, services).front();
@@ -92,7 +92,7 @@ TEST_CASE("a lost answer about packed elements is looked up, and they are kept",
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("a failed element blocks its own child alone, and is submitted again alone",
+TEST_CASE("a failed element blocks only its own child, and is submitted again without the others",
           "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
@@ -195,7 +195,7 @@ TEST_CASE("an element whose success is seen late is not lost with the node of it
   CHECK(world.nodes.runs["train[n=1]"] == 1);
 }
 
-TEST_CASE("a queued element is cancelled alone", "[chain][pack]") {
+TEST_CASE("a queued element is cancelled without the others", "[chain][pack]") {
   StartedChain world(kPackedSteps);
   const std::string point = GENERATE("none", "withdrawn", "cancel", "record");
   CAPTURE(point);
@@ -227,7 +227,8 @@ TEST_CASE(
   CHECK(world.look()["train[n=1]"] == Running);
 }
 
-TEST_CASE("an element whose end is refused is asked the next time", "[chain][pack]") {
+TEST_CASE("an element whose cancel is refused is asked to end by the next cancel",
+          "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   const std::filesystem::path attempt = world.directory / "steps/train/n=1/attempt-1";
@@ -290,7 +291,7 @@ TEST_CASE("a waiting element of a running task is cancelled by that task", "[cha
   run_all_once(world, kPackedJobs);
 }
 
-TEST_CASE("only the running element hears of the end of its task, and once", "[chain][pack]") {
+TEST_CASE("only the running element is told that its task ends, and only once", "[chain][pack]") {
   ChainWorld world(kPackedSteps);
   begin_first_task(world);
   REQUIRE(claim_pass(world.directory / "steps/train/n=1/attempt-1", 1, "812_0"));
@@ -360,8 +361,9 @@ TEST_CASE("a packed child of an unpacked step waits for ends, and runs its possi
   CHECK(world.nodes.open_ids().empty());
 }
 
-TEST_CASE("an element that was blocked in its task gets another, though that one waits for others",
-          "[chain][pack]") {
+TEST_CASE(
+    "an element that was blocked in its task gets another task, although that one waits for others",
+    "[chain][pack]") {
   StartedChain world(R"(
   train: {run: ./train, matrix: {n: [1, 2, 3]}}
   plot:  {run: ./plot, needs: [train], matrix: {n: [1, 2, 3], pack: 3}, resources: {walltime: 1m}}

@@ -311,7 +311,7 @@ TEST_CASE("tries before a resubmit are not counted, also by a later engine", "[r
   CHECK(run.attempt("flaky") == 4);
 }
 
-TEST_CASE("tries are attempts, and failed passes", "[resume]") {
+TEST_CASE("each attempt counts as a try, and so does each failed pass", "[resume]") {
   const auto event = [](int attempt, JobState state, int failed_tries = 0) {
     JobEvent result;
     result.attempt = attempt;
@@ -362,7 +362,7 @@ TEST_CASE("a resubmit of a missing step or one that did not fail is reported", "
   run.backend.fail("b");
   run.start();
   CHECK_THROWS_WITH(run.resubmit({"bb"}), Catch::Contains("did you mean 'b'?"));
-  CHECK_THROWS_WITH(run.resubmit({"a"}), Catch::Contains("nothing of 'a' failed"));
+  CHECK_THROWS_WITH(run.resubmit({"a"}), Catch::Contains("no job of 'a' failed"));
 }
 
 TEST_CASE("a resubmitted job may ask for other resources, and nothing else changes", "[resume]") {
@@ -391,12 +391,12 @@ TEST_CASE("new resources for a job that cannot have them change nothing", "[resu
   run.backend.fail("b");
   run.start();
   CHECK_THROWS_WITH(run.submit_again({.names = {"a"}, .resources = {{"ranks", 4}}}),
-                    Catch::Contains("nothing of 'a' failed"));
+                    Catch::Contains("no job of 'a' failed"));
   CHECK(run.states() == States{{"a", Succeeded}, {"b", Failed}});
   CHECK_FALSE(fs::exists(run.directory / "changes.jsonl"));
   CHECK(run.resubmit().state == RunState::Succeeded);
   CHECK_THROWS_WITH(run.submit_again({.resources = {{"memory", "1GiB"}}}),
-                    Catch::Contains("nothing of ") && Catch::Contains(" failed"));
+                    Catch::Contains("no job of ") && Catch::Contains(" failed"));
 }
 
 TEST_CASE("a step goes on from its checkpoints unless it begins from scratch", "[resume]") {

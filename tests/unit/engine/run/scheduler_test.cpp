@@ -50,7 +50,7 @@ TEST_CASE("a run that cannot be recorded leaves no folder behind", "[scheduler]"
   CHECK(run.backend.submitted.empty());
 }
 
-TEST_CASE("the observer hears of every change once, in order", "[scheduler]") {
+TEST_CASE("the observer gets every change once, in order", "[scheduler]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
   run.start();
   CHECK(run.observer.heard == Names{"a submitting", "a running", "a succeeded", "b submitting",
@@ -134,7 +134,7 @@ TEST_CASE("a retry is a new attempt and comes after a pause", "[scheduler]") {
     if (event.state == Planned) reasons.push_back(event.reason);
   }
   CHECK(reasons ==
-        Names{"try 2 of 3 follows; the last one: ", "try 3 of 3 follows; the last one: "});
+        Names{"try 2 of 3 follows; the previous one: ", "try 3 of 3 follows; the previous one: "});
 }
 
 TEST_CASE("retries end with the last attempt", "[scheduler]") {

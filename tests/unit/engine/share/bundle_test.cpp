@@ -81,7 +81,8 @@ TEST_CASE("a bundle has the files that a run would freeze, under the same names"
   }
 }
 
-TEST_CASE("a file named twice is packed once, and one that changes meanwhile never", "[bundle]") {
+TEST_CASE("a file named twice is packed once, and a file that changes meanwhile is refused",
+          "[bundle]") {
   const TempDir folder;
   Bundle bundle;
   bundle.manifest.name = "x";

@@ -94,7 +94,7 @@ TEST_CASE("a node is private with all nodes of its cluster", "[private_words]") 
   CHECK(words.find_in("abc1") == "abc1");
 }
 
-TEST_CASE("names of six letters count in binary files, and shorter ones may be chance",
+TEST_CASE("names of six letters are found in binary files, since only shorter ones may be chance",
           "[private_words]") {
   const Variables variables;
   const PrivateWords words = only({"sixsix", "fives"});

@@ -84,7 +84,7 @@ TEST_CASE("each number in the end of a large archive is checked", "[zip]") {
   }
   // The record's own length, which is not needed to find the directory.
   CHECK_THAT(refused_zip(changed(with_zip64(zip_of(two())), "PK\6\6", 0, 4, "\x2d")),
-             Catch::Contains("there is something before or after its directory"));
+             Catch::Contains("there is data before or after its directory"));
 }
 
 TEST_CASE("an entry that reaches into the directory is refused", "[zip]") {

@@ -116,7 +116,7 @@ setup: []
 paths:
   # A folder that login and compute nodes share.
   runs: dlflow-runs
-# There is no accounting: only their own records show how old jobs ended.
+# There is no accounting: only dlflow's own records show how old jobs ended.
 )");
   detected.found.clear();
   detected.accounts.clear();

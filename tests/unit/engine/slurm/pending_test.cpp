@@ -34,7 +34,7 @@ TEST_CASE("the reason why a job waits is given in words", "[slurm]") {
       [](const std::string& reason) { return words_for(reason); },
       {{"", ""},
        {"Dependency", ""},
-       {"DependencyNeverSatisfied", "never starts: SLURM considers what it waits for failed"},
+       {"DependencyNeverSatisfied", "never starts: SLURM considers a job that it waits for failed"},
        {"Resources", "waits for free nodes"},
        {"JobHeldUser", "held: scontrol release 812"},
        {"job requeued in held state", "held: scontrol release 812"},
@@ -53,7 +53,7 @@ TEST_CASE("a job's expected start is shown while it lies ahead", "[slurm]") {
   CHECK(words_for("JobArrayTaskLimit", kNow + 1min) == "waits for other tasks of its array");
 }
 
-TEST_CASE("a job that is stuck has a sentence, the node and the command that helps", "[slurm]") {
+TEST_CASE("a stuck job shows a sentence, the node and the command that helps", "[slurm]") {
   CHECK(words_for("job requeued in held state", std::nullopt, BatchState::Held) ==
         "held: scontrol release 812");
   CHECK(words_for("", std::nullopt, BatchState::Held) == "held: scontrol release 812");

@@ -142,7 +142,7 @@ TEST_CASE("an answer about a job tells its success, or the reason of its failure
   CHECK(job_answer(answer(4, "")).message == "scontrol ended with exit status 4");
 }
 
-TEST_CASE("sbatch's output is repeated up to one line", "[slurm]") {
+TEST_CASE("sbatch's output is reported up to one line", "[slurm]") {
   Output output = answer(0, "");
   output.text = std::string(300, 'x');
   const SubmitAnswer unclear = sbatch_answer(output, 1s);
@@ -189,7 +189,7 @@ TEST_CASE("two submissions of one run do not share a call's file", "[slurm]") {
   write_batch_file(batch_file(run.path(), {1, 4}), "mine\n");
   for (const BatchRange& range : {BatchRange{1, 4}, BatchRange{4, 9}, BatchRange{2, 3}}) {
     CHECK_THROWS_WITH(write_batch_file(batch_file(run.path(), range), "theirs\n"),
-                      Catch::StartsWith("another dlflow is submitting jobs of "));
+                      Catch::StartsWith("another dlflow process is submitting jobs of "));
   }
   CHECK(batch_ranges(run.path()) == std::vector<BatchRange>{{1, 4}});
   CHECK(read_file(batch_file(run.path(), {1, 4})) == "mine\n");

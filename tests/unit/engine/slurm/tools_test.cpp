@@ -117,7 +117,7 @@ TEST_CASE("a controller that is busy for a moment is asked again", "[slurm]") {
   CHECK(scripts.pauses == std::vector<std::chrono::milliseconds>{1s, 2s});
 }
 
-TEST_CASE("a controller that stays away is a temporary error", "[slurm]") {
+TEST_CASE("a controller that does not come back is a temporary error", "[slurm]") {
   Scripts scripts;
   scripts.tool("squeue", "sleep 60");
   CHECK(test::error_of([&] { scripts.tools(100ms).queue(); }, Errc::Unavailable) ==

@@ -82,7 +82,7 @@ TEST_CASE("a writer that meets another one waits, then reports it", "[database]"
   Database two(folder.path() / "x.db", 20ms);
   const Transaction open(one);
   CHECK_THAT(test::error_of([&] { const Transaction second(two); }, Errc::Unavailable),
-             Catch::Contains("another dlflow is writing") &&
+             Catch::Contains("another dlflow process is writing") &&
                  Catch::Contains((folder.path() / "x.db").string()));
   CHECK(count(two) == 0);  // reading goes on
 }

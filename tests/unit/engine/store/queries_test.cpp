@@ -121,12 +121,14 @@ TEST_CASE("the effects of a command without outputs hold until its step has othe
   const std::string two = command.run("two", 200);
   CHECK_FALSE(command.knows("one"));
   CHECK(command.knows("two"));
-  CHECK(command.fixture.store.refusal("one", "", "a").starts_with(two + " ran it in another form"));
+  CHECK(command.fixture.store.refusal("one", "", "a")
+            .starts_with(two + " has run another version of it"));
   const std::string third = command.run("one", 300);
-  CHECK(command.fixture.store.refusal("", third, "a").starts_with(two + " ran it in another form"));
+  CHECK(command.fixture.store.refusal("", third, "a")
+            .starts_with(two + " has run another version of it"));
 }
 
-TEST_CASE("the external effects of a command last, though its run is removed", "[store]") {
+TEST_CASE("the external effects of a command count even after its run is removed", "[store]") {
   ActsElsewhere command;
   command.run("one", 0);
   const std::string two = command.run("two", 100);
@@ -136,7 +138,7 @@ TEST_CASE("the external effects of a command last, though its run is removed", "
   CHECK(command.knows("one"));
 }
 
-TEST_CASE("later external effects of a command are noticed though the clock was set back",
+TEST_CASE("later external effects of a command are noticed although the clock was set back",
           "[store]") {
   ActsElsewhere command;
   command.run("one", 1000);
@@ -153,7 +155,7 @@ TEST_CASE("later external effects of a command are noticed though the clock was 
   }
 }
 
-TEST_CASE("simultaneous external effects of a command may have come last", "[store]") {
+TEST_CASE("simultaneous external effects of a command count as possibly later", "[store]") {
   ActsElsewhere command;
   const Plan two = command.begin(0);
   command.run("one", 100);
@@ -200,7 +202,8 @@ TEST_CASE("an unverifiable place of a command may have been overwritten since", 
   }
 }
 
-TEST_CASE("a text without a place counts, whatever the command did since", "[store]") {
+TEST_CASE("an output that is text and not a place is reused, whatever the command did since",
+          "[store]") {
   ActsElsewhere command;
   const std::string text = GENERATE("0.9", "adam", "one: two", ":", "a:");
   const Json left = {{"word", {{"value", text}, {"sha256", sha256_hex(Json(text).dump())}}}};
@@ -304,7 +307,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an older result counts if other runs disturbed the newer one", "[store]") {
+TEST_CASE("an older result is used if other runs disturbed the newer one", "[store]") {
   ReadsElsewhere jobs;
   const Plan one = jobs.run(0);
   jobs.work(one, "a", "one", 10, 20);

@@ -86,7 +86,7 @@ TEST_CASE("a database from a newer dlflow is refused", "[schema]") {
   Database database(folder.path() / "x.db");
   migrate(database, kTwoSteps);
   CHECK_THROWS_WITH(migrate(database, std::span(kTwoSteps).first(1)),
-                    Catch::Contains("written by a newer dlflow (version 2, this one supports 1)"));
+                    Catch::Contains("written by a newer dlflow (version 2; this one supports 1)"));
   CHECK(version(database) == 2);
 }
 

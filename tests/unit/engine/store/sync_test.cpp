@@ -48,8 +48,7 @@ TEST_CASE("events that a killed engine left unrecorded are found", "[sync]") {
   CHECK(recorded(fixture.store, plan, "a").size() == 4);
 }
 
-TEST_CASE("the file adds the missing ones of equal events that were recorded one by one",
-          "[sync]") {
+TEST_CASE("events that are missing among equal ones are added from the file", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   const std::vector events = {event("a", 1, Submitting, 1), event("a", 1, Queued, 2),
@@ -97,7 +96,7 @@ TEST_CASE("the engine's final state stays until something new is found", "[sync]
   CHECK(fixture.store.status(plan.run).state == RunState::Interrupted);
 }
 
-TEST_CASE("an unchanged record that is read again settles nothing", "[sync]") {
+TEST_CASE("an unchanged record that is read again does not change the end of a run", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan,

@@ -228,7 +228,7 @@ TEST_CASE("the state of a run follows from each state of its jobs", "[store]") {
   CHECK(settled({Running, Cancelled, Failed}) == RunState::Running);
 }
 
-TEST_CASE("a run's state has a name and the name is the state", "[store]") {
+TEST_CASE("the name of a run's state is read back as that state", "[store]") {
   for (const RunState state : {RunState::Running, RunState::Succeeded, RunState::Failed,
                                RunState::Cancelled, RunState::Interrupted}) {
     CHECK(run_state(name(state)) == state);

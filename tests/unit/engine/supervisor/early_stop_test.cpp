@@ -79,5 +79,5 @@ TEST_CASE("a program that a warning ended before its supervisor noticed has reac
       "touch $DLFLOW_CHECKPOINTS/n; exit 75");
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
-  CHECK(end.reason == "time limit of the cluster reached, continues from its checkpoint");
+  CHECK(end.reason == "time limit of the cluster reached; continues from its checkpoint");
 }

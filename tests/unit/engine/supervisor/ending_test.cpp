@@ -85,9 +85,9 @@ TEST_CASE("the meaning of a program's end follows from its status and the reques
         Kinds{Failed, "exit 75 (run me again), but no progress since the last checkpoint"});
   CHECK(kinds(Ended(1, StopCause::Walltime).event()) == Kinds{TimedOut, limit});
   CHECK(kinds(Ended(kExitAgain, StopCause::Walltime).event()) ==
-        Kinds{Queued, limit + ", continues from its checkpoint"});
+        Kinds{Queued, limit + "; continues from its checkpoint"});
   CHECK(kinds(Ended(kExitAgain, StopCause::Walltime).without_progress()) ==
-        Kinds{TimedOut, limit + ", no progress since the last checkpoint"});
+        Kinds{TimedOut, limit + "; no progress since the last checkpoint"});
   for (const StopCause cause : {StopCause::Requested, StopCause::Terminated}) {
     CHECK(kinds(Ended(1, cause).event()) == Kinds{Cancelled, "stopped on request"});
     CHECK(kinds(Ended(kExitAgain, cause).event()) ==
@@ -114,8 +114,9 @@ TEST_CASE("an exit status above 128 is a signal if that number exists", "[ending
   CHECK(reason(255) == "exit 255");
 }
 
-TEST_CASE("a rank that was killed for lack of memory counts if more memory may follow",
-          "[ending]") {
+TEST_CASE(
+    "a rank that was killed for lack of memory decides the end if a retry may have more memory",
+    "[ending]") {
   const auto code = [](Ended& ended) {
     ended.spec.retry.on = {RetryCause::OutOfMemory};
     ended.kills = 1;
@@ -179,10 +180,10 @@ TEST_CASE("a program without exit status 75 has saved if one of its files is new
   const std::string limit = "walltime of 20:00 reached";
   for (const int code : {0, 1, 75, 128 + SIGTERM, 128 + SIGKILL}) {
     CHECK(end_after_save(Saving(code, StopCause::Walltime)) ==
-          Kinds{Queued, limit + ", continues from ckpt/last.pt"});
+          Kinds{Queued, limit + "; continues from ckpt/last.pt"});
   }
   CHECK(end_after_save(Saving(1, StopCause::Walltime, "ckpt/step-*"), "ckpt/step-3/rank0.pt") ==
-        Kinds{Queued, limit + ", continues from ckpt/step-3"});
+        Kinds{Queued, limit + "; continues from ckpt/step-3"});
   CHECK(end_after_save(Saving(1, StopCause::Requested)) ==
         Kinds{Cancelled, "stopped on request, checkpoint saved"});
   Saving terminated(128 + SIGTERM, StopCause::Terminated);
@@ -190,8 +191,10 @@ TEST_CASE("a program without exit status 75 has saved if one of its files is new
   CHECK(end_after_save(terminated) == Kinds{std::nullopt, "stopped by SIGTERM, checkpoint saved"});
 }
 
-TEST_CASE("a step without a newer file has timed out, or keeps its exit status if it was not asked",
-          "[ending]") {
+TEST_CASE(
+    "a step without a newer file has timed out if it was asked to save, or else keeps its exit "
+    "status",
+    "[ending]") {
   using enum JobState;
   const std::string limit = "walltime of 20:00 reached";
   CHECK(end_after_save(Saving(1, StopCause::None)) == Kinds{Failed, "exit 1"});
@@ -205,7 +208,7 @@ TEST_CASE("a step without a newer file has timed out, or keeps its exit status i
   CHECK(end_after_save(Saving(0, StopCause::Requested), "ckpt/last.tmp") ==
         Kinds{Cancelled, "stopped on request"});
   CHECK(end_after_save(Saving(kExitAgain, StopCause::Walltime), "ckpt/last.tmp") ==
-        Kinds{TimedOut, limit + ", no progress since the last checkpoint"});
+        Kinds{TimedOut, limit + "; no progress since the last checkpoint"});
   const Saving again(1, StopCause::Walltime);  // P5: its only file is from an earlier pass
   again.run.write("steps/step/checkpoints/ckpt/last.pt", "weights");
   const BeforePass before = look_before_pass(again.spec, again.files, again.options);
@@ -345,7 +348,7 @@ constexpr const char* kAsked =
 
 }  // namespace
 
-TEST_CASE("a rank that asked for another pass counts, not those that SLURM killed then",
+TEST_CASE("the rank that asked for another pass decides, not the ranks that SLURM then killed",
           "[ending]") {
   using enum JobState;
   const JobEvent end = CutShort().end_of(kAsked);

@@ -179,7 +179,7 @@ TEST_CASE("an image in a folder that is unchanged since planning is not read", "
   CHECK(change() != std::nullopt);
 }
 
-TEST_CASE("a change of the things that `reuse:` names prevents reuse", "[input_proof]") {
+TEST_CASE("a change of anything that `reuse:` names prevents reuse", "[input_proof]") {
   Reader reader("true");
   const auto write_tool = [&](const std::string& place, const std::string& content) {
     return reader.elsewhere.write_program(place, content);

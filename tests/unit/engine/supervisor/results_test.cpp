@@ -141,7 +141,7 @@ TEST_CASE("an external output is no longer a result once it has changed", "[resu
   CHECK(find_change(attempt.spec.job_directory, hashes) == data.string() + " was changed");
 }
 
-TEST_CASE("a change of a place that an output names makes other work of the children",
+TEST_CASE("a change at a place that an output names changes the children's fingerprints",
           "[results]") {
   Attempt attempt;
   const test::TempDir elsewhere;
@@ -186,7 +186,7 @@ TEST_CASE("an output with an absolute path is published as its relative one", "[
   CHECK(outputs.publication.outside.empty());
 }
 
-TEST_CASE("a later attempt publishes in the place of an earlier one", "[results]") {
+TEST_CASE("a later attempt replaces what an earlier one published", "[results]") {
   Attempt attempt;
   attempt.write("first");
   publish(attempt.spec, attempt.files, collect(attempt, "first").publication);

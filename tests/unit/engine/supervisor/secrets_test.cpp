@@ -48,7 +48,8 @@ class SecretJob : public test::Job {
 
 }  // namespace
 
-TEST_CASE("a program has the secrets of its step, and its output is rid of them", "[secrets]") {
+TEST_CASE("a program has the secrets of its step, and they are removed from its output",
+          "[secrets]") {
   const SecretJob job(
       "[ ${#TOKEN} = 15 ] && [ -z \"${OTHER+set}\" ]\n"
       "echo \"token: $TOKEN.\"; printf 'hunter2-'; printf 'hunter2\\n'; echo \"no $TOKEN\" >&2");
@@ -113,7 +114,7 @@ TEST_CASE("a process left by a program does not keep its supervisor waiting", "[
   CHECK(job.read("stdout") == "done\n");
 }
 
-TEST_CASE("much output without a line end passes whole", "[secrets]") {
+TEST_CASE("a large output without a line end is kept whole", "[secrets]") {
   constexpr size_t kMuch = size_t{32} << 20;
   const SecretJob job("head -c " + std::to_string(kMuch) +
                       " /dev/zero | tr '\\0' h; printf '%s' \"$TOKEN\"");
@@ -145,7 +146,7 @@ TEST_CASE("a run without its secrets fails a job before it starts, with the reas
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Failed);
   CHECK(end.reason == "the secret TOKEN is not in " + (job.run.path() / "secrets").string() +
-                          "; `dlflow resubmit` puts it there if it is in the environment");
+                          "; set it in the environment, and `dlflow resubmit` adds it");
   CHECK_FALSE(fs::exists(job.attempt() / "outputs/ran"));
 }
 

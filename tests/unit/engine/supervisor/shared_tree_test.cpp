@@ -41,7 +41,7 @@ TEST_CASE("an oversized shared tree is refused before it is read", "[shared_resu
   fs::resize_file(folder.path() / "tree/a/huge", uint64_t{1} << 40);  // a sparse file
   TreeRoom room{.bytes = 1000};
   CHECK_THROWS_WITH(take_tree(open_folder(folder.path() / "tree"), folder.path() / "taken", room),
-                    Catch::Contains("a shared result has 1.0 TiB where there is room for "));
+                    Catch::Contains("a shared result has 1.0 TiB, but there is room for only "));
   CHECK_FALSE(fs::exists(folder.path() / "taken/a/huge"));
 
   fs::remove(folder.path() / "tree/a/huge");

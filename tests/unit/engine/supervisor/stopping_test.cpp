@@ -46,7 +46,8 @@ TEST_CASE("a request to stop reaches the program, and exit 75 means it has saved
   CHECK(end.reason == "stopped on request, checkpoint saved");
 }
 
-TEST_CASE("a second request kills a deaf program and its children", "[supervisor]") {
+TEST_CASE("a second request kills a program that ignored the first, and its children",
+          "[supervisor]") {
   const Job job(
       "trap 'touch $DLFLOW_OUTPUTS/told' TERM; sleep 60 & echo $! > number; "
       "mv number $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");
@@ -113,7 +114,7 @@ TEST_CASE("a program with a new checkpoint is queued again at the walltime", "[s
   job.spec.resources.walltime = std::chrono::seconds(1);
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
-  CHECK(end.reason == "walltime of 0:01 reached, continues from its checkpoint");
+  CHECK(end.reason == "walltime of 0:01 reached; continues from its checkpoint");
   const JobEvent again = job.execute(2);
   CHECK(again.state == JobState::Queued);
 }
@@ -199,8 +200,8 @@ TEST_CASE("a checkpoint saved during an exchange of data stays doubtful, however
   CHECK(end.state == JobState::Succeeded);
   CHECK(end.fingerprint.empty());
   CHECK(end.reason ==
-        "will not be reused: it continues from a checkpoint of a pass in doubt: " + data.string() +
-            " was replaced while it ran, or its content changed for a time");
+        "will not be reused: it continues from a checkpoint that cannot be trusted: " +
+            data.string() + " was replaced while it ran, or its content changed for a time");
 }
 
 TEST_CASE("a checkpoint saved before something was restored stays doubtful", "[supervisor]") {
@@ -234,7 +235,7 @@ TEST_CASE("a checkpoint saved before something was restored stays doubtful", "[s
   const JobEvent end = job.execute(2);
   CHECK(end.state == JobState::Succeeded);
   CHECK(end.fingerprint.empty());
-  CHECK_THAT(end.reason, Catch::Contains("a checkpoint of a pass in doubt: " + named));
+  CHECK_THAT(end.reason, Catch::Contains("a checkpoint that cannot be trusted: " + named));
 }
 
 TEST_CASE("a checkpoint saved under other data than planned stays doubtful", "[supervisor]") {
@@ -259,7 +260,7 @@ TEST_CASE("a checkpoint saved under other data than planned stays doubtful", "[s
       CHECK(end.state == JobState::Succeeded);
       CHECK(end.fingerprint.empty());
       CHECK(end.reason ==
-            "will not be reused: it continues from a checkpoint of a pass in doubt: " +
+            "will not be reused: it continues from a checkpoint that cannot be trusted: " +
                 data.string() + " changed after the run was planned");
     }
   }
@@ -290,7 +291,7 @@ TEST_CASE("a time limit that only the cluster knows is not called a walltime", "
   SavingJob job(
       "trap 'exit 75' USR1; date +%N > $DLFLOW_CHECKPOINTS/n; kill -USR1 $PPID\n"
       "while :; do sleep 0.02; done");
-  CHECK(job.execute().reason == "time limit of the cluster reached, continues from its checkpoint");
+  CHECK(job.execute().reason == "time limit of the cluster reached; continues from its checkpoint");
 }
 
 TEST_CASE("a script waits for its program to save", "[supervisor]") {
@@ -335,7 +336,7 @@ TEST_CASE("a program without a new checkpoint has timed out at the walltime", "[
   Job idle("trap 'exit 75' USR1; while :; do sleep 0.02; done");
   idle.spec.checkpoint = CheckpointPolicy{};
   idle.spec.resources.walltime = std::chrono::seconds(1);
-  CHECK(idle.execute().reason == "walltime of 0:01 reached, no progress since the last checkpoint");
+  CHECK(idle.execute().reason == "walltime of 0:01 reached; no progress since the last checkpoint");
 
   Job slow("sleep 60");
   slow.spec.resources.walltime = std::chrono::seconds(1);
@@ -431,7 +432,7 @@ TEST_CASE("a job that requeues itself retries the causes of `retry:`, and no oth
   job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
   const JobEvent first = job.execute();
   CHECK(first.state == JobState::Queued);
-  CHECK(first.reason == "try 2 of 2 follows; the last one: exit 3");
+  CHECK(first.reason == "try 2 of 2 follows; the previous one: exit 3");
   CHECK(first.failed_tries == 1);
   const JobEvent second = job.execute(2);
   CHECK(second.state == JobState::Failed);
@@ -469,7 +470,7 @@ TEST_CASE("a pass that fails on the only checkpoint reports how to begin anew", 
   CHECK(end.state == JobState::Failed);
   CHECK(end.reason ==
         "exit 1; if its checkpoint is the cause, `dlflow resubmit demo-1 --from-scratch` starts "
-        "again");
+        "from the beginning");
 }
 
 TEST_CASE("a half-written file of a killed program does not count", "[supervisor]") {
@@ -533,7 +534,7 @@ TEST_CASE(
     const JobEvent end = job.execute(pass);
     CHECK(end.state == JobState::Queued);
     CHECK(end.exit == 75);
-    CHECK(end.reason == "walltime of 0:02 reached, continues from ckpt/last.pt");
+    CHECK(end.reason == "walltime of 0:02 reached; continues from ckpt/last.pt");
   }
   const JobEvent end = job.execute(3);
   CHECK(end.state == JobState::TimedOut);
@@ -552,7 +553,7 @@ TEST_CASE("a launcher that waits for a dead node is ended, and the next try foll
   job.spec.retry = {.attempts = 2, .on = {RetryCause::NodeFailure}};
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Queued);
-  CHECK(end.reason == "try 2 of 2 follows; the last one: a node failed");
+  CHECK(end.reason == "try 2 of 2 follows; the previous one: a node failed");
   CHECK(end.failed_tries == 1);
 }
 

@@ -96,7 +96,7 @@ TEST_CASE("a failure is reported with its exit status and the line that explains
   CHECK(end.reason == "exit 3: error: loss is NaN at step 412");
 }
 
-TEST_CASE("a script that may not write to its read-only copy gets advice how to copy it",
+TEST_CASE("a script that may not write to its read-only copy gets advice on copying it",
           "[supervisor]") {
   const std::string advice =
       "; published outputs are read-only, and so are copies: `cp -r --no-preserve=mode`";
@@ -222,7 +222,7 @@ TEST_CASE("an oversized list for a variable is reported with the alternative", "
         "into the step's `with: {NAME: …}`, which the program finds in the JSON file $DLFLOW_WITH");
   Job argument("");
   argument.spec.run_command = {"true", long_list};
-  CHECK(argument.execute().reason.starts_with("an argument of it has 195.3 KiB"));
+  CHECK(argument.execute().reason.starts_with("one of its arguments has 195.3 KiB"));
   Job many("");
   many.spec.run_command = Json::array({"true"});
   for (int i = 0; i < 40'000; ++i) many.spec.run_command.push_back(std::string(200, 'x'));

@@ -148,7 +148,7 @@ TEST_CASE("nothing is polled between the signal to save and the end of its time"
   CHECK_FALSE(script.has("busy"));
 }
 
-TEST_CASE("a request to end counts, though a warning came after it", "[watch]") {
+TEST_CASE("a request to end counts even if a warning came after it", "[watch]") {
   const int status = test::in_child([] {
     Watcher watcher(kWatchToken);
     ::raise(SIGINT);

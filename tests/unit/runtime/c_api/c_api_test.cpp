@@ -303,7 +303,7 @@ TEST_CASE("leaves of other ranks and pieces outside the vector are refused", "[c
                "other leaf");
           if (self.rank == 0) {
             same(std::string(dlflow_error()),
-                 std::string("leaf 1 does not belong to this rank, which has 1 from 0 on"),
+                 std::string("leaf 1 does not belong to this rank, which has 1 leaves from leaf 0"),
                  "reason");
           }
           piece.first = 1;
@@ -338,7 +338,7 @@ TEST_CASE("a message between two ranks overtakes the collective that waits for i
         }) == none(4));
 }
 
-TEST_CASE("ranks talk to each other while one of them waits in their first sum", "[c_api]") {
+TEST_CASE("ranks can exchange messages while one of them waits in their first sum", "[c_api]") {
   CHECK(on_ranks({"a", "a"}, [](Rank& self) {
           float value = 1;
           int message = 42, received = 0;

@@ -47,7 +47,7 @@ TEST_CASE("a checkpoint is listed once it is on disk, and training does not wait
   CHECK(load_checkpoint(saving.last()).info.step == 1);
 }
 
-TEST_CASE("an error while saving a checkpoint is thrown by the next look or wait",
+TEST_CASE("an error while saving a checkpoint is thrown by the next poll or wait",
           "[checkpoint][threads]") {
   BackgroundSave saving(true);
   const bool waits = GENERATE(true, false);

@@ -143,7 +143,7 @@ TEST_CASE("a verified checkpoint is mapped after a check of its lengths alone", 
   CHECK(map_checkpoint(saved).info == sample.content().info);
   CHECK_THROWS_WITH(load_checkpoint(saved), Contains("model.safetensors is damaged"));
   fs::resize_file(weights, fs::file_size(weights) - 1);
-  CHECK_THROWS_WITH(map_checkpoint(saved), Contains("its manifest says"));
+  CHECK_THROWS_WITH(map_checkpoint(saved), Contains("its manifest declares"));
   fs::remove(weights);
   CHECK_THROWS_WITH(map_checkpoint(saved), Contains("model.safetensors is missing: "));
 }
@@ -184,7 +184,8 @@ TEST_CASE("only the newest checkpoints are kept, in the order of numbers", "[che
                     Contains("at least 1"));
 }
 
-TEST_CASE("the best checkpoint stays as long as a kept one names it", "[checkpoint]") {
+TEST_CASE("the best checkpoint is kept as long as another kept checkpoint names it",
+          "[checkpoint]") {
   const test::TempDir folder;
   const auto save = [&](uint64_t step, std::optional<uint64_t> best) {
     const SampleCheckpoint sample(step);

@@ -151,7 +151,7 @@ TEST_CASE("a header that does not describe its data is refused", "[safetensors]"
       {"{" + entry("a", 4, 8, "[1]") + "}", 8, "begins at byte 4 instead of 0"},
       {"{" + good + "," + entry("b", 2, 6, "[1]") + "}", 6, "begins at byte 2 instead of 4"},
       {"{" + entry("a", 4, 0, "[1]") + "}", 4, "ends at byte 0 of 4"},
-      {"{" + entry("a", 0, 4, "[2]") + "}", 4, "has 4 bytes, its shape needs 8"},
+      {"{" + entry("a", 0, 4, "[2]") + "}", 4, "has 4 bytes, but its shape needs 8"},
       {"{" + entry("a", 0, 0, "[9223372036854775808,9223372036854775808]") + "}", 0,
        "larger than any memory"},
       {"{" + entry("a", 0, 4, "[18446744073709551617]") + "}", 4, "not a 64-bit count"},

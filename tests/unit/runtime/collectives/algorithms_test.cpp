@@ -191,7 +191,8 @@ TEST_CASE("all-gather joins the blocks of all ranks, of any sizes", "[collective
   for (const auto& bytes : gathered) CHECK(bytes == expected);
 }
 
-TEST_CASE("a broadcast reaches every rank from any root, even by polling alone", "[collectives]") {
+TEST_CASE("a broadcast reaches every rank from any root, even if ranks only poll",
+          "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 7, 16);
   const int root = GENERATE_COPY(0, num_ranks - 1, num_ranks / 2);
   const auto copies = on_ranks(num_ranks, [&](Communicator& comm) {

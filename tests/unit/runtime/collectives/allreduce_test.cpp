@@ -198,7 +198,7 @@ TEST_CASE("ranges are reduced separately, and the rest stays unchanged", "[colle
   for (const auto& result : results) CHECK(result == expected);
 }
 
-TEST_CASE("many steps through one buffer never mix", "[collectives]") {
+TEST_CASE("many steps in one buffer never mix their numbers", "[collectives]") {
   const int num_ranks = GENERATE(2, 4);
   constexpr size_t kElements = 333;
   constexpr int kSteps = 200;

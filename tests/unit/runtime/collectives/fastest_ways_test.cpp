@@ -27,7 +27,7 @@ TEST_CASE("each size gets its fastest algorithm, sizes in between get that of th
   CHECK(fastest.rules() == Rules{{kTree, 0, 256}, {kRing, 256, 1024}, {kDirect, 1024, SIZE_MAX}});
 }
 
-TEST_CASE("rules between nodes count the bytes of the slices that travel", "[collectives]") {
+TEST_CASE("rules between nodes count the bytes of the slices that are sent", "[collectives]") {
   FastestWays fastest(4);
   fastest.add(64, std::vector{way(kRing, 2), way(kTree, 1)});
   fastest.add(256, std::vector{way(kRing, 1), way(kTree, 2)});

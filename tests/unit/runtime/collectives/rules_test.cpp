@@ -64,7 +64,7 @@ TEST_CASE("a mistake in rules is named with its correction", "[collectives]") {
         "collectives.txt:3: 'rign' is not an algorithm; there are shm, hierarchical, "
         "recursive_doubling, rabenseifner, ring, tree, direct, mpi; did you mean 'ring'?");
   CHECK(mistake_in("allreduce=ring:1K-max") ==
-        "collectives.txt:3: no rule for 0 bytes; sizes go from 0 to max without a gap: "
+        "collectives.txt:3: no rule for 0 bytes; sizes must go from 0 to max without a gap: "
         "recursive_doubling:0-8K;ring:8K-max");
   CHECK_THAT(mistake_in("allreduce=ring:0-8K"), Catch::Contains("no rule for 8193 bytes"));
   CHECK_THAT(mistake_in("allreduce=ring"), Catch::Contains("'ring' is not a rule"));

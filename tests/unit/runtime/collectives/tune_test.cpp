@@ -195,7 +195,7 @@ TEST_CASE("a wrong sum is an error", "[collectives]") {
     std::vector<Contender> lazy = {{"lazy", {bytes.data(), 10, type}, [] {}}};
     return test::error_of([&] { take_turns(comm, lazy, 0.001); });
   });
-  CHECK_THAT(errors[1], Catch::StartsWith("lazy gave 2.000000 where 3.000000 is the sum"));
+  CHECK_THAT(errors[1], Catch::StartsWith("lazy returned 2.000000, but the sum is 3.000000"));
 }
 
 TEST_CASE("comments in a cluster's file of rules stay", "[collectives]") {

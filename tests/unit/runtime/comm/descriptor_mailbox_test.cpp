@@ -97,7 +97,8 @@ TEST_CASE("a process in namespaces of its own sends to one outside", "[comm]") {
   CHECK(pipe.read() == 'x');
 }
 
-TEST_CASE("messages of another user are discarded, and none are sent to one", "[comm]") {
+TEST_CASE("messages from another user are discarded, and no message is sent to another user",
+          "[comm]") {
   if (::geteuid() != 0) test::skip("only root can be another user");
   DescriptorMailbox mailbox(4);
   const Pipe pipe;

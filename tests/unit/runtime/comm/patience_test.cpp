@@ -113,8 +113,9 @@ TEST_CASE("a wait of seconds sleeps for a 128th of its time, since many may wait
   CHECK(waiter.core.sleeps.back() == 50ms);
 }
 
-TEST_CASE("a rank whose core was taken yields early and then sleeps, an eighth of the wait at most",
-          "[patience]") {
+TEST_CASE(
+    "a rank whose core was taken yields early and then sleeps, for at most an eighth of the wait",
+    "[patience]") {
   Waiter waiter;
   waiter.core.run(1s);  // earlier computation does not count as lost time
   waiter.wait_without_core();

@@ -131,9 +131,8 @@ TEST_CASE("messages of a rank that ended arrive, and a wait for more names it", 
     require(values == std::vector(1000, 7), "other numbers than were sent");
     comm.receive(bytes_of(values), 1);
   });
-  CHECK_THAT(errors[0],
-             Catch::Matches("rank 1 \\(node \\S+\\) died, or has left while rank 0 still "
-                            "waits for it: its connection is closed"));
+  CHECK_THAT(errors[0], Catch::Matches("rank 1 \\(node \\S+\\) died, or left while rank 0 still "
+                                       "waits for it: its connection is closed"));
 }
 
 TEST_CASE("a rank that ended before any connection to it is named", "[comm]") {
@@ -185,18 +184,19 @@ TEST_CASE("a group raises the limit of open files, and names the hard one if it 
           ::setrlimit(RLIMIT_NOFILE, &low);
           const auto errors = errors_of(
               std::vector<std::string>(8, ""), [](Communicator&) {}, 2s);
-          return std::ranges::any_of(errors,
-                                     [](const std::string& error) {
-                                       return error.find(
-                                                  "no more than 30 files and connections open (its "
-                                                  "hard limit is 30)") != error.npos;
-                                     })
+          return std::ranges::any_of(
+                     errors,
+                     [](const std::string& error) {
+                       return error.find(
+                                  "at most 30 files and connections (its hard limit is 30)") !=
+                              error.npos;
+                     })
                      ? 0
                      : 1;
         }) == 0);
 }
 
-TEST_CASE("ranks of one memory share it, others do not", "[comm]") {
+TEST_CASE("ranks with a common memory share it, others do not", "[comm]") {
   CHECK(errors_of({"a", "b", "a", "b", "a"}, [](Communicator& comm) {
           const std::vector<int> nodes(comm.nodes().begin(), comm.nodes().end());
           require(nodes == std::vector{0, 1, 0, 1, 0}, "other nodes");

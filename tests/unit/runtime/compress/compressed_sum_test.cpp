@@ -138,7 +138,7 @@ TEST_CASE("no gradient is lost with any method, nodes and buckets", "[compress]"
   CHECK(distance(all, expected) < 5e-6);
 }
 
-TEST_CASE("PowerSGD in the place of the all-reduce loses nothing", "[compress]") {
+TEST_CASE("PowerSGD instead of the all-reduce loses nothing", "[compress]") {
   Setting setting{.how = {.method = CompressionMethod::PowerSgd,
                           .aggregation = Aggregation::AllGather,
                           .rank = 2}};

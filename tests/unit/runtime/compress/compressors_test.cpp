@@ -64,7 +64,7 @@ TEST_CASE("MSTopK sends the requested number, nearly all of them the largest", "
   CHECK(double(common.size()) >= 0.99 * double(best.size()));
 }
 
-TEST_CASE("MSTopK finds the largest below one that is larger by orders of magnitude",
+TEST_CASE("MSTopK finds the largest numbers beside one that is larger by orders of magnitude",
           "[compress]") {
   std::vector<float> values = some_gradients(10000, 4);
   values[77] = GENERATE(1e6f, 1e18f, -1e38f);
@@ -85,7 +85,7 @@ TEST_CASE("MSTopK sends the largest where many others are nearly as large", "[co
         std::vector<uint32_t>{3, 500, 999});
 }
 
-TEST_CASE("MSTopK separates numbers on both sides of the mean", "[compress]") {
+TEST_CASE("MSTopK separates numbers that are close to the mean on both sides", "[compress]") {
   std::vector<float> values(1024);
   std::vector<uint32_t> larger;
   for (uint32_t i = 0; i < values.size(); ++i) {
@@ -218,7 +218,7 @@ TEST_CASE("a message and its residual add up to the gradient", "[compress]") {
   }
 }
 
-TEST_CASE("a message passes on a NaN or an infinity at any place", "[compress]") {
+TEST_CASE("a message keeps a NaN or an infinity at any position", "[compress]") {
   const CompressionMethod method = GENERATE(from_range(kMethods));
   const auto compressor = make_compressor(method);
   CAPTURE(int(method));

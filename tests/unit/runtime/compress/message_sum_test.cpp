@@ -109,7 +109,7 @@ TEST_CASE("a long range of rounded gradients is summed as short ones are", "[com
   CHECK(distance(sum_and_errors(ranks), dense_sum_of(num_ranks, count)) < 1e-6);
 }
 
-TEST_CASE("gathered messages are each rank's largest gradients, added", "[compress]") {
+TEST_CASE("gathered messages give the sum of each rank's largest gradients", "[compress]") {
   const int num_ranks = GENERATE(1, 2, 3, 4, 5, 8);
   constexpr size_t kCount = 500, kSent = 50;
   const auto ranks = outcomes(kSparse[0], num_ranks, kCount, 0.1);

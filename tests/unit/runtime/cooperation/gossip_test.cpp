@@ -89,7 +89,7 @@ TEST_CASE("after any L rounds, every rank has a share of every other", "[coopera
   }
 }
 
-TEST_CASE("gossip keeps the mean of what the ranks have, and brings them together",
+TEST_CASE("gossip keeps the mean of the ranks' weights, and brings the weights together",
           "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   const auto results = test::on_ranks(ranks, [&](Communicator& comm) {

@@ -262,10 +262,10 @@ TEST_CASE("a step needs more ranks than servers", "[cooperation]") {
   CHECK(num_workers(servers(1, 0), 2) == 1);
   CHECK(num_workers({}, 3) == 3);
   CHECK_THROWS_WITH(num_workers(servers(1, 0), 1),
-                    "with: 'cooperation.servers' is 1, and the step has 1 rank: none is left to "
+                    "with: 'cooperation.servers' is 1, but the step has 1 rank: none is left to "
                     "train; give it more ranks than servers (resources: ranks)");
   CHECK_THROWS_WITH(num_workers(servers(4, 0), 3),
-                    Catch::Contains("is 4, and the step has 3 ranks"));
+                    Catch::Contains("is 4, but the step has 3 ranks"));
 }
 
 TEST_CASE("a server without messages gives up and names the slowest worker", "[cooperation]") {

@@ -114,7 +114,7 @@ TEST_CASE("the file has the bytes described in docs/user/dlset.md", "[data]") {
   CHECK(content_of(kBytes, 2) == front + sha256_hex(front + rest) + rest);
 }
 
-TEST_CASE("samples with targets have them in the place of labels", "[data]") {
+TEST_CASE("samples have targets instead of labels", "[data]") {
   const std::string front =
       "DLFDATA\n\x03\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0"s;
   const std::vector<float> numbers = {0.5f, -1, 3, 1e30f};
@@ -213,7 +213,7 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
 TEST_CASE("an impossible header is refused even if its hash is right", "[data]") {
   const std::string content = content_of(kBytes);
   CHECK_THAT(dataset_error(changed(content, 8, "\x08")), Catch::Contains("has version 8"));
-  CHECK_THAT(dataset_error(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));
+  CHECK_THAT(dataset_error(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("without samples"));
   CHECK_THAT(dataset_error(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
   CHECK(dataset_error(changed(content, 128, "\x04")) ==
         "file: sample 0 has label 4, but there are 4 classes");

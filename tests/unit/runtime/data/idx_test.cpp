@@ -50,7 +50,7 @@ TEST_CASE("invalid IDX files are refused with the reason", "[data]") {
   CHECK(error_of("\0\0\x08\x05"s) == "file: has 5 dimensions; 1 to 4 can be read");
   CHECK(error_of(kImages.substr(0, 15)) == "file: ends within its header");
   CHECK(error_of(kImages.substr(0, 27)) ==
-        "file: its header says 2 x 2 x 3 bytes, but 11 follow; fetch it again");
+        "file: its header declares 2 x 2 x 3 bytes, but 11 follow; fetch it again");
   CHECK_THAT(error_of(kImages + "x"), Catch::Contains("but 13 follow"));
 }
 

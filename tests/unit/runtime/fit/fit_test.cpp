@@ -40,17 +40,17 @@ TEST_CASE("a network and matching data are accepted", "[fit]") {
 
 TEST_CASE("a network and data that do not match are refused with the reason", "[fit]") {
   CHECK(error_of(model("[3]", 3, "softmax_cross_entropy"), kClasses) ==
-        "model 'm' takes (B,3), set has (B,2,1,1)");
+        "model 'm' takes (B,3), but set has (B,2,1,1)");
   CHECK(error_of(model("[2]", 2, "softmax_cross_entropy"), kClasses) ==
-        "model 'm' has 2 classes, set has the label 2 (sample 0); its last layer must give a "
+        "model 'm' has 2 classes, but set has the label 2 (sample 0); its last layer must give a "
         "score for each class");
   CHECK_THAT(error_of(model("[2]", 2, "softmax_cross_entropy"), kNumbers),
-             Catch::Contains("which needs labels, and set has 1 targets a sample, not the shares "
+             Catch::Contains("which needs labels, but set has 1 targets a sample, not the shares "
                              "of 2 classes"));
   CHECK_THAT(error_of(model("[2]", 1, "mse"), kClasses),
-             Catch::Contains("which needs targets, and set has labels"));
+             Catch::Contains("which needs targets, but set has labels"));
   CHECK_THAT(error_of(model("[2]", 2, "mse"), kNumbers),
-             Catch::Contains("gives 2 numbers a sample, set has 1 targets"));
+             Catch::Contains("gives 2 numbers a sample, but set has 1 targets"));
   CHECK_THAT(error_of(model("[2]", 1, "bce"), kNumbers),
              Catch::Contains("sample 1 of set has 0.5"));
 }
@@ -69,7 +69,7 @@ TEST_CASE("targets are shares of classes if each sample's add up to 1", "[fit]")
   CHECK_THAT(error_of(two, set(std::nanf(""), 1)), Catch::Contains("are not all 0 or more"));
 }
 
-TEST_CASE("masks and losses of pixels belong together", "[fit]") {
+TEST_CASE("losses of pixels need masks, and masks need such a loss", "[fit]") {
   const auto network = [](const std::string& loss, int classes) {
     return parse_model("name: m\ninput: [1, 2, 2]\nloss: " + loss +
                            "\nlayers:\n  - conv2d: {channels: " + std::to_string(classes) +
@@ -83,18 +83,18 @@ TEST_CASE("masks and losses of pixels belong together", "[fit]") {
     CHECK(error_of(network(loss, 3), masks).empty());
     CHECK(error_of(network(loss, 4), masks).empty());
     CHECK(error_of(network(loss, 2), masks) ==
-          "model 'm' has 2 classes, set has masks of 3; its last layer must give a score for "
+          "model 'm' has 2 classes, but set has masks of 3; its last layer must give a score for "
           "each of them");
     CHECK(error_of(network(loss, 3), labels) ==
           "model 'm' has 'loss: " + loss +
-              "', which needs a class per pixel, and set has labels; pack it with masks (dlflow "
+              "', which needs a class per pixel, but set has labels; pack it with masks (dlflow "
               "data pack --help)");
     CHECK(error_of(network(loss, 3), labels, Purpose::Predict).empty());
     CHECK_FALSE(error_of(network(loss, 2), masks, Purpose::Predict).empty());
   }
   CHECK(error_of(network("reconstruction", 1), masks).empty());
   CHECK_THAT(error_of(model("[4]", 3, "softmax_cross_entropy"), masks),
-             Catch::Contains("and set has a class per pixel; write 'loss: pixel_cross_entropy'"));
+             Catch::Contains("but set has a class per pixel; write 'loss: pixel_cross_entropy'"));
   CHECK_THAT(error_of(model("[4]", 3, "mse"), masks), Catch::Contains("has a class per pixel"));
 }
 
@@ -117,11 +117,12 @@ TEST_CASE("a vocabulary that is too small for the tokens is refused", "[fit]") {
   };
   CHECK(error_of(reader(300, 300), tokens).empty());
   CHECK(error_of(reader(256, 300), tokens) ==
-        "model 'm' has 'vocabulary: 256' in 'e', set has 300 tokens; write 'vocabulary: 300'");
-  CHECK(error_of(reader(301, 256), tokens) ==
-        "model 'm' gives scores of 256 tokens, set has 300; give the last layer 'features: 300'");
+        "model 'm' has 'vocabulary: 256' in 'e', but set has 300 tokens; write 'vocabulary: 300'");
+  CHECK(
+      error_of(reader(301, 256), tokens) ==
+      "model 'm' gives scores of 256 tokens, but set has 300; give the last layer 'features: 300'");
   CHECK(error_of(model("[2]", 300, "softmax_cross_entropy"), tokens) ==
-        "model 'm' reads pictures or numbers, and set has tokens of text; begin it with an "
+        "model 'm' reads pictures or numbers, but set has tokens of text; begin it with an "
         "'embedding'");
 }
 

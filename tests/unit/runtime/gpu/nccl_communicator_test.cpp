@@ -147,7 +147,7 @@ TEST_CASE("the wait for a device that never finishes ends after the timeout") {
 
 TEST_CASE("a call that stays in progress is given up after the timeout") {
   const auto [message, log] = message_of(NcclFault::NeverReady, std::chrono::milliseconds(50));
-  CHECK_THAT(message, Contains("all-reduce did not get through within 0.05 s"));
+  CHECK_THAT(message, Contains("all-reduce did not complete within 0.05 s"));
   CHECK(log.back() == "abort");
 }
 
@@ -168,8 +168,8 @@ TEST_CASE("the wait for ranks missing at the first call ends after the timeout")
     }
   };
   const auto results = test::on_ranks(group, 2, work);
-  CHECK_THAT(results[0], Contains("ncclCommInitRankConfig did not get through within 0.1 s") &&
-                             Contains("abort"));
+  CHECK_THAT(results[0],
+             Contains("ncclCommInitRankConfig did not complete within 0.1 s") && Contains("abort"));
 }
 
 TEST_CASE("a normal end finalizes NCCL, and one by an exception aborts it") {

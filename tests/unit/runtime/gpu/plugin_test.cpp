@@ -40,8 +40,9 @@ TEST_CASE("a missing plug-in is named, with what to do") {
 }
 
 TEST_CASE("a plug-in of another interface is refused before it is used") {
-  CHECK_THROWS_WITH(GpuPlugin(DLFLOW_OLD_PLUGIN),
-                    Contains("has interface 3, this program supports 4") && Contains("one build"));
+  CHECK_THROWS_WITH(
+      GpuPlugin(DLFLOW_OLD_PLUGIN),
+      Contains("has interface 3, but this program supports 4") && Contains("one build"));
 }
 
 TEST_CASE("a library that is not a plug-in is refused") {

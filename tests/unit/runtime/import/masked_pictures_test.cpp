@@ -154,7 +154,8 @@ TEST_CASE("all pictures without a valid mask are reported at once", "[mask]") {
   CHECK_THAT(text, Catch::Contains("b.pgm: has no mask b.png in masks"));
   CHECK_THAT(
       text,
-      Catch::Contains("c.png: has 2 x 1 pixels, which would become another size than its picture"));
+      Catch::Contains(
+          "c.png: has 2 x 1 pixels; the resized mask would not have the size of its picture"));
   CHECK_THAT(text, Catch::Contains("d.png: is in colour"));
 }
 
@@ -184,7 +185,7 @@ TEST_CASE("pictures of 16 bits can have masks, stored after their floats", "[mas
              Catch::Contains("1 of 2 samples") && Catch::Contains("b.pgm: has 2 x 1 pixels"));
 }
 
-TEST_CASE("an unreadable picture is not the model for the others", "[mask]") {
+TEST_CASE("the other pictures are not compared with an unreadable one", "[mask]") {
   const test::TempDir folder;
   write_pair(folder, "b", "\x00\x01"s);
   write_pair(folder, "c", "\x00\x01"s);
@@ -210,9 +211,10 @@ TEST_CASE("pictures are compared with the majority, and --resize is not advised 
   folder.write("images/a.ppm", "P6 2 1 255 abcdef");
   folder.write("masks/a.png", mask_png(PNG_COLOR_TYPE_GRAY, 8, 2, {"\x00\x01"s}));
   const std::string text = mistakes_of(folder.path());
-  CHECK_THAT(text, Catch::Contains("1 of 3 samples") &&
-                       Catch::Contains("a.ppm: has 2 x 1 pixels in colour, ") &&
-                       Catch::Contains("b.pgm has 2 x 1 pixels in grey; make them alike first"));
+  CHECK_THAT(text,
+             Catch::Contains("1 of 3 samples") &&
+                 Catch::Contains("a.ppm: has 2 x 1 pixels in colour, ") &&
+                 Catch::Contains("b.pgm has 2 x 1 pixels in grey; convert them to one kind first"));
 }
 
 TEST_CASE("masks have 255 classes at most", "[mask]") {

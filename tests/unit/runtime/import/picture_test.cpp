@@ -94,7 +94,7 @@ TEST_CASE("grey and coloured pictures are read channel by channel", "[picture]")
 TEST_CASE("pictures that cannot be used are refused with the reason", "[picture]") {
   CHECK(picture_error("GIF89a") == "a.png: is neither a JPEG, a PNG nor a binary PGM or PPM file");
   CHECK_THAT(picture_error("P5\n2 2\n255\nabc"),
-             Catch::Contains("has 3 bytes of pixels, its header says 4"));
+             Catch::Contains("has 3 bytes of pixels, but its header declares 4"));
   CHECK_THAT(picture_error("P5\n2 2\n65535\nabcdefgh"), Catch::Contains("does not have 8 bits"));
   CHECK_THAT(picture_error("P5\n2"), Catch::Contains("has no header"));
   CHECK_THAT(picture_error("P5 #"), Catch::Contains("has no header"));
@@ -231,11 +231,12 @@ TEST_CASE("a PGM or PPM file has 8 bits and exactly the declared pixels", "[pict
                Catch::Contains("does not have 8 bits per value"));
   }
   CHECK_THAT(picture_error("P5 2 2 255 abcde"),
-             Catch::Contains("has 5 bytes of pixels, its header says 4"));
+             Catch::Contains("has 5 bytes of pixels, but its header declares 4"));
   CHECK_THAT(picture_error("P6 1 1 255 ab"),
-             Catch::Contains("has 2 bytes of pixels, its header says 3"));
+             Catch::Contains("has 2 bytes of pixels, but its header declares 3"));
   for (const char* none : {"P5 1 1 255", "P5 1 1 255 "}) {
-    CHECK_THAT(picture_error(none), Catch::Contains("has 0 bytes of pixels, its header says 1"));
+    CHECK_THAT(picture_error(none),
+               Catch::Contains("has 0 bytes of pixels, but its header declares 1"));
   }
   for (const char* bad :
        {"P5", "P5 1 x 255 a", "P5 -1 1 255 a", "P5 4294967296 1 255 a", "P5 # 1 1 255 a"}) {

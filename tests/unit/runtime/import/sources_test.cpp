@@ -60,13 +60,13 @@ TEST_CASE("foreign files in a folder of pictures are named", "[sources]") {
   const auto other = folder.write("dog/2.pgm", "P5 1 1 255 x");
   CHECK(source_error(folder.path()) ==
         other.string() + ": has 1 x 1 pixels in grey, " + (folder.path() / "cat/1.pgm").string() +
-            " has 2 x 1 pixels in grey; --resize and --crop make them alike");
+            " has 2 x 1 pixels in grey; --resize and --crop give all the same size");
   folder.write("dog/1.gif", "");
   CHECK_THAT(source_error(folder.path()),
              Catch::Contains("dog/1.gif: is not a JPEG, PNG, PGM or PPM picture"));
 }
 
-TEST_CASE("the first of sixty pictures is the odd one if the others agree", "[sources]") {
+TEST_CASE("the first of sixty pictures is named as different if the others agree", "[sources]") {
   const test::TempDir folder;
   const auto odd = folder.write("cat/0.pgm", "P5 1 1 255 x");
   for (int i = 1; i < 60; ++i) folder.write("cat/" + std::to_string(i) + ".pgm", pgm('a'));
@@ -250,9 +250,10 @@ TEST_CASE("pictures of different colours are refused with what to do", "[sources
   const test::TempDir folder;
   folder.write("cat/1.pgm", pgm('a'));
   const auto colour = folder.write("cat/2.ppm", "P6 2 1 255 abcdef");
-  CHECK(source_error(folder.path()) == colour.string() + ": has 2 x 1 pixels in colour, " +
-                                           (folder.path() / "cat/1.pgm").string() +
-                                           " has 2 x 1 pixels in grey; make them alike first");
+  CHECK(source_error(folder.path()) ==
+        colour.string() + ": has 2 x 1 pixels in colour, " +
+            (folder.path() / "cat/1.pgm").string() +
+            " has 2 x 1 pixels in grey; convert them to one kind first");
 }
 
 TEST_CASE("JPEG files are kept unchanged, with the shape of their samples", "[sources]") {
@@ -283,7 +284,7 @@ TEST_CASE("JPEG files are kept unchanged, with the shape of their samples", "[so
   const std::string told = test::error_of(
       [&] { images_of(open_source(folder.path(), "", Split::Train, options).source); });
   CHECK_THAT(told, Catch::Contains("cat/2.jpeg: has 32 x 48 pixels in colour, ") &&
-                       Catch::EndsWith("; --resize and --crop make them alike"));
+                       Catch::EndsWith("; --resize and --crop give all the same size"));
 }
 
 TEST_CASE("JPEG files that cannot be kept are all reported at once", "[sources]") {

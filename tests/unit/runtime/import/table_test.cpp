@@ -52,7 +52,7 @@ TEST_CASE("every mistake in a table is reported with line and column", "[table]"
   CHECK(table_error("x,y\n1,2\nü,3\n4,\n5\n6,nan\n1e99,7\n\"7,8\n", kTarget) ==
         "t.csv:3:1: 'ü' is not a number (column 'x')\n"
         "t.csv:4:3: is empty; write a number, or leave the row out (column 'y')\n"
-        "t.csv:5:1: the row has 1 values, the header 2 columns\n"
+        "t.csv:5:1: the row has 1 values, but the header has 2 columns\n"
         "t.csv:6:3: 'nan' is not finite (column 'y')\n"
         "t.csv:7:1: '1e99' does not fit into single precision (column 'x')\n"
         "t.csv:8:1: the quote that begins here is not closed");
@@ -118,7 +118,7 @@ TEST_CASE("every mistake in a table of texts is reported with line and column", 
   };
   CHECK(error_of("text,kind\n,x\nb\nc,\n\xff,x\nd\0,x\n,\n"s) ==
         "t.csv:2:1: is empty; write a text, or leave the row out (column 'text')\n"
-        "t.csv:3:1: the row has 1 values, the header 2 columns\n"
+        "t.csv:3:1: the row has 1 values, but the header has 2 columns\n"
         "t.csv:4:3: is empty; write the name of a class (column 'kind')\n"
         "t.csv:6:1: has a NUL byte, which text cannot have (column 'text')\n"
         "t.csv:7:1: is empty; write a text, or leave the row out (column 'text')\n"

@@ -27,7 +27,7 @@ TEST_CASE("draws are the same one at a time and 64 at a time", "[draws]") {
   }
 }
 
-TEST_CASE("dropout drops the share `rate` of all numbers", "[draws]") {
+TEST_CASE("dropout sets the share `rate` of all numbers to zero", "[draws]") {
   const std::vector<uint8_t> keeps = draw(1, 40000);
   CHECK(std::ranges::count(keeps, 0) == Approx(10000).margin(400));  // five standard deviations
   CHECK(std::ranges::count(keeps, 1) + std::ranges::count(keeps, 0) == 40000);

@@ -135,11 +135,11 @@ TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
         Lines{"4:42: 'kernel' must be a whole number or [height, width]",
               "5:19: 'rate' must be a number from 0 to less than 1",
               "7:18: 'from' of 'concat' is a list of two or more layers",
-              "8:22: 'kernel' is a whole number from 1 to 1048576"});
+              "8:22: 'kernel' must be a whole number from 1 to 1048576"});
   CHECK(layer_mistakes("- conv2d: {name: a, channels: 4, kernel: 1}\n- concat: {from: [a, input]}\n"
                        "- max_pool: {name: m, kernel: 2}\n- concat: {from: [a, m]}\n"
                        "- flatten\n- linear: {features: 2}\n") ==
-        Lines{"7:3: concat needs shapes that differ in channels alone, but gets (B,4,28,28) from "
+        Lines{"7:3: concat needs shapes that differ only in channels, but gets (B,4,28,28) from "
               "'a' and "
               "(B,5,14,14) from 'm'"});
 }
@@ -159,10 +159,11 @@ TEST_CASE("losses of targets take one number per target", "[model]") {
     CHECK(of(loss, "- linear: {features: 1}\n") == Lines{});
     CHECK(of(loss, "- linear: {features: 3}\n") == Lines{});
   }
-  CHECK(mistakes(
-            "name: m\ninput: [1, 8, 8]\nloss: l1\nlayers:\n- conv2d: {channels: 1, kernel: 3}\n") ==
-        Lines{"5:3: with 'loss: l1' the last layer gives one number per target, (B,F); 'conv2d1' "
-              "gives (B,1,6,6)"});
+  CHECK(
+      mistakes(
+          "name: m\ninput: [1, 8, 8]\nloss: l1\nlayers:\n- conv2d: {channels: 1, kernel: 3}\n") ==
+      Lines{"5:3: with 'loss: l1' the last layer must give one number per target, (B,F); 'conv2d1' "
+            "gives (B,1,6,6)"});
   CHECK(of("msee", "- linear: {features: 1}\n") ==
         Lines{"3:7: unknown loss 'msee'; there are softmax_cross_entropy, next_token, "
               "reconstruction, mse, l1, huber, bce, pixel_cross_entropy, dice, "
@@ -186,7 +187,7 @@ TEST_CASE("losses of pixels take one score per class and pixel of the input", "[
       const Lines lines = of(loss, layers);
       REQUIRE(lines.size() == 1);
       CHECK(lines[0].starts_with("5:3: with 'loss: " + loss +
-                                 "' the last layer gives one score per class and pixel of the "
+                                 "' the last layer must give one score per class and pixel of the "
                                  "input, (B,classes,H,W), of 2 to 255 classes; 'a' gives (B,"));
     }
   }
@@ -203,13 +204,13 @@ TEST_CASE("mistakes of language models are reported", "[model]") {
       Lines{"6:3: attention reads queries, keys and values of 5 + 2 * 5 heads, which do not divide "
             "the 12 features of 't'"});
   CHECK(of(tokens + "- linear: {features: 10, tied: t}\n") ==
-        Lines{"6:32: the weight of 't' is (9, 12); a layer that is tied to it has as many features "
-              "and reads as many"});
+        Lines{"6:32: the weight of 't' is (9, 12); a layer tied to it must have 9 features "
+              "and read 12"});
   CHECK(of("- embedding: {name: t, vocabulary: 12, features: 12}\n"
            "- linear: {name: a, features: 12, tied: t}\n- linear: {features: 12, tied: t}\n") ==
         Lines{"7:32: 'a' is tied to 't' already; only one layer may be"});
   CHECK(of("- relu: {name: r}\n" + tokens + "- linear: {features: 9}\n") ==
-        Lines{"6:3: embedding reads 'input' alone, the numbers of tokens; here it reads 'r'"});
+        Lines{"6:3: embedding reads only 'input', the numbers of tokens; here it reads 'r'"});
   CHECK(of("- embedding: {name: t, vocabulary: 9, features: 12}\n"
            "- embedding: {name: u, vocabulary: 9, features: 12, from: input}\n"
            "- add: {from: t}\n- linear: {features: 9}\n") == Lines{});
@@ -253,8 +254,8 @@ TEST_CASE("all mistakes of a file are reported at once", "[model]") {
         Lines{"4:3: unknown layer 'conv3d'; did you mean 'conv2d'?",
               "5:12: unknown key 'chanels' in 'conv2d'; did you mean 'channels'?",
               "5:3: 'conv2d' needs 'channels'",
-              "5:32: 'kernel' is a whole number from 1 to 1048576",
-              "7:22: 'features' is a whole number from 1 to 1048576",
+              "5:32: 'kernel' must be a whole number from 1 to 1048576",
+              "7:22: 'features' must be a whole number from 1 to 1048576",
               "7:33: no layer 'nowhere' before this one"});
 }
 

@@ -508,7 +508,7 @@ TEST_CASE("weights start with the model's initialisation", "[network]") {
   CHECK(std::ranges::max(values("usual.bias")) > 0);
 }
 
-TEST_CASE("weights are unchanged after a way through the flat buffer", "[network]") {
+TEST_CASE("weights are unchanged after they are copied to the flat buffer and back", "[network]") {
   const test::Problem p =
       test::make_problem("[3, 9, 9]", "- conv2d: {channels: 20, kernel: 3}\n" + kEnd, 2);
   const Network network(p.model, 2, Network::Mode::Training);
@@ -545,7 +545,7 @@ TEST_CASE("a language model agrees with the reference, and its targets are count
   CHECK(result.num_correct <= result.num_targets);
 }
 
-TEST_CASE("an invalid token is named", "[network]") {
+TEST_CASE("an invalid token is reported by its number", "[network]") {
   const test::Problem p = test::make_problem(
       "[3]", "- embedding: {vocabulary: 4, features: 4}\n- linear: {features: 4}\n", 1,
       "next_token");

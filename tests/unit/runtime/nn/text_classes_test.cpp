@@ -160,7 +160,7 @@ TEST_CASE("the reference's gradients with padding are the slopes of its loss",
   }
 }
 
-TEST_CASE("networks for classes of texts need a mean before positions are removed",
+TEST_CASE("networks for classes of texts need a mean_pool before layers that mix positions",
           "[network][texts]") {
   const auto reason = [](const std::string& layers) {
     return reason_against_padding(parse_model("name: m\ninput: [8]\nlayers:\n" + layers, "m.yaml"));

@@ -76,7 +76,7 @@ TEST_CASE("constants of every type are read from their fields", "[onnx]") {
 TEST_CASE("constants that contradict their header are refused", "[onnx]") {
   CHECK_THROWS_WITH(of_raw(8, 1, "x"), Contains("constant 'c' has numbers of ONNX's type 8;"));
   CHECK_THROWS_WITH(of_raw(1, 3, bytes_of<float>({1, 2})),
-                    "constant 'c' has 2 numbers, its shape asks for 3");
+                    "constant 'c' has 2 numbers, but its shape asks for 3");
   CHECK_THROWS_WITH(parsed({tensor(1, -1)}), "constant 'c' has no valid shape");
   CHECK(parsed({tensor(1, 0)}).constants.at("c").size() == 0);
   const std::vector<int64_t> none = {int64_t{1} << 40, 0}, most = {2, int64_t{1} << 39},
@@ -86,7 +86,8 @@ TEST_CASE("constants that contradict their header are refused", "[onnx]") {
         {Message().add(1, std::span(shape)).add(2, uint64_t{1}).add(8, std::string_view("c"))});
   };
   CHECK(of_shape(none).constants.at("c").size() == 0);
-  CHECK_THROWS_WITH(of_shape(most), Contains("has 0 numbers, its shape asks for 1099511627776"));
+  CHECK_THROWS_WITH(of_shape(most),
+                    Contains("has 0 numbers, but its shape asks for 1099511627776"));
   CHECK_THROWS_WITH(of_shape(more), Contains("has no valid shape"));
 }
 
@@ -111,7 +112,7 @@ TEST_CASE("unsupported parts of a file are reported", "[onnx]") {
                     Contains("sparse constants"));
 }
 
-TEST_CASE("a setting with the type of a list is one, even if it is empty", "[onnx]") {
+TEST_CASE("a setting with the type of a list is a list, even if it is empty", "[onnx]") {
   const auto setting_of = [](const Message& value) {
     const Message node = test::node("Op", {"x"}, "y")
                              .add(3, std::string_view("first"))

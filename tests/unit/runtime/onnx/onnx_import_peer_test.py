@@ -95,7 +95,7 @@ REFUSED = {
     "rms_norm": (lambda: text(Lambda(lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5))), TOKENS, "(Pow): dlflow has no layer for it"),
     "squeeze_excitation": (lambda: maps(Lambda(lambda x: x * x.mean((2, 3), keepdim=True))), PICTURE, "dlflow multiplies results of layers only in silu"),
     "uneven_padding": (lambda: maps(nn.ZeroPad2d((1, 0, 0, 0))), PICTURE, "(ConstantOfShape): dlflow has no layer for it"),
-    "bilinear": (lambda: maps(nn.Upsample(scale_factor=2, mode="bilinear")), PICTURE, "upsample of dlflow takes the nearest pixel"),
+    "bilinear": (lambda: maps(nn.Upsample(scale_factor=2, mode="bilinear")), PICTURE, "dlflow's upsample takes the nearest pixel only"),
 }
 
 

@@ -77,7 +77,7 @@ TEST_CASE("shapes that no layer gives are refused", "[onnx]") {
     CHECK_THAT(refusal(of(bad)), Contains("dlflow reshapes only to (B,F)"));
   }
   CHECK_THAT(refusal(file_of({with(node("Flatten", {"x"}, "y"), "axis", 2)}, {}, {-1, 3, 8, 8})),
-             Contains("flatten of dlflow leaves the batch alone"));
+             Contains("dlflow's flatten keeps the batch dimension"));
   CHECK_THAT(refusal(file_of({with(node("Transpose", {"x"}, "y"), "perm", {0, 2, 3, 1})}, {},
                              {-1, 3, 8, 8})),
              Contains("no layer that swaps dimensions"));
@@ -116,9 +116,9 @@ TEST_CASE("a constant can be reshaped if the number of its values stays", "[onnx
   };
   CHECK(of({3, 2}) == "none");
   for (const std::vector<int64_t>& open : {std::vector<int64_t>{3, -1}, {-1, -1}, {0, 2}, {4, 2}}) {
-    CHECK_THAT(of(open), Contains("it finds the shape of a constant"));
+    CHECK_THAT(of(open), Contains("it leaves the shape of a constant open"));
   }
-  CHECK_THAT(of({3, 1}), Contains("another number of constants than its shape"));
+  CHECK_THAT(of({3, 1}), Contains("does not have as many numbers as its shape"));
 }
 
 TEST_CASE("sequences become features for any number of samples", "[onnx]") {

@@ -339,7 +339,7 @@ TEST_CASE("a node without a matching layer of dlflow is refused by its name", "[
              starts("node 'y' (MatMul): nothing before it gives 'v'"));
   CHECK_THAT(of({node("MatMul", {"x"}, "y")}), starts("node 'y' (MatMul): its input 2 is missing"));
   CHECK_THAT(of({node("MatMul", {"x", "w"}, "y")}, {-1, 5}),
-             Catch::Contains("its weights are for 3 features, it gets 5"));
+             Catch::Contains("its weights are for 3 features, but it gets 5"));
   CHECK_THAT(of({node("MatMul", {"x", "w"}, "y")}, {-1, -1}), Catch::Contains("--input"));
   for (const char* operation : {"Mul", "Div", "Sub"}) {
     CHECK_THAT(of({node("MatMul", {"x", "w"}, "m"), node(operation, {"m", "b"}, "y")}),

@@ -36,7 +36,8 @@ TEST_CASE("Clip is relu or relu6 by its bounds", "[onnx]") {
                                                  {"l"},
                                                  {"l", "", "six"},
                                                  {"l", "one"}}) {
-    CHECK_THAT(of.refused(node("Clip", inputs, "y")), Contains("no layer with these bounds"));
+    CHECK_THAT(of.refused(node("Clip", inputs, "y")),
+               Contains("with bounds, dlflow has only relu and relu6"));
   }
   CHECK_THAT(of.refused(node("Clip", {"l", "two"}, "y")), Contains("its bounds are not numbers"));
   const OnFeatures old{{}, 9};
@@ -55,7 +56,7 @@ TEST_CASE("activations are read only in dlflow's form", "[onnx]") {
   CHECK_THAT(of.refused(with(leaky, "alpha", -0.1f)), Contains("its slope is not from 0"));
   CHECK(of.layer(node("Gelu", {"l"}, "y")).kind == LayerKind::Gelu);
   CHECK_THAT(of.refused(with(node("Gelu", {"l"}, "y"), "approximate", "tanh")),
-             Contains("not that by tanh"));
+             Contains("not the approximation by tanh"));
   CHECK_THAT(of.refused(with(node("Gelu", {"l"}, "y"), "approximate", 1)),
              Contains("its attribute 'approximate' is not a text"));
 }
@@ -105,18 +106,19 @@ TEST_CASE("Cast keeps whole numbers whole, and others unchanged", "[onnx]") {
           2);
   }
   for (const int type : {kInt64, kBool}) {
-    CHECK_THAT(of.refused(cast("l", "y", type)), Contains("it makes other numbers of a result"));
+    CHECK_THAT(of.refused(cast("l", "y", type)),
+               Contains("it converts a result to another kind of number"));
   }
   const auto bias = [&](int type) {
     return refusal(of.file({cast("four", "c", type), node("Add", {"l", "c"}, "y")}));
   };
   CHECK(bias(kFloat) == "none");
-  CHECK_THAT(bias(kInt64), Contains("it makes other numbers of a constant"));
+  CHECK_THAT(bias(kInt64), Contains("it converts a constant to another kind of number"));
   const auto shape = [&](int type) {
     return refusal(of.file({cast("sizes", "c", type), node("Reshape", {"l", "c"}, "y")}));
   };
   CHECK(shape(kInt64) == "none");
-  CHECK_THAT(shape(kFloat), Contains("it makes other numbers of a constant"));
+  CHECK_THAT(shape(kFloat), Contains("it converts a constant to another kind of number"));
 }
 
 TEST_CASE("a product of a value and its sigmoid is SiLU if nothing else reads the sigmoid",
@@ -195,7 +197,7 @@ TEST_CASE("convolutions have two dimensions, and padding that is the same on bot
   CHECK_THAT(of.refused(with(conv, "group", 1'000'000)),
              Contains("weights are for 3000000 channels"));
   CHECK_THAT(of.refused(node("Conv", {"x", "four"}, "m")),
-             Contains("its weights are for 4 channels, it gets (B,3,8,8)"));
+             Contains("its weights are for 4 channels, but it gets (B,3,8,8)"));
   const Message back = node("ConvTranspose", {"x", "back"}, "m");
   CHECK(of.layer(with(back, "strides", {2, 2})).shape == TensorShape{2, 16, 16});
   CHECK(of.layer(with(back, "output_padding", {0, 0})).kind == LayerKind::ConvTranspose2d);
@@ -228,10 +230,11 @@ TEST_CASE("a normalisation has a weight and a bias for each channel or feature",
   CHECK(features.layer(rms_norm).kind == LayerKind::RmsNorm);
   CHECK_THAT(features.refused(with(rms_norm, "epsilon", 1e-3f)),
              Contains("its epsilon is 0.001; that of dlflow's layers is 1e-5"));
-  CHECK_THAT(features.refused(with(rms_norm, "axis", 0)), Contains("rms_norm of dlflow is along"));
+  CHECK_THAT(features.refused(with(rms_norm, "axis", 0)),
+             Contains("dlflow's rms_norm works only along"));
   CHECK(features.layer(with(layer_norm({"l", "four"}), "axis", 1)).kind == LayerKind::LayerNorm);
   CHECK_THAT(features.refused(with(layer_norm({"l", "four"}), "axis", 0)),
-             Contains("layer_norm of dlflow is along the last dimension"));
+             Contains("dlflow's layer_norm works only along the last dimension"));
   const Message batch_norm = node("BatchNormalization", {"l", "four", "four", "four", "four"}, "y");
   CHECK(imported(features.file({batch_norm})).notes.empty());
   CHECK_THAT(features.refused(with(batch_norm, "training_mode", 1)),
@@ -329,7 +332,7 @@ TEST_CASE("a constant may be the first or second operand of a sum or product", "
   };
   const Message scaled = node("Mul", {"x", "two"}, "n"), shifted = node("Add", {"x", "c"}, "s");
   CHECK_THAT(refused({scaled, node("Add", {"n", "x"}, "y")}),
-             Contains("read both as it is and with another scale"));
+             Contains("read both unscaled and scaled"));
   CHECK_THAT(refused({scaled, shifted, node("Add", {"n", "s"}, "y")}), Contains("with two scales"));
 }
 
@@ -341,7 +344,7 @@ TEST_CASE("add takes two results of one shape, one from the layer before it", "[
   CHECK(imported(of.file({relu, node("Add", {"r", "l"}, "y")})).model.layers[2].inputs ==
         std::vector<int>{1, 0});
   CHECK_THAT(refusal(of.file({node("MatMul", {"l", "v"}, "s"), node("Add", {"l", "s"}, "y")})),
-             Contains("two equal shapes, this gets (B,4) and (B,3)"));
+             Contains("two equal shapes, but this one gets (B,4) and (B,3)"));
   CHECK_THAT(refusal(of.file({relu, node("Tanh", {"l"}, "t"), node("Add", {"l", "r"}, "s"),
                               node("Add", {"s", "t"}, "y")})),
              Contains("it adds the results of two earlier layers"));

@@ -32,9 +32,9 @@ TEST_CASE("pools are square without dilation, with windows inside the map and it
   CHECK(of.layer(with(pool, "dilations", {1, 1})).kind == LayerKind::MaxPool);
   CHECK(of.layer(with(pool, "auto_pad", "VALID")).padding == Extent(0));
   CHECK_THAT(of.refused(with(node("MaxPool", {"x"}, "m"), "kernel_shape", {2, 3})),
-             Contains("pools of dlflow are squares, its sides are not"));
-  CHECK_THAT(of.refused(with(pool, "strides", {2, 1})), Contains("its strides are not"));
-  CHECK_THAT(of.refused(with(pool, "pads", {0, 0, 1, 1})), Contains("its pads are not"));
+             Contains("dlflow's pools are square only, but its sides differ"));
+  CHECK_THAT(of.refused(with(pool, "strides", {2, 1})), Contains("its strides differ"));
+  CHECK_THAT(of.refused(with(pool, "pads", {0, 0, 1, 1})), Contains("its pads differ"));
   CHECK_THAT(of.refused(with(pool, "dilations", {2, 2})), Contains("have no dilation"));
   CHECK_THAT(of.refused(with(pool, "auto_pad", "SAME_UPPER")), Contains("depends on the size"));
   CHECK_THAT(of.refused(with(pool, "strides", {0, 0})), Contains("its sizes are below 1"));
@@ -43,10 +43,10 @@ TEST_CASE("pools are square without dilation, with windows inside the map and it
              Contains("are not from 0 to 1,000,000"));
   CHECK_THAT(of.refused(with(pool, "strides", {-1, -1})), Contains("are not from 0 to 1,000,000"));
   CHECK_THAT(OnFeatures().refused(with(node("MaxPool", {"l"}, "y"), "kernel_shape", {2, 2})),
-             Contains("pools of dlflow read (B,C,H,W), this gets (B,4)"));
+             Contains("dlflow's pools read (B,C,H,W) only, but this one gets (B,4)"));
 }
 
-TEST_CASE("a pool that rounds up is read if its windows lie inside anyway", "[onnx]") {
+TEST_CASE("a pool that rounds up is read if its windows lie inside the map", "[onnx]") {
   const auto rounds_up = [](int64_t size, int64_t kernel, int64_t stride, int64_t pad) {
     const Message pool = with(with(node("MaxPool", {"x"}, "m"), "kernel_shape", {kernel, kernel}),
                               "strides", {stride, stride});
@@ -67,7 +67,7 @@ TEST_CASE("means of pools count the padding as zeros", "[onnx]") {
   const Message pool = with(node("AveragePool", {"x"}, "m"), "kernel_shape", {2, 2});
   CHECK(of.layer(pool).kind == LayerKind::AvgPool);
   const Message padded = with(pool, "pads", {1, 1, 1, 1});
-  CHECK_THAT(of.refused(padded), Contains("counts padding as zeros, this leaves it out"));
+  CHECK_THAT(of.refused(padded), Contains("counts padding as zeros, but this node leaves it out"));
   CHECK(of.layer(with(padded, "count_include_pad", 1)).padding == Extent(1));
   const Message behind = with(node("AveragePool", {"p1"}, "m"), "kernel_shape", {2, 2});
   const auto of_padded = [&](const Message& pad, const Message& pooled) {
@@ -81,16 +81,16 @@ TEST_CASE("means of pools count the padding as zeros", "[onnx]") {
   CHECK(imported(of_padded(node("Pad", {"x", "none"}, "p1"), behind)).model.layers[1].padding ==
         Extent(0));
   CHECK_THAT(refusal(of_padded(node("Pad", {"x", "q"}, "p1"), behind)),
-             Contains("other zeros around what it reads than a pool of dlflow"));
+             Contains("pads its input in a way that dlflow's pools cannot"));
   CHECK_THAT(refusal(of_padded(zeros, with(node("MaxPool", {"p1"}, "m"), "kernel_shape", {2, 2}))),
-             Contains("other zeros around"));
+             Contains("pads its input in a way"));
   CHECK_THAT(
       refusal(of_padded(zeros, with(with(behind, "pads", {1, 1, 1, 1}), "count_include_pad", 1))),
-      Contains("other zeros around"));
+      Contains("pads its input in a way"));
   CHECK_THAT(refusal(of_padded(node("Pad", {"x", "p", "one"}, "p1"), behind)),
-             Contains("padding of dlflow is zeros"));
+             Contains("dlflow pads with zeros only"));
   CHECK_THAT(refusal(of_padded(with(zeros, "mode", "reflect"), behind)),
-             Contains("padding of dlflow is zeros"));
+             Contains("dlflow pads with zeros only"));
   CHECK_THAT(refusal(of.file({zeros, behind,
                               with(node("AveragePool", {"p1"}, "n"), "kernel_shape", {2, 2}),
                               node("Add", {"m", "n"}, "z")})),
@@ -111,7 +111,7 @@ TEST_CASE("means of whole maps are global_avg_pool, or keep their dimensions", "
   CHECK_THAT(refusal(on_maps({with(mean, "axes", std::vector<int64_t>{1})})),
              Contains("means of whole maps and of positions"));
   CHECK_THAT(refusal(file_of({node("GlobalAveragePool", {"x"}, "y")}, {}, {-1, 3})),
-             Contains("it is for maps, (B,C,H,W), and gets (B,3)"));
+             Contains("it needs maps, (B,C,H,W), but gets (B,3)"));
   const Message global = node("GlobalAveragePool", {"x"}, "g");
   const auto squeezed = [&](std::vector<int64_t> axes) {
     return on_maps({global, with(node("Squeeze", {"g"}, "y"), "axes", std::move(axes))}, {},
@@ -142,13 +142,13 @@ TEST_CASE("Resize repeats each pixel as a square", "[onnx]") {
   CHECK(of.layer(resize({"x", "", "", "sizes"})).scale == 3);
   CHECK(of.layer(node("Resize", {"x", "", "two"}, "m")).scale == 2);  // round_prefer_floor
   CHECK(of.layer(with(node("Upsample", {"x", "two"}, "m"), "mode", "nearest")).scale == 2);
-  const std::string squares = "makes a square of each pixel, a whole number wide";
+  const std::string squares = "enlarges only by a whole number, the same in both directions";
   for (const char* scales : {"odd", "half", "small", "batch", "five"}) {
     CHECK_THAT(of.refused(resize({"x", "", scales})), Contains(squares));
   }
   CHECK_THAT(of.refused(resize({"x", "", "", "more"})), Contains(squares));
   CHECK_THAT(of.refused(resize({"x", "", "", "one_way"})), Contains(squares));
-  const std::string nearest = "takes the nearest pixel, this does not";
+  const std::string nearest = "takes the nearest pixel only";
   CHECK_THAT(of.refused(with(node("Resize", {"x", "", "two"}, "m"), "mode", "linear")),
              Contains(nearest));
   CHECK_THAT(of.refused(with(node("Resize", {"x", "", "two"}, "m"),
@@ -160,5 +160,5 @@ TEST_CASE("Resize repeats each pixel as a square", "[onnx]") {
   CHECK_THAT(of.refused(with(node("Resize", {"x", "", "two"}, "m"), "nearest_mode", "floor")),
              Contains(nearest));
   CHECK_THAT(OnFeatures{of.constants}.refused(node("Resize", {"l", "", "two"}, "y")),
-             Contains("it is for maps"));
+             Contains("it needs maps"));
 }

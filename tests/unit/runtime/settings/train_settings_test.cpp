@@ -282,7 +282,7 @@ TEST_CASE("each way to cooperate has its own keys and defaults", "[settings]") {
   CHECK(read({{"kind", "pairwise"}}).cooperation.every == 1);
 }
 
-TEST_CASE("a few words name the settings that influence the bits of a result", "[settings]") {
+TEST_CASE("a short text names the settings that influence the bits of a result", "[settings]") {
   const auto words = [](const Json& cooperation) {
     return how_gradients_are_added(
         parse_train_settings(with({{"cooperation", cooperation}, {"epochs", 1}})), 4);
@@ -300,7 +300,7 @@ TEST_CASE("a few words name the settings that influence the bits of a result", "
   CHECK(words({{"kind", "pairwise"}}) == "pairwise every 1, ranks: 4");
 }
 
-TEST_CASE("in fast mode, those words include how gradients are sent", "[settings]") {
+TEST_CASE("in fast mode, that text includes how gradients are sent", "[settings]") {
   const auto words = [](Json more) {
     more["precision"] = {{"reduction", "fast"}};
     return how_gradients_are_added(parse_train_settings(with(more)), 2);

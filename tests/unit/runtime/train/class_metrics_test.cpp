@@ -76,7 +76,7 @@ TEST_CASE("the class of a pixel is the first of the highest scores", "[metrics]"
   CHECK(classes == std::vector<uint8_t>{2, 0, 2});
 }
 
-TEST_CASE("the area under the curve is the share of pairs in the right order", "[metrics]") {
+TEST_CASE("the area under the curve is the share of correctly ordered pairs", "[metrics]") {
   const size_t classes = GENERATE(2, 3, 7);
   std::mt19937 random(5);
   std::vector<uint32_t> labels(60);

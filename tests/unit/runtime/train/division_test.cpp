@@ -109,9 +109,10 @@ TEST_CASE("batch normalisation over one value is refused, with what to do", "[di
   const auto divide = [](const char* model, size_t samples, TrainSettings settings) {
     return division_of(settings, parse_model(model, "m.yaml"), samples, {1, 2});
   };
-  CHECK_THROWS_WITH(divide(kPerceptron, 129, settings_of(128, 4)),
-                    "batch normalisation 'bn' would be over one value: 129 samples in steps of 128 "
-                    "leave one alone; take another 'batch', fewer leaves, or 'last_batch: drop'");
+  CHECK_THROWS_WITH(
+      divide(kPerceptron, 129, settings_of(128, 4)),
+      "batch normalisation 'bn' would be over one value: 129 samples in steps of 128 "
+      "leave a last step of one sample; use another 'batch', fewer leaves, or 'last_batch: drop'");
   CHECK_THROWS_AS(divide(kPerceptron, 128, settings_of(4, 4)), Error);
   CHECK(divide(kPerceptron, 130, settings_of(128, 4)).num_steps() == 2);
   CHECK(divide(test::kTinyModel, 129, settings_of(128, 4)).num_steps() == 2);  // over pixels

@@ -30,5 +30,5 @@ TEST_CASE("a checkpoint whose model text asks for gigabytes is refused before al
   CHECK_THROWS_WITH(require_weights(checkpoint_with(folder, "w"), model),
                     Catch::Contains("fc.weight"));
   CHECK_THROWS_WITH(require_weights(checkpoint_with(folder, "fc.weight"), model),
-                    Catch::Contains("has another shape than the model says"));
+                    Catch::Contains("has another shape than the model declares"));
 }

@@ -70,7 +70,7 @@ TEST_CASE("a noise scale that cannot be estimated is not reported", "[noise]") {
   CHECK_FALSE(short_batch.take());
 }
 
-TEST_CASE("statistics after the gradients do not count", "[noise]") {
+TEST_CASE("statistics that follow the gradients are not measured", "[noise]") {
   NoiseMeter meter({kBatch, kLeaves, 1, 3, true});
   meter.begin_step(0, kBatch);
   meter.add_sums(2, std::vector<float>{2, 5, 5});

@@ -152,8 +152,8 @@ TEST_CASE("clipping and shards of the state keep the bits on any number of ranks
   CHECK(plain != clipped);
   CHECK(bits(1, 0, 1e9, false) == plain);  // clips nothing
   for (const int ranks : {2, 3, 8}) {
-    CHECK(bits(ranks, 0, 0.5, false) == clipped);  // one copy
-    CHECK(bits(ranks, 2, 0.5, false) == clipped);  // replicas
+    CHECK(bits(ranks, 0, 0.5, false) == clipped);  // one copy per node
+    CHECK(bits(ranks, 2, 0.5, false) == clipped);  // a copy on each node
     CHECK(bits(ranks, 2, 0.5, true) == clipped);   // shards
     CHECK(bits(ranks, 2, 0, true) == plain);
   }
@@ -189,7 +189,7 @@ TEST_CASE("the memory for the optimizer's state on each rank is reported", "[tra
   const NetworkSet networks(parse_model(test::kTinyModel, "tiny.yaml"), 4, Network::Mode::Training);
   CHECK(alone == 2 * sizeof(float) * networks.layout()->trainable_size());
   CHECK(bytes(2, 0, false) == alone / 2);  // one copy in the memory of the node
-  CHECK(bytes(2, 1, false) == alone);      // replicas
+  CHECK(bytes(2, 1, false) == alone);      // a copy on each node
   CHECK(bytes(2, 1, true) < alone);        // shards
 }
 

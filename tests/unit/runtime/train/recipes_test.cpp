@@ -214,8 +214,9 @@ TEST_CASE("a network for other classes starts from the layers that fit, with a n
     job.settings.start_from = file;
     text = test::kTinyModel;
     job.model = parse_model(text.replace(text.find("channels: 8"), 11, "channels: 4"), "tiny.yaml");
-    CHECK_THAT(refusal(job), Contains("has 'conv.weight' of shape (8,1,3,3), the model (4,1,3,3); "
-                                      "only the last layer with weights may differ"));
+    CHECK_THAT(refusal(job),
+               Contains("has 'conv.weight' of shape (8,1,3,3), but the model has (4,1,3,3); "
+                        "only the last layer with weights may differ"));
   }
   SECTION("frozen layers must not start anew") {
     job.checkpoints = dir.path() / "frozen";
@@ -225,7 +226,7 @@ TEST_CASE("a network for other classes starts from the layers that fit, with a n
   SECTION("at least one layer must fit") {
     write_tensors(dir.path() / "x", {{"x", {{"shape", {1}}, {"values", {1}}}}});
     job.settings.start_from = dir.path() / "x";
-    CHECK_THAT(refusal(job), Contains("has no tensor that model 'tiny' has: x"));
+    CHECK_THAT(refusal(job), Contains("shares no tensor with model 'tiny': x"));
   }
 }
 
@@ -251,16 +252,16 @@ TEST_CASE("a pattern without a match is refused", "[recipes]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
   job.settings.freeze = {"conv*", "head"};
-  CHECK(
-      refusal(job) ==
-      "with: 'freeze' has 'head', which fits no layer with weights of model 'tiny': conv, bn, fc");
+  CHECK(refusal(job) ==
+        "with: 'freeze' has 'head', which matches no layer with weights of model 'tiny': conv, bn, "
+        "fc");
   job.settings.freeze = {"*"};
   CHECK_THAT(refusal(job), Contains("leaves model 'tiny' no layer to train"));
   job.settings.freeze = {"conv"};
   job.settings.update.groups = {{"fc.*", 2, {}}, {"conv.*", 2, {}}};
   CHECK(refusal(job) ==
-        "with: 'groups[1].match' is 'conv.*', which fits no parameter that is trained and in no "
-        "group before: bn.weight, bn.bias, fc.weight, fc.bias");
+        "with: 'groups[1].match' is 'conv.*', which matches no trained parameter outside earlier "
+        "groups: bn.weight, bn.bias, fc.weight, fc.bias");
 }
 
 TEST_CASE("keys of fine-tuning are read, and named if they are wrong", "[recipes][settings]") {

@@ -24,7 +24,7 @@ TrainingJob wide_job(const fs::path& folder, uint64_t epochs) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint holds the state at its start, though training goes on",
+TEST_CASE("a checkpoint holds the state at its start, although training goes on",
           "[trainer][threads]") {
   const test::TempDir dir;
   const Model model = parse_model(test::kTinyModel, "tiny.yaml");

@@ -110,7 +110,7 @@ TEST_CASE("classes of texts and networks that do not fit are refused by name", "
   CHECK_THAT(refusal(encoder_text("- flatten: {name: f}\n"), classes),
              Catch::Contains("layer 'f' (flatten) is neither computed position by position"));
   CHECK_THAT(refusal(model_text(), classes),
-             Catch::Contains("the data has texts with classes (pack --labels)"));
+             Catch::Contains("the data has texts with classes (packed with --labels)"));
   CHECK_THAT(refusal(encoder_text(), texts), Catch::Contains("pack them with --labels folders"));
 }
 

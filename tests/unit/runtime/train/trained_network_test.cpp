@@ -31,7 +31,7 @@ TEST_CASE("a checkpoint that a Python script saved is refused, since it has no n
   CHECK_THROWS_WITH(
       load(checkpoint),
       Catch::StartsWith("checkpoint: " + checkpoint.string() +
-                        " was saved by a Python script, which alone defines its network"));
+                        " was saved by a Python script, and only that script defines its network"));
 }
 
 TEST_CASE("tokens must come from the network's own tokenizer, if both are known",
@@ -48,5 +48,5 @@ TEST_CASE("tokens must come from the network's own tokenizer, if both are known"
   CHECK_NOTHROW(accept("a", ""));
   CHECK_NOTHROW(accept("", "b"));
   CHECK_THROWS_WITH(accept("a", "b"),
-                    Catch::StartsWith("the text: its tokens are those of another tokenizer"));
+                    Catch::StartsWith("the text: its tokens are from another tokenizer"));
 }

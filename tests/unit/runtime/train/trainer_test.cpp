@@ -353,9 +353,9 @@ TEST_CASE("a setting that changes the bits of a continued run is named", "[train
   now.reduction = "exact, leaves: 4";
   now.arithmetic = "dlflow 1, avx512_core";
   CHECK(changes_of_bits(saved, now) ==
-        std::vector<std::string>{"the batch was 128, is 64",
-                                 "the learning rate followed epochs: 2, follows 4",
-                                 "the reduction was exact, leaves: 8, is exact, leaves: 4",
+        std::vector<std::string>{"the batch was 128, now it is 64",
+                                 "the learning rate followed epochs: 2, now it follows 4",
+                                 "the reduction was exact, leaves: 8, now it is exact, leaves: 4",
                                  "it was computed by dlflow 1, avx2, now by dlflow 1, "
                                  "avx512_core"});
 
@@ -508,7 +508,7 @@ TEST_CASE("a checkpoint from before settings were saved can be continued", "[tra
 TEST_CASE("a setting added by a later version does not prevent continuing", "[trainer]") {
   CHECK(changed_settings({{"lr", 0.1}}, {{"lr", 0.1}, {"new", 1}}).empty());
   CHECK(changed_settings({{"lr", 0.1}, {"gone", 1}}, {{"lr", 0.1}}) ==
-        std::vector<std::string>{"gone 1, which this version does not know"});
+        std::vector<std::string>{"gone 1, which this version does not support"});
 }
 
 TEST_CASE("data that does not fit the model is refused", "[trainer]") {

@@ -76,7 +76,7 @@ std::string text(const Judge::Opinion& opinion) {
 
 }  // namespace
 
-TEST_CASE("a rank that leaves when done is no fault, any other that leaves is", "[watch]") {
+TEST_CASE("a rank may leave when its work is done, any other that leaves is reported", "[watch]") {
   Court court(3);
   court.judge().done(1);
   court.judge().lost(1, court.now);
@@ -109,8 +109,8 @@ TEST_CASE("ranks connected through one that left when done are not judged", "[wa
   court.behind_silent = {33, 39};
   court.wait({0, 2, 3, 32});
   court.computing = 4;
-  CHECK_THAT(court.pass(300s).warning, Catch::StartsWith("ranks 5-31: nothing done for 10 s"));
-  CHECK_THAT(text(court.pass(300s)), Catch::StartsWith("ranks 5-31: nothing done for 60 s"));
+  CHECK_THAT(court.pass(300s).warning, Catch::StartsWith("ranks 5-31: no progress for 10 s"));
+  CHECK_THAT(text(court.pass(300s)), Catch::StartsWith("ranks 5-31: no progress for 60 s"));
 }
 
 TEST_CASE("ranks that agree are left alone, even if one is ahead", "[watch]") {
@@ -175,11 +175,11 @@ TEST_CASE("the comparison waits for calls that can show the difference", "[watch
     const bool has_left = GENERATE(false, true);
     if (has_left) court.judge().done(2);
     court.judge().lost(2, court.now);
-    CHECK_THAT(text(court.pass_and_look(0ms)), Catch::Contains("too many calls ago to say which"));
+    CHECK_THAT(text(court.pass_and_look(0ms)), Catch::Contains("too many calls ago to show which"));
   }
   SECTION("it waits for five seconds for a living rank whose calls are needed") {
     CHECK(text(court.pass_and_look(4999ms)) == "");
-    CHECK_THAT(text(court.pass_and_look(1ms)), Catch::Contains("too many calls ago to say which"));
+    CHECK_THAT(text(court.pass_and_look(1ms)), Catch::Contains("too many calls ago to show which"));
   }
   SECTION("it waits for half a second if the other calls show it") {
     Court other(3);
@@ -193,7 +193,7 @@ TEST_CASE("the comparison waits for calls that can show the difference", "[watch
   }
 }
 
-TEST_CASE("a stalled rank is not reported while calls are compared", "[watch]") {
+TEST_CASE("a stalled rank is not reported while calls are being compared", "[watch]") {
   Court court(3);
   court.wait({0});
   court.computing = 1;
@@ -295,7 +295,7 @@ TEST_CASE("the first rank that threw is reported, by the name in its message", "
   CHECK(opinion.verdict->code() == Errc::NotFound);
 }
 
-TEST_CASE("an opinion that ends all ranks has no warning", "[watch]") {
+TEST_CASE("a verdict that ends all ranks comes without a warning", "[watch]") {
   Court court(2);
   court.wait({0});
   court.pass(0s);
@@ -356,7 +356,7 @@ TEST_CASE("a rank that does nothing although its process answers is reported as 
   court.wait({0, 1});
   court.pass(10s);
   CHECK(text(court.pass(60s)) ==
-        "rank 2 (node n1): nothing done for 60 s, though it answers; ranks 0-1 wait in call 1 "
+        "rank 2 (node n1): no progress for 60 s, though it answers; ranks 0-1 wait in call 1 "
         "(barrier)");
 }
 
@@ -367,7 +367,7 @@ TEST_CASE("a rank that has left does not count as stalled", "[watch]") {
   court.silent = 1;
   court.wait({0});
   CHECK(court.pass(10s).warning ==
-        "rank 2 (node n1): nothing done for 10 s; rank 0 (node n0) waits in call 1 (barrier)");
+        "rank 2 (node n1): no progress for 10 s; rank 0 (node n0) waits in call 1 (barrier)");
 }
 
 TEST_CASE("a rank that computes, or has a known activity, is waited for", "[watch]") {
@@ -400,7 +400,7 @@ TEST_CASE("ranks that wait for data stall if no rank makes progress", "[watch]")
   CHECK(text(court.pass(59s)) == "");
   const auto opinion = court.pass(2s);
   CHECK(text(opinion) ==
-        "ranks 0-1: waits for data, nothing has come for 60 s; rank 2 (node n1) waits in call 1");
+        "ranks 0-1: waits for data; nothing has come for 60 s; rank 2 (node n1) waits in call 1");
   CHECK(opinion.verdict->fault() == Fault::Stalled);
 }
 
@@ -410,8 +410,8 @@ TEST_CASE("all ranks stall if they wait for data that does not come", "[watch]")
     pulse.activity = {"waits for data"};
     pulse.awaits = true;
   }
-  CHECK(court.pass(10s).warning == "ranks 0-1: waits for data, nothing has come for 10 s");
-  CHECK(text(court.pass(60s)) == "ranks 0-1: waits for data, nothing has come for 60 s");
+  CHECK(court.pass(10s).warning == "ranks 0-1: waits for data; nothing has come for 10 s");
+  CHECK(text(court.pass(60s)) == "ranks 0-1: waits for data; nothing has come for 60 s");
 }
 
 TEST_CASE("a rank that nobody waits for may sleep", "[watch]") {

@@ -252,7 +252,7 @@ TEST_CASE("a rank that does nothing while others wait ends all", "[watch]") {
       options);
   for (const std::string& error : told.errors) {
     CHECK_THAT(error, Catch::StartsWith("rank 2 (node ") &&
-                          Catch::Contains(": nothing done for 0.9 s, though it answers; ranks 0-1 "
+                          Catch::Contains(": no progress for 0.9 s, though it answers; ranks 0-1 "
                                           "wait in call 1 (barrier)"));
   }
   CAPTURE(told.lines);

@@ -380,8 +380,8 @@ TEST_CASE("a cache that cannot be created reports why when it is needed", "[cach
   for (const std::function<void()>& need : std::vector<std::function<void()>>{
            [&] { cache.write_note("urls/a.json", Json::object()); },
            [&] { cache.lock("key", "tests"); }, [&] { cache.new_file(); }}) {
-    CHECK_THROWS_WITH(
-        need(), Contains("does not have all that is needed, and ") && Contains("Not a directory"));
+    CHECK_THROWS_WITH(need(),
+                      Contains("lacks some of the files, and ") && Contains("Not a directory"));
   }
 }
 

@@ -300,7 +300,7 @@ TEST_CASE("a full disk is an error, and its space is given back", "[stage]") {
   }
 }
 
-TEST_CASE("a read-only cache gives its objects and refuses others", "[stage]") {
+TEST_CASE("a read-only cache provides its objects and refuses new ones", "[stage]") {
   const Mount disk("size=1m");
   if (!disk.mounted()) return test::skip("mounting a file system needs root");
   const TempDir data;

@@ -80,7 +80,7 @@ TEST_CASE("a gzip file is refused if it is cut or changed anywhere", "[unpack]")
   CHECK_THROWS_WITH(box.unpack(changed, Unpack::Gzip), Contains("incorrect data check"));
   CHECK_THROWS_WITH(box.unpack(good + "more", Unpack::Gzip), Contains("damaged"));
   CHECK_THROWS_WITH(box.unpack(good + std::string(9, '\0') + "x", Unpack::Gzip),
-                    Contains("other data follow"));
+                    Contains("followed by other data"));
   CHECK_THROWS_WITH(box.unpack("no gzip", Unpack::Gzip), Contains("incorrect header check"));
 }
 
@@ -213,7 +213,7 @@ TEST_CASE("a tar entry that could do harm is refused by its name", "[unpack]") {
       {{.name = "holes", .type = 'S'}, "a sparse file"},
       {{.name = "su", .mode = 04755}, "set-user-id"},
       {{.name = "sg", .mode = 02755}, "set-user-id or set-group-id"},
-      {{.name = "f/below"}, "'f' is a folder and something else at once"},
+      {{.name = "f/below"}, "'f' is both a folder and another entry"},
       {{.name = std::string(90, 'n') + "/", .content = "", .type = '0', .prefix = ".."},
        "leads out of"},
   };
@@ -240,7 +240,7 @@ TEST_CASE("a link inside the archive is kept, and nothing is written through it"
                                           {.name = "l", .type = '2', .link_target = "d"},
                                           {.name = "l/through", .content = "x"}}),
                                Unpack::Tar),
-                    Contains("'l' is a folder and something else at once"));
+                    Contains("'l' is both a folder and another entry"));
   CHECK_THROWS_WITH(box.unpack(test::tar({{.name = "d/f", .content = "F"},
                                           {.name = "a", .type = '2', .link_target = "d"},
                                           {.name = "b", .type = '2', .link_target = "a"}}),

@@ -235,8 +235,8 @@ TEST_CASE("a failure is reported with its meaning and whether to try again", "[d
   };
   const uint16_t closed_port = test::bind_free_port().second;
   const std::vector<Case> cases = {
-      {nginx->url("none"), Errc::NotFound, "answers 404, there is no such file"},
-      {nginx->url("forbidden/x"), Errc::InvalidInput, "answers 403, it does not allow it"},
+      {nginx->url("none"), Errc::NotFound, "answers 404: there is no such file"},
+      {nginx->url("forbidden/x"), Errc::InvalidInput, "answers 403: access is denied"},
       {nginx->url("redirect/x"), Errc::InvalidInput, "does not support the protocol"},
       {"http://127.0.0.1:" + std::to_string(closed_port) + "/x", Errc::Unavailable,
        "the host refuses connections"},
@@ -283,7 +283,7 @@ TEST_CASE("an answer shorter than announced is an error with both sizes", "[down
   write_file_atomic(target.request().partial, "the");
   target.request().hash_is_known = true;
   CHECK_THAT(test::error_of([&] { target.download(); }, Errc::Unavailable),
-             Contains("3 bytes arrived, 10 were announced"));
+             Contains("3 bytes arrived, but 10 were announced"));
 }
 
 TEST_CASE("endless headers are cut off", "[download][attack]") {

@@ -55,7 +55,8 @@ TEST_CASE("after a stop, no further work begins", "[parallel]") {
   CHECK(done <= 2);
 }
 
-TEST_CASE("a transfer with progress is retried for ever, one without a few times", "[retry]") {
+TEST_CASE("a transfer that makes progress is retried forever, any other only a few times",
+          "[retry]") {
   uint64_t bytes = 0;
   int tries = 0;
   const auto fail = [&](Errc code) {

@@ -190,7 +190,7 @@ TEST_CASE("a failed list of rclone is reported with what to do", "[rclone]") {
   PlayedRclone rclone;
   rclone.lists({{"Path", "folder"}, {"IsDir", true}});
   CHECK_THROWS_WITH(rclone.list("rclone://remote/folder"),
-                    Contains("there is no such file; if it is a folder, write a / at the end"));
+                    Contains("there is no such file; if it is a folder, add a / at the end"));
   rclone.answers("lsjson", "text");
   CHECK_THROWS_WITH(rclone.list("rclone://remote/folder/"), Contains("this rclone is too old"));
   PlayedRclone other;
@@ -239,7 +239,7 @@ TEST_CASE("a file that a remote lacks is sent, compared, then given its name", "
   CHECK(calls[3] == "moveto remote:folder/file.dlflow-part remote:folder/file");
 }
 
-TEST_CASE("an object store is sent a file under its own name", "[rclone][upload]") {
+TEST_CASE("a file is sent to an object store under its own name", "[rclone][upload]") {
   Sending file;
   file.rclone.answers("lsjson", "", 3);
   file.rclone.answers("copyto", "");

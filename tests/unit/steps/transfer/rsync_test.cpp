@@ -99,8 +99,8 @@ TEST_CASE("rsync gets a port only if there is one", "[rsync]") {
 TEST_CASE("a folder requested as a file is refused with what to do", "[rsync]") {
   const FakeRsync rsync("echo 'skipping directory place'");
   CHECK_THROWS_WITH(rsync.list("ssh://host/place"),
-                    Catch::Contains("only files are staged, and there is a directory place; "
-                                    "write a / at the end for all files in a folder"));
+                    Catch::Contains("only files are staged, and there is a directory place; add a "
+                                    "/ at the end to take all files in a folder"));
   const FakeRsync failing("echo 'Connection refused' >&2; exit 255");
   CHECK_THROWS_WITH(failing.list("ssh://host/place"), Catch::Contains("cannot list ssh://host"));
 }

@@ -21,8 +21,9 @@ TEST_CASE("a tool's output, messages and exit status are kept apart", "[tool]") 
 
 TEST_CASE("a missing tool is named with what to do", "[tool]") {
   const test::TempDir folder;
-  CHECK_THROWS_WITH(run_tool({.argv = {"no-such-tool"}, .temporary = folder.path() / "t"}),
-                    Contains("'no-such-tool' is needed and not in PATH; install it, or load"));
+  CHECK_THROWS_WITH(
+      run_tool({.argv = {"no-such-tool"}, .temporary = folder.path() / "t"}),
+      Contains("'no-such-tool' is needed, but it is not in PATH; install it, or load"));
 }
 
 TEST_CASE("a tool and its processes end when its watcher throws", "[tool]") {

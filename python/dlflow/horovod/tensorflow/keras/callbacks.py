@@ -63,7 +63,7 @@ class LearningRateScheduleCallback(tf.keras.callbacks.Callback):
     def on_train_begin(self, logs: Logs = None) -> None:
         self._steps = self._steps or self.params.get("steps")
         if not self._staircase and not self._steps:
-            raise ValueError(f"{type(self).__name__} needs `steps_per_epoch`: Keras does not know how many batches an epoch has")
+            raise ValueError(f"{type(self).__name__} needs `steps_per_epoch`: Keras gives no number of batches per epoch")
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         self._epoch = epoch
