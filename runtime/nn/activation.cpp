@@ -6,25 +6,18 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
-/// An elementwise function.
-struct Function {
-  algorithm what;
-  float alpha = 0, beta = 0;  // as oneDNN defines them for it
-};
-
 /// An elementwise function, computed by oneDNN. A padded map is passed as a flat list of numbers,
 /// since oneDNN has only reference code for padded maps.
 class Activation : public UnaryOperation {
  public:
-  Activation(const Builder& builder, const Layer& layer, Function function, Value& input,
+  Activation(const Builder& builder, const Layer& layer, ElementwiseFunction function, Value& input,
              Value& result)
       : UnaryOperation(builder, input, result, input.shape, input.desc()),
         layer_(layer),
         function_(function) {
     from_ = as_list(builder, x_.data);
     to_ = as_list(builder, y_.data);
-    descriptor_ = elementwise(builder.engine(), function.what, from_.get_desc(), function.alpha,
-                              function.beta);
+    descriptor_ = elementwise(builder.engine(), function, from_.get_desc());
     require_optimised(descriptor_.impl_info_str(), layer);
     forward_ = dnnl::eltwise_forward(descriptor_);
   }
@@ -41,9 +34,8 @@ class Activation : public UnaryOperation {
     builder.read(x_.data);
     dy_list_ = as_list(builder, dy());
     dx_list_ = as_list(builder, dx());
-    const auto backward =
-        elementwise_back(builder.engine(), descriptor_, function_.what, to_.get_desc(),
-                         from_.get_desc(), function_.alpha, function_.beta);
+    const auto backward = elementwise_back(builder.engine(), descriptor_, function_, to_.get_desc(),
+                                           from_.get_desc());
     require_optimised(backward.impl_info_str(), layer_);
     backward_ = dnnl::eltwise_backward(backward);
   }
@@ -64,14 +56,14 @@ class Activation : public UnaryOperation {
   }
 
   const Layer& layer_;
-  Function function_;
+  ElementwiseFunction function_;
   memory from_, to_, dy_list_, dx_list_;
   dnnl::eltwise_forward::primitive_desc descriptor_;
   dnnl::eltwise_forward forward_;
   dnnl::eltwise_backward backward_;
 };
 
-Value& add_activation(Assembly& assembly, const Place& place, Function function) {
+Value& add_activation(Assembly& assembly, const Place& place, ElementwiseFunction function) {
   return assembly.add<Activation>(place.layer, function, assembly.input(place));
 }
 

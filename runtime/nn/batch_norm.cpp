@@ -57,19 +57,23 @@ class BatchNorm : public Operation {
   void forward(dnnl::stream&) override {
     const BatchNormParameters p = {parameters_.weight_slot(weight_index_),
                                    parameters_.weight_slot(bias_index_)};
-    const BatchNormOutput output = {residual_ == nullptr ? Numbers() : residual_->numbers(), relu_,
-                                    y_.numbers(), capped_};
+    const BatchNormForward pass = {
+        .x = x_.numbers(),
+        .residual = residual_ == nullptr ? Numbers() : residual_->numbers(),
+        .y = y_.numbers(),
+        .relu = relu_,
+        .capped = capped_};
     if (frozen_) {
       std::copy_n(parameters_.weight_slot(mean_index_), mean_.size(), mean_.data());
       std::copy_n(parameters_.weight_slot(variance_index_), variance_.size(), variance_.data());
     }
     if (joint_) take_joint_statistics();
     if (joint_ || frozen_) {
-      batch_norm_infer(geometry_, x_.numbers(), p, output, mean_.data(), variance_.data());
+      batch_norm_infer(geometry_, pass, p, mean_.data(), variance_.data());
     } else if (training_) {
-      batch_norm_forward(geometry_, x_.numbers(), p, output, mean_.data(), variance_.data());
+      batch_norm_forward(geometry_, pass, p, mean_.data(), variance_.data());
     } else {
-      batch_norm_infer(geometry_, x_.numbers(), p, output, parameters_.weight_slot(mean_index_),
+      batch_norm_infer(geometry_, pass, p, parameters_.weight_slot(mean_index_),
                        parameters_.weight_slot(variance_index_));
     }
   }

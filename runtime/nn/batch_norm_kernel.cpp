@@ -108,11 +108,11 @@ constexpr float kCap = 6;  // of ReLU6
 
 /// y = x * factor + shift (+ residual), then ReLU.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE void apply(const Group& group, const T* x, const Lanes& factor, const Lanes& shift,
-                         const BatchNormOutput& output) {
+DLFLOW_INLINE void apply(const Group& group, const BatchNormForward& pass, const Lanes& factor,
+                         const Lanes& shift) {
   const MapGeometry& g = group.geometry;
-  const T* const residual = output.residual.as<T>();
-  T* const y = output.y.as<T>();
+  const T *const x = pass.x.as<T>(), *const residual = pass.residual.as<T>();
+  T* const y = pass.y.as<T>();
   const Parts<R> factors(factor), shifts(shift);
   for (int64_t image = g.images; image-- > 0;) {  // the last image is still cached
     const int64_t start = group.start(image);
@@ -122,8 +122,8 @@ DLFLOW_INLINE void apply(const Group& group, const T* x, const Lanes& factor, co
         const int64_t width = group.width_of<R>(part);
         R v = load<Whole, R>(x + at, width) * factors.at[part] + shifts.at[part];
         if (residual != nullptr) v += load<Whole, R>(residual + at, width);
-        if (output.relu) v = relu(v);
-        if (output.capped) v = cap(v, kCap);
+        if (pass.relu) v = relu(v);
+        if (pass.capped) v = cap(v, kCap);
         store<Whole>(y + at, v, width);
       }
     }
@@ -131,13 +131,13 @@ DLFLOW_INLINE void apply(const Group& group, const T* x, const Lanes& factor, co
 }
 
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE void normalise(const Group& group, const T* x, BatchNormParameters parameters,
-                             const GroupMoments& m, const BatchNormOutput& output) {
+DLFLOW_INLINE void normalise(const Group& group, const BatchNormForward& pass,
+                             BatchNormParameters parameters, const GroupMoments& m) {
   const int64_t first = group.index * kLanes;
   const Lanes factor =
       load<true>(parameters.weight + first, kLanes) / square_root(m.variance + kBatchNormEpsilon);
   const Lanes shift = load<true>(parameters.bias + first, kLanes) - m.mean * factor;
-  apply<R, Whole>(group, x, factor, shift, output);
+  apply<R, Whole, T>(group, pass, factor, shift);
 }
 
 template <typename T>
@@ -200,7 +200,7 @@ DLFLOW_INLINE Lanes inverse_deviation(const float* variance) {
 /// contribution to the gradients of weight and bias.
 template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums finish(const Group& group, const BackwardArguments<T>& a,
-                               const BatchNormBackward& pass, BatchNormGradients gradients) {
+                               const BatchNormBackward& pass, NormGradients gradients) {
   const int64_t first = group.index * kLanes;
   const GroupSums sums = reduce<R, Whole>(group, a, load<true>(pass.mean + first, kLanes));
   const Lanes inverse = inverse_deviation(pass.variance + first);
@@ -268,35 +268,35 @@ void for_each_group(const MapGeometry& geometry, Numbers x, Visit visit) {
 
 }  // namespace
 
-void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                        BatchNormOutput output, float* mean, float* variance) {
+void batch_norm_forward(const MapGeometry& geometry, BatchNormForward pass,
+                        BatchNormParameters parameters, float* mean, float* variance) {
   for_each_group(
-      geometry, x,
+      geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const int64_t first = group.index * kLanes;
-            const GroupMoments m = moments<R, Whole>(group, x.as<T>());
+            const GroupMoments m = moments<R, Whole>(group, pass.x.as<T>());
             store<true>(mean + first, m.mean, kLanes);
             store<true>(variance + first, m.variance, kLanes);
-            normalise<R, Whole>(group, x.as<T>(), parameters, m, output);
+            normalise<R, Whole, T>(group, pass, parameters, m);
           });
 }
 
-void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                      BatchNormOutput output, const float* mean, const float* variance) {
+void batch_norm_infer(const MapGeometry& geometry, BatchNormForward pass,
+                      BatchNormParameters parameters, const float* mean, const float* variance) {
   for_each_group(
-      geometry, x,
+      geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const int64_t first = group.index * kLanes;
             const GroupMoments m = {load<true>(mean + first, kLanes),
                                     load<true>(variance + first, kLanes)};
-            normalise<R, Whole>(group, x.as<T>(), parameters, m, output);
+            normalise<R, Whole, T>(group, pass, parameters, m);
           });
 }
 
 void batch_norm_backward(const MapGeometry& geometry, BatchNormBackward pass,
-                         BatchNormGradients gradients) {
+                         NormGradients gradients) {
   for_each_group(
       geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
@@ -320,7 +320,7 @@ void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, doubl
 }
 
 void batch_norm_backward_sums(const MapGeometry& geometry, BatchNormBackward pass,
-                              BatchNormGradients gradients, double* sums, double* products) {
+                              NormGradients gradients, double* sums, double* products) {
   for_each_group(
       geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)

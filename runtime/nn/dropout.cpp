@@ -50,8 +50,8 @@ class Dropout : public Operation {
   }
 
   void apply(Numbers from, Numbers to) const {
-    drop(map_geometry(x_), dimensions(x_.desc())[1], from, keeps_.data(),
-         float(1 / (1 - layer_.rate)), to);
+    drop(map_geometry(x_), {keeps_.data(), dimensions(x_.desc())[1], float(1 / (1 - layer_.rate))},
+         from, to);
   }
 
   const Layer& layer_;

@@ -69,8 +69,9 @@ class KernelConvolution final : public WeightedOperation {
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
-    Kernels::forward(shape_, x_.numbers().template as<float>(), numbers(weight_).as<float>(),
-                     bias(), relu_, y_.numbers().template as<float>());
+    Kernels::forward(shape_, x_.numbers().template as<float>(),
+                     {numbers(weight_).as<float>(), bias()}, relu_,
+                     y_.numbers().template as<float>());
   }
 
   void prepare_backward(const Builder& builder) override {

@@ -6,16 +6,22 @@
 #include <vector>
 
 #include "runtime/nn/lanes.h"
-#include "runtime/nn/row_kernels.h"
 
 namespace dlflow::runtime {
 namespace {
 
+/// One image of maps.
+struct ImageMap {
+  const MapGeometry& maps;
+  int64_t image;
+};
+
 /// Calls visit(offset of the first pixel, first channel, channels, whether there are 16) for each
 /// group of one image.
 template <typename Visit>
-DLFLOW_INLINE void for_each_group(const MapGeometry& g, int64_t image, Visit visit) {
-  const int64_t start = image * g.image_stride;
+DLFLOW_INLINE void for_each_group(const ImageMap& map, Visit visit) {
+  const MapGeometry& g = map.maps;
+  const int64_t start = map.image * g.image_stride;
   for (int64_t group = 0; group < g.groups; ++group) {
     const int64_t width = group + 1 < g.groups ? kLanes : g.last_group;
     const int64_t at = start + group * g.group_stride;
@@ -60,46 +66,47 @@ struct GroupSums {
 };
 
 template <typename T>
-DLFLOW_INLINE void sums_of_image(const MapGeometry& g, int64_t image, const T* x, double* sums) {
+DLFLOW_INLINE void sums_of_image(const ImageMap& map, const T* x, double* sums) {
   for_each_group(
-      g, image,
-      [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
-        add_pixels(
-            g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
-              return load<whole()>(x + i, width);
-            });
-      });
+      map, [&](int64_t at, int64_t channel, int64_t width, auto whole)
+               __attribute__((always_inline)) {
+                 add_pixels(
+                     map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+                       return load<whole()>(x + i, width);
+                     });
+               });
 }
 
 template <typename T>
-DLFLOW_INLINE void squares_of_image(const MapGeometry& g, int64_t image, const T* x,
-                                    const float* means, double* sums) {
+DLFLOW_INLINE void squares_of_image(const ImageMap& map, const T* x, const float* means,
+                                    double* sums) {
   for_each_group(
-      g, image,
-      [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
-        const Lanes mean = load<true>(means + channel, kLanes);
-        add_pixels(
-            g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
-              const Lanes d = load<whole()>(x + i, width) - mean;
-              return d * d;
-            });
-      });
+      map, [&](int64_t at, int64_t channel, int64_t width, auto whole)
+               __attribute__((always_inline)) {
+                 const Lanes mean = load<true>(means + channel, kLanes);
+                 add_pixels(
+                     map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+                       const Lanes d = load<whole()>(x + i, width) - mean;
+                       return d * d;
+                     });
+               });
 }
 
 /// Sums of dy and dy * (x - mean).
 template <typename T>
-DLFLOW_INLINE void products_of_image(const MapGeometry& g, int64_t image, const T* x, const T* dy,
-                                     const float* means, double* sums, double* products) {
+DLFLOW_INLINE void products_of_image(const ImageMap& map, const T* x, const T* dy,
+                                     const float* means, GroupSums& s) {
+  double *const sums = s.sums.data(), *const products = s.products.data();
   for_each_group(
-      g, image,
-      [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+      map, [&](int64_t at, int64_t channel, int64_t width,
+               auto whole) __attribute__((always_inline)) {
         const Lanes mean = load<true>(means + channel, kLanes);
         add_pixels(
-            g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+            map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
               return load<whole()>(dy + i, width);
             });
         add_pixels(
-            g, at, products + channel, [&](int64_t i) __attribute__((always_inline)) {
+            map.maps, at, products + channel, [&](int64_t i) __attribute__((always_inline)) {
               return load<whole()>(dy + i, width) * (load<whole()>(x + i, width) - mean);
             });
       });
@@ -107,52 +114,47 @@ DLFLOW_INLINE void products_of_image(const MapGeometry& g, int64_t image, const 
 
 /// y = a * first + b * second + shift for each number; `second` may be null.
 template <typename T>
-DLFLOW_INLINE void combine_image_as(const MapGeometry& g, int64_t image, const Affine& c,
-                                    const T* a, const T* b, T* y) {
+DLFLOW_INLINE void combine_image_as(const ImageMap& map, const Affine& c, const T* a, const T* b,
+                                    T* y) {
+  const MapGeometry& g = map.maps;
   for_each_group(
-      g, image,
-      [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
-        const Lanes first = load<true>(c.first.data() + channel, kLanes);
-        const Lanes second = load<true>(c.second.data() + channel, kLanes);
-        const Lanes shift = load<true>(c.shift.data() + channel, kLanes);
-        for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-          const int64_t i = at + pixel * g.pixel_stride;
-          Lanes v = load<whole()>(a + i, width) * first + shift;
-          if (b != nullptr) v += load<whole()>(b + i, width) * second;
-          store<whole()>(y + i, v, width);
-        }
-      });
+      map, [&](int64_t at, int64_t channel, int64_t width, auto whole)
+               __attribute__((always_inline)) {
+                 const Lanes first = load<true>(c.first.data() + channel, kLanes);
+                 const Lanes second = load<true>(c.second.data() + channel, kLanes);
+                 const Lanes shift = load<true>(c.shift.data() + channel, kLanes);
+                 for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
+                   const int64_t i = at + pixel * g.pixel_stride;
+                   Lanes v = load<whole()>(a + i, width) * first + shift;
+                   if (b != nullptr) v += load<whole()>(b + i, width) * second;
+                   store<whole()>(y + i, v, width);
+                 }
+               });
 }
 
 // The passes over one image, dispatched by the type of its numbers.
 
 DLFLOW_VECTOR_CLONES
-void sum_image(const MapGeometry& g, int64_t image, Numbers x, double* sums) {
-  x.halves ? sums_of_image(g, image, x.as<BFloat16>(), sums)
-           : sums_of_image(g, image, x.as<float>(), sums);
+void sum_image(ImageMap map, Numbers x, double* sums) {
+  x.halves ? sums_of_image(map, x.as<BFloat16>(), sums) : sums_of_image(map, x.as<float>(), sums);
 }
 
 DLFLOW_VECTOR_CLONES
-void square_image(const MapGeometry& g, int64_t image, Numbers x, const float* means,
-                  double* sums) {
-  x.halves ? squares_of_image(g, image, x.as<BFloat16>(), means, sums)
-           : squares_of_image(g, image, x.as<float>(), means, sums);
+void square_image(ImageMap map, Numbers x, const float* means, double* sums) {
+  x.halves ? squares_of_image(map, x.as<BFloat16>(), means, sums)
+           : squares_of_image(map, x.as<float>(), means, sums);
 }
 
 DLFLOW_VECTOR_CLONES
-void multiply_image(const MapGeometry& g, int64_t image, Numbers x, Numbers dy, const float* means,
-                    GroupSums& s) {
-  x.halves ? products_of_image(g, image, x.as<BFloat16>(), dy.as<BFloat16>(), means, s.sums.data(),
-                               s.products.data())
-           : products_of_image(g, image, x.as<float>(), dy.as<float>(), means, s.sums.data(),
-                               s.products.data());
+void multiply_image(ImageMap map, Numbers x, Numbers dy, const float* means, GroupSums& s) {
+  x.halves ? products_of_image(map, x.as<BFloat16>(), dy.as<BFloat16>(), means, s)
+           : products_of_image(map, x.as<float>(), dy.as<float>(), means, s);
 }
 
 DLFLOW_VECTOR_CLONES
-void combine_image(const MapGeometry& g, int64_t image, const Affine& c, Numbers a, Numbers b,
-                   Numbers y) {
-  a.halves ? combine_image_as(g, image, c, a.as<BFloat16>(), b.as<BFloat16>(), y.as<BFloat16>())
-           : combine_image_as(g, image, c, a.as<float>(), b.as<float>(), y.as<float>());
+void combine_image(ImageMap map, const Affine& c, Numbers a, Numbers b, Numbers y) {
+  a.halves ? combine_image_as(map, c, a.as<BFloat16>(), b.as<BFloat16>(), y.as<BFloat16>())
+           : combine_image_as(map, c, a.as<float>(), b.as<float>(), y.as<float>());
 }
 
 Affine affine(const MapGeometry& g) {
@@ -228,8 +230,8 @@ DLFLOW_INLINE void adaptive_forward_as(const MapGeometry& from, const MapGeometr
                                        T* y) {
   for (int64_t image = 0; image < from.images; ++image) {
     for_each_group(
-        from, image,
-        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+        {from, image}, [&](int64_t at, int64_t channel, int64_t width,
+                           auto whole) __attribute__((always_inline)) {
           const int64_t out = image * to.image_stride + channel / kLanes * to.group_stride;
           for_each_rectangle(
               from, to,
@@ -257,8 +259,8 @@ DLFLOW_INLINE void adaptive_backward_as(const MapGeometry& from, const MapGeomet
                                         T* dx) {
   for (int64_t image = 0; image < from.images; ++image) {
     for_each_group(
-        from, image,
-        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+        {from, image}, [&](int64_t at, int64_t channel, int64_t width,
+                           auto whole) __attribute__((always_inline)) {
           const int64_t out = image * to.image_stride + channel / kLanes * to.group_stride;
           clear_group(from, dx + at, width);
           for_each_rectangle(
@@ -279,8 +281,8 @@ DLFLOW_INLINE void upsample_as(const MapGeometry& from, int64_t scale, const Map
                                const T* x, T* y) {
   for (int64_t image = 0; image < from.images; ++image) {
     for_each_group(
-        from, image,
-        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+        {from, image}, [&](int64_t at, int64_t channel, int64_t width,
+                           auto whole) __attribute__((always_inline)) {
           const int64_t out = image * to.image_stride + channel / kLanes * to.group_stride;
           for (int64_t i = 0; i < to.height; ++i) {
             for (int64_t j = 0; j < to.width; ++j) {
@@ -298,8 +300,8 @@ DLFLOW_INLINE void upsample_backward_as(const MapGeometry& from, int64_t scale,
                                         const MapGeometry& to, const T* dy, T* dx) {
   for (int64_t image = 0; image < from.images; ++image) {
     for_each_group(
-        from, image,
-        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+        {from, image}, [&](int64_t at, int64_t channel, int64_t width,
+                           auto whole) __attribute__((always_inline)) {
           const int64_t out = image * to.image_stride + channel / kLanes * to.group_stride;
           for (int64_t i = 0; i < from.height; ++i) {
             for (int64_t j = 0; j < from.width; ++j) {
@@ -320,14 +322,14 @@ template <typename T>
 DLFLOW_INLINE void add_bias_as(const MapGeometry& g, T* map, const float* bias) {
   for (int64_t image = 0; image < g.images; ++image) {
     for_each_group(
-        g, image,
-        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
-          const Lanes shift = load<true>(bias + channel, kLanes);
-          for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-            T* to = map + at + pixel * g.pixel_stride;
-            store<whole()>(to, load<whole()>(to, width) + shift, width);
-          }
-        });
+        {g, image}, [&](int64_t at, int64_t channel, int64_t width, auto whole)
+                        __attribute__((always_inline)) {
+                          const Lanes shift = load<true>(bias + channel, kLanes);
+                          for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
+                            T* to = map + at + pixel * g.pixel_stride;
+                            store<whole()>(to, load<whole()>(to, width) + shift, width);
+                          }
+                        });
   }
 }
 
@@ -369,22 +371,22 @@ void sum_plain(const PlainMaps& shape, Numbers maps, double* sums) {
 }
 
 template <typename T>
-DLFLOW_INLINE void drop_as(const MapGeometry& g, int64_t channels, const T* x, const uint8_t* keeps,
-                           float factor, T* y) {
+DLFLOW_INLINE void drop_as(const MapGeometry& g, const DropMask& mask, const T* x, T* y) {
   for (int64_t image = 0; image < g.images; ++image) {
-    const uint8_t* own = keeps + image * g.pixels() * channels;
+    const uint8_t* own = mask.keeps + image * g.pixels() * mask.channels;
     for_each_group(
-        g, image,
-        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
-          const int64_t real = std::min(width, channels - channel);
-          for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-            Lanes mask = {};
-            const uint8_t* keep = own + pixel * channels + channel;
-            for (int64_t i = 0; i < real; ++i) mask[i] = keep[i] != 0 ? factor : 0.0f;
-            const int64_t i = at + pixel * g.pixel_stride;
-            store<whole()>(y + i, load<whole()>(x + i, width) * mask, width);
-          }
-        });
+        {g, image}, [&](int64_t at, int64_t channel, int64_t width, auto whole)
+                        __attribute__((always_inline)) {
+                          const int64_t real = std::min(width, mask.channels - channel);
+                          for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
+                            Lanes factors = {};
+                            const uint8_t* keep = own + pixel * mask.channels + channel;
+                            for (int64_t i = 0; i < real; ++i)
+                              factors[i] = keep[i] != 0 ? mask.factor : 0.0f;
+                            const int64_t i = at + pixel * g.pixel_stride;
+                            store<whole()>(y + i, load<whole()>(x + i, width) * factors, width);
+                          }
+                        });
   }
 }
 
@@ -402,14 +404,14 @@ void group_norm_forward(const GroupNorm& norm, Numbers x, Numbers y, float* mean
   Affine c = affine(g);
   for (int64_t image = 0; image < g.images; ++image, means += norm.groups, scales += norm.groups) {
     std::vector<double> sums = channel_doubles(g), squares = channel_doubles(g);
-    sum_image(g, image, x, sums.data());
+    sum_image({g, image}, x, sums.data());
     for (int64_t group = 0; group < norm.groups; ++group) {
       double sum = 0;
       for (int64_t i = 0; i < each; ++i) sum += sums[size_t(group * each + i)];
       means[group] = float(sum / count);
       std::fill_n(channel_means.begin() + group * each, each, means[group]);
     }
-    square_image(g, image, x, channel_means.data(), squares.data());
+    square_image({g, image}, x, channel_means.data(), squares.data());
     for (int64_t group = 0; group < norm.groups; ++group) {
       double square = 0;
       for (int64_t i = 0; i < each; ++i) square += squares[size_t(group * each + i)];
@@ -419,23 +421,22 @@ void group_norm_forward(const GroupNorm& norm, Numbers x, Numbers y, float* mean
         c.shift[size_t(i)] = norm.bias[i] - means[group] * c.first[size_t(i)];
       }
     }
-    combine_image(g, image, c, x, Numbers(), y);
+    combine_image({g, image}, c, x, Numbers(), y);
   }
 }
 
-void group_norm_backward(const GroupNorm& norm, Numbers x, Numbers dy, const float* means,
-                         const float* scales, Numbers dx, float* weight_gradient,
-                         float* bias_gradient) {
+void group_norm_backward(const GroupNorm& norm, const NormBackward& pass, NormGradients gradients) {
   const MapGeometry& g = norm.geometry;
   const int64_t each = norm.channels / norm.groups;
   const double count = double(each * g.pixels());
   std::vector<double> weight_sums = channel_doubles(g), bias_sums = channel_doubles(g);
   std::vector<float> channel_means = channel_floats(g);
   Affine c = affine(g);
+  const float *means = pass.means, *scales = pass.scales;
   for (int64_t image = 0; image < g.images; ++image, means += norm.groups, scales += norm.groups) {
     GroupSums s{channel_doubles(g), channel_doubles(g)};
     for (int64_t i = 0; i < norm.channels; ++i) channel_means[size_t(i)] = means[i / each];
-    multiply_image(g, image, x, dy, channel_means.data(), s);
+    multiply_image({g, image}, pass.x, pass.dy, channel_means.data(), s);
     for (int64_t group = 0; group < norm.groups; ++group) {
       const double scale = double(scales[group]);
       double sum = 0, product = 0;
@@ -454,11 +455,11 @@ void group_norm_backward(const GroupNorm& norm, Numbers x, Numbers dy, const flo
         c.shift[size_t(k)] = float(shift);
       }
     }
-    combine_image(g, image, c, dy, x, dx);
+    combine_image({g, image}, c, pass.dy, pass.x, pass.dx);
   }
   for (int64_t i = 0; i < norm.channels; ++i) {
-    weight_gradient[i] = float(weight_sums[size_t(i)]);
-    bias_gradient[i] = float(bias_sums[size_t(i)]);
+    gradients.weight[i] = float(weight_sums[size_t(i)]);
+    gradients.bias[i] = float(bias_sums[size_t(i)]);
   }
 }
 
@@ -498,7 +499,7 @@ void add_bias(const MapGeometry& geometry, Numbers map, const float* bias) {
 void sum_channels(const MapGeometry& geometry, int64_t channels, Numbers map, float* sums) {
   std::vector<double> all = channel_doubles(geometry);
   for (int64_t image = 0; image < geometry.images; ++image) {
-    sum_image(geometry, image, map, all.data());
+    sum_image({geometry, image}, map, all.data());
   }
   for (int64_t i = 0; i < channels; ++i) sums[i] = float(all[size_t(i)]);
 }
@@ -516,10 +517,9 @@ void sum_channels(const PlainMaps& shape, Numbers maps, float* sums) {
 }
 
 DLFLOW_VECTOR_CLONES
-void drop(const MapGeometry& geometry, int64_t channels, Numbers x, const uint8_t* keeps,
-          float factor, Numbers y) {
-  x.halves ? drop_as(geometry, channels, x.as<BFloat16>(), keeps, factor, y.as<BFloat16>())
-           : drop_as(geometry, channels, x.as<float>(), keeps, factor, y.as<float>());
+void drop(const MapGeometry& geometry, DropMask mask, Numbers x, Numbers y) {
+  x.halves ? drop_as(geometry, mask, x.as<BFloat16>(), y.as<BFloat16>())
+           : drop_as(geometry, mask, x.as<float>(), y.as<float>());
 }
 
 }  // namespace dlflow::runtime

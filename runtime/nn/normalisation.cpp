@@ -51,8 +51,13 @@ class Normalisation final : public WeightedOperation {
 
   void backward(dnnl::stream&) override {
     dy_.run();
-    Kernels::backward(norm(), x_.numbers(), numbers(dy_.sum()), means_.data(), scales_.data(),
-                      numbers(dx_), parameters_.gradient_slot(weight_index_), bias_gradient());
+    Kernels::backward(norm(),
+                      {.x = x_.numbers(),
+                       .dy = numbers(dy_.sum()),
+                       .means = means_.data(),
+                       .scales = scales_.data(),
+                       .dx = numbers(dx_)},
+                      {parameters_.gradient_slot(weight_index_), bias_gradient()});
   }
 
  private:

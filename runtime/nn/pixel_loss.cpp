@@ -93,8 +93,9 @@ bool is_first_of_equals(const Map& map, const float* scores, size_t label, float
 
 /// Computes softmax, the cross-entropy summed over pixels, and the number correct for one sample.
 DLFLOW_VECTOR_CLONES
-void measure_map(const Map& map, const Targets& targets, const float* scores, const float* mask,
-                 float* probabilities, MaskSums& sums) {
+MaskSums measure_map(const Map& map, const Targets& targets, const float* scores, const float* mask,
+                     float* probabilities) {
+  MaskSums sums;
   for_each_lanes(
       map.pixels, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
         const PixelSoftmax softmax =
@@ -112,6 +113,7 @@ void measure_map(const Map& map, const Targets& targets, const float* scores, co
           }
         }
       });
+  return sums;
 }
 
 /// The terms of Dice for one class of a sample.
@@ -258,8 +260,8 @@ MaskSums measure_pixels(const PixelLoss& loss, const PixelScores& scores, const 
   for (int64_t b = 0; b < scores.images; ++b) {
     const int64_t first = b * map.classes * map.pixels;
     const float* const labels = mask + b * map.pixels;
-    MaskSums sums;
-    measure_map(map, targets, scores.numbers + first, labels, probabilities + first, sums);
+    const MaskSums sums =
+        measure_map(map, targets, scores.numbers + first, labels, probabilities + first);
     if (sums.num_counted == 0) continue;
     if (loss.has_cross_entropy) all.loss += sums.loss / double(sums.num_counted);
     if (loss.has_dice) all.loss += dice_loss(map, shares, labels, probabilities + first);

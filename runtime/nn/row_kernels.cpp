@@ -73,9 +73,11 @@ DLFLOW_INLINE void add_lanes(double* sums, const Lanes& lanes) {
 }
 
 template <typename T>
-DLFLOW_INLINE void norm_backward_as(const RowNorm& n, const T* x, const T* dy, const float* means,
-                                    const float* scales, T* dx, double* weight_sums,
+DLFLOW_INLINE void norm_backward_as(const RowNorm& n, const NormBackward& pass, double* weight_sums,
                                     double* bias_sums) {
+  const T *x = pass.x.as<T>(), *dy = pass.dy.as<T>();
+  T* dx = pass.dx.as<T>();
+  const float *const means = pass.means, *const scales = pass.scales;
   const int64_t features = n.shape.features;
   for (int64_t r = 0; r < n.shape.rows; ++r, x += features, dy += features, dx += features) {
     Lanes sum = {}, product = {};
@@ -242,25 +244,21 @@ void row_norm_forward(const RowNorm& norm, Numbers x, Numbers y, float* means, f
 namespace {
 
 DLFLOW_VECTOR_CLONES
-void row_norm_sums(const RowNorm& norm, Numbers x, Numbers dy, const float* means,
-                   const float* scales, Numbers dx, double* weight_sums, double* bias_sums) {
-  x.halves ? norm_backward_as(norm, x.as<BFloat16>(), dy.as<BFloat16>(), means, scales,
-                              dx.as<BFloat16>(), weight_sums, bias_sums)
-           : norm_backward_as(norm, x.as<float>(), dy.as<float>(), means, scales, dx.as<float>(),
-                              weight_sums, bias_sums);
+void row_norm_sums(const RowNorm& norm, const NormBackward& pass, double* weight_sums,
+                   double* bias_sums) {
+  pass.x.halves ? norm_backward_as<BFloat16>(norm, pass, weight_sums, bias_sums)
+                : norm_backward_as<float>(norm, pass, weight_sums, bias_sums);
 }
 
 }  // namespace
 
-void row_norm_backward(const RowNorm& norm, Numbers x, Numbers dy, const float* means,
-                       const float* scales, Numbers dx, float* weight_gradient,
-                       float* bias_gradient) {
+void row_norm_backward(const RowNorm& norm, const NormBackward& pass, NormGradients gradients) {
   const auto padded = size_t(norm.shape.features + kLanes);
   std::vector<double> weight_sums(padded), bias_sums(padded);
-  row_norm_sums(norm, x, dy, means, scales, dx, weight_sums.data(), bias_sums.data());
+  row_norm_sums(norm, pass, weight_sums.data(), bias_sums.data());
   for (int64_t f = 0; f < norm.shape.features; ++f) {
-    weight_gradient[f] = float(weight_sums[size_t(f)]);
-    if (bias_gradient != nullptr) bias_gradient[f] = float(bias_sums[size_t(f)]);
+    gradients.weight[f] = float(weight_sums[size_t(f)]);
+    if (gradients.bias != nullptr) gradients.bias[f] = float(bias_sums[size_t(f)]);
   }
 }
 
@@ -286,13 +284,12 @@ void softmax_backward(RowShape shape, Numbers y, Numbers dy, Numbers dx) {
 }
 
 DLFLOW_VECTOR_CLONES
-TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t> targets,
-                              std::span<const float> shares, double smoothing,
+TokenSums token_cross_entropy(const ScoreRows& scores, const TokenTargets& targets,
                               float* probabilities) {
   TokenSums sums;
   const int64_t classes = scores.classes;
   for (int64_t r = 0; r < scores.rows; ++r) {
-    const uint32_t target = targets[size_t(r)];
+    const uint32_t target = targets.tokens[size_t(r)];
     if (target == kNoTarget) continue;
     const float* row = scores.numbers + r * classes;
     float* p = probabilities + r * classes;
@@ -300,8 +297,11 @@ TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t>
     const float sum = powers(row, highest, classes, p);
     multiply(p, 1 / sum, classes);
     double wanted = double(row[target]);  // the scores' mean, weighted by the target
-    if (smoothing > 0) wanted += smoothing * (double(mean_of(row, classes)) - wanted);
-    sums.loss += double(shares[size_t(r)]) * (double(std::log(sum)) + double(highest) - wanted);
+    if (targets.smoothing > 0) {
+      wanted += targets.smoothing * (double(mean_of(row, classes)) - wanted);
+    }
+    const double share = double(targets.shares[size_t(r)]);
+    sums.loss += share * (double(std::log(sum)) + double(highest) - wanted);
     sums.num_correct += std::find(row, row + classes, highest) - row == int64_t(target) ? 1 : 0;
     sums.num_targets += 1;
   }
@@ -309,25 +309,24 @@ TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t>
 }
 
 DLFLOW_VECTOR_CLONES
-void token_cross_entropy_backward(const ScoreRows& probabilities, std::span<const uint32_t> targets,
-                                  std::span<const float> shares, double smoothing, float scale,
-                                  float* gradient) {
+void token_cross_entropy_backward(const ScoreRows& probabilities, const TokenTargets& targets,
+                                  float scale, float* gradient) {
   const int64_t classes = probabilities.classes;
-  const auto miss = float(smoothing / double(classes));
+  const auto miss = float(targets.smoothing / double(classes));
   for (int64_t r = 0; r < probabilities.rows; ++r) {
-    const uint32_t target = targets[size_t(r)];
+    const uint32_t target = targets.tokens[size_t(r)];
     const float* p = probabilities.numbers + r * classes;
     float* d = gradient + r * classes;
     if (target == kNoTarget) {
       std::fill_n(d, classes, 0.0f);
       continue;
     }
-    const float factor = scale * shares[size_t(r)];
+    const float factor = scale * targets.shares[size_t(r)];
     for_each_lanes(
         classes, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
           store<whole()>(d + at, (load<whole()>(p + at, width) - miss) * factor, width);
         });
-    d[target] -= factor * float(1 - smoothing);
+    d[target] -= factor * float(1 - targets.smoothing);
   }
 }
 

@@ -134,9 +134,10 @@ TEST_CASE("batch normalisation of bf16 gives the rounded results of fp32", "[ker
     Result& r = results[half];
     r = {weight, weight, weight, weight, std::vector<double>(width), std::vector<double>(width)};
     const BatchNormParameters p = {weight.data(), bias.data()};
-    batch_norm_forward(g, x.as(half), p, {residual.as(half), true, y.as(half)}, r.mean.data(),
-                       r.variance.data());
-    batch_norm_infer(g, x.as(half), p, {{}, false, inferred.as(half)}, r.mean.data(),
+    batch_norm_forward(
+        g, {.x = x.as(half), .residual = residual.as(half), .y = y.as(half), .relu = true}, p,
+        r.mean.data(), r.variance.data());
+    batch_norm_infer(g, {.x = x.as(half), .y = inferred.as(half)}, p, r.mean.data(),
                      r.variance.data());
     batch_norm_sums(g, x.as(half), r.sums.data(), r.squares.data());
     batch_norm_backward(g,
@@ -163,8 +164,8 @@ TEST_CASE("max pooling of bf16 gives the rounded results of fp32", "[kernels]") 
   std::vector<uint16_t> chosen[2];
   for (const bool half : {false, true}) {
     chosen[half].resize(out_count);
-    max_pool_forward(g, window, true, x.as(half), y.as(half), chosen[half].data());
-    max_pool_backward(g, window, dy.as(half), chosen[half].data(), dx.as(half));
+    max_pool_forward({g, window, true}, x.as(half), y.as(half), chosen[half].data());
+    max_pool_backward({g, window}, dy.as(half), chosen[half].data(), dx.as(half));
   }
   CHECK(chosen[0] == chosen[1]);
   CHECK(y.agree());
@@ -203,7 +204,7 @@ TEST_CASE("right answers are counted only in rows with a target", "[kernels]") {
   const std::vector<float> shares = {1, 1, 1, 1};
   std::vector<float> probabilities(scores.size());
   const TokenSums sums =
-      token_cross_entropy({scores.data(), 4, 3}, targets, shares, 0, probabilities.data());
+      token_cross_entropy({scores.data(), 4, 3}, {targets, shares}, probabilities.data());
   CHECK(sums.num_targets == 3);
   CHECK(sums.num_correct == 2);  // the first of equal scores is the answer
   const double loss = std::log(1 + std::exp(-1) + std::exp(-2)) + std::log(2 + std::exp(-1)) +
