@@ -114,8 +114,7 @@ class Convolution : public Operation {
                                      d.kernel_height, d.kernel_width),
           "cudnnSetFilter4dDescriptor");
     describe(convolution_, d.padding, d.stride, p_.tensor_float32);
-    p_.tools.workspace->reserve(
-        bias_gradient_scratch(p_.batch, p_.output.channels, p_.output.pixels()));
+    p_.tools.workspace->reserve(bias_gradient_scratch(p_.output.maps(p_.batch)));
     choose_forward();
     choose_backward_filter();
     if (p_.has_input_gradient()) input_gradient_.emplace(p_, shape_, w_, y_);
@@ -130,22 +129,22 @@ class Convolution : public Operation {
           "cudnnConvolutionForward");
     const bool relu = p_.description.relu != 0;
     if (p_.parameters.bias == nullptr && !relu) return;
-    add_bias(p_.output.data.data(), p_.parameters.bias, p_.batch, p_.output.channels,
-             p_.output.pixels(), relu, p_.tools.stream);
+    add_bias(p_.output.maps(p_.batch), p_.parameters.bias, {p_.output.data.data(), relu},
+             p_.tools.stream);
   }
 
   void backward() override {
     const Workspace& workspace = *p_.tools.workspace;
     float* const dy = p_.output.gradient.data();
     if (p_.gradients.bias != nullptr) {
-      bias_gradient(dy, p_.cut_off(), p_.gradients.bias, p_.batch, p_.output.channels,
-                    p_.output.pixels(), workspace.data(), p_.tools.stream);
+      bias_gradient(p_.output.maps(p_.batch), dy, p_.cut_off(), p_.gradients.bias,
+                    p_.tools.scratch_stream());
     } else if (p_.cut_off() != nullptr) {
       mask_gradient(dy, p_.cut_off(), p_.num_outputs(), p_.tools.stream);
     }
     if (splits_) {
-      weight_gradient(shape_, p_.input.data.data(), dy, p_.gradients.weight, workspace.data(),
-                      p_.tools.stream);
+      weight_gradient(shape_, p_.input.data.data(), dy, p_.gradients.weight,
+                      p_.tools.scratch_stream());
     } else {
       check(cudnnConvolutionBackwardFilter(p_.tools.cudnn, &kOne, x_.get(), p_.input.data.data(),
                                            y_.get(), dy, convolution_.get(), backward_filter_,

@@ -145,8 +145,8 @@ class Linear : public Operation {
   void backward() override {
     float* const dy = p_.output.gradient.data();
     if (p_.gradients.bias != nullptr) {
-      bias_gradient(dy, p_.cut_off(), p_.gradients.bias, p_.batch, p_.output.features(), 1, nullptr,
-                    p_.tools.stream);
+      bias_gradient({p_.batch, p_.output.features(), 1}, dy, p_.cut_off(), p_.gradients.bias,
+                    {p_.tools.stream});
     } else if (p_.cut_off() != nullptr) {
       mask_gradient(dy, p_.cut_off(), p_.num_outputs(), p_.tools.stream);
     }

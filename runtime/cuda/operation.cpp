@@ -12,8 +12,8 @@ class Add : public Operation {
   explicit Add(const Parts& parts) : p_(parts) {}
 
   void forward(bool /*training*/) override {
-    add(p_.input.data.data(), p_.second ? p_.second->data.data() : nullptr, p_.output.data.data(),
-        p_.num_outputs(), p_.description.relu != 0, p_.tools.stream);
+    add(p_.input.data.data(), p_.second ? p_.second->data.data() : nullptr,
+        {p_.output.data.data(), p_.description.relu != 0}, p_.num_outputs(), p_.tools.stream);
   }
 
   void backward() override {
@@ -24,8 +24,9 @@ class Add : public Operation {
  private:
   void give(const Value& value, int32_t gradient) const {
     if (gradient == DLFLOW_GPU_NO_GRADIENT) return;
-    pass_on(p_.output.gradient.data(), p_.cut_off(), value.gradient.data(), p_.num_outputs(),
-            gradient == DLFLOW_GPU_ADD_TO, p_.tools.stream);
+    pass_on(p_.output.gradient.data(), p_.cut_off(),
+            {value.gradient.data(), gradient == DLFLOW_GPU_ADD_TO}, p_.num_outputs(),
+            p_.tools.stream);
   }
 
   const Parts p_;

@@ -5,6 +5,7 @@
 
 #include "runtime/cuda/device_memory.h"
 #include "runtime/cuda/handles.h"
+#include "runtime/cuda/maps.h"
 #include "runtime/gpu/plugin_abi.h"
 
 namespace dlflow::cuda {
@@ -19,6 +20,7 @@ struct Value {
 
   int64_t pixels() const { return height * width; }
   int64_t features() const { return channels * pixels(); }
+  Maps maps(int64_t batch) const { return {batch, channels, pixels()}; }
   TensorDescriptor descriptor(int64_t batch) const { return {batch, channels, height, width}; }
 };
 
@@ -29,12 +31,8 @@ struct Tools {
   cudaStream_t stream = nullptr;
   Workspace* workspace = nullptr;
   size_t most_workspace = 0;  ///< bytes; limit of algorithms that can choose
-};
 
-/// Device addresses of an operation's parameters or of their gradients; null if there are none.
-/// Batch statistics take the place of the gradients of mean and variance.
-struct Parameters {
-  float *weight = nullptr, *bias = nullptr, *mean = nullptr, *variance = nullptr;
+  ScratchStream scratch_stream() const { return {stream, workspace->data()}; }
 };
 
 /// The parts that an operation is built from; they must outlive it.

@@ -25,7 +25,7 @@ class Pooling : public Operation {
     check(cudnnPoolingForward(p_.tools.cudnn, window_.get(), &kOne, x_.get(), p_.input.data.data(),
                               &kZero, y_.get(), y),
           "cudnnPoolingForward");
-    if (p_.description.relu) add(y, nullptr, y, p_.num_outputs(), true, p_.tools.stream);
+    if (p_.description.relu) add(y, nullptr, {y, true}, p_.num_outputs(), p_.tools.stream);
   }
 
   /// ReLU may have changed y since the forward pass, but only where dy is then 0.
