@@ -41,8 +41,8 @@ Offer nothing(const Link& link) { return {{}, std::vector<Offer::Part>(size_t(li
 
 }  // namespace
 
-Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Values input, Values output,
-                   int divisor) {
+Task sum_in_pieces(Allreduce& sums, Pieces pieces, Values input, Values output, int divisor) {
+  const size_t piece = pieces.size;
   struct UnderWay {
     Allreduce::Ticket ticket;
     size_t first;
@@ -50,9 +50,9 @@ Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Values inpu
   };
   std::deque<UnderWay> under_way;
   for (size_t started = 0, finished = 0; finished * piece < input.count;) {
-    if (started * piece < input.count && under_way.size() < num_pieces) {
+    if (started * piece < input.count && under_way.size() < pieces.count) {
       const size_t first = started * piece, count = std::min(piece, input.count - first);
-      const size_t place = started % num_pieces * piece;
+      const size_t place = started % pieces.count * piece;
       const Values numbers = sums.numbers().subrange(place, count);
       convert(numbers, input.subrange(first, count));
       under_way.push_back({sums.start(place, count), first, numbers});
