@@ -11,11 +11,11 @@ GradientTo gradient_to(const Value& value, int32_t gradient) {
 
 class BatchNorm : public Operation {
  public:
-  explicit BatchNorm(const Parts& parts)
-      : p_(parts),
-        maps_(parts.input.maps(parts.batch)),
-        mean_(size_t(parts.input.channels)),
-        inverse_deviation_(size_t(parts.input.channels)) {
+  explicit BatchNorm(const OperationSetup& setup)
+      : p_(setup),
+        maps_(setup.input.maps(setup.batch)),
+        mean_(size_t(setup.input.channels)),
+        inverse_deviation_(size_t(setup.input.channels)) {
     p_.tools.workspace->reserve(batch_norm_scratch(maps_));
   }
 
@@ -50,15 +50,15 @@ class BatchNorm : public Operation {
     return {p_.parameters.weight, p_.parameters.bias, mean_.data(), inverse_deviation_.data()};
   }
 
-  const Parts p_;
+  const OperationSetup p_;
   const Maps maps_;
   DeviceArray<float> mean_, inverse_deviation_;  // of the last forward pass
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_batch_norm(const Parts& parts) {
-  return std::make_unique<BatchNorm>(parts);
+std::unique_ptr<Operation> make_batch_norm(const OperationSetup& setup) {
+  return std::make_unique<BatchNorm>(setup);
 }
 
 }  // namespace dlflow::cuda

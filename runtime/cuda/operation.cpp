@@ -9,7 +9,7 @@ namespace {
 
 class Add : public Operation {
  public:
-  explicit Add(const Parts& parts) : p_(parts) {}
+  explicit Add(const OperationSetup& setup) : p_(setup) {}
 
   void forward(bool /*training*/) override {
     add(p_.input.data.data(), p_.second ? p_.second->data.data() : nullptr,
@@ -29,29 +29,31 @@ class Add : public Operation {
             p_.tools.stream);
   }
 
-  const Parts p_;
+  const OperationSetup p_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_add(const Parts& parts) { return std::make_unique<Add>(parts); }
+std::unique_ptr<Operation> make_add(const OperationSetup& setup) {
+  return std::make_unique<Add>(setup);
+}
 
-std::unique_ptr<Operation> make_operation(const Parts& parts) {
-  switch (DlflowGpuKind(parts.description.kind)) {
+std::unique_ptr<Operation> make_operation(const OperationSetup& setup) {
+  switch (DlflowGpuKind(setup.description.kind)) {
     case DLFLOW_GPU_CONVOLUTION:
-      return make_convolution(parts);
+      return make_convolution(setup);
     case DLFLOW_GPU_LINEAR:
-      return make_linear(parts);
+      return make_linear(setup);
     case DLFLOW_GPU_BATCH_NORM:
-      return make_batch_norm(parts);
+      return make_batch_norm(setup);
     case DLFLOW_GPU_MAX_POOL:
     case DLFLOW_GPU_AVERAGE_POOL:
-      return make_pooling(parts);
+      return make_pooling(setup);
     case DLFLOW_GPU_ADD:
     case DLFLOW_GPU_RELU:
-      return make_add(parts);
+      return make_add(setup);
   }
-  throw std::runtime_error("no operation of kind " + std::to_string(parts.description.kind));
+  throw std::runtime_error("no operation of kind " + std::to_string(setup.description.kind));
 }
 
 }  // namespace dlflow::cuda

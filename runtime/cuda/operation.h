@@ -35,8 +35,8 @@ struct Tools {
   ScratchStream scratch_stream() const { return {stream, workspace->data()}; }
 };
 
-/// The parts that an operation is built from; they must outlive it.
-struct Parts {
+/// The arguments that an operation is built from; they must outlive it.
+struct OperationSetup {
   const DlflowGpuOperation& description;
   int64_t batch = 0;
   float batch_norm_epsilon = 0;
@@ -68,13 +68,13 @@ class Operation {
   virtual void backward() = 0;
 };
 
-std::unique_ptr<Operation> make_convolution(const Parts& parts);
-std::unique_ptr<Operation> make_linear(const Parts& parts);
-std::unique_ptr<Operation> make_batch_norm(const Parts& parts);
-std::unique_ptr<Operation> make_pooling(const Parts& parts);
-std::unique_ptr<Operation> make_add(const Parts& parts);  ///< with one input: ReLU alone
+std::unique_ptr<Operation> make_convolution(const OperationSetup& setup);
+std::unique_ptr<Operation> make_linear(const OperationSetup& setup);
+std::unique_ptr<Operation> make_batch_norm(const OperationSetup& setup);
+std::unique_ptr<Operation> make_pooling(const OperationSetup& setup);
+std::unique_ptr<Operation> make_add(const OperationSetup& setup);  ///< with one input: ReLU alone
 
 /// Makes an operation of the description's kind.
-std::unique_ptr<Operation> make_operation(const Parts& parts);
+std::unique_ptr<Operation> make_operation(const OperationSetup& setup);
 
 }  // namespace dlflow::cuda
