@@ -63,34 +63,34 @@ class Activation : public UnaryOperation {
   dnnl::eltwise_backward backward_;
 };
 
-Value& add_activation(Assembly& assembly, const Place& place, ElementwiseFunction function) {
-  return assembly.add<Activation>(place.layer, function, assembly.input(place));
+Value& add_activation(Assembly& assembly, const LayerNode& node, ElementwiseFunction function) {
+  return assembly.add<Activation>(node.layer, function, assembly.input(node));
 }
 
 }  // namespace
 
-Value& add_gelu(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_gelu_erf});
+Value& add_gelu(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_gelu_erf});
 }
 
-Value& add_sigmoid(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_logistic});
+Value& add_sigmoid(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_logistic});
 }
 
-Value& add_silu(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_swish, 1});
+Value& add_silu(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_swish, 1});
 }
 
-Value& add_tanh(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_tanh});
+Value& add_tanh(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_tanh});
 }
 
-Value& add_relu6(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_clip, 0, 6});
+Value& add_relu6(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_clip, 0, 6});
 }
 
-Value& add_leaky_relu(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_relu, float(place.layer.slope)});
+Value& add_leaky_relu(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_relu, float(node.layer.slope)});
 }
 
 }  // namespace dlflow::runtime

@@ -53,13 +53,13 @@ void write_rows(const float* from, const AttentionKernel::HeadRows& rows, float 
 }
 
 void read(Numbers from, const AttentionKernel::HeadRows& rows, float scale, HugeBuffer& to) {
-  from.halves ? read_rows(from.as<BFloat16>(), rows, scale, to.data())
-              : read_rows(from.as<float>(), rows, scale, to.data());
+  from.is_bf16 ? read_rows(from.as<BFloat16>(), rows, scale, to.data())
+               : read_rows(from.as<float>(), rows, scale, to.data());
 }
 
 void write(const HugeBuffer& from, const AttentionKernel::HeadRows& rows, float scale, Numbers to) {
-  to.halves ? write_rows(from.floats().data(), rows, scale, to.as<BFloat16>())
-            : write_rows(from.floats().data(), rows, scale, to.as<float>());
+  to.is_bf16 ? write_rows(from.floats().data(), rows, scale, to.as<BFloat16>())
+             : write_rows(from.floats().data(), rows, scale, to.as<float>());
 }
 
 /// Mask of the first `count` lanes.

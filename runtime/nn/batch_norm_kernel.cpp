@@ -30,14 +30,14 @@ struct GroupSums {
 
 /// Sums of one part of a group.
 template <typename R>
-struct PartSums {
+struct RegisterSums {
   R sum, square;
 };
 
 /// Sums over the image that starts at `x`; four accumulators hide the latency of an addition.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE PartSums<R> image_sums(const MapGeometry& g, const T* x, int64_t width,
-                                     const R& origin) {
+DLFLOW_INLINE RegisterSums<R> image_sums(const MapGeometry& g, const T* x, int64_t width,
+                                         const R& origin) {
   R sum[4] = {}, square[4] = {};
   const auto visit = [&](int64_t pixel, int slot) __attribute__((always_inline)) {
     const R v = load<Whole, R>(x + pixel * g.pixel_stride, width) - origin;
@@ -58,14 +58,14 @@ DLFLOW_INLINE PartSums<R> image_sums(const MapGeometry& g, const T* x, int64_t w
 /// Sums of (x - origin) and its square: single precision within an image, double across images.
 template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums sums_around(const Group& group, const T* x, const Lanes& origin) {
-  const Parts<R> origins(origin);
+  const SplitLanes<R> origins(origin);
   DoubleLanes total = {}, total_square = {};
   for (int64_t image = 0; image < group.geometry.images; ++image) {
     const T* at = x + group.start(image);
-    Parts<R> sums, squares;
-    for (int part = 0; part < kParts<R>; ++part) {
-      const PartSums<R> of_part = image_sums<R, Whole>(group.geometry, at + part * kWidth<R>,
-                                                       group.width_of<R>(part), origins.at[part]);
+    SplitLanes<R> sums, squares;
+    for (int part = 0; part < kRegisters<R>; ++part) {
+      const RegisterSums<R> of_part = image_sums<R, Whole>(
+          group.geometry, at + part * kWidth<R>, group.width_of<R>(part), origins.at[part]);
       sums.at[part] = of_part.sum;
       squares.at[part] = of_part.square;
     }
@@ -113,11 +113,11 @@ DLFLOW_INLINE void apply(const Group& group, const BatchNormForward& pass, const
   const MapGeometry& g = group.geometry;
   const T *const x = pass.x.as<T>(), *const residual = pass.residual.as<T>();
   T* const y = pass.y.as<T>();
-  const Parts<R> factors(factor), shifts(shift);
+  const SplitLanes<R> factors(factor), shifts(shift);
   for (int64_t image = g.images; image-- > 0;) {  // the last image is still cached
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-      for (int part = 0; part < kParts<R>; ++part) {
+      for (int part = 0; part < kRegisters<R>; ++part) {
         const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
         const int64_t width = group.width_of<R>(part);
         R v = load<Whole, R>(x + at, width) * factors.at[part] + shifts.at[part];
@@ -165,13 +165,13 @@ template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments<T>& a,
                                const Lanes& mean) {
   const MapGeometry& g = group.geometry;
-  const Parts<R> means(mean);
+  const SplitLanes<R> means(mean);
   DoubleLanes total = {}, total_product = {};
   for (int64_t image = 0; image < g.images; ++image) {
     const int64_t start = group.start(image);
-    Parts<R> sum[2], product[2];
+    SplitLanes<R> sum[2], product[2];
     const auto visit = [&](int64_t pixel, int slot) __attribute__((always_inline)) {
-      for (int part = 0; part < kParts<R>; ++part) {
+      for (int part = 0; part < kRegisters<R>; ++part) {
         const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
         const int64_t width = group.width_of<R>(part);
         const R d = finished_dy<R, Whole>(a, at, width);
@@ -221,12 +221,12 @@ DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments<T>
   const Lanes inverse = inverse_deviation(pass.variance + first);
   const float share = 1.0f / float(count);
   const Lanes slope = to_single(sums.second) * inverse * share * inverse;
-  const Parts<R> factors(load<true>(pass.weight + first, kLanes) * inverse), slopes(slope);
-  const Parts<R> constants(mean * slope - to_single(sums.first) * share);
+  const SplitLanes<R> factors(load<true>(pass.weight + first, kLanes) * inverse), slopes(slope);
+  const SplitLanes<R> constants(mean * slope - to_single(sums.first) * share);
   for (int64_t image = g.images; image-- > 0;) {  // the last image is still cached
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-      for (int part = 0; part < kParts<R>; ++part) {
+      for (int part = 0; part < kRegisters<R>; ++part) {
         const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
         const int64_t width = group.width_of<R>(part);
         const R d = load<Whole, R>(a.dy + at, width);
@@ -247,9 +247,9 @@ template <typename R, bool Whole, typename T>
 struct Kind {};
 
 template <typename R, typename Visit>
-DLFLOW_INLINE void visit_as(const Group& group, bool halves, Visit visit) {
+DLFLOW_INLINE void visit_as(const Group& group, bool is_bf16, Visit visit) {
   const bool whole = group.width == kLanes;
-  if (halves) {
+  if (is_bf16) {
     whole ? visit(group, Kind<R, true, BFloat16>()) : visit(group, Kind<R, false, BFloat16>());
   } else {
     whole ? visit(group, Kind<R, true, float>()) : visit(group, Kind<R, false, float>());
@@ -261,7 +261,7 @@ template <typename Visit>
 void for_each_group(const MapGeometry& geometry, Numbers x, Visit visit) {
   run_for_this_cpu([=]<typename R>(R) __attribute__((always_inline)) {
     for (int64_t i = 0; i < geometry.groups; ++i) {
-      visit_as<R>(group_of(geometry, i), x.halves, visit);
+      visit_as<R>(group_of(geometry, i), x.is_bf16, visit);
     }
   });
 }

@@ -15,16 +15,17 @@ constexpr int64_t kTileRows = 4;
 constexpr int64_t kWide = 4;
 
 /// The columns from `column` on.
-DLFLOW_INLINE ConstRows columns_from(ConstRows rows, int64_t column) {
-  return {rows.numbers + column, rows.stride};
+DLFLOW_INLINE ConstMatrixView columns_from(ConstMatrixView matrix, int64_t column) {
+  return {matrix.numbers + column, matrix.stride};
 }
-DLFLOW_INLINE Rows columns_from(Rows rows, int64_t column) {
-  return {rows.numbers + column, rows.stride};
+DLFLOW_INLINE MatrixView columns_from(MatrixView matrix, int64_t column) {
+  return {matrix.numbers + column, matrix.stride};
 }
 
 /// Broadcasts the number at (row, i) of a and multiplies it by row i of b.
 template <typename R, int64_t Columns, bool Transposed>
-DLFLOW_INLINE void multiply_tile(int64_t depth, ConstRows a, ConstRows b, Into into, Rows c) {
+DLFLOW_INLINE void multiply_tile(int64_t depth, ConstMatrixView a, ConstMatrixView b, Into into,
+                                 MatrixView c) {
   constexpr int64_t kStep = kWidth<R>;
   std::array<std::array<R, Columns>, kTileRows> sums = {};
   if (into == Into::Added) {
@@ -52,8 +53,8 @@ DLFLOW_INLINE void multiply_tile(int64_t depth, ConstRows a, ConstRows b, Into i
 
 /// Computes the tiles of one column, whose part of b stays in the L1 cache.
 template <typename R, int64_t Columns, bool Transposed>
-DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
-                                   Rows c) {
+DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstMatrixView a,
+                                   ConstMatrixView b, Into into, MatrixView c) {
   for (int64_t row = 0; row < extent.rows; row += kTileRows) {
     multiply_tile<R, Columns, Transposed>(
         extent.depth, {a.numbers + (Transposed ? row : row * a.stride), a.stride}, b, into,
@@ -62,19 +63,19 @@ DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstRows a, Con
 }
 
 template <typename R, bool Transposed>
-DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
-                            Rows c) {
+DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstMatrixView a, ConstMatrixView b,
+                            Into into, MatrixView c) {
   constexpr int64_t kColumns = kWide * kLanes;
   int64_t column = 0;
-  if constexpr (kParts<R> == 1) {
+  if constexpr (kRegisters<R> == 1) {
     for (; column + kColumns <= extent.columns; column += kColumns) {
       multiply_column<R, kWide, Transposed>(extent, a, columns_from(b, column), into,
                                             columns_from(c, column));
     }
   }
   for (; column < extent.columns; column += kLanes) {
-    multiply_column<R, kParts<R>, Transposed>(extent, a, columns_from(b, column), into,
-                                              columns_from(c, column));
+    multiply_column<R, kRegisters<R>, Transposed>(extent, a, columns_from(b, column), into,
+                                                  columns_from(c, column));
   }
 }
 
@@ -100,21 +101,22 @@ DLFLOW_INLINE void exchange(Square& square) {
 
 }  // namespace
 
-void multiply_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into, Rows c) {
+void multiply_block(const ProductExtent& extent, ConstMatrixView a, ConstMatrixView b, Into into,
+                    MatrixView c) {
   run_for_this_cpu([=]<typename R>(R) __attribute__((always_inline)) {
     multiply<R, false>(extent, a, b, into, c);
   });
 }
 
-void multiply_transposed_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
-                               Rows c) {
+void multiply_transposed_block(const ProductExtent& extent, ConstMatrixView a, ConstMatrixView b,
+                               Into into, MatrixView c) {
   run_for_this_cpu([=]<typename R>(R) __attribute__((always_inline)) {
     multiply<R, true>(extent, a, b, into, c);
   });
 }
 
 DLFLOW_VECTOR_CLONES
-void transpose_block(int64_t rows, int64_t columns, ConstRows from, Rows to) {
+void transpose_block(int64_t rows, int64_t columns, ConstMatrixView from, MatrixView to) {
   Square square;
   for (int64_t row = 0; row < rows; row += kLanes) {
     for (int64_t column = 0; column < columns; column += kLanes) {

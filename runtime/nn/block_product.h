@@ -5,11 +5,11 @@
 namespace dlflow::runtime {
 
 /// A matrix whose rows begin `stride` numbers apart.
-struct ConstRows {
+struct ConstMatrixView {
   const float* numbers;
   int64_t stride;
 };
-struct Rows {
+struct MatrixView {
   float* numbers;
   int64_t stride;
 };
@@ -25,13 +25,14 @@ enum class Into { Replaced, Added };
 /// as much as it gains: c (rows, columns) = a (rows, depth) b (depth, columns), optionally added to
 /// c. Each number is summed in the order of `depth`, by fused multiply-adds on every processor
 /// since 2013 (AVX2), so its bits do not depend on the extent.
-void multiply_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into, Rows c);
+void multiply_block(const ProductExtent& extent, ConstMatrixView a, ConstMatrixView b, Into into,
+                    MatrixView c);
 
 /// The same with the transpose of a (depth, rows).
-void multiply_transposed_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
-                               Rows c);
+void multiply_transposed_block(const ProductExtent& extent, ConstMatrixView a, ConstMatrixView b,
+                               Into into, MatrixView c);
 
 /// to (columns, rows) = from (rows, columns)'; rows and columns are multiples of 16.
-void transpose_block(int64_t rows, int64_t columns, ConstRows from, Rows to);
+void transpose_block(int64_t rows, int64_t columns, ConstMatrixView from, MatrixView to);
 
 }  // namespace dlflow::runtime

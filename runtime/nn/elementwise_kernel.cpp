@@ -62,19 +62,19 @@ DLFLOW_INLINE bool all_finite_as(const T* x, size_t count) {
 
 DLFLOW_VECTOR_CLONES
 bool all_finite(Numbers x, size_t count) {
-  return x.halves ? all_finite_as(x.as<BFloat16>(), count) : all_finite_as(x.as<float>(), count);
+  return x.is_bf16 ? all_finite_as(x.as<BFloat16>(), count) : all_finite_as(x.as<float>(), count);
 }
 
 DLFLOW_VECTOR_CLONES
 void relu(Numbers x, Numbers y, size_t count) {
-  x.halves ? relu_as(x.as<BFloat16>(), y.as<BFloat16>(), count)
-           : relu_as(x.as<float>(), y.as<float>(), count);
+  x.is_bf16 ? relu_as(x.as<BFloat16>(), y.as<BFloat16>(), count)
+            : relu_as(x.as<float>(), y.as<float>(), count);
 }
 
 DLFLOW_VECTOR_CLONES
 void add(Numbers a, Numbers b, bool relu, Numbers sum, size_t count) {
-  a.halves ? add_as(a.as<BFloat16>(), b.as<BFloat16>(), relu, sum.as<BFloat16>(), count)
-           : add_as(a.as<float>(), b.as<float>(), relu, sum.as<float>(), count);
+  a.is_bf16 ? add_as(a.as<BFloat16>(), b.as<BFloat16>(), relu, sum.as<BFloat16>(), count)
+            : add_as(a.as<float>(), b.as<float>(), relu, sum.as<float>(), count);
 }
 
 DLFLOW_VECTOR_CLONES
@@ -87,8 +87,9 @@ void sum_rows(const float* values, int64_t rows, int64_t columns, float* sums) {
 
 DLFLOW_VECTOR_CLONES
 void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count) {
-  gradient.halves ? finish_as(gradient.as<BFloat16>(), more.as<BFloat16>(), y.as<BFloat16>(), count)
-                  : finish_as(gradient.as<float>(), more.as<float>(), y.as<float>(), count);
+  gradient.is_bf16
+      ? finish_as(gradient.as<BFloat16>(), more.as<BFloat16>(), y.as<BFloat16>(), count)
+      : finish_as(gradient.as<float>(), more.as<float>(), y.as<float>(), count);
 }
 
 namespace {

@@ -114,16 +114,16 @@ bool suits_winograd(const Builder& builder, const Layer& layer, const TensorShap
   return can && pays(input, layer.shape, builder.batch);
 }
 
-Value& add_winograd(Assembly& assembly, const Place& place) {
-  return assembly.add<KernelConvolution<Winograd>>(place.layer, place.relu, assembly.input(place));
+Value& add_winograd(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<KernelConvolution<Winograd>>(node.layer, node.relu, assembly.input(node));
 }
 
 bool is_depthwise(const Layer& layer, const TensorShape& input) {
   return layer.groups > 1 && layer.groups == input[0] && layer.groups == layer.units;
 }
 
-Value& add_depthwise(Assembly& assembly, const Place& place) {
-  return assembly.add<KernelConvolution<Depthwise>>(place.layer, place.relu, assembly.input(place));
+Value& add_depthwise(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<KernelConvolution<Depthwise>>(node.layer, node.relu, assembly.input(node));
 }
 
 }  // namespace dlflow::runtime

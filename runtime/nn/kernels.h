@@ -11,7 +11,7 @@ namespace dlflow::runtime {
 /// The numbers of values between layers: fp32, or bf16, which is only stored, never computed in.
 struct Numbers {
   void* data = nullptr;
-  bool halves = false;  ///< bf16; the same in all arguments of one call
+  bool is_bf16 = false;  ///< the same in all arguments of one call
 
   template <typename T>
   T* as() const {

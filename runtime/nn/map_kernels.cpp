@@ -136,25 +136,25 @@ DLFLOW_INLINE void combine_image_as(const ImageMap& map, const Affine& c, const 
 
 DLFLOW_VECTOR_CLONES
 void sum_image(ImageMap map, Numbers x, double* sums) {
-  x.halves ? sums_of_image(map, x.as<BFloat16>(), sums) : sums_of_image(map, x.as<float>(), sums);
+  x.is_bf16 ? sums_of_image(map, x.as<BFloat16>(), sums) : sums_of_image(map, x.as<float>(), sums);
 }
 
 DLFLOW_VECTOR_CLONES
 void square_image(ImageMap map, Numbers x, const float* means, double* sums) {
-  x.halves ? squares_of_image(map, x.as<BFloat16>(), means, sums)
-           : squares_of_image(map, x.as<float>(), means, sums);
+  x.is_bf16 ? squares_of_image(map, x.as<BFloat16>(), means, sums)
+            : squares_of_image(map, x.as<float>(), means, sums);
 }
 
 DLFLOW_VECTOR_CLONES
 void multiply_image(ImageMap map, Numbers x, Numbers dy, const float* means, GroupSums& s) {
-  x.halves ? products_of_image(map, x.as<BFloat16>(), dy.as<BFloat16>(), means, s)
-           : products_of_image(map, x.as<float>(), dy.as<float>(), means, s);
+  x.is_bf16 ? products_of_image(map, x.as<BFloat16>(), dy.as<BFloat16>(), means, s)
+            : products_of_image(map, x.as<float>(), dy.as<float>(), means, s);
 }
 
 DLFLOW_VECTOR_CLONES
 void combine_image(ImageMap map, const Affine& c, Numbers a, Numbers b, Numbers y) {
-  a.halves ? combine_image_as(map, c, a.as<BFloat16>(), b.as<BFloat16>(), y.as<BFloat16>())
-           : combine_image_as(map, c, a.as<float>(), b.as<float>(), y.as<float>());
+  a.is_bf16 ? combine_image_as(map, c, a.as<BFloat16>(), b.as<BFloat16>(), y.as<BFloat16>())
+            : combine_image_as(map, c, a.as<float>(), b.as<float>(), y.as<float>());
 }
 
 Affine affine(const MapGeometry& g) {
@@ -366,8 +366,8 @@ DLFLOW_INLINE void sum_plain_as(const PlainMaps& shape, const T* maps, double* s
 
 DLFLOW_VECTOR_CLONES
 void sum_plain(const PlainMaps& shape, Numbers maps, double* sums) {
-  maps.halves ? sum_plain_as(shape, maps.as<BFloat16>(), sums)
-              : sum_plain_as(shape, maps.as<float>(), sums);
+  maps.is_bf16 ? sum_plain_as(shape, maps.as<BFloat16>(), sums)
+               : sum_plain_as(shape, maps.as<float>(), sums);
 }
 
 template <typename T>
@@ -393,7 +393,7 @@ DLFLOW_INLINE void drop_as(const MapGeometry& g, const DropMask& mask, const T* 
 }  // namespace
 
 void copy_channels(const ChannelRange& from, const ChannelRange& to, int64_t channels) {
-  from.map.halves ? copy_as<BFloat16>(from, to, channels) : copy_as<float>(from, to, channels);
+  from.map.is_bf16 ? copy_as<BFloat16>(from, to, channels) : copy_as<float>(from, to, channels);
 }
 
 void group_norm_forward(const GroupNorm& norm, Numbers x, Numbers y, float* means, float* scales) {
@@ -465,35 +465,35 @@ void group_norm_backward(const GroupNorm& norm, const NormBackward& pass, NormGr
 
 DLFLOW_VECTOR_CLONES
 void adaptive_pool_forward(const MapGeometry& from, const MapGeometry& to, Numbers x, Numbers y) {
-  x.halves ? adaptive_forward_as(from, to, x.as<BFloat16>(), y.as<BFloat16>())
-           : adaptive_forward_as(from, to, x.as<float>(), y.as<float>());
+  x.is_bf16 ? adaptive_forward_as(from, to, x.as<BFloat16>(), y.as<BFloat16>())
+            : adaptive_forward_as(from, to, x.as<float>(), y.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void adaptive_pool_backward(const MapGeometry& from, const MapGeometry& to, Numbers dy,
                             Numbers dx) {
-  dy.halves ? adaptive_backward_as(from, to, dy.as<BFloat16>(), dx.as<BFloat16>())
-            : adaptive_backward_as(from, to, dy.as<float>(), dx.as<float>());
+  dy.is_bf16 ? adaptive_backward_as(from, to, dy.as<BFloat16>(), dx.as<BFloat16>())
+             : adaptive_backward_as(from, to, dy.as<float>(), dx.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void upsample_forward(const MapGeometry& from, int64_t scale, const MapGeometry& to, Numbers x,
                       Numbers y) {
-  x.halves ? upsample_as(from, scale, to, x.as<BFloat16>(), y.as<BFloat16>())
-           : upsample_as(from, scale, to, x.as<float>(), y.as<float>());
+  x.is_bf16 ? upsample_as(from, scale, to, x.as<BFloat16>(), y.as<BFloat16>())
+            : upsample_as(from, scale, to, x.as<float>(), y.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void upsample_backward(const MapGeometry& from, int64_t scale, const MapGeometry& to, Numbers dy,
                        Numbers dx) {
-  dy.halves ? upsample_backward_as(from, scale, to, dy.as<BFloat16>(), dx.as<BFloat16>())
-            : upsample_backward_as(from, scale, to, dy.as<float>(), dx.as<float>());
+  dy.is_bf16 ? upsample_backward_as(from, scale, to, dy.as<BFloat16>(), dx.as<BFloat16>())
+             : upsample_backward_as(from, scale, to, dy.as<float>(), dx.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void add_bias(const MapGeometry& geometry, Numbers map, const float* bias) {
-  map.halves ? add_bias_as(geometry, map.as<BFloat16>(), bias)
-             : add_bias_as(geometry, map.as<float>(), bias);
+  map.is_bf16 ? add_bias_as(geometry, map.as<BFloat16>(), bias)
+              : add_bias_as(geometry, map.as<float>(), bias);
 }
 
 void sum_channels(const MapGeometry& geometry, int64_t channels, Numbers map, float* sums) {
@@ -506,8 +506,8 @@ void sum_channels(const MapGeometry& geometry, int64_t channels, Numbers map, fl
 
 DLFLOW_VECTOR_CLONES
 void add_bias(const PlainMaps& shape, Numbers maps, const float* bias) {
-  maps.halves ? add_plain_bias_as(shape, maps.as<BFloat16>(), bias)
-              : add_plain_bias_as(shape, maps.as<float>(), bias);
+  maps.is_bf16 ? add_plain_bias_as(shape, maps.as<BFloat16>(), bias)
+               : add_plain_bias_as(shape, maps.as<float>(), bias);
 }
 
 void sum_channels(const PlainMaps& shape, Numbers maps, float* sums) {
@@ -518,8 +518,8 @@ void sum_channels(const PlainMaps& shape, Numbers maps, float* sums) {
 
 DLFLOW_VECTOR_CLONES
 void drop(const MapGeometry& geometry, DropMask mask, Numbers x, Numbers y) {
-  x.halves ? drop_as(geometry, mask, x.as<BFloat16>(), y.as<BFloat16>())
-           : drop_as(geometry, mask, x.as<float>(), y.as<float>());
+  x.is_bf16 ? drop_as(geometry, mask, x.as<BFloat16>(), y.as<BFloat16>())
+            : drop_as(geometry, mask, x.as<float>(), y.as<float>());
 }
 
 }  // namespace dlflow::runtime

@@ -190,15 +190,15 @@ DLFLOW_INLINE void backward_as(const MaxPooling& pool, const T* dy, const uint16
 
 template <typename R>
 DLFLOW_INLINE void forward(const MaxPooling& pool, Numbers x, Numbers y, uint16_t* chosen) {
-  x.halves ? forward_as<R>(pool, x.as<BFloat16>(), y.as<BFloat16>(), chosen)
-           : forward_as<R>(pool, x.as<float>(), y.as<float>(), chosen);
+  x.is_bf16 ? forward_as<R>(pool, x.as<BFloat16>(), y.as<BFloat16>(), chosen)
+            : forward_as<R>(pool, x.as<float>(), y.as<float>(), chosen);
 }
 
 template <typename R>
 DLFLOW_INLINE void backward(const MaxPooling& pool, Numbers dy, const uint16_t* chosen,
                             Numbers dx) {
-  dy.halves ? backward_as<R>(pool, dy.as<BFloat16>(), chosen, dx.as<BFloat16>())
-            : backward_as<R>(pool, dy.as<float>(), chosen, dx.as<float>());
+  dy.is_bf16 ? backward_as<R>(pool, dy.as<BFloat16>(), chosen, dx.as<BFloat16>())
+             : backward_as<R>(pool, dy.as<float>(), chosen, dx.as<float>());
 }
 
 }  // namespace

@@ -73,18 +73,18 @@ class AveragePool : public UnaryOperation {
 
 }  // namespace
 
-Value& add_max_pool(Assembly& assembly, const Place& place) {
-  return assembly.add<MaxPool>(place.layer, place.relu, assembly.input(place));
+Value& add_max_pool(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<MaxPool>(node.layer, node.relu, assembly.input(node));
 }
 
-Value& add_avg_pool(Assembly& assembly, const Place& place) {
-  return assembly.add<AveragePool>(place.layer, assembly.input(place));
+Value& add_avg_pool(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<AveragePool>(node.layer, assembly.input(node));
 }
 
-Value& add_global_avg_pool(Assembly& assembly, const Place& place) {
-  Value& map = add_avg_pool(assembly, place);
-  if (assembly.read_by_linear_only(place)) return map;
-  return assembly.flat(map, {assembly.input_shape(place)[0], 1, 1}, place.layer.shape);
+Value& add_global_avg_pool(Assembly& assembly, const LayerNode& node) {
+  Value& map = add_avg_pool(assembly, node);
+  if (assembly.read_by_linear_only(node)) return map;
+  return assembly.flat(map, {assembly.input_shape(node)[0], 1, 1}, node.layer.shape);
 }
 
 }  // namespace dlflow::runtime

@@ -237,8 +237,8 @@ DLFLOW_INLINE void positions_backward_as(RowShape shape, int64_t length, const T
 
 DLFLOW_VECTOR_CLONES
 void row_norm_forward(const RowNorm& norm, Numbers x, Numbers y, float* means, float* scales) {
-  x.halves ? norm_forward_as(norm, x.as<BFloat16>(), y.as<BFloat16>(), means, scales)
-           : norm_forward_as(norm, x.as<float>(), y.as<float>(), means, scales);
+  x.is_bf16 ? norm_forward_as(norm, x.as<BFloat16>(), y.as<BFloat16>(), means, scales)
+            : norm_forward_as(norm, x.as<float>(), y.as<float>(), means, scales);
 }
 
 namespace {
@@ -246,8 +246,8 @@ namespace {
 DLFLOW_VECTOR_CLONES
 void row_norm_sums(const RowNorm& norm, const NormBackward& pass, double* weight_sums,
                    double* bias_sums) {
-  pass.x.halves ? norm_backward_as<BFloat16>(norm, pass, weight_sums, bias_sums)
-                : norm_backward_as<float>(norm, pass, weight_sums, bias_sums);
+  pass.x.is_bf16 ? norm_backward_as<BFloat16>(norm, pass, weight_sums, bias_sums)
+                 : norm_backward_as<float>(norm, pass, weight_sums, bias_sums);
 }
 
 }  // namespace
@@ -266,8 +266,8 @@ namespace {
 
 DLFLOW_VECTOR_CLONES
 void softmax_rows(RowShape shape, Numbers x, Numbers y, float* row) {
-  x.halves ? softmax_as(shape, x.as<BFloat16>(), y.as<BFloat16>(), row)
-           : softmax_as(shape, x.as<float>(), y.as<float>(), row);
+  x.is_bf16 ? softmax_as(shape, x.as<BFloat16>(), y.as<BFloat16>(), row)
+            : softmax_as(shape, x.as<float>(), y.as<float>(), row);
 }
 
 }  // namespace
@@ -279,8 +279,8 @@ void softmax_forward(RowShape shape, Numbers x, Numbers y) {
 
 DLFLOW_VECTOR_CLONES
 void softmax_backward(RowShape shape, Numbers y, Numbers dy, Numbers dx) {
-  y.halves ? softmax_backward_as(shape, y.as<BFloat16>(), dy.as<BFloat16>(), dx.as<BFloat16>())
-           : softmax_backward_as(shape, y.as<float>(), dy.as<float>(), dx.as<float>());
+  y.is_bf16 ? softmax_backward_as(shape, y.as<BFloat16>(), dy.as<BFloat16>(), dx.as<BFloat16>())
+            : softmax_backward_as(shape, y.as<float>(), dy.as<float>(), dx.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
@@ -334,8 +334,8 @@ namespace {
 
 DLFLOW_VECTOR_CLONES
 void embed_rows(const float* tokens, RowShape shape, const float* table, Numbers y) {
-  y.halves ? embed_as(tokens, shape, table, y.as<BFloat16>())
-           : embed_as(tokens, shape, table, y.as<float>());
+  y.is_bf16 ? embed_as(tokens, shape, table, y.as<BFloat16>())
+            : embed_as(tokens, shape, table, y.as<float>());
 }
 
 }  // namespace
@@ -347,21 +347,21 @@ void embed(const float* tokens, RowShape shape, const float* table, int64_t voca
 
 DLFLOW_VECTOR_CLONES
 void embed_backward(const float* tokens, RowShape shape, Numbers dy, float* gradient) {
-  dy.halves ? embed_backward_as(tokens, shape, dy.as<BFloat16>(), gradient)
-            : embed_backward_as(tokens, shape, dy.as<float>(), gradient);
+  dy.is_bf16 ? embed_backward_as(tokens, shape, dy.as<BFloat16>(), gradient)
+             : embed_backward_as(tokens, shape, dy.as<float>(), gradient);
 }
 
 DLFLOW_VECTOR_CLONES
 void add_table_rows(RowShape shape, int64_t length, Numbers x, const float* table, Numbers y) {
-  x.halves ? positions_as(shape, length, x.as<BFloat16>(), table, y.as<BFloat16>())
-           : positions_as(shape, length, x.as<float>(), table, y.as<float>());
+  x.is_bf16 ? positions_as(shape, length, x.as<BFloat16>(), table, y.as<BFloat16>())
+            : positions_as(shape, length, x.as<float>(), table, y.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void sum_table_rows(RowShape shape, int64_t length, Numbers dy, float* gradient) {
   std::fill_n(gradient, length * shape.features, 0.0f);
-  dy.halves ? positions_backward_as(shape, length, dy.as<BFloat16>(), gradient)
-            : positions_backward_as(shape, length, dy.as<float>(), gradient);
+  dy.is_bf16 ? positions_backward_as(shape, length, dy.as<BFloat16>(), gradient)
+             : positions_backward_as(shape, length, dy.as<float>(), gradient);
 }
 
 namespace {
@@ -405,8 +405,8 @@ void mean_pool_forward(SequenceShape shape, std::span<const float> lengths, Numb
   const int64_t size = shape.length * shape.features;
   for (int64_t b = 0; b < shape.batch; ++b) {
     const int64_t count = counted(shape, lengths, b), row = b * shape.features;
-    x.halves ? mean_pool_as(shape, count, x.as<BFloat16>() + b * size, y.as<BFloat16>() + row)
-             : mean_pool_as(shape, count, x.as<float>() + b * size, y.as<float>() + row);
+    x.is_bf16 ? mean_pool_as(shape, count, x.as<BFloat16>() + b * size, y.as<BFloat16>() + row)
+              : mean_pool_as(shape, count, x.as<float>() + b * size, y.as<float>() + row);
   }
 }
 
@@ -416,7 +416,7 @@ void mean_pool_backward(SequenceShape shape, std::span<const float> lengths, Num
   const int64_t size = shape.length * shape.features;
   for (int64_t b = 0; b < shape.batch; ++b) {
     const int64_t count = counted(shape, lengths, b), row = b * shape.features;
-    dx.halves
+    dx.is_bf16
         ? mean_pool_backward_as(shape, count, dy.as<BFloat16>() + row, dx.as<BFloat16>() + b * size)
         : mean_pool_backward_as(shape, count, dy.as<float>() + row, dx.as<float>() + b * size);
   }
