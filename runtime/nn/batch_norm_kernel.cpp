@@ -140,30 +140,21 @@ DLFLOW_INLINE void normalise(const Group& group, const BatchNormForward& pass,
   apply<R, Whole, T>(group, pass, factor, shift);
 }
 
-template <typename T>
-struct BackwardArguments {
-  const T* x;
-  const T* y;   // null: no ReLU
-  bool capped;  // the ReLU is a ReLU6
-  T* dy;
-  const T* more_dy;  // or null
-  T* dx;
-};
+// BatchNormBackward is passed by value to the loops, so that stores cannot change it.
 
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE R finished_dy(const BackwardArguments<T>& a, int64_t at, int64_t width) {
-  R d = load<Whole, R>(a.dy + at, width);
-  if (a.more_dy != nullptr) d += load<Whole, R>(a.more_dy + at, width);
-  if (a.y == nullptr) return d;
-  const R y = load<Whole, R>(a.y + at, width);
+DLFLOW_INLINE R finished_dy(const BatchNormBackward& a, int64_t at, int64_t width) {
+  R d = load<Whole, R>(a.dy.as<T>() + at, width);
+  if (a.more_dy.data != nullptr) d += load<Whole, R>(a.more_dy.as<T>() + at, width);
+  if (a.y.data == nullptr) return d;
+  const R y = load<Whole, R>(a.y.as<T>() + at, width);
   d = pass(d, y);
   return a.capped ? pass_below(d, y, kCap) : d;
 }
 
 /// Returns the sums of dy and of dy * (x - mean); leaves the finished dy in place.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments<T>& a,
-                               const Lanes& mean) {
+DLFLOW_INLINE GroupSums reduce(const Group& group, const BatchNormBackward a, const Lanes& mean) {
   const MapGeometry& g = group.geometry;
   const SplitLanes<R> means(mean);
   DoubleLanes total = {}, total_product = {};
@@ -174,10 +165,10 @@ DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments<T>& a
       for (int part = 0; part < kRegisters<R>; ++part) {
         const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
         const int64_t width = group.width_of<R>(part);
-        const R d = finished_dy<R, Whole>(a, at, width);
-        store<Whole>(a.dy + at, d, width);
+        const R d = finished_dy<R, Whole, T>(a, at, width);
+        store<Whole>(a.dy.as<T>() + at, d, width);
         sum[slot].at[part] += d;
-        product[slot].at[part] += d * (load<Whole, R>(a.x + at, width) - means.at[part]);
+        product[slot].at[part] += d * (load<Whole, R>(a.x.as<T>() + at, width) - means.at[part]);
       }
     };
     int64_t pixel = 0;
@@ -199,10 +190,10 @@ DLFLOW_INLINE Lanes inverse_deviation(const float* variance) {
 /// Returns the sums of dy and of dy * (x - mean); finishes dy, and writes these images'
 /// contribution to the gradients of weight and bias.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE GroupSums finish(const Group& group, const BackwardArguments<T>& a,
-                               const BatchNormBackward& pass, NormGradients gradients) {
+DLFLOW_INLINE GroupSums finish(const Group& group, const BatchNormBackward& pass,
+                               NormGradients gradients) {
   const int64_t first = group.index * kLanes;
-  const GroupSums sums = reduce<R, Whole>(group, a, load<true>(pass.mean + first, kLanes));
+  const GroupSums sums = reduce<R, Whole, T>(group, pass, load<true>(pass.mean + first, kLanes));
   const Lanes inverse = inverse_deviation(pass.variance + first);
   store<true>(gradients.weight + first, to_single(sums.second) * inverse, kLanes);
   store<true>(gradients.bias + first, to_single(sums.first), kLanes);
@@ -212,9 +203,8 @@ DLFLOW_INLINE GroupSums finish(const Group& group, const BackwardArguments<T>& a
 /// dx = weight / deviation * (dy - mean(dy) - normalised x * mean(dy * normalised x)), from sums
 /// over `count` values.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments<T>& a,
-                                  const BatchNormBackward& pass, const GroupSums& sums,
-                                  int64_t count) {
+DLFLOW_INLINE void apply_backward(const Group& group, const BatchNormBackward pass,
+                                  const GroupSums& sums, int64_t count) {
   const MapGeometry& g = group.geometry;
   const int64_t first = group.index * kLanes;
   const Lanes mean = load<true>(pass.mean + first, kLanes);
@@ -229,10 +219,10 @@ DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments<T>
       for (int part = 0; part < kRegisters<R>; ++part) {
         const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
         const int64_t width = group.width_of<R>(part);
-        const R d = load<Whole, R>(a.dy + at, width);
-        const R x = load<Whole, R>(a.x + at, width);
+        const R d = load<Whole, R>(pass.dy.as<T>() + at, width);
+        const R x = load<Whole, R>(pass.x.as<T>() + at, width);
         const R inner = (d - x * slopes.at[part]) + constants.at[part];
-        store<Whole>(a.dx + at, factors.at[part] * inner, width);
+        store<Whole>(pass.dx.as<T>() + at, factors.at[part] * inner, width);
       }
     }
   }
@@ -301,10 +291,8 @@ void batch_norm_backward(const MapGeometry& geometry, BatchNormBackward pass,
       geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
-            const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
-                                            pass.dy.as<T>(), pass.more_dy.as<T>(), pass.dx.as<T>()};
-            apply_backward<R, Whole>(group, a, pass, finish<R, Whole>(group, a, pass, gradients),
-                                     geometry.images * geometry.pixels());
+            apply_backward<R, Whole, T>(group, pass, finish<R, Whole, T>(group, pass, gradients),
+                                        geometry.images * geometry.pixels());
           });
 }
 
@@ -325,9 +313,7 @@ void batch_norm_backward_sums(const MapGeometry& geometry, BatchNormBackward pas
       geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
-            const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
-                                            pass.dy.as<T>(), pass.more_dy.as<T>(), nullptr};
-            const GroupSums s = finish<R, Whole>(group, a, pass, gradients);
+            const GroupSums s = finish<R, Whole, T>(group, pass, gradients);
             store(sums + group.index * kLanes, s.first);
             store(products + group.index * kLanes, s.second);
           });
@@ -339,11 +325,9 @@ void batch_norm_backward_apply(const MapGeometry& geometry, BatchNormBackward pa
       geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
-            const BackwardArguments<T> a = {pass.x.as<T>(),  nullptr, false,
-                                            pass.dy.as<T>(), nullptr, pass.dx.as<T>()};
             const int64_t first = group.index * kLanes;
             const GroupSums s = {load(sums + first), load(products + first)};
-            apply_backward<R, Whole>(group, a, pass, s, count);
+            apply_backward<R, Whole, T>(group, pass, s, count);
           });
 }
 

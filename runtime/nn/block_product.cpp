@@ -14,14 +14,6 @@ constexpr int64_t kTileRows = 4;
 /// of 16 columns takes 8 of AVX2's 16.
 constexpr int64_t kWide = 4;
 
-/// The columns from `column` on.
-DLFLOW_INLINE ConstMatrixView columns_from(ConstMatrixView matrix, int64_t column) {
-  return {matrix.numbers + column, matrix.stride};
-}
-DLFLOW_INLINE MatrixView columns_from(MatrixView matrix, int64_t column) {
-  return {matrix.numbers + column, matrix.stride};
-}
-
 /// Broadcasts the number at (row, i) of a and multiplies it by row i of b.
 template <typename R, int64_t Columns, bool Transposed>
 DLFLOW_INLINE void multiply_tile(int64_t depth, ConstMatrixView a, ConstMatrixView b, Into into,
@@ -56,9 +48,8 @@ template <typename R, int64_t Columns, bool Transposed>
 DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstMatrixView a,
                                    ConstMatrixView b, Into into, MatrixView c) {
   for (int64_t row = 0; row < extent.rows; row += kTileRows) {
-    multiply_tile<R, Columns, Transposed>(
-        extent.depth, {a.numbers + (Transposed ? row : row * a.stride), a.stride}, b, into,
-        {c.numbers + row * c.stride, c.stride});
+    multiply_tile<R, Columns, Transposed>(extent.depth, Transposed ? a.at(0, row) : a.at(row, 0), b,
+                                          into, c.at(row, 0));
   }
 }
 
@@ -69,13 +60,12 @@ DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstMatrixView a, Cons
   int64_t column = 0;
   if constexpr (kRegisters<R> == 1) {
     for (; column + kColumns <= extent.columns; column += kColumns) {
-      multiply_column<R, kWide, Transposed>(extent, a, columns_from(b, column), into,
-                                            columns_from(c, column));
+      multiply_column<R, kWide, Transposed>(extent, a, b.at(0, column), into, c.at(0, column));
     }
   }
   for (; column < extent.columns; column += kLanes) {
-    multiply_column<R, kRegisters<R>, Transposed>(extent, a, columns_from(b, column), into,
-                                                  columns_from(c, column));
+    multiply_column<R, kRegisters<R>, Transposed>(extent, a, b.at(0, column), into,
+                                                  c.at(0, column));
   }
 }
 

@@ -5,14 +5,18 @@
 namespace dlflow::runtime {
 
 /// A matrix whose rows begin `stride` numbers apart.
-struct ConstMatrixView {
-  const float* numbers;
+template <typename T>
+struct StridedView {
+  T* numbers;
   int64_t stride;
+
+  /// The part that begins there.
+  StridedView at(int64_t row, int64_t column) const {
+    return {numbers + row * stride + column, stride};
+  }
 };
-struct MatrixView {
-  float* numbers;
-  int64_t stride;
-};
+using ConstMatrixView = StridedView<const float>;
+using MatrixView = StridedView<float>;
 
 struct ProductExtent {
   int64_t rows, columns;  ///< of the result: multiples of 4 and of 16

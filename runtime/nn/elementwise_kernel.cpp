@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <type_traits>
 
 #include "base/finite.h"
 #include "runtime/nn/kernels.h"
@@ -11,19 +10,10 @@ namespace dlflow::runtime {
 
 namespace {
 
-/// Calls visit(start, count, whether count is 16) for all numbers, 16 at a time.
-template <typename Visit>
-DLFLOW_INLINE void for_each_lanes(size_t count, Visit visit) {
-  const auto end = int64_t(count);
-  int64_t at = 0;
-  for (; at + kLanes <= end; at += kLanes) visit(at, kLanes, std::true_type());
-  if (at < end) visit(at, end - at, std::false_type());
-}
-
 template <typename T>
 DLFLOW_INLINE void relu_as(const T* x, T* y, size_t count) {
   for_each_lanes(
-      count, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+      int64_t(count), [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
         store<whole()>(y + at, relu(load<whole()>(x + at, width)), width);
       });
 }
@@ -31,7 +21,7 @@ DLFLOW_INLINE void relu_as(const T* x, T* y, size_t count) {
 template <typename T>
 DLFLOW_INLINE void add_as(const T* a, const T* b, bool with_relu, T* sum, size_t count) {
   for_each_lanes(
-      count, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+      int64_t(count), [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
         const Lanes v = load<whole()>(a + at, width) + load<whole()>(b + at, width);
         store<whole()>(sum + at, with_relu ? relu(v) : v, width);
       });
@@ -40,7 +30,7 @@ DLFLOW_INLINE void add_as(const T* a, const T* b, bool with_relu, T* sum, size_t
 template <typename T>
 DLFLOW_INLINE void finish_as(T* gradient, const T* more, const T* y, size_t count) {
   for_each_lanes(
-      count, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+      int64_t(count), [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
         Lanes d = load<whole()>(gradient + at, width);
         if (more != nullptr) d += load<whole()>(more + at, width);
         if (y != nullptr) d = pass(d, load<whole()>(y + at, width));

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/bfloat16.h"
 #include "base/vector_clones.h"
@@ -113,6 +114,14 @@ DLFLOW_INLINE void store(double* to, const DoubleLanes& lanes) {
 template <typename R = Lanes>
 DLFLOW_INLINE R broadcast(float value) {
   return R(std::bit_cast<int32_t>(value) + typename BitsOf<R>::Ints{});
+}
+
+/// Calls visit(start, count, whether count is 16) for `count` numbers, 16 at a time.
+template <typename Visit>
+DLFLOW_INLINE void for_each_lanes(int64_t count, Visit visit) {
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) visit(at, kLanes, std::true_type());
+  if (at < count) visit(at, count - at, std::false_type());
 }
 
 /// a0 b0 a1 b1 ... of the first eight lanes of each; interleave_upper() takes the last eight.

@@ -1,7 +1,6 @@
 #include "runtime/nn/pixel_loss.h"
 
 #include <cmath>
-#include <type_traits>
 #include <vector>
 
 #include "base/vector_clones.h"
@@ -11,14 +10,6 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr auto kIgnored = float(kIgnoredClass);
-
-/// Calls visit(start, count, whether count is 16) for the pixels of a map.
-template <typename Visit>
-DLFLOW_INLINE void for_each_lanes(int64_t pixels, Visit visit) {
-  int64_t at = 0;
-  for (; at + kLanes <= pixels; at += kLanes) visit(at, kLanes, std::true_type());
-  if (at < pixels) visit(at, pixels - at, std::false_type());
-}
 
 /// The size of one sample's map.
 struct Map {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
@@ -11,14 +10,6 @@
 
 namespace dlflow::runtime {
 namespace {
-
-/// Calls visit(start, count, whether count is 16) for the numbers of a row.
-template <typename Visit>
-DLFLOW_INLINE void for_each_lanes(int64_t count, Visit visit) {
-  int64_t at = 0;
-  for (; at + kLanes <= count; at += kLanes) visit(at, kLanes, std::true_type());
-  if (at < count) visit(at, count - at, std::false_type());
-}
 
 /// Replaces lanes from `width` on by `other`.
 DLFLOW_INLINE Lanes cut(const Lanes& lanes, int64_t width, float other) {

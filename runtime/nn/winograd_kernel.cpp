@@ -379,38 +379,10 @@ DLFLOW_INLINE void weight_gradients(const Work& w, const float* x, const float* 
   write_weight_gradients<R>(w, dweight);
 }
 
-DLFLOW_FOR_AVX512 void forward_wide(const Work& w, const float* x, ConvolutionParameters parameters,
-                                    bool with_relu, float* y) {
-  transform_weights<Lanes>(w, parameters.weight);
-  convolve<Lanes>(w, x, parameters.bias, with_relu, y);
-}
-
-DLFLOW_FOR_AVX2 void forward_narrow(const Work& w, const float* x, ConvolutionParameters parameters,
-                                    bool with_relu, float* y) {
-  transform_weights<HalfLanes>(w, parameters.weight);
-  convolve<HalfLanes>(w, x, parameters.bias, with_relu, y);
-}
-
-DLFLOW_FOR_AVX512 void backward_data_wide(const Work& w, const float* dy, const float* weight,
-                                          float* dx) {
-  transform_turned_weights<Lanes>(w, weight);
-  convolve<Lanes>(w, dy, nullptr, false, dx);
-}
-
-DLFLOW_FOR_AVX2 void backward_data_narrow(const Work& w, const float* dy, const float* weight,
-                                          float* dx) {
-  transform_turned_weights<HalfLanes>(w, weight);
-  convolve<HalfLanes>(w, dy, nullptr, false, dx);
-}
-
-DLFLOW_FOR_AVX512 void backward_weights_wide(const Work& w, const float* x, const float* dy,
-                                             float* dweight, float* dbias) {
-  weight_gradients<Lanes>(w, x, dy, dweight, dbias);
-}
-
-DLFLOW_FOR_AVX2 void backward_weights_narrow(const Work& w, const float* x, const float* dy,
-                                             float* dweight, float* dbias) {
-  weight_gradients<HalfLanes>(w, x, dy, dweight, dbias);
+/// Calls body(R()), which must be inlined.
+template <typename Body>
+void run_for(Registers registers, Body body) {
+  registers == Registers::Avx512 ? run_for_avx512(body) : run_for_avx2(body);
 }
 
 }  // namespace
@@ -420,23 +392,30 @@ bool has(Registers registers) { return registers == Registers::Avx2 ? has_avx2()
 void winograd_forward(const WinogradShape& s, const float* x, ConvolutionParameters parameters,
                       bool relu, float* y) {
   const Work w(s, s.x, s.y, s.padding_height, s.padding_width);
-  const auto run = s.registers == Registers::Avx512 ? forward_wide : forward_narrow;
-  run(w, x, parameters, relu, y);
+  run_for(
+      s.registers, [=]<typename R>(R) __attribute__((always_inline)) {
+        transform_weights<R>(w, parameters.weight);
+        convolve<R>(w, x, parameters.bias, relu, y);
+      });
 }
 
 void winograd_backward_data(const WinogradShape& s, const float* dy, const float* weight,
                             float* dx) {
   const Work w(s, s.y, s.x, 2 - s.padding_height, 2 - s.padding_width);
-  const auto run = s.registers == Registers::Avx512 ? backward_data_wide : backward_data_narrow;
-  run(w, dy, weight, dx);
+  run_for(
+      s.registers, [=]<typename R>(R) __attribute__((always_inline)) {
+        transform_turned_weights<R>(w, weight);
+        convolve<R>(w, dy, nullptr, false, dx);
+      });
 }
 
 void winograd_backward_weights(const WinogradShape& s, const float* x, const float* dy,
                                float* dweight, float* dbias) {
   const Work w(s, s.x, s.y, s.padding_height, s.padding_width);
-  const auto run =
-      s.registers == Registers::Avx512 ? backward_weights_wide : backward_weights_narrow;
-  run(w, x, dy, dweight, dbias);
+  run_for(
+      s.registers, [=]<typename R>(R) __attribute__((always_inline)) {
+        weight_gradients<R>(w, x, dy, dweight, dbias);
+      });
 }
 
 }  // namespace dlflow::runtime
