@@ -60,7 +60,7 @@ struct Scores {
   int64_t batch = 0, classes = 0;
 };
 
-/// Of each sample: the loss, and whether the highest score (the first in a tie) is the label's.
+/// The loss of each sample, and whether its highest score (the first in a tie) is the label's.
 struct SampleLosses {
   double* losses = nullptr;
   int* correct = nullptr;

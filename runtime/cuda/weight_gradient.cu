@@ -200,8 +200,8 @@ void weight_gradient(const ConvolutionShape& shape, const float* x, const float*
     constexpr int kBytes = int(sizeof(SharedTiles<kRows>));  // above the default limit of a block
     check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
           "cudaFuncSetAttribute");
-    kKernel<<<grid, kThreads, kBytes, on.stream>>>({shape, x, dy}, columns, positions, per_part,
-                                                   parts);
+    kKernel<<<grid, kThreads, kBytes, on.stream>>>(Factors{shape, x, dy}, columns, positions,
+                                                   per_part, parts);
   });
   check_launch("weight_gradient");
   column_sums(parts, gradient, num_parts(shape), int64_t(shape.output_channels) * columns,

@@ -24,7 +24,7 @@ struct Group {
   }
 };
 
-/// One side of a convolution: of its kernel's steps, and of the maps.
+/// One side of a convolution: its height or its width.
 struct Side {
   int64_t dilation, padding, stride;
   int64_t size, results;  // numbers of x and of y
