@@ -10,18 +10,11 @@
 namespace dlflow::runtime {
 namespace {
 
-/// One image of maps.
-struct ImageMap {
-  const MapGeometry& maps;
-  int64_t image;
-};
-
 /// Calls visit(offset of the first pixel, first channel, channels, whether there are 16) for each
 /// group of one image.
 template <typename Visit>
-DLFLOW_INLINE void for_each_group(const ImageMap& map, Visit visit) {
-  const MapGeometry& g = map.maps;
-  const int64_t start = map.image * g.image_stride;
+DLFLOW_INLINE void for_each_group(const MapGeometry& g, int64_t image, Visit visit) {
+  const int64_t start = image * g.image_stride;
   for (int64_t group = 0; group < g.groups; ++group) {
     const int64_t width = group + 1 < g.groups ? kLanes : g.last_group;
     const int64_t at = start + group * g.group_stride;
@@ -61,6 +54,12 @@ struct Affine {
   std::vector<float> first, second, shift;
 };
 
+/// One image of maps.
+struct ImageMap {
+  const MapGeometry& maps;
+  int64_t image;
+};
+
 struct GroupSums {
   std::vector<double> sums, products;
 };
@@ -68,28 +67,28 @@ struct GroupSums {
 template <typename T>
 DLFLOW_INLINE void sums_of_image(const ImageMap& map, const T* x, double* sums) {
   for_each_group(
-      map, [&](int64_t at, int64_t channel, int64_t width, auto whole)
-               __attribute__((always_inline)) {
-                 add_pixels(
-                     map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
-                       return load<whole()>(x + i, width);
-                     });
-               });
+      map.maps, map.image,
+      [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+        add_pixels(
+            map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+              return load<whole()>(x + i, width);
+            });
+      });
 }
 
 template <typename T>
 DLFLOW_INLINE void squares_of_image(const ImageMap& map, const T* x, const float* means,
                                     double* sums) {
   for_each_group(
-      map, [&](int64_t at, int64_t channel, int64_t width, auto whole)
-               __attribute__((always_inline)) {
-                 const Lanes mean = load<true>(means + channel, kLanes);
-                 add_pixels(
-                     map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
-                       const Lanes d = load<whole()>(x + i, width) - mean;
-                       return d * d;
-                     });
-               });
+      map.maps, map.image,
+      [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+        const Lanes mean = load<true>(means + channel, kLanes);
+        add_pixels(
+            map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+              const Lanes d = load<whole()>(x + i, width) - mean;
+              return d * d;
+            });
+      });
 }
 
 /// Sums of dy and dy * (x - mean).
@@ -98,8 +97,8 @@ DLFLOW_INLINE void products_of_image(const ImageMap& map, const T* x, const T* d
                                      const float* means, GroupSums& s) {
   double *const sums = s.sums.data(), *const products = s.products.data();
   for_each_group(
-      map, [&](int64_t at, int64_t channel, int64_t width,
-               auto whole) __attribute__((always_inline)) {
+      map.maps, map.image,
+      [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
         const Lanes mean = load<true>(means + channel, kLanes);
         add_pixels(
             map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
@@ -118,18 +117,18 @@ DLFLOW_INLINE void combine_image_as(const ImageMap& map, const Affine& c, const 
                                     T* y) {
   const MapGeometry& g = map.maps;
   for_each_group(
-      map, [&](int64_t at, int64_t channel, int64_t width, auto whole)
-               __attribute__((always_inline)) {
-                 const Lanes first = load<true>(c.first.data() + channel, kLanes);
-                 const Lanes second = load<true>(c.second.data() + channel, kLanes);
-                 const Lanes shift = load<true>(c.shift.data() + channel, kLanes);
-                 for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-                   const int64_t i = at + pixel * g.pixel_stride;
-                   Lanes v = load<whole()>(a + i, width) * first + shift;
-                   if (b != nullptr) v += load<whole()>(b + i, width) * second;
-                   store<whole()>(y + i, v, width);
-                 }
-               });
+      map.maps, map.image,
+      [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+        const Lanes first = load<true>(c.first.data() + channel, kLanes);
+        const Lanes second = load<true>(c.second.data() + channel, kLanes);
+        const Lanes shift = load<true>(c.shift.data() + channel, kLanes);
+        for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
+          const int64_t i = at + pixel * g.pixel_stride;
+          Lanes v = load<whole()>(a + i, width) * first + shift;
+          if (b != nullptr) v += load<whole()>(b + i, width) * second;
+          store<whole()>(y + i, v, width);
+        }
+      });
 }
 
 // The passes over one image, dispatched by the type of its numbers.
@@ -230,8 +229,8 @@ DLFLOW_INLINE void adaptive_forward_as(const MapGeometry& from, const MapGeometr
                                        T* y) {
   for (int64_t image = 0; image < from.images; ++image) {
     for_each_group(
-        {from, image}, [&](int64_t at, int64_t channel, int64_t width,
-                           auto whole) __attribute__((always_inline)) {
+        from, image,
+        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
           const int64_t out = image * to.image_stride + channel / kLanes * to.group_stride;
           for_each_rectangle(
               from, to,
@@ -259,8 +258,8 @@ DLFLOW_INLINE void adaptive_backward_as(const MapGeometry& from, const MapGeomet
                                         T* dx) {
   for (int64_t image = 0; image < from.images; ++image) {
     for_each_group(
-        {from, image}, [&](int64_t at, int64_t channel, int64_t width,
-                           auto whole) __attribute__((always_inline)) {
+        from, image,
+        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
           const int64_t out = image * to.image_stride + channel / kLanes * to.group_stride;
           clear_group(from, dx + at, width);
           for_each_rectangle(
@@ -281,8 +280,8 @@ DLFLOW_INLINE void upsample_as(const MapGeometry& from, int64_t scale, const Map
                                const T* x, T* y) {
   for (int64_t image = 0; image < from.images; ++image) {
     for_each_group(
-        {from, image}, [&](int64_t at, int64_t channel, int64_t width,
-                           auto whole) __attribute__((always_inline)) {
+        from, image,
+        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
           const int64_t out = image * to.image_stride + channel / kLanes * to.group_stride;
           for (int64_t i = 0; i < to.height; ++i) {
             for (int64_t j = 0; j < to.width; ++j) {
@@ -300,8 +299,8 @@ DLFLOW_INLINE void upsample_backward_as(const MapGeometry& from, int64_t scale,
                                         const MapGeometry& to, const T* dy, T* dx) {
   for (int64_t image = 0; image < from.images; ++image) {
     for_each_group(
-        {from, image}, [&](int64_t at, int64_t channel, int64_t width,
-                           auto whole) __attribute__((always_inline)) {
+        from, image,
+        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
           const int64_t out = image * to.image_stride + channel / kLanes * to.group_stride;
           for (int64_t i = 0; i < from.height; ++i) {
             for (int64_t j = 0; j < from.width; ++j) {
@@ -322,14 +321,14 @@ template <typename T>
 DLFLOW_INLINE void add_bias_as(const MapGeometry& g, T* map, const float* bias) {
   for (int64_t image = 0; image < g.images; ++image) {
     for_each_group(
-        {g, image}, [&](int64_t at, int64_t channel, int64_t width, auto whole)
-                        __attribute__((always_inline)) {
-                          const Lanes shift = load<true>(bias + channel, kLanes);
-                          for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-                            T* to = map + at + pixel * g.pixel_stride;
-                            store<whole()>(to, load<whole()>(to, width) + shift, width);
-                          }
-                        });
+        g, image,
+        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+          const Lanes shift = load<true>(bias + channel, kLanes);
+          for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
+            T* to = map + at + pixel * g.pixel_stride;
+            store<whole()>(to, load<whole()>(to, width) + shift, width);
+          }
+        });
   }
 }
 
@@ -375,18 +374,17 @@ DLFLOW_INLINE void drop_as(const MapGeometry& g, const DropMask& mask, const T* 
   for (int64_t image = 0; image < g.images; ++image) {
     const uint8_t* own = mask.keeps + image * g.pixels() * mask.channels;
     for_each_group(
-        {g, image}, [&](int64_t at, int64_t channel, int64_t width, auto whole)
-                        __attribute__((always_inline)) {
-                          const int64_t real = std::min(width, mask.channels - channel);
-                          for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-                            Lanes factors = {};
-                            const uint8_t* keep = own + pixel * mask.channels + channel;
-                            for (int64_t i = 0; i < real; ++i)
-                              factors[i] = keep[i] != 0 ? mask.factor : 0.0f;
-                            const int64_t i = at + pixel * g.pixel_stride;
-                            store<whole()>(y + i, load<whole()>(x + i, width) * factors, width);
-                          }
-                        });
+        g, image,
+        [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
+          const int64_t real = std::min(width, mask.channels - channel);
+          for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
+            Lanes factors = {};
+            const uint8_t* keep = own + pixel * mask.channels + channel;
+            for (int64_t i = 0; i < real; ++i) factors[i] = keep[i] != 0 ? mask.factor : 0.0f;
+            const int64_t i = at + pixel * g.pixel_stride;
+            store<whole()>(y + i, load<whole()>(x + i, width) * factors, width);
+          }
+        });
   }
 }
 
