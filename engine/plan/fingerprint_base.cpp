@@ -138,14 +138,14 @@ struct Subject {
 bool has_own_with(const Subject& s) { return depends_on_element(s.step.with); }
 
 /// A field of the base.
-struct Field {
+struct BaseField {
   std::string_view key;
   Json (*value)(const Subject&);  // null or empty: left out
   /// Whether it may differ between jobs of one step with the same resources and place; null: never.
   bool (*is_own)(const Subject&) = nullptr;
 };
 
-constexpr std::array<Field, 25> kFields = {{
+constexpr std::array<BaseField, 25> kBaseFields = {{
     {"awaited", [](const Subject& s) { return awaited(s.plan.workflow, s.step); }},
     {"axes", [](const Subject& s) { return referenced(s.step, "matrix"); }},
     {"checkpoint", [](const Subject& s) { return checkpoint_json(s.step.checkpoint); }},
@@ -192,9 +192,9 @@ constexpr std::array<Field, 25> kFields = {{
     {"version", [](const Subject& s) { return Json(s.planned.version); }},
     {"with", [](const Subject& s) { return decisive(s.with(), s.step.uses); }, has_own_with},
 }};
-static_assert(std::ranges::is_sorted(kFields, {}, &Field::key));
+static_assert(std::ranges::is_sorted(kBaseFields, {}, &BaseField::key));
 
-void append(std::string& text, const Field& field, const Subject& subject) {
+void append(std::string& text, const BaseField& field, const Subject& subject) {
   const Json value = field.value(subject);
   if (value.empty()) return;
   text.append(",\"").append(field.key).append("\":");
@@ -212,15 +212,15 @@ void FingerprintBases::share(uint32_t job) {
   const Subject subject(plan_, job);
   like_ = &subject.job;
   pieces_ = {Piece()};
-  for (const Field& field : kFields) {
+  for (const BaseField& field : kBaseFields) {
     if (field.is_own == nullptr || !field.is_own(subject)) {
       append(pieces_.back().shared, field, subject);
     } else {
-      pieces_.back().own = size_t(&field - kFields.data());
+      pieces_.back().own = size_t(&field - kBaseFields.data());
       pieces_.emplace_back();
     }
   }
-  pieces_.back().own = kFields.size();
+  pieces_.back().own = kBaseFields.size();
 }
 
 std::string FingerprintBases::of(uint32_t job) {
@@ -230,7 +230,7 @@ std::string FingerprintBases::of(uint32_t job) {
   std::string text;
   for (const Piece& piece : pieces_) {
     text += piece.shared;
-    if (piece.own < kFields.size()) append(text, kFields[piece.own], subject);
+    if (piece.own < kBaseFields.size()) append(text, kBaseFields[piece.own], subject);
   }
   text.front() = '{';
   return text += '}';
