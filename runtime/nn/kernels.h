@@ -57,8 +57,8 @@ struct BatchNormParameters {
 /// The forward pass of batch normalisation: its inputs and its output per value.
 struct BatchNormForward {
   Numbers x;
-  Numbers residual;  ///< added to the result; null: none
-  Numbers y;
+  Numbers residual = {};  ///< added to the result; null: none
+  Numbers y = {};
   bool relu = false;
   bool capped = false;  ///< the ReLU is a ReLU6
 };
