@@ -137,15 +137,15 @@ struct Subject {
 
 bool has_own_with(const Subject& s) { return depends_on_element(s.step.with); }
 
-/// A key of the base.
-struct Part {
+/// A field of the base.
+struct BaseField {
   std::string_view key;
   Json (*value)(const Subject&);  // null or empty: left out
   /// Whether it may differ between jobs of one step with the same resources and place; null: never.
   bool (*is_own)(const Subject&) = nullptr;
 };
 
-constexpr std::array<Part, 25> kBaseParts = {{
+constexpr std::array<BaseField, 25> kBaseFields = {{
     {"awaited", [](const Subject& s) { return awaited(s.plan.workflow, s.step); }},
     {"axes", [](const Subject& s) { return referenced(s.step, "matrix"); }},
     {"checkpoint", [](const Subject& s) { return checkpoint_json(s.step.checkpoint); }},
@@ -192,16 +192,16 @@ constexpr std::array<Part, 25> kBaseParts = {{
     {"version", [](const Subject& s) { return Json(s.planned.version); }},
     {"with", [](const Subject& s) { return decisive(s.with(), s.step.uses); }, has_own_with},
 }};
-static_assert(std::ranges::is_sorted(kBaseParts, {}, &Part::key));
+static_assert(std::ranges::is_sorted(kBaseFields, {}, &BaseField::key));
 
-void append(std::string& text, const Part& part, const Subject& subject) {
-  const Json value = part.value(subject);
+void append(std::string& text, const BaseField& field, const Subject& subject) {
+  const Json value = field.value(subject);
   if (value.empty()) return;
-  text.append(",\"").append(part.key).append("\":");
+  text.append(",\"").append(field.key).append("\":");
   append_dump(text, value);
 }
 
-bool share_parts(const PlannedJob& a, const PlannedJob& b) {
+bool share_fields(const PlannedJob& a, const PlannedJob& b) {
   return a.step == b.step && a.place == b.place &&
          (a.resources == b.resources || *a.resources == *b.resources);
 }
@@ -212,25 +212,25 @@ void FingerprintBases::share(uint32_t job) {
   const Subject subject(plan_, job);
   like_ = &subject.job;
   pieces_ = {Piece()};
-  for (const Part& part : kBaseParts) {
-    if (part.is_own == nullptr || !part.is_own(subject)) {
-      append(pieces_.back().shared, part, subject);
+  for (const BaseField& field : kBaseFields) {
+    if (field.is_own == nullptr || !field.is_own(subject)) {
+      append(pieces_.back().shared, field, subject);
     } else {
-      pieces_.back().own = size_t(&part - kBaseParts.data());
+      pieces_.back().own = size_t(&field - kBaseFields.data());
       pieces_.emplace_back();
     }
   }
-  pieces_.back().own = kBaseParts.size();
+  pieces_.back().own = kBaseFields.size();
 }
 
 std::string FingerprintBases::of(uint32_t job) {
   if (plan_.steps[plan_.jobs[job].step].open) return "{}";  // its jobs are not known yet
-  if (like_ == nullptr || !share_parts(*like_, plan_.jobs[job])) share(job);
+  if (like_ == nullptr || !share_fields(*like_, plan_.jobs[job])) share(job);
   const Subject subject(plan_, job);
   std::string text;
   for (const Piece& piece : pieces_) {
     text += piece.shared;
-    if (piece.own < kBaseParts.size()) append(text, kBaseParts[piece.own], subject);
+    if (piece.own < kBaseFields.size()) append(text, kBaseFields[piece.own], subject);
   }
   text.front() = '{';
   return text += '}';

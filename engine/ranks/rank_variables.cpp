@@ -25,7 +25,7 @@ std::optional<int> number(const ReadVariable& variable, const char* name) {
 }
 
 /// The position of a program among all that the launcher has started.
-struct Place {
+struct RankPosition {
   int rank = 0;
   std::optional<int> local_rank;
   std::optional<int> local_ranks;  ///< on its node
@@ -33,35 +33,35 @@ struct Place {
   std::optional<int> nodes;
 };
 
-std::optional<Place> place_by_mpi(const RankPlan& plan, const ReadVariable& variable) {
+std::optional<RankPosition> position_by_mpi(const RankPlan& plan, const ReadVariable& variable) {
   for (const MpiLauncher& names : kMpiLaunchers) {
     const auto rank = number(variable, names.rank);
     const auto local_rank = number(variable, names.local_rank);
     if (!rank || !local_rank || number(variable, names.size) != plan.num_programs()) continue;
-    return Place{*rank, local_rank, number(variable, names.local_size), {}, {}};
+    return RankPosition{*rank, local_rank, number(variable, names.local_size), {}, {}};
   }
   return std::nullopt;
 }
 
 /// Only srun sets SLURM_STEP_NUM_TASKS; a job's script also has SLURM_PROCID.
-std::optional<Place> place_by_srun(const RankPlan& plan, const ReadVariable& variable) {
+std::optional<RankPosition> position_by_srun(const RankPlan& plan, const ReadVariable& variable) {
   const auto rank = number(variable, "SLURM_PROCID");
   if (!rank || number(variable, "SLURM_STEP_NUM_TASKS") != plan.num_programs()) return std::nullopt;
-  Place place{*rank,
-              number(variable, "SLURM_LOCALID"),
-              {},
-              number(variable, "SLURM_NODEID"),
-              number(variable, "SLURM_STEP_NUM_NODES")};
+  RankPosition position{*rank,
+                        number(variable, "SLURM_LOCALID"),
+                        {},
+                        number(variable, "SLURM_NODEID"),
+                        number(variable, "SLURM_STEP_NUM_NODES")};
   const std::vector<int> counts = expand_task_counts(variable("SLURM_STEP_TASKS_PER_NODE"));
-  if (place.node && size_t(*place.node) < counts.size()) {
-    place.local_ranks = counts[size_t(*place.node)];
+  if (position.node && size_t(*position.node) < counts.size()) {
+    position.local_ranks = counts[size_t(*position.node)];
   }
-  return place;
+  return position;
 }
 
-std::optional<Place> place_by_rank_alone(const ReadVariable& variable) {
+std::optional<RankPosition> position_by_rank_alone(const ReadVariable& variable) {
   for (const char* name : {"PMIX_RANK", "PMI_RANK"}) {
-    if (const auto rank = number(variable, name)) return Place{*rank, {}, {}, {}, {}};
+    if (const auto rank = number(variable, name)) return RankPosition{*rank, {}, {}, {}, {}};
   }
   return std::nullopt;
 }
@@ -78,23 +78,23 @@ std::optional<int> node_number(const RankPlan& plan, const std::string& name) {
   return int(found - plan.nodes.begin());
 }
 
-std::optional<Place> place_of(const RankPlan& plan, const ReadVariable& variable,
-                              const std::string& host) {
-  if (plan.num_programs() == 1) return Place{0, 0, 1, 0, 1};
-  auto place = place_by_mpi(plan, variable);
-  if (!place) place = place_by_srun(plan, variable);
-  if (!place) place = place_by_rank_alone(variable);
-  if (!place) return std::nullopt;
-  if (plan.nodes.size() == 1 && !place->node) {
-    place->node = 0;
-    if (!place->local_rank) place->local_rank = place->rank;
-    if (!place->local_ranks) place->local_ranks = plan.ranks;
+std::optional<RankPosition> position_of(const RankPlan& plan, const ReadVariable& variable,
+                                        const std::string& host) {
+  if (plan.num_programs() == 1) return RankPosition{0, 0, 1, 0, 1};
+  auto position = position_by_mpi(plan, variable);
+  if (!position) position = position_by_srun(plan, variable);
+  if (!position) position = position_by_rank_alone(variable);
+  if (!position) return std::nullopt;
+  if (plan.nodes.size() == 1 && !position->node) {
+    position->node = 0;
+    if (!position->local_rank) position->local_rank = position->rank;
+    if (!position->local_ranks) position->local_ranks = plan.ranks;
   }
-  if (plan.one_per_node) place->node = place->rank;
+  if (plan.one_per_node) position->node = position->rank;
   const std::string node_name = variable("SLURMD_NODENAME");
-  if (!place->node) place->node = node_number(plan, node_name.empty() ? host : node_name);
-  if (!place->nodes) place->nodes = int(plan.nodes.size());
-  return place;
+  if (!position->node) position->node = node_number(plan, node_name.empty() ? host : node_name);
+  if (!position->nodes) position->nodes = int(plan.nodes.size());
+  return position;
 }
 
 }  // namespace
@@ -121,30 +121,30 @@ std::map<std::string, std::string> rank_variables(const RankPlan& plan,
   const std::string port = given_or("MASTER_PORT", std::to_string(plan.master_port));
   set_text("MASTER_ADDR", address);
   set_text("MASTER_PORT", port);
-  const auto place = place_of(plan, variable, host);
-  if (!place) return values;
-  set("NODE_RANK", place->node);
-  set("DLFLOW_NODE_RANK", place->node);
-  set("DLFLOW_NODES", place->nodes);
+  const auto position = position_of(plan, variable, host);
+  if (!position) return values;
+  set("NODE_RANK", position->node);
+  set("DLFLOW_NODE_RANK", position->node);
+  set("DLFLOW_NODES", position->nodes);
   if (plan.one_per_node) {
-    const bool is_known = size_t(place->rank) < plan.nodes.size();
-    const int ranks = is_known ? plan.nodes[size_t(place->rank)].ranks : 1;
+    const bool is_known = size_t(position->rank) < plan.nodes.size();
+    const int ranks = is_known ? plan.nodes[size_t(position->rank)].ranks : 1;
     set("DLFLOW_LOCAL_RANKS", ranks);
-    set("PET_NNODES", place->nodes);
-    set("PET_NODE_RANK", place->node);
+    set("PET_NNODES", position->nodes);
+    set("PET_NODE_RANK", position->node);
     set("PET_NPROC_PER_NODE", ranks);
     set_text("PET_MASTER_ADDR", address);
     set_text("PET_MASTER_PORT", port);
     return values;
   }
-  set("RANK", place->rank);
-  set("DLFLOW_RANK", place->rank);
+  set("RANK", position->rank);
+  set("DLFLOW_RANK", position->rank);
   set("WORLD_SIZE", plan.ranks);
-  set("LOCAL_RANK", place->local_rank);
-  set("DLFLOW_LOCAL_RANK", place->local_rank);
-  set("LOCAL_WORLD_SIZE", place->local_ranks);
-  set("DLFLOW_LOCAL_RANKS", place->local_ranks);
-  set("GROUP_RANK", place->node);
+  set("LOCAL_RANK", position->local_rank);
+  set("DLFLOW_LOCAL_RANK", position->local_rank);
+  set("LOCAL_WORLD_SIZE", position->local_ranks);
+  set("DLFLOW_LOCAL_RANKS", position->local_ranks);
+  set("GROUP_RANK", position->node);
   // If it is set, Lightning starts no ranks itself, also in SLURM jobs. The value is
   // torchrun's for a run without a name.
   set_text("TORCHELASTIC_RUN_ID", "none");
@@ -158,8 +158,8 @@ std::map<std::string, std::string> rank_variables(const RankPlan& plan) {
 std::vector<std::string> misleading_variables(const RankPlan& plan, const ReadVariable& variable) {
   std::vector<std::string> names = {"SLURM_NTASKS"};
   if (!plan.one_per_node) {  // a program per node may read its number there
-    const bool has_tasks =
-        plan.num_programs() > 1 && !place_by_mpi(plan, variable) && place_by_srun(plan, variable);
+    const bool has_tasks = plan.num_programs() > 1 && !position_by_mpi(plan, variable) &&
+                           position_by_srun(plan, variable);
     if (has_tasks) return {};
     names.insert(names.end(), {"SLURM_PROCID", "SLURM_LOCALID"});
   }

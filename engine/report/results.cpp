@@ -312,25 +312,25 @@ std::string results_table(std::span<const Result> results, const std::string& fi
 }
 
 std::string results_csv(std::span<const Result> results) {
-  struct Part {
+  struct ColumnGroup {
     std::string prefix;
     Json Result::*values;
   };
-  const std::array<Part, 3> parts = {
+  const std::array<ColumnGroup, 3> groups = {
       {{"params.", &Result::params}, {"matrix.", &Result::matrix}, {"metrics.", &Result::metrics}}};
   std::string text = "run,step,job,state";
-  std::array<Names, parts.size()> names;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    names[i] = keys_of(results, parts[i].values);
-    for (const std::string& name : names[i]) text += "," + csv_cell(parts[i].prefix + name);
+  std::array<Names, groups.size()> names;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    names[i] = keys_of(results, groups[i].values);
+    for (const std::string& name : names[i]) text += "," + csv_cell(groups[i].prefix + name);
   }
   text += "\r\n";
   for (const Result& result : results) {
     text += csv_cell(result.run) + "," + csv_cell(result.step) + "," + csv_cell(result.job) + "," +
             std::string(name(result.state));
-    for (size_t i = 0; i < parts.size(); ++i) {
+    for (size_t i = 0; i < groups.size(); ++i) {
       for (const std::string& name : names[i])
-        text += "," + csv_value(result.*parts[i].values, name);
+        text += "," + csv_value(result.*groups[i].values, name);
     }
     text += "\r\n";
   }

@@ -52,26 +52,27 @@ Json read_object(const fs::path& file, const std::string& what, const std::strin
                                       beginning_of(*text) + "'; write one like " + example);
 }
 
-struct Place {
+/// The paths of an output.
+struct OutputPaths {
   fs::path now;        ///< where it is
   fs::path published;  ///< where it will be
 };
 
-/// The place of the output `value`, if it is a path in $DLFLOW_OUTPUTS of something that exists.
-std::optional<Place> find_output(const JobSpec& spec, const AttemptFiles& files,
-                                 const Json& value) {
+/// The paths of the output `value`, if it is a path in $DLFLOW_OUTPUTS of something that exists.
+std::optional<OutputPaths> find_output(const JobSpec& spec, const AttemptFiles& files,
+                                       const Json& value) {
   if (!value.is_string()) return std::nullopt;
   fs::path normal = fs::path(value.get<std::string>()).lexically_normal();
   if (is_below(normal, files.outputs())) normal = normal.lexically_relative(files.outputs());
   if (normal.empty() || normal.is_absolute() || *normal.begin() == "..") return std::nullopt;
-  Place place{files.outputs() / normal, spec.job_directory / "outputs" / normal};
+  OutputPaths paths{files.outputs() / normal, spec.job_directory / "outputs" / normal};
   std::error_code too_long;  // too long for the name of a file: then it is text
-  if (*normal.begin() == "checkpoints" && !fs::exists(place.now, too_long)) {
-    place.now = place.published = spec.job_directory / normal;
+  if (*normal.begin() == "checkpoints" && !fs::exists(paths.now, too_long)) {
+    paths.now = paths.published = spec.job_directory / normal;
   }
-  if (!fs::exists(place.now, too_long)) return std::nullopt;
-  if (!place.now.has_filename()) place.now = place.now.parent_path();  // "checkpoints/"
-  return place;
+  if (!fs::exists(paths.now, too_long)) return std::nullopt;
+  if (!paths.now.has_filename()) paths.now = paths.now.parent_path();  // "checkpoints/"
+  return paths;
 }
 
 /// The place of an entry of a publication before it is published.
@@ -90,33 +91,33 @@ class Collector {
   void add(const std::string& name, const Json& given) {
     const bool detailed = given.is_object() && given.contains("value");
     const Json value = detailed ? given.at("value") : given;
-    const auto place = find_output(spec_, files_, value);
-    if (place) {
-      if (!entries_.contains(place->now)) {
-        add_tree(place->now, place->now.lexically_relative(spec_.job_directory));
+    const auto paths = find_output(spec_, files_, value);
+    if (paths) {
+      if (!entries_.contains(paths->now)) {
+        add_tree(paths->now, paths->now.lexically_relative(spec_.job_directory));
       }
     }
-    const std::string outside = place ? "" : look_outside(value);
-    Json entry = {{"value", place ? Json(place->published.string()) : value}};
+    const std::string outside = paths ? "" : look_outside(value);
+    Json entry = {{"value", paths ? Json(paths->published.string()) : value}};
     if (detailed && given.contains("sha256") && !given.at("sha256").is_string()) {
       throw Error(Errc::InvalidInput, "outputs.json gives an output a sha256 that is not a string");
     }
     // A command may name wrong files, and files elsewhere may belong to anybody.
     const bool is_told =
-        detailed && given.contains("sha256") && outside.empty() && !(place && spec_.uses.empty());
+        detailed && given.contains("sha256") && outside.empty() && !(paths && spec_.uses.empty());
     if (is_told) {
       entry["sha256"] = given.at("sha256");
     } else {
-      entry["sha256"] = place ? hash(place->now) : sha256_hex(value.dump() + outside);
+      entry["sha256"] = paths ? hash(paths->now) : sha256_hex(value.dump() + outside);
     }
-    if (place && !fs::is_directory(place->now) && is_executable(place->now)) {
+    if (paths && !fs::is_directory(paths->now) && is_executable(paths->now)) {
       entry["executable"] = true;
     }
     if (detailed && given.contains("from")) entry["from"] = given.at("from");
     outputs_.values[name] = std::move(entry);
   }
 
-  /// An output whose value is its future place.
+  /// An output whose value is its future path.
   void add_placed(const fs::path& published) {
     const fs::path inner = published.lexically_relative(spec_.job_directory);
     if (inner.empty() || *inner.begin() == "..") return;

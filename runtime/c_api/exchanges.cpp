@@ -25,24 +25,24 @@ void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
 }
 
-using Parts = std::vector<std::span<std::byte>>;
+using Blocks = std::vector<std::span<std::byte>>;
 
 /// The consecutive blocks in `bytes`.
-Parts parts_of(std::span<std::byte> bytes, std::span<const size_t> sizes) {
-  Parts parts;
+Blocks blocks_of(std::span<std::byte> bytes, std::span<const size_t> sizes) {
+  Blocks blocks;
   for (const size_t size : sizes) {
-    parts.push_back(bytes.first(size));
+    blocks.push_back(bytes.first(size));
     bytes = bytes.subspan(size);
   }
-  return parts;
+  return blocks;
 }
 
-Offer nothing(const Link& link) { return {{}, std::vector<Offer::Part>(size_t(link.size()))}; }
+Offer nothing(const Link& link) { return {{}, std::vector<Offer::ByteRange>(size_t(link.size()))}; }
 
 }  // namespace
 
-Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Values input, Values output,
-                   int divisor) {
+Task sum_in_pieces(Allreduce& sums, Pieces pieces, Values input, Values output, int divisor) {
+  const size_t piece = pieces.size;
   struct UnderWay {
     Allreduce::Ticket ticket;
     size_t first;
@@ -50,9 +50,9 @@ Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Values inpu
   };
   std::deque<UnderWay> under_way;
   for (size_t started = 0, finished = 0; finished * piece < input.count;) {
-    if (started * piece < input.count && under_way.size() < num_pieces) {
+    if (started * piece < input.count && under_way.size() < pieces.count) {
       const size_t first = started * piece, count = std::min(piece, input.count - first);
-      const size_t place = started % num_pieces * piece;
+      const size_t place = started % pieces.count * piece;
       const Values numbers = sums.numbers().subrange(place, count);
       convert(numbers, input.subrange(first, count));
       under_way.push_back({sums.start(place, count), first, numbers});
@@ -83,7 +83,7 @@ Task broadcast(Paths paths, std::span<std::byte> bytes, int root) {
     co_return;
   }
   const bool sends = link.rank() == root;
-  Parts received(size_t(link.size()));
+  Blocks received(size_t(link.size()));
   if (!sends) received[size_t(root)] = bytes;
   Offer offer = nothing(link);
   if (sends) offer = Offer::to_all(bytes, link.size());
@@ -98,7 +98,7 @@ Task all_to_all_blocks(Paths paths, std::span<const std::byte> sent, std::vector
     co_return;
   }
   const size_t own = size_t(link.rank());
-  Parts blocks = parts_of(received, received_sizes);
+  Blocks blocks = blocks_of(received, received_sizes);
   const size_t before = std::accumulate(sent_sizes.begin(), sent_sizes.begin() + own, size_t(0));
   copy_bytes(blocks[own].data(), sent.data() + before, sent_sizes[own]);
   Offer offer = Offer::to_each(sent, sent_sizes, link.rank());
@@ -108,7 +108,7 @@ Task all_to_all_blocks(Paths paths, std::span<const std::byte> sent, std::vector
 Task all_gather_blocks(Paths paths, std::span<const std::byte> input, std::span<std::byte> output,
                        std::vector<size_t> sizes) {
   const Link& link = paths.link;
-  Parts blocks = parts_of(output, sizes);
+  Blocks blocks = blocks_of(output, sizes);
   copy_bytes(blocks[size_t(link.rank())].data(), input.data(), input.size());
   if (paths.node == nullptr) {
     co_await all_gather(link, output, std::move(sizes));
@@ -153,7 +153,7 @@ Task reduce_in_pieces(Paths paths, Reduction reduction, Reduced values) {
 Task gather(Paths paths, std::span<const std::byte> input, std::byte* output, int root) {
   const Link& link = paths.link;
   const bool receives = link.rank() == root;
-  Parts blocks(size_t(link.size()));
+  Blocks blocks(size_t(link.size()));
   for (size_t rank = 0; receives && rank < blocks.size(); ++rank) {
     blocks[rank] = {output + rank * input.size(), input.size()};
   }
@@ -162,7 +162,7 @@ Task gather(Paths paths, std::span<const std::byte> input, std::byte* output, in
     Offer offer = nothing(link);
     if (!receives) {
       offer.blocks.push_back(input);
-      offer.parts[size_t(root)] = {0, input.size()};
+      offer.ranges[size_t(root)] = {0, input.size()};
     }
     co_await paths.node->exchange(std::move(offer), std::move(blocks));
     co_return;
@@ -181,7 +181,7 @@ Task scatter(Paths paths, const std::byte* input, std::span<std::byte> output, i
   const size_t size = output.size(), ranks = size_t(link.size());
   if (sends) copy_bytes(output.data(), input + size_t(root) * size, size);
   if (paths.node != nullptr) {
-    Parts received(ranks);
+    Blocks received(ranks);
     if (!sends) received[size_t(root)] = output;
     Offer offer = nothing(link);
     const std::vector<size_t> sizes(ranks, size);

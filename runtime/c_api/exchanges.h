@@ -33,11 +33,15 @@ struct Reduced {
   size_t count;
 };
 
+/// The memory of sum_in_pieces(): `count` pieces of `size` numbers.
+struct Pieces {
+  size_t size, count;
+};
+
 /// Puts the sum of `input`, divided by `divisor`, in `output`. Works piece by piece in the memory
 /// of `sums`: the values of all ranks are added while the next ones are copied. All values have one
 /// type; see Reduced. Within a node, NodeSum is faster.
-Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Values input, Values output,
-                   int divisor);
+Task sum_in_pieces(Allreduce& sums, Pieces pieces, Values input, Values output, int divisor);
 
 /// Supports any operation: every rank reduces its share of a piece, in rank order, and sends it to
 /// all. Costs as much as reduce_scatter and all_gather; uses memory for two pieces of 1 MiB.

@@ -190,7 +190,7 @@ Task Group::sum(Values input, Values output, int divisor, int urgency) {
     options.type = input.type;
     known = sums_.try_emplace(key, comm_, kPieces * piece, std::move(options)).first;
   }
-  return sum_in_pieces(known->second, piece, kPieces, input, output, divisor);
+  return sum_in_pieces(known->second, {piece, kPieces}, input, output, divisor);
 }
 
 Paths Group::open_paths(size_t bytes) {

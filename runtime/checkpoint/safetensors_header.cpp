@@ -45,44 +45,45 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   SafetensorsHeader take() { return std::move(header_); }
 
   bool start_object(std::size_t) override {
-    switch (place_) {
-      case Place::Start:
-        place_ = Place::Top;
+    switch (state_) {
+      case ParserState::Start:
+        state_ = ParserState::Top;
         return true;
-      case Place::Top:
+      case ParserState::Top:
         if (name_ == "__metadata__") {
-          place_ = Place::Metadata;
+          state_ = ParserState::Metadata;
         } else {
-          place_ = Place::Tensor;
+          state_ = ParserState::Tensor;
           header_.entries.emplace_back().name = name_;
           seen_.clear();
         }
         return true;
-      case Place::Metadata:
-      case Place::Tensor:
-      case Place::Numbers:
+      case ParserState::Metadata:
+      case ParserState::Tensor:
+      case ParserState::Numbers:
         break;
     }
     fail("has an object in the wrong place");
   }
 
   bool end_object() override {
-    if (place_ == Place::Tensor && seen_.size() != 3) fail("needs dtype, shape and data_offsets");
-    place_ = Place::Top;
+    if (state_ == ParserState::Tensor && seen_.size() != 3)
+      fail("needs dtype, shape and data_offsets");
+    state_ = ParserState::Top;
     return true;
   }
 
   bool key(std::string& text) override {
-    if (place_ == Place::Top) {
+    if (state_ == ParserState::Top) {
       name_ = text;
       if (!names_.insert(text).second) fail("occurs twice");
       return true;
     }
     key_ = text;
-    if (place_ == Place::Metadata && header_.metadata.contains(text)) {
+    if (state_ == ParserState::Metadata && header_.metadata.contains(text)) {
       fail("has the key '" + text + "' twice");
     }
-    if (place_ == Place::Tensor) {
+    if (state_ == ParserState::Tensor) {
       if (text != "dtype" && text != "shape" && text != "data_offsets") {
         fail("has the unknown key '" + text + "'");
       }
@@ -92,9 +93,9 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
   bool string(std::string& text) override {
-    if (place_ == Place::Metadata) {
+    if (state_ == ParserState::Metadata) {
       header_.metadata.emplace(key_, text);
-    } else if (place_ == Place::Tensor && key_ == "dtype") {
+    } else if (state_ == ParserState::Tensor && key_ == "dtype") {
       const auto dtype = dtype_named(text);
       if (!dtype) fail("has the type '" + text + "', which dlflow does not support");
       header_.entries.back().dtype = *dtype;
@@ -105,14 +106,14 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
   bool start_array(std::size_t) override {
-    if (place_ != Place::Tensor || key_ == "dtype") fail("has a list in the wrong place");
-    place_ = Place::Numbers;
+    if (state_ != ParserState::Tensor || key_ == "dtype") fail("has a list in the wrong place");
+    state_ = ParserState::Numbers;
     numbers_.clear();
     return true;
   }
 
   bool end_array() override {
-    place_ = Place::Tensor;
+    state_ = ParserState::Tensor;
     if (key_ == "shape") {
       header_.entries.back().shape = numbers_;
     } else if (numbers_.size() == 2) {
@@ -125,7 +126,7 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
   bool number_unsigned(std::uint64_t value) override {
-    if (place_ != Place::Numbers) fail("has a number in the wrong place");
+    if (state_ != ParserState::Numbers) fail("has a number in the wrong place");
     if (numbers_.size() == kMaxDimensions) fail("has too many dimensions");
     numbers_.push_back(value);
     return true;
@@ -145,16 +146,16 @@ class HeaderReader : public nlohmann::json_sax<Json> {
   }
 
  private:
-  enum class Place { Start, Top, Metadata, Tensor, Numbers };
+  enum class ParserState { Start, Top, Metadata, Tensor, Numbers };
 
   [[noreturn]] void fail(const std::string& what) const {
-    const std::string who = place_ == Place::Start ? "the header" : "tensor '" + name_ + "'";
+    const std::string who = state_ == ParserState::Start ? "the header" : "tensor '" + name_ + "'";
     throw Error(Errc::Corrupt, source_ + " is not a valid safetensors file: " + who + " " + what);
   }
 
   std::string source_;
   SafetensorsHeader header_;
-  Place place_ = Place::Start;
+  ParserState state_ = ParserState::Start;
   std::set<std::string> names_;
   std::set<std::string> seen_;  // keys of the current tensor
   std::string name_;

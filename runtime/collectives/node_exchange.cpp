@@ -34,11 +34,11 @@ uint64_t position_in(uint64_t number, uint64_t said) {
 }  // namespace
 
 Offer Offer::to_all(std::span<const std::byte> bytes, int num_ranks) {
-  return {{bytes}, std::vector<Part>(size_t(num_ranks), Part{0, bytes.size()})};
+  return {{bytes}, std::vector<ByteRange>(size_t(num_ranks), ByteRange{0, bytes.size()})};
 }
 
 Offer Offer::to_each(std::span<const std::byte> bytes, std::span<const size_t> sizes, int rank) {
-  Offer offer{{}, std::vector<Part>(sizes.size())};
+  Offer offer{{}, std::vector<ByteRange>(sizes.size())};
   std::vector<size_t> begins;
   size_t begin = 0;
   for (const size_t size : sizes) {
@@ -49,13 +49,13 @@ Offer Offer::to_each(std::span<const std::byte> bytes, std::span<const size_t> s
   for (size_t distance = 1; distance < sizes.size(); ++distance) {
     const size_t to = (size_t(rank) + distance) % sizes.size();
     offer.blocks.push_back(bytes.subspan(begins[to], sizes[to]));
-    offer.parts[to] = {offset, sizes[to]};
+    offer.ranges[to] = {offset, sizes[to]};
     offset += sizes[to];
   }
   return offer;
 }
 
-/// The words of a rank. They are followed by the parts of its offer, by rank, its position in each
+/// The words of a rank. They are followed by the ranges of its offer, by rank, its position in each
 /// rank's offer, before which it needs no more, and its ring.
 struct NodeExchange::Header {
   alignas(kLineBytes) std::atomic<uint64_t> offered;
@@ -71,7 +71,7 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);  // so that it works 
 NodeExchange::NodeExchange(Communicator& comm) : comm_(&comm) {
   DLFLOW_CHECK(comm.node_size() == comm.size());
   const size_t ranks = size_t(comm.size());
-  static_assert(sizeof(Header) == kLineBytes && sizeof(Offer::Part) <= kLineBytes);
+  static_assert(sizeof(Header) == kLineBytes && sizeof(Offer::ByteRange) <= kLineBytes);
   const auto memory = comm.allocate_shared(kLineBytes * (1 + 2 * ranks) + kRingBytes);
   memory_.assign(memory.begin(), memory.end());
 }
@@ -87,9 +87,9 @@ NodeExchange::Header& NodeExchange::header(int rank) const {
   return *std::launder(reinterpret_cast<Header*>(memory_[size_t(rank)]));
 }
 
-Offer::Part* NodeExchange::parts(int rank) const {
-  return std::launder(
-      reinterpret_cast<Offer::Part*>(memory_[size_t(rank)] + kLineBytes * (1 + memory_.size())));
+Offer::ByteRange* NodeExchange::ranges(int rank) const {
+  return std::launder(reinterpret_cast<Offer::ByteRange*>(memory_[size_t(rank)] +
+                                                          kLineBytes * (1 + memory_.size())));
 }
 
 std::byte* NodeExchange::ring(int rank) const {
@@ -158,7 +158,7 @@ class NodeExchange::UnderWay final : public Wait {
 
   void begin() {
     has_begun_ = true;
-    std::ranges::copy(offer_.parts, all_.parts(rank_));
+    std::ranges::copy(offer_.ranges, all_.ranges(rank_));
     Header& own = all_.header(rank_);
     own.call.store(call_, std::memory_order_relaxed);
     own.offered.store(word(number_, 0), std::memory_order_release);
@@ -208,10 +208,10 @@ class NodeExchange::UnderWay final : public Wait {
     const bool comes = !from.has_come;
     if (comes) {
       if (its.call.load(std::memory_order_relaxed) != call_) return false;
-      const Offer::Part part = all_.parts(peer)[rank_];
-      if (part.size != into.size()) throw_size_mismatch(rank_, peer, into.size(), part.size);
-      from = {true, false, part.offset, 0};
-      taken.store(word(number_, part.offset), std::memory_order_release);
+      const Offer::ByteRange range = all_.ranges(peer)[rank_];
+      if (range.size != into.size()) throw_size_mismatch(rank_, peer, into.size(), range.size);
+      from = {true, false, range.offset, 0};
+      taken.store(word(number_, range.offset), std::memory_order_release);
     }
     const uint64_t position = from.offset + from.got, offered = said & kAll;
     if (offered <= position) return comes;

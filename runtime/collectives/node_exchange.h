@@ -10,14 +10,14 @@
 
 namespace dlflow::runtime {
 
-/// Bytes that a rank offers to the others, in the order of `blocks`, and the part of them that each
-/// rank takes.
+/// Bytes that a rank offers to the others, in the order of `blocks`, and the range of them that
+/// each rank takes.
 struct Offer {
-  struct Part {
+  struct ByteRange {
     uint64_t offset = 0, size = 0;
   };
   std::vector<std::span<const std::byte>> blocks;
-  std::vector<Part> parts;  // by rank
+  std::vector<ByteRange> ranges;  // by rank
 
   /// All of `bytes` to every rank.
   static Offer to_all(std::span<const std::byte> bytes, int num_ranks);
@@ -52,7 +52,7 @@ class NodeExchange {
   class UnderWay;
 
   Header& header(int rank) const;
-  Offer::Part* parts(int rank) const;
+  Offer::ByteRange* ranges(int rank) const;
   std::byte* ring(int rank) const;
 
   Communicator* comm_;

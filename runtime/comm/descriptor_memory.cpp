@@ -20,7 +20,8 @@ constexpr const char* kPurpose = "memory for the ranks of a node";
 /// Parts begin at pages, which the kernel places near the core that first writes to them.
 constexpr size_t kPage = 4096;
 
-struct Part {
+/// The bytes that a rank needs, and where it receives the descriptor.
+struct MemoryRequest {
   DescriptorMailbox::Address address;
   uint64_t bytes;
 };
@@ -33,14 +34,14 @@ FileDescriptor new_memory(size_t bytes) {
 
 /// Shares the memory that the node's first rank created with all ranks of the node.
 FileDescriptor share_memory(Communicator& comm, DescriptorMailbox& mailbox,
-                            std::span<const Part> parts, size_t bytes) {
+                            std::span<const MemoryRequest> requests, size_t bytes) {
   const std::vector<int> ranks = ranks_of_node(comm);
   const size_t own = size_t(comm.node_rank());
   FileDescriptor memory;
   if (own == 0) memory = new_memory(bytes);
   for (size_t reached = 1; reached < ranks.size(); reached *= 2) {
     if (own < reached && own + reached < ranks.size()) {
-      DescriptorMailbox::send(parts[own + reached].address, int32_t(own), memory.get());
+      DescriptorMailbox::send(requests[own + reached].address, int32_t(own), memory.get());
       comm.send({}, ranks[own + reached]);
     } else if (own >= reached && own < 2 * reached) {
       comm.receive({}, ranks[own - reached]);
@@ -67,13 +68,13 @@ std::vector<int> ranks_of_node(const Communicator& comm) {
 
 DescriptorMemory::DescriptorMemory(Communicator& comm, size_t bytes) {
   DescriptorMailbox mailbox(comm.node_size());
-  const auto parts = gather_in_node(comm, Part{mailbox.address(), bytes});
+  const auto requests = gather_in_node(comm, MemoryRequest{mailbox.address(), bytes});
   std::vector<size_t> begins;
-  for (const Part& part : parts) {
+  for (const MemoryRequest& request : requests) {
     begins.push_back(bytes_);
-    bytes_ += (std::max<size_t>(part.bytes, 1) + kPage - 1) / kPage * kPage;
+    bytes_ += (std::max<size_t>(request.bytes, 1) + kPage - 1) / kPage * kPage;
   }
-  const FileDescriptor memory = share_memory(comm, mailbox, parts, bytes_);
+  const FileDescriptor memory = share_memory(comm, mailbox, requests, bytes_);
   memory_ =
       ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, memory.get(), 0);
   if (memory_ == MAP_FAILED) throw_errno(kPurpose, errno);

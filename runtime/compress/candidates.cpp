@@ -24,10 +24,10 @@ constexpr size_t kBlock = 1024;
 /// Collects the numbers from a threshold on, a group of lanes at a time, most of which hold none;
 /// the caller handles the rest behind the last whole group. Returns the number collected.
 DLFLOW_VECTOR_CLONES
-size_t collect_lanes(uint32_t threshold, const float* values, size_t count, uint32_t first_index,
+size_t collect_lanes(uint32_t threshold, std::span<const float> values, uint32_t first_index,
                      float* found, uint32_t* indices) {
   size_t taken = 0;
-  for (size_t first = 0; first + kLanes <= count; first += kLanes) {
+  for (size_t first = 0; first + kLanes <= values.size(); first += kLanes) {
     uint32_t any = 0;
     for (size_t k = 0; k < kLanes; ++k) {
       any |= key_of(values[first + k]) >= threshold ? 1 : 0;
@@ -57,8 +57,8 @@ std::vector<uint32_t> sample_of(std::span<const float> values, size_t stride) {
 
 void Candidates::collect(float threshold, std::span<const float> values, size_t first) {
   const uint32_t key = key_of(threshold);
-  size_ += collect_lanes(key, values.data(), values.size(), uint32_t(first), values_.get() + size_,
-                         indices_.get() + size_);
+  size_ +=
+      collect_lanes(key, values, uint32_t(first), values_.get() + size_, indices_.get() + size_);
   for (size_t i = values.size() / kLanes * kLanes; i < values.size(); ++i) {
     if (key_of(values[i]) < key) continue;
     values_[size_] = values[i];

@@ -11,13 +11,13 @@ void Agreement::begin(uint64_t limit) {
   asked_ = called_ = over_ = false;
 }
 
-bool Agreement::look(const Place& place) {
+bool Agreement::look(const RankStatus& status) {
   if (over_) return false;
   if (!sum_) {
     values_.assign(size_t(link_.size()) + 2, 0);
-    values_[size_t(link_.rank())] = int64_t(place.done);
-    values_[size_t(link_.size())] = place.calls;
-    values_.back() = place.arrived;
+    values_[size_t(link_.rank())] = int64_t(status.done);
+    values_[size_t(link_.size())] = status.calls;
+    values_.back() = status.arrived;
     sum_.emplace(message_allreduce(Algorithm::RecursiveDoubling, link_, std::span(values_)));
   }
   const Progress progress = sum_->poll();

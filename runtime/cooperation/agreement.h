@@ -22,7 +22,7 @@ namespace dlflow::runtime {
 class Agreement {
  public:
   /// A rank's current progress.
-  struct Place {
+  struct RankStatus {
     uint64_t done = 0;  ///< steps of the run
     bool calls = false;
     bool arrived = false;
@@ -34,8 +34,8 @@ class Agreement {
   /// The ranks meet at `limit` steps or earlier. Collective.
   void begin(uint64_t limit);
 
-  /// Polls the sum; starts the next one with `place`. Never waits. True if something moved.
-  bool look(const Place& place);
+  /// Polls the sum; starts the next one with `status`. Never waits. True if something moved.
+  bool look(const RankStatus& status);
 
   bool may_step(uint64_t done) const { return !asked_ && done < meeting_; }
   uint64_t meeting() const { return meeting_; }

@@ -67,21 +67,21 @@ Role Pairwise::role() { return role_of_own_model(alone_.communicator(0), comm_);
 Meeting Pairwise::advance(const Learner& learner, const Stretch& stretch) {
   const std::span<float> weights = learner.own.state().front().first(learner.own.num_trained());
   OwnSteps steps(comm_, learner.stepper);
-  Agreement::Place place{.done = stretch.done};
+  Agreement::RankStatus status{.done = stretch.done};
   begin(stretch, weights);
   while (!over()) {
-    if (agreement_.may_step(place.done)) {
-      place.calls = steps.make().report.calls_for_meeting() || place.calls;
-      ++place.done;
-      if (asks() && place.done % every_ == 0) ask(weights);
+    if (agreement_.may_step(status.done)) {
+      status.calls = steps.make().report.calls_for_meeting() || status.calls;
+      ++status.done;
+      if (asks() && status.done % every_ == 0) ask(weights);
     }
     const Timed timed(timeline_, Timeline::Row::Waiting, "exchange");
-    for (Backoff backoff(comm_); !look(place) && !agreement_.may_step(place.done);) {
+    for (Backoff backoff(comm_); !look(status) && !agreement_.may_step(status.done);) {
       if (!backoff.wait()) throw_no_answer(comm_.rank(), -1, comm_.timeout());
     }
   }
   const Timed timed(timeline_, Timeline::Row::Waiting, "average");
-  return {place.done, averaging_.average(learner.own.state(), steps.report())};
+  return {status.done, averaging_.average(learner.own.state(), steps.report())};
 }
 
 void Pairwise::begin(const Stretch& stretch, std::span<float> weights) {
@@ -106,16 +106,16 @@ void Pairwise::ask_no_more() {
   asks_no_more_ = true;
 }
 
-bool Pairwise::look(Agreement::Place place) {
+bool Pairwise::look(Agreement::RankStatus status) {
   bool moved = false;
   std::erase_if(open_, [&](Task& task) {
     const Progress progress = task.poll();
     moved = moved || progress != Progress::None;
     return progress == Progress::Done;
   });
-  if (place.done == agreement_.meeting()) ask_no_more();
-  place.arrived = place.done == agreement_.meeting() && (!asks() || asks_no_more_);
-  return agreement_.look(place) || moved;
+  if (status.done == agreement_.meeting()) ask_no_more();
+  status.arrived = status.done == agreement_.meeting() && (!asks() || asks_no_more_);
+  return agreement_.look(status) || moved;
 }
 
 }  // namespace dlflow::runtime

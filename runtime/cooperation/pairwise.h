@@ -44,7 +44,7 @@ class Pairwise : public Cooperation {
   void ask_no_more();
 
   /// Moves messages and never waits. Returns whether something moved.
-  bool look(Agreement::Place place);
+  bool look(Agreement::RankStatus status);
   bool over() const { return agreement_.over() && open_.empty(); }
 
   uint64_t every_;

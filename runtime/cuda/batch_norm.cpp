@@ -11,36 +11,37 @@ GradientTo gradient_to(const Value& value, int32_t gradient) {
 
 class BatchNorm : public Operation {
  public:
-  explicit BatchNorm(const Parts& parts)
-      : p_(parts),
-        maps_{parts.batch, parts.input.channels, parts.input.pixels()},
-        mean_(size_t(parts.input.channels)),
-        inverse_deviation_(size_t(parts.input.channels)) {
+  explicit BatchNorm(const OperationSetup& setup)
+      : p_(setup),
+        maps_(setup.input.maps(setup.batch)),
+        mean_(size_t(setup.input.channels)),
+        inverse_deviation_(size_t(setup.input.channels)) {
     p_.tools.workspace->reserve(batch_norm_scratch(maps_));
   }
 
   void forward(bool training) override {
-    const float *x = p_.input.data.data(), *second = p_.second ? p_.second->data.data() : nullptr;
-    float* y = p_.output.data.data();
-    if (!training) {
-      batch_norm_inference(maps_, p_.parameters.weight, p_.parameters.bias, p_.parameters.mean,
-                           p_.parameters.variance, x, second, y, has_relu(), p_.batch_norm_epsilon,
-                           p_.tools.stream);
-      return;
-    }
-    batch_norm_forward(maps_, channels(), x, second, y, has_relu(), p_.batch_norm_epsilon,
-                       p_.gradients.mean, p_.gradients.variance, p_.tools.workspace->data(),
-                       p_.tools.stream);
+    const BatchNormForward pass = {.x = p_.input.data.data(),
+                                   .second = p_.second ? p_.second->data.data() : nullptr,
+                                   .output = {p_.output.data.data(), has_relu()},
+                                   .epsilon = p_.batch_norm_epsilon};
+    if (!training) return batch_norm_inference(maps_, p_.parameters, pass, p_.tools.stream);
+    batch_norm_forward(maps_, channels(), pass, {p_.gradients.mean, p_.gradients.variance},
+                       p_.tools.scratch_stream());
   }
 
   void backward() override {
     const GradientTo second =
         p_.second ? gradient_to(*p_.second, p_.description.second_gradient) : GradientTo{};
-    const float* const y = p_.second ? p_.output.data.data() : nullptr;
-    batch_norm_backward(maps_, channels(), p_.input.data.data(), y, p_.output.gradient.data(),
-                        has_relu(), p_.gradients.weight, p_.gradients.bias,
-                        gradient_to(p_.input, p_.description.input_gradient), second,
-                        p_.tools.workspace->data(), p_.tools.stream);
+    batch_norm_backward(maps_, channels(),
+                        {.x = p_.input.data.data(),
+                         .y = p_.second ? p_.output.data.data() : nullptr,
+                         .dy = p_.output.gradient.data(),
+                         .relu = has_relu()},
+                        {.weight = p_.gradients.weight,
+                         .bias = p_.gradients.bias,
+                         .input = gradient_to(p_.input, p_.description.input_gradient),
+                         .second = second},
+                        p_.tools.scratch_stream());
   }
 
  private:
@@ -49,15 +50,15 @@ class BatchNorm : public Operation {
     return {p_.parameters.weight, p_.parameters.bias, mean_.data(), inverse_deviation_.data()};
   }
 
-  const Parts p_;
+  const OperationSetup p_;
   const Maps maps_;
   DeviceArray<float> mean_, inverse_deviation_;  // of the last forward pass
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_batch_norm(const Parts& parts) {
-  return std::make_unique<BatchNorm>(parts);
+std::unique_ptr<Operation> make_batch_norm(const OperationSetup& setup) {
+  return std::make_unique<BatchNorm>(setup);
 }
 
 }  // namespace dlflow::cuda

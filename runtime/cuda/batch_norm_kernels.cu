@@ -46,59 +46,51 @@ struct Normalization {
 };
 
 template <int kWidth>
-__device__ void normalize(const Maps& maps, const Normalization& channel, const float* x,
-                          const float* second, float* y, bool with_relu) {
+__device__ void normalize(const Maps& maps, const Normalization& channel,
+                          const BatchNormForward& pass) {
   visit_channel<kWidth>(maps, [&](int64_t at) {
-    auto group = load<kWidth>(x + at);
+    auto group = load<kWidth>(pass.x + at);
     for (float& value : group.values) value = channel.of(value);
-    if (second) {
-      const auto more = load<kWidth>(second + at);
+    if (pass.second) {
+      const auto more = load<kWidth>(pass.second + at);
       for (int i = 0; i < kWidth; ++i) group.values[i] += more.values[i];
     }
-    if (with_relu) {
+    if (pass.output.relu) {
       for (float& value : group.values) value = relu(value);
     }
-    store(y + at, group);
+    store(pass.output.y + at, group);
   });
 }
 
 template <int kWidth>
 __global__ void normalize_batch(Maps maps, BatchNormChannels channels, const Pair* of_blocks,
-                                const float* x, const float* second, float* y, bool with_relu,
-                                double epsilon, float* batch_mean, float* batch_variance) {
+                                BatchNormForward pass, BatchStatistics statistics) {
   const unsigned channel = blockIdx.x;
   const double n = double(per_channel(maps));
   const Pair sums = of_channel(of_blocks);
   const double difference = sums.first / n;
   const double variance = max(sums.second / n - difference * difference, 0.0);
-  const float mean = float(double(x[channel * maps.pixels]) + difference);
-  const float inverse = float(1 / sqrt(variance + epsilon));
+  const float mean = float(double(pass.x[channel * maps.pixels]) + difference);
+  const float inverse = float(1 / sqrt(variance + double(pass.epsilon)));
   if (blockIdx.y == 0 && threadIdx.x == 0) {
     channels.mean[channel] = mean;
     channels.inverse_deviation[channel] = inverse;
-    batch_mean[channel] = mean;
-    batch_variance[channel] = n > 1 ? float(variance * n / (n - 1)) : 0;
+    statistics.mean[channel] = mean;
+    statistics.variance[channel] = n > 1 ? float(variance * n / (n - 1)) : 0;
   }
-  normalize<kWidth>(maps, {mean, inverse * channels.weight[channel], channels.bias[channel]}, x,
-                    second, y, with_relu);
+  normalize<kWidth>(maps, {mean, inverse * channels.weight[channel], channels.bias[channel]}, pass);
 }
 
 template <int kWidth>
-__global__ void normalize_by(Maps maps, const float* weight, const float* bias, const float* mean,
-                             const float* variance, const float* x, const float* second, float* y,
-                             bool with_relu, double epsilon) {
+__global__ void normalize_by(Maps maps, Parameters parameters, BatchNormForward pass) {
   const unsigned channel = blockIdx.x;
-  const float inverse = float(1 / sqrt(double(variance[channel]) + epsilon));
-  normalize<kWidth>(maps, {mean[channel], inverse * weight[channel], bias[channel]}, x, second, y,
-                    with_relu);
+  const float inverse =
+      float(1 / sqrt(double(parameters.variance[channel]) + double(pass.epsilon)));
+  normalize<kWidth>(
+      maps,
+      {parameters.mean[channel], inverse * parameters.weight[channel], parameters.bias[channel]},
+      pass);
 }
-
-/// The inputs of the backward pass. The result of ReLU is only read if something was added before
-/// it; otherwise it is recomputed from x.
-struct Before {
-  const float *x, *y, *dy;
-  bool relu;
-};
 
 /// The statistics and parameters of a block's channel.
 struct Channel {
@@ -116,10 +108,10 @@ template <int kWidth>
 struct Gradients {
   Group<kWidth> dy, normalized;
 
-  __device__ Gradients(const Before& before, const Channel& channel, int64_t at)
-      : dy(load<kWidth>(before.dy + at)), normalized(load<kWidth>(before.x + at)) {
-    if (before.relu) {
-      const auto y = before.y ? load<kWidth>(before.y + at) : results(channel);
+  __device__ Gradients(const BatchNormBackward& pass, const Channel& channel, int64_t at)
+      : dy(load<kWidth>(pass.dy + at)), normalized(load<kWidth>(pass.x + at)) {
+    if (pass.relu) {
+      const auto y = pass.y ? load<kWidth>(pass.y + at) : results(channel);
       for (int i = 0; i < kWidth; ++i) dy.values[i] = passes(dy.values[i], y.values[i]);
     }
     for (float& value : normalized.values) value = (value - channel.mean) * channel.inverse;
@@ -137,12 +129,12 @@ struct Gradients {
 
 /// The sums of dy and of dy * normalised x.
 template <int kWidth>
-__global__ void gradient_sums(Maps maps, BatchNormChannels channels, Before before,
+__global__ void gradient_sums(Maps maps, BatchNormChannels channels, BatchNormBackward pass,
                               Pair* of_blocks) {
   const Channel channel(channels);
   float sum = 0, product = 0;
   visit_channel<kWidth>(maps, [&](int64_t at) {
-    const Gradients<kWidth> here(before, channel, at);
+    const Gradients<kWidth> here(pass, channel, at);
     for (int i = 0; i < kWidth; ++i) {
       sum += here.dy.values[i];
       product += here.dy.values[i] * here.normalized.values[i];
@@ -162,29 +154,28 @@ __device__ void give(const GradientTo& where, int64_t at, Group<kWidth> gradient
 
 template <int kWidth>
 __global__ void give_gradients(Maps maps, BatchNormChannels channels, const Pair* of_blocks,
-                               Before before, float* weight_gradient, float* bias_gradient,
-                               GradientTo input, GradientTo second) {
+                               BatchNormBackward pass, BatchNormGradients gradients) {
   const Channel channel(channels);
   const Pair sums = of_channel(of_blocks);
   if (blockIdx.y == 0 && threadIdx.x == 0) {
-    bias_gradient[blockIdx.x] = float(sums.first);
-    weight_gradient[blockIdx.x] = float(sums.second);
+    gradients.bias[blockIdx.x] = float(sums.first);
+    gradients.weight[blockIdx.x] = float(sums.second);
   }
-  if (!input.to && !second.to) return;
+  if (!gradients.input.to && !gradients.second.to) return;
   const double n = double(per_channel(maps));
   const float factor = channel.weight * channel.inverse;
   const float mean_gradient = float(sums.first / n), mean_product = float(sums.second / n);
   visit_channel<kWidth>(maps, [&](int64_t at) {
-    const Gradients<kWidth> here(before, channel, at);
-    if (input.to) {
+    const Gradients<kWidth> here(pass, channel, at);
+    if (gradients.input.to) {
       Group<kWidth> dx;
       for (int i = 0; i < kWidth; ++i) {
         dx.values[i] =
             factor * (here.dy.values[i] - mean_gradient - here.normalized.values[i] * mean_product);
       }
-      give(input, at, dx);
+      give(gradients.input, at, dx);
     }
-    if (second.to) give(second, at, here.dy);  // last, may add to the input's
+    if (gradients.second.to) give(gradients.second, at, here.dy);  // last, may add to the input's
   });
 }
 
@@ -194,42 +185,38 @@ size_t batch_norm_scratch(const Maps& maps) {
   return size_t(blocks_per_channel(maps)) * size_t(maps.channels) * sizeof(Pair);
 }
 
-void batch_norm_forward(const Maps& maps, const BatchNormChannels& channels, const float* x,
-                        const float* second, float* y, bool relu, float epsilon, float* batch_mean,
-                        float* batch_variance, void* scratch, cudaStream_t stream) {
-  Pair* const sums = static_cast<Pair*>(scratch);
+void batch_norm_forward(const Maps& maps, const BatchNormChannels& channels,
+                        const BatchNormForward& pass, BatchStatistics statistics,
+                        ScratchStream on) {
+  Pair* const sums = static_cast<Pair*>(on.scratch);
   with_width(maps, [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
-    value_sums<kWidth><<<channel_grid(maps), kThreads, 0, stream>>>(maps, x, sums);
-    normalize_batch<kWidth><<<channel_grid(maps), kThreads, 0, stream>>>(
-        maps, channels, sums, x, second, y, relu, epsilon, batch_mean, batch_variance);
+    value_sums<kWidth><<<channel_grid(maps), kThreads, 0, on.stream>>>(maps, pass.x, sums);
+    normalize_batch<kWidth>
+        <<<channel_grid(maps), kThreads, 0, on.stream>>>(maps, channels, sums, pass, statistics);
   });
   check_launch("batch_norm_forward");
 }
 
-void batch_norm_inference(const Maps& maps, const float* weight, const float* bias,
-                          const float* mean, const float* variance, const float* x,
-                          const float* second, float* y, bool relu, float epsilon,
-                          cudaStream_t stream) {
+void batch_norm_inference(const Maps& maps, const Parameters& parameters,
+                          const BatchNormForward& pass, cudaStream_t stream) {
   with_width(maps, [&](auto width) {
-    normalize_by<decltype(width)::value><<<channel_grid(maps), kThreads, 0, stream>>>(
-        maps, weight, bias, mean, variance, x, second, y, relu, epsilon);
+    normalize_by<decltype(width)::value>
+        <<<channel_grid(maps), kThreads, 0, stream>>>(maps, parameters, pass);
   });
   check_launch("batch_norm_inference");
 }
 
-void batch_norm_backward(const Maps& maps, const BatchNormChannels& channels, const float* x,
-                         const float* y, const float* dy, bool relu, float* weight_gradient,
-                         float* bias_gradient, GradientTo input, GradientTo second, void* scratch,
-                         cudaStream_t stream) {
-  Pair* const sums = static_cast<Pair*>(scratch);
-  const Before before{x, y, dy, relu};
+void batch_norm_backward(const Maps& maps, const BatchNormChannels& channels,
+                         const BatchNormBackward& pass, const BatchNormGradients& gradients,
+                         ScratchStream on) {
+  Pair* const sums = static_cast<Pair*>(on.scratch);
   with_width(maps, [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
     gradient_sums<kWidth>
-        <<<channel_grid(maps), kThreads, 0, stream>>>(maps, channels, before, sums);
-    give_gradients<kWidth><<<channel_grid(maps), kThreads, 0, stream>>>(
-        maps, channels, sums, before, weight_gradient, bias_gradient, input, second);
+        <<<channel_grid(maps), kThreads, 0, on.stream>>>(maps, channels, pass, sums);
+    give_gradients<kWidth>
+        <<<channel_grid(maps), kThreads, 0, on.stream>>>(maps, channels, sums, pass, gradients);
   });
   check_launch("batch_norm_backward");
 }

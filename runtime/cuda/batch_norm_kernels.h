@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 
 #include "runtime/cuda/maps.h"
@@ -22,30 +20,42 @@ struct BatchNormChannels {
   float* inverse_deviation = nullptr;  ///< 1 / sqrt(variance + epsilon) of the last batch
 };
 
-/// y = (x - mean) * inverse_deviation * weight + bias + second (if given); then ReLU, if requested.
-/// Writes the targets of the running statistics to `batch_mean` and `batch_variance` (unbiased; 0
-/// for a single value).
-void batch_norm_forward(const Maps& maps, const BatchNormChannels& channels, const float* x,
-                        const float* second, float* y, bool relu, float epsilon, float* batch_mean,
-                        float* batch_variance, void* scratch, cudaStream_t stream);
-
-/// The same with given statistics.
-void batch_norm_inference(const Maps& maps, const float* weight, const float* bias,
-                          const float* mean, const float* variance, const float* x,
-                          const float* second, float* y, bool relu, float epsilon,
-                          cudaStream_t stream);
-
-/// The destination of a gradient; none if `to` is null.
-struct GradientTo {
-  float* to = nullptr;
-  bool adds = false;
+struct BatchNormForward {
+  const float* x = nullptr;
+  const float* second = nullptr;  ///< added to the result; null: none
+  Output output;
+  float epsilon = 0;
 };
 
-/// Computes all gradients from `dy`, that of the result `y`; with `relu`, the result passed through
-/// ReLU. `y` may be null unless something was added before ReLU.
-void batch_norm_backward(const Maps& maps, const BatchNormChannels& channels, const float* x,
-                         const float* y, const float* dy, bool relu, float* weight_gradient,
-                         float* bias_gradient, GradientTo input, GradientTo second, void* scratch,
-                         cudaStream_t stream);
+/// The targets of the running statistics.
+struct BatchStatistics {
+  float* mean = nullptr;
+  float* variance = nullptr;  ///< unbiased; 0 for a single value
+};
+
+/// y = (x - mean) * inverse_deviation * weight + bias + second.
+void batch_norm_forward(const Maps& maps, const BatchNormChannels& channels,
+                        const BatchNormForward& pass, BatchStatistics statistics, ScratchStream on);
+
+/// The same with given statistics.
+void batch_norm_inference(const Maps& maps, const Parameters& parameters,
+                          const BatchNormForward& pass, cudaStream_t stream);
+
+/// The inputs of the backward pass. The result `y` of ReLU is only needed if something was added
+/// before it; otherwise it is recomputed from x.
+struct BatchNormBackward {
+  const float *x = nullptr, *y = nullptr, *dy = nullptr;
+  bool relu = false;  ///< whether the result passed through ReLU
+};
+
+struct BatchNormGradients {
+  float *weight = nullptr, *bias = nullptr;
+  GradientTo input, second;
+};
+
+/// Computes all gradients from `dy`.
+void batch_norm_backward(const Maps& maps, const BatchNormChannels& channels,
+                         const BatchNormBackward& pass, const BatchNormGradients& gradients,
+                         ScratchStream on);
 
 }  // namespace dlflow::cuda

@@ -11,15 +11,17 @@
 namespace dlflow::cuda {
 namespace {
 
-ConvolutionShape shape_of(const Parts& parts) {
-  const DlflowGpuOperation& d = parts.description;
-  const Value &x = parts.input, &y = parts.output;
-  return {int(parts.batch), int(x.channels), int(x.height), int(x.width),
+ConvolutionShape shape_of(const OperationSetup& setup) {
+  const DlflowGpuOperation& d = setup.description;
+  const Value &x = setup.input, &y = setup.output;
+  return {int(setup.batch), int(x.channels), int(x.height), int(x.width),
           int(y.channels),  int(y.height),   int(y.width),  d.kernel_height,
           d.kernel_width,   d.stride,        d.padding};
 }
 
-Rules rules_of(const Parts& parts) { return {parts.tools.most_workspace, parts.tensor_float32}; }
+Rules rules_of(const OperationSetup& setup) {
+  return {setup.tools.most_workspace, setup.tensor_float32};
+}
 
 /// With CUDNN_FMA_MATH, no algorithm uses TF32.
 void describe(const ConvolutionDescriptor& convolution, int padding, int stride,
@@ -38,21 +40,21 @@ void describe(const ConvolutionDescriptor& convolution, int padding, int stride,
 class InputGradient {
  public:
   /// The references must outlive this.
-  InputGradient(const Parts& parts, const ConvolutionShape& shape, const FilterDescriptor& w,
-                const TensorDescriptor& y)
-      : p_(parts),
+  InputGradient(const OperationSetup& setup, const ConvolutionShape& shape,
+                const FilterDescriptor& w, const TensorDescriptor& y)
+      : p_(setup),
         shape_(shape),
         w_(w),
         y_(y),
-        spreads_(!parts.tensor_float32 && shape.kernel_height == 1 && shape.kernel_width == 1 &&
+        spreads_(!setup.tensor_float32 && shape.kernel_height == 1 && shape.kernel_width == 1 &&
                  shape.stride > 1 && shape.padding == 0),
-        dx_(parts.batch, shape.input_channels, spreads_ ? shape.output_height : shape.height,
+        dx_(setup.batch, shape.input_channels, spreads_ ? shape.output_height : shape.height,
             spreads_ ? shape.output_width : shape.width),
         read_bytes_(spreads_
                         ? round_up(size_t(shape.batch) * size_t(shape.input_channels) *
                                    size_t(shape.output_height * shape.output_width) * sizeof(float))
                         : 0) {
-    describe(convolution_, shape.padding, spreads_ ? 1 : shape.stride, parts.tensor_float32);
+    describe(convolution_, shape.padding, spreads_ ? 1 : shape.stride, setup.tensor_float32);
     std::array<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT> found;
     int count = 0;
     check(cudnnGetConvolutionBackwardDataAlgorithm_v7(p_.tools.cudnn, w_.get(), y_.get(),
@@ -61,7 +63,7 @@ class InputGradient {
           "cudnnGetConvolutionBackwardDataAlgorithm_v7");
     algorithm_ = choose_algorithm(
         std::span<const cudnnConvolutionBwdDataAlgoPerf_t>(found.data(), size_t(count)),
-        CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, rules_of(parts));
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_1, rules_of(setup));
     size_t bytes = 0;
     check(
         cudnnGetConvolutionBackwardDataWorkspaceSize(
@@ -90,7 +92,7 @@ class InputGradient {
   /// Aligns cuDNN's scratch memory, which follows, like a separate allocation.
   static size_t round_up(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-  const Parts& p_;
+  const OperationSetup& p_;
   const ConvolutionShape& shape_;
   const FilterDescriptor& w_;
   const TensorDescriptor& y_;
@@ -103,19 +105,18 @@ class InputGradient {
 
 class Convolution : public Operation {
  public:
-  explicit Convolution(const Parts& parts)
-      : p_(parts),
-        shape_(shape_of(parts)),
-        x_(parts.input.descriptor(parts.batch)),
-        y_(parts.output.descriptor(parts.batch)) {
+  explicit Convolution(const OperationSetup& setup)
+      : p_(setup),
+        shape_(shape_of(setup)),
+        x_(setup.input.descriptor(setup.batch)),
+        y_(setup.output.descriptor(setup.batch)) {
     const DlflowGpuOperation& d = p_.description;
     check(cudnnSetFilter4dDescriptor(w_.get(), CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
                                      int(p_.output.channels), int(p_.input.channels),
                                      d.kernel_height, d.kernel_width),
           "cudnnSetFilter4dDescriptor");
     describe(convolution_, d.padding, d.stride, p_.tensor_float32);
-    p_.tools.workspace->reserve(
-        bias_gradient_scratch(p_.batch, p_.output.channels, p_.output.pixels()));
+    p_.tools.workspace->reserve(bias_gradient_scratch(p_.output.maps(p_.batch)));
     choose_forward();
     choose_backward_filter();
     if (p_.has_input_gradient()) input_gradient_.emplace(p_, shape_, w_, y_);
@@ -130,22 +131,22 @@ class Convolution : public Operation {
           "cudnnConvolutionForward");
     const bool relu = p_.description.relu != 0;
     if (p_.parameters.bias == nullptr && !relu) return;
-    add_bias(p_.output.data.data(), p_.parameters.bias, p_.batch, p_.output.channels,
-             p_.output.pixels(), relu, p_.tools.stream);
+    add_bias(p_.output.maps(p_.batch), p_.parameters.bias, {p_.output.data.data(), relu},
+             p_.tools.stream);
   }
 
   void backward() override {
     const Workspace& workspace = *p_.tools.workspace;
     float* const dy = p_.output.gradient.data();
     if (p_.gradients.bias != nullptr) {
-      bias_gradient(dy, p_.cut_off(), p_.gradients.bias, p_.batch, p_.output.channels,
-                    p_.output.pixels(), workspace.data(), p_.tools.stream);
+      bias_gradient(p_.output.maps(p_.batch), dy, p_.cut_off(), p_.gradients.bias,
+                    p_.tools.scratch_stream());
     } else if (p_.cut_off() != nullptr) {
       mask_gradient(dy, p_.cut_off(), p_.num_outputs(), p_.tools.stream);
     }
     if (splits_) {
-      weight_gradient(shape_, p_.input.data.data(), dy, p_.gradients.weight, workspace.data(),
-                      p_.tools.stream);
+      weight_gradient(shape_, p_.input.data.data(), dy, p_.gradients.weight,
+                      p_.tools.scratch_stream());
     } else {
       check(cudnnConvolutionBackwardFilter(p_.tools.cudnn, &kOne, x_.get(), p_.input.data.data(),
                                            y_.get(), dy, convolution_.get(), backward_filter_,
@@ -196,7 +197,7 @@ class Convolution : public Operation {
     p_.tools.workspace->reserve(bytes);
   }
 
-  const Parts p_;
+  const OperationSetup p_;
   const ConvolutionShape shape_;
   TensorDescriptor x_, y_;
   FilterDescriptor w_;
@@ -209,8 +210,8 @@ class Convolution : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(const Parts& parts) {
-  return std::make_unique<Convolution>(parts);
+std::unique_ptr<Operation> make_convolution(const OperationSetup& setup) {
+  return std::make_unique<Convolution>(setup);
 }
 
 }  // namespace dlflow::cuda

@@ -19,24 +19,23 @@ __device__ int64_t stride() { return int64_t(gridDim.x) * blockDim.x; }
 
 /// For `count` groups, which must fit in Index.
 template <int kWidth, typename Index>
-__global__ void add_bias_kernel(float* y, const float* bias, Index count, Index groups_per_map,
-                                Index channels, bool with_relu) {
+__global__ void add_bias_kernel(Output output, const float* bias, Index count, Index groups_per_map,
+                                Index channels) {
   for (Index i = Index(first_element()); i < count; i += Index(stride())) {
     const float more = bias ? bias[i / groups_per_map % channels] : 0;
-    auto group = load<kWidth>(y + int64_t(i) * kWidth);
+    auto group = load<kWidth>(output.y + int64_t(i) * kWidth);
     for (float& value : group.values) {
       value += more;
-      if (with_relu) value = relu(value);
+      if (output.relu) value = relu(value);
     }
-    store(y + int64_t(i) * kWidth, group);
+    store(output.y + int64_t(i) * kWidth, group);
   }
 }
 
-__global__ void add_kernel(const float* a, const float* b, float* y, int64_t count,
-                           bool with_relu) {
+__global__ void add_kernel(const float* a, const float* b, Output output, int64_t count) {
   for (int64_t i = first_element(); i < count; i += stride()) {
     const float sum = b ? a[i] + b[i] : a[i];
-    y[i] = with_relu ? relu(sum) : sum;
+    output.y[i] = output.relu ? relu(sum) : sum;
   }
 }
 
@@ -46,11 +45,11 @@ __global__ void mask_kernel(float* dy, const float* y, int64_t count) {
   }
 }
 
-__global__ void pass_on_kernel(const float* from, const float* y, float* to, int64_t count,
-                               bool adds) {
+__global__ void pass_on_kernel(const float* from, const float* y, GradientTo gradient,
+                               int64_t count) {
   for (int64_t i = first_element(); i < count; i += stride()) {
-    const float gradient = y ? passes(from[i], y[i]) : from[i];
-    to[i] = adds ? to[i] + gradient : gradient;
+    const float passed = y ? passes(from[i], y[i]) : from[i];
+    gradient.to[i] = gradient.adds ? gradient.to[i] + passed : passed;
   }
 }
 
@@ -148,20 +147,19 @@ __device__ void highest(const float* row, int64_t classes, float& score, int& pl
 }
 
 /// One warp per sample.
-__global__ void softmax_kernel(const float* scores, const uint32_t* labels, int64_t batch,
-                               int64_t classes, const float* scale, float* gradient, double* losses,
-                               int* correct) {
-  const int64_t sample = first_element() / kWarp;
-  if (sample >= batch) return;
+__global__ void softmax_kernel(Scores scores, const float* scale, float* gradient,
+                               SampleLosses losses) {
+  const int64_t sample = first_element() / kWarp, classes = scores.classes;
+  if (sample >= scores.batch) return;
   const int lane = threadIdx.x % kWarp;
-  const float* row = scores + sample * classes;
+  const float* row = scores.scores + sample * classes;
   float most = 0;
   int place = 0;
   highest(row, classes, most, place);
   double sum = 0;
   for (int64_t c = lane; c < classes; c += kWarp) sum += exp(double(row[c]) - double(most));
   sum = warp_sum(sum);
-  const int64_t label = labels[sample];
+  const int64_t label = scores.labels[sample];
   if (gradient) {
     for (int64_t c = lane; c < classes; c += kWarp) {
       const double probability = exp(double(row[c]) - double(most)) / sum;
@@ -169,18 +167,17 @@ __global__ void softmax_kernel(const float* scores, const uint32_t* labels, int6
     }
   }
   if (lane == 0) {
-    losses[sample] = log(sum) + double(most) - double(row[label]);
-    correct[sample] = place == label ? 1 : 0;
+    losses.losses[sample] = log(sum) + double(most) - double(row[label]);
+    losses.correct[sample] = place == label ? 1 : 0;
   }
 }
 
 /// One block. Multiplies *share, which is the scale, by the loss.
-__global__ void add_up_kernel(const double* losses, const int* correct, int64_t batch,
-                              Totals* totals, float* share) {
+__global__ void add_up_kernel(SampleLosses losses, int64_t batch, Totals* totals, float* share) {
   double loss = 0, hits = 0;
   for (int64_t i = threadIdx.x; i < batch; i += kThreads) {
-    loss += losses[i];
-    hits += correct[i];
+    loss += losses.losses[i];
+    hits += losses.correct[i];
   }
   const double all_loss = block_sum(loss), all_hits = block_sum(hits);
   if (threadIdx.x != 0) return;
@@ -193,14 +190,14 @@ __global__ void scale_kernel(float* values, int64_t count, const float* scale, f
 }
 
 /// No fused multiply-add, as on the CPU.
-__global__ void sgd_kernel(float* weights, float* velocity, const float* gradients, int64_t count,
-                           float learning_rate, float momentum, float weight_decay, float* broken) {
-  for (int64_t i = first_element(); i < count; i += stride()) {
-    const float d = __fadd_rn(gradients[i], __fmul_rn(weight_decay, weights[i]));
-    const float v = __fadd_rn(__fmul_rn(momentum, velocity[i]), d);
-    const float w = __fsub_rn(weights[i], __fmul_rn(learning_rate, v));
-    velocity[i] = v;
-    weights[i] = w;
+__global__ void sgd_kernel(TrainedWeights trained, DlflowGpuSgd options, float* broken) {
+  for (int64_t i = first_element(); i < trained.count; i += stride()) {
+    const float before = trained.weights[i];
+    const float d = __fadd_rn(trained.gradients[i], __fmul_rn(options.weight_decay, before));
+    const float v = __fadd_rn(__fmul_rn(options.momentum, trained.velocity[i]), d);
+    const float w = __fsub_rn(before, __fmul_rn(options.learning_rate, v));
+    trained.velocity[i] = v;
+    trained.weights[i] = w;
     if (!isfinite(w)) *broken = 1;
   }
 }
@@ -215,15 +212,14 @@ __global__ void move_statistics_kernel(float* running, const float* of_batch, in
 
 }  // namespace
 
-void add_bias(float* y, const float* bias, int64_t batch, int64_t channels, int64_t pixels,
-              bool with_relu, cudaStream_t stream) {
-  with_width({batch, channels, pixels}, [&](auto width) {
+void add_bias(const Maps& maps, const float* bias, Output output, cudaStream_t stream) {
+  with_width(maps, [&](auto width) {
     constexpr int kWidth = decltype(width)::value;
-    const int64_t count = batch * channels * pixels / kWidth;
+    const int64_t count = maps.batch * maps.channels * maps.pixels / kWidth;
     const auto launch = [&](auto index) {
       using Index = decltype(index);
       add_bias_kernel<kWidth, Index><<<blocks_for(count), kThreads, 0, stream>>>(
-          y, bias, Index(count), Index(pixels / kWidth), Index(channels), with_relu);
+          output, bias, Index(count), Index(maps.pixels / kWidth), Index(maps.channels));
     };
     // 64-bit divisions are several times slower.
     count < (int64_t(1) << 30) ? launch(uint32_t()) : launch(uint64_t());
@@ -231,9 +227,8 @@ void add_bias(float* y, const float* bias, int64_t batch, int64_t channels, int6
   check_launch("add_bias");
 }
 
-void add(const float* a, const float* b, float* y, int64_t count, bool with_relu,
-         cudaStream_t stream) {
-  add_kernel<<<blocks_for(count), kThreads, 0, stream>>>(a, b, y, count, with_relu);
+void add(const float* a, const float* b, Output output, int64_t count, cudaStream_t stream) {
+  add_kernel<<<blocks_for(count), kThreads, 0, stream>>>(a, b, output, count);
   check_launch("add");
 }
 
@@ -242,9 +237,9 @@ void mask_gradient(float* dy, const float* y, int64_t count, cudaStream_t stream
   check_launch("mask_gradient");
 }
 
-void pass_on(const float* from, const float* y, float* to, int64_t count, bool adds,
+void pass_on(const float* from, const float* y, GradientTo gradient, int64_t count,
              cudaStream_t stream) {
-  pass_on_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, y, to, count, adds);
+  pass_on_kernel<<<blocks_for(count), kThreads, 0, stream>>>(from, y, gradient, count);
   check_launch("pass_on");
 }
 
@@ -256,25 +251,22 @@ void spread(const float* from, float* to, const Spread& maps, cudaStream_t strea
   check_launch("spread");
 }
 
-size_t bias_gradient_scratch(int64_t batch, int64_t channels, int64_t pixels) {
-  const Maps maps{batch, channels, pixels};
-  return size_t(blocks_per_channel(maps)) * size_t(channels) * sizeof(double);
+size_t bias_gradient_scratch(const Maps& maps) {
+  return size_t(blocks_per_channel(maps)) * size_t(maps.channels) * sizeof(double);
 }
 
-void bias_gradient(float* dy, const float* y, float* sums, int64_t batch, int64_t channels,
-                   int64_t pixels, void* scratch, cudaStream_t stream) {
-  if (pixels == 1) {
-    if (y != nullptr) mask_gradient(dy, y, batch * channels, stream);
-    return column_sums(dy, sums, batch, channels, stream);
+void bias_gradient(const Maps& maps, float* dy, const float* y, float* sums, ScratchStream on) {
+  if (maps.pixels == 1) {
+    if (y != nullptr) mask_gradient(dy, y, maps.batch * maps.channels, on.stream);
+    return column_sums(dy, sums, maps.batch, maps.channels, on.stream);
   }
-  const Maps maps{batch, channels, pixels};
-  double* const of_blocks = static_cast<double*>(scratch);
+  double* const of_blocks = static_cast<double*>(on.scratch);
   with_width(maps, [&](auto width) {
     map_sums_kernel<decltype(width)::value>
-        <<<channel_grid(maps), kThreads, 0, stream>>>(maps, dy, y, of_blocks);
+        <<<channel_grid(maps), kThreads, 0, on.stream>>>(maps, dy, y, of_blocks);
   });
-  channel_sums_kernel<<<int(channels), kWarp, 0, stream>>>(of_blocks, blocks_per_channel(maps),
-                                                           sums);
+  channel_sums_kernel<<<int(maps.channels), kWarp, 0, on.stream>>>(of_blocks,
+                                                                   blocks_per_channel(maps), sums);
   check_launch("bias_gradient");
 }
 
@@ -285,19 +277,16 @@ void column_sums(const float* values, float* sums, int64_t rows, int64_t columns
   check_launch("column_sums");
 }
 
-void softmax_cross_entropy(const float* scores, const uint32_t* labels, int64_t batch,
-                           int64_t classes, const float* scale, float* gradient, double* losses,
-                           int* correct, cudaStream_t stream) {
-  const int64_t threads = batch * kWarp;
+void softmax_cross_entropy(const Scores& scores, const float* scale, float* gradient,
+                           SampleLosses losses, cudaStream_t stream) {
+  const int64_t threads = scores.batch * kWarp;
   const int blocks = int((threads + kThreads - 1) / kThreads);
-  softmax_kernel<<<blocks, kThreads, 0, stream>>>(scores, labels, batch, classes, scale, gradient,
-                                                  losses, correct);
+  softmax_kernel<<<blocks, kThreads, 0, stream>>>(scores, scale, gradient, losses);
   check_launch("softmax_cross_entropy");
 }
 
-void add_up(const double* losses, const int* correct, int64_t batch, Totals* totals, float* share,
-            cudaStream_t stream) {
-  add_up_kernel<<<1, kThreads, 0, stream>>>(losses, correct, batch, totals, share);
+void add_up(SampleLosses losses, int64_t batch, Totals* totals, float* share, cudaStream_t stream) {
+  add_up_kernel<<<1, kThreads, 0, stream>>>(losses, batch, totals, share);
   check_launch("add_up");
 }
 
@@ -307,12 +296,10 @@ void scale(float* values, int64_t count, const float* scale, float factor, cudaS
   check_launch("scale");
 }
 
-void sgd(float* weights, float* velocity, const float* gradients, int64_t count,
-         float learning_rate, float momentum, float weight_decay, float* broken,
+void sgd(const TrainedWeights& trained, const DlflowGpuSgd& options, float* broken,
          cudaStream_t stream) {
-  if (count == 0) return;
-  sgd_kernel<<<blocks_for(count), kThreads, 0, stream>>>(
-      weights, velocity, gradients, count, learning_rate, momentum, weight_decay, broken);
+  if (trained.count == 0) return;
+  sgd_kernel<<<blocks_for(trained.count), kThreads, 0, stream>>>(trained, options, broken);
   check_launch("sgd");
 }
 

@@ -124,19 +124,19 @@ class Product {
 /// In column-major order, each matrix is its transpose.
 class Linear : public Operation {
  public:
-  explicit Linear(const Parts& parts)
-      : p_(parts),
-        x_{parts.input.features(), parts.batch},
-        w_{parts.input.features(), parts.output.features()},
-        y_{parts.output.features(), parts.batch},
-        forward_(parts.tools, w_, x_, y_,
+  explicit Linear(const OperationSetup& setup)
+      : p_(setup),
+        x_{setup.input.features(), setup.batch},
+        w_{setup.input.features(), setup.output.features()},
+        y_{setup.output.features(), setup.batch},
+        forward_(setup.tools, w_, x_, y_,
                  {.transpose_a = true,
-                  .bias = parts.parameters.bias,
-                  .relu = parts.description.relu != 0,
-                  .tensor_float32 = parts.tensor_float32}),
-        weight_gradient_(parts.tools, x_, y_, w_,
-                         {.transpose_b = true, .tensor_float32 = parts.tensor_float32}),
-        input_gradient_(parts.tools, w_, y_, x_, {.tensor_float32 = parts.tensor_float32}) {}
+                  .bias = setup.parameters.bias,
+                  .relu = setup.description.relu != 0,
+                  .tensor_float32 = setup.tensor_float32}),
+        weight_gradient_(setup.tools, x_, y_, w_,
+                         {.transpose_b = true, .tensor_float32 = setup.tensor_float32}),
+        input_gradient_(setup.tools, w_, y_, x_, {.tensor_float32 = setup.tensor_float32}) {}
 
   void forward(bool /*training*/) override {
     forward_.run(p_.parameters.weight, p_.input.data.data(), 0, p_.output.data.data());
@@ -145,8 +145,8 @@ class Linear : public Operation {
   void backward() override {
     float* const dy = p_.output.gradient.data();
     if (p_.gradients.bias != nullptr) {
-      bias_gradient(dy, p_.cut_off(), p_.gradients.bias, p_.batch, p_.output.features(), 1, nullptr,
-                    p_.tools.stream);
+      bias_gradient({p_.batch, p_.output.features(), 1}, dy, p_.cut_off(), p_.gradients.bias,
+                    {p_.tools.stream});
     } else if (p_.cut_off() != nullptr) {
       mask_gradient(dy, p_.cut_off(), p_.num_outputs(), p_.tools.stream);
     }
@@ -157,15 +157,15 @@ class Linear : public Operation {
   }
 
  private:
-  const Parts p_;
+  const OperationSetup p_;
   Matrix x_, w_, y_;
   Product forward_, weight_gradient_, input_gradient_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(const Parts& parts) {
-  return std::make_unique<Linear>(parts);
+std::unique_ptr<Operation> make_linear(const OperationSetup& setup) {
+  return std::make_unique<Linear>(setup);
 }
 
 }  // namespace dlflow::cuda

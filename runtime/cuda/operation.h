@@ -5,6 +5,7 @@
 
 #include "runtime/cuda/device_memory.h"
 #include "runtime/cuda/handles.h"
+#include "runtime/cuda/maps.h"
 #include "runtime/gpu/plugin_abi.h"
 
 namespace dlflow::cuda {
@@ -19,6 +20,7 @@ struct Value {
 
   int64_t pixels() const { return height * width; }
   int64_t features() const { return channels * pixels(); }
+  Maps maps(int64_t batch) const { return {batch, channels, pixels()}; }
   TensorDescriptor descriptor(int64_t batch) const { return {batch, channels, height, width}; }
 };
 
@@ -29,16 +31,12 @@ struct Tools {
   cudaStream_t stream = nullptr;
   Workspace* workspace = nullptr;
   size_t most_workspace = 0;  ///< bytes; limit of algorithms that can choose
+
+  ScratchStream scratch_stream() const { return {stream, workspace->data()}; }
 };
 
-/// Device addresses of an operation's parameters or of their gradients; null if there are none.
-/// Batch statistics take the place of the gradients of mean and variance.
-struct Parameters {
-  float *weight = nullptr, *bias = nullptr, *mean = nullptr, *variance = nullptr;
-};
-
-/// The parts that an operation is built from; they must outlive it.
-struct Parts {
+/// The arguments that an operation is built from; they must outlive it.
+struct OperationSetup {
   const DlflowGpuOperation& description;
   int64_t batch = 0;
   float batch_norm_epsilon = 0;
@@ -70,13 +68,13 @@ class Operation {
   virtual void backward() = 0;
 };
 
-std::unique_ptr<Operation> make_convolution(const Parts& parts);
-std::unique_ptr<Operation> make_linear(const Parts& parts);
-std::unique_ptr<Operation> make_batch_norm(const Parts& parts);
-std::unique_ptr<Operation> make_pooling(const Parts& parts);
-std::unique_ptr<Operation> make_add(const Parts& parts);  ///< with one input: ReLU alone
+std::unique_ptr<Operation> make_convolution(const OperationSetup& setup);
+std::unique_ptr<Operation> make_linear(const OperationSetup& setup);
+std::unique_ptr<Operation> make_batch_norm(const OperationSetup& setup);
+std::unique_ptr<Operation> make_pooling(const OperationSetup& setup);
+std::unique_ptr<Operation> make_add(const OperationSetup& setup);  ///< with one input: ReLU alone
 
 /// Makes an operation of the description's kind.
-std::unique_ptr<Operation> make_operation(const Parts& parts);
+std::unique_ptr<Operation> make_operation(const OperationSetup& setup);
 
 }  // namespace dlflow::cuda

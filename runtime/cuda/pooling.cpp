@@ -7,10 +7,10 @@ namespace {
 
 class Pooling : public Operation {
  public:
-  explicit Pooling(const Parts& parts)
-      : p_(parts),
-        x_(parts.input.descriptor(parts.batch)),
-        y_(parts.output.descriptor(parts.batch)) {
+  explicit Pooling(const OperationSetup& setup)
+      : p_(setup),
+        x_(setup.input.descriptor(setup.batch)),
+        y_(setup.output.descriptor(setup.batch)) {
     const DlflowGpuOperation& d = p_.description;
     const cudnnPoolingMode_t mode = d.kind == DLFLOW_GPU_MAX_POOL
                                         ? CUDNN_POOLING_MAX_DETERMINISTIC
@@ -25,7 +25,7 @@ class Pooling : public Operation {
     check(cudnnPoolingForward(p_.tools.cudnn, window_.get(), &kOne, x_.get(), p_.input.data.data(),
                               &kZero, y_.get(), y),
           "cudnnPoolingForward");
-    if (p_.description.relu) add(y, nullptr, y, p_.num_outputs(), true, p_.tools.stream);
+    if (p_.description.relu) add(y, nullptr, {y, true}, p_.num_outputs(), p_.tools.stream);
   }
 
   /// ReLU may have changed y since the forward pass, but only where dy is then 0.
@@ -54,15 +54,15 @@ class Pooling : public Operation {
             d.kernel_height,       d.kernel_width, d.stride,     d.padding};
   }
 
-  const Parts p_;
+  const OperationSetup p_;
   TensorDescriptor x_, y_;
   PoolingDescriptor window_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_pooling(const Parts& parts) {
-  return std::make_unique<Pooling>(parts);
+std::unique_ptr<Operation> make_pooling(const OperationSetup& setup) {
+  return std::make_unique<Pooling>(setup);
 }
 
 }  // namespace dlflow::cuda

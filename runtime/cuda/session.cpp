@@ -179,19 +179,17 @@ void DeviceSession::load_report(float scale, const float* values) {
 
 void DeviceSession::enqueue_inference(Operations& operations, int64_t batch) {
   for (const auto& operation : operations) operation->forward(false);
-  softmax_cross_entropy(scores().data.data(), labels_.data(), batch, scores().features(), nullptr,
-                        nullptr, losses_.data(), correct_.data(), stream());
-  add_up(losses_.data(), correct_.data(), batch, totals_.data(), nullptr, stream());
+  softmax_cross_entropy(scores_of(batch), nullptr, nullptr, losses(), stream());
+  add_up(losses(), batch, totals_.data(), nullptr, stream());
 }
 
 /// Enqueues everything up to the gradient of the scores.
 void DeviceSession::enqueue_forward(Operations& operations, int64_t batch) {
   for (const auto& operation : operations) operation->forward(true);
-  softmax_cross_entropy(scores().data.data(), labels_.data(), batch, scores().features(), report(),
-                        scores().gradient.data(), losses_.data(), correct_.data(), stream());
+  softmax_cross_entropy(scores_of(batch), report(), scores().gradient.data(), losses(), stream());
   scale(gradients_.data() + network_.trainable_size, network_.size - network_.trainable_size,
         report(), float(batch), stream());
-  add_up(losses_.data(), correct_.data(), batch, totals_.data(), report(), stream());
+  add_up(losses(), batch, totals_.data(), report(), stream());
 }
 
 /// Enqueues operations [first, end), from the last to the first.
@@ -224,9 +222,11 @@ void DeviceSession::train_nothing(const float* report_values, DlflowGpuReady rea
 
 void DeviceSession::update(int64_t first, int64_t count, const DlflowGpuSgd& options) {
   const Piece trained = piece(first, count, 0, network_.trainable_size);
-  sgd(weights_.data() + trained.first, velocity_.data() + trained.first,
-      gradients_.data() + trained.first, trained.count, options.learning_rate, options.momentum,
-      options.weight_decay, broken(), stream());
+  sgd({.weights = weights_.data() + trained.first,
+       .velocity = velocity_.data() + trained.first,
+       .gradients = gradients_.data() + trained.first,
+       .count = trained.count},
+      options, broken(), stream());
   const Piece statistics = piece(first, count, network_.trainable_size, network_.size);
   move_statistics(weights_.data() + statistics.first, gradients_.data() + statistics.first,
                   statistics.count, network_.statistics_momentum, stream());

@@ -62,6 +62,10 @@ class DeviceSession {
   std::vector<size_t> pieces_of_backward() const;
   void train_nothing(const float* report, DlflowGpuReady ready, void* context);
   const Value& scores() const { return values_[size_t(descriptions_.back().output)]; }
+  Scores scores_of(int64_t batch) const {
+    return {scores().data.data(), labels_.data(), batch, scores().features()};
+  }
+  SampleLosses losses() const { return {losses_.data(), correct_.data()}; }
   float* report() const { return gradients_.data() + network_.size; }
   float* broken() const { return report() + network_.report_size; }
 

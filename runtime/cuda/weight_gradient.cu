@@ -58,15 +58,21 @@ __device__ Column column_of(const ConvolutionShape& s, int index, int count) {
 
 /// The shared memory of a block; the numbers of a position are adjacent.
 template <int kRows>
-struct Tiles {
+struct SharedTiles {
   alignas(16) float a[kStages][kDepth][kRows + 4];  // of dy; read as float4s
   float b[kStages][kDepth][kColumns + 1];           // of x; padded to avoid bank conflicts
   Column columns[kColumns];
 };
 
+/// The factors of the product: a convolution's input and the gradient of its output.
+struct Factors {
+  ConvolutionShape shape;
+  const float *x, *dy;
+};
+
 /// The tile of a block, and its share [begin, end) of all positions.
-struct Part {
-  int first_row, first_column, num_columns, begin, end;
+struct Tile {
+  int first_row, first_column, begin, end;
 };
 
 __device__ void copy_or_zero(float* to, const float* from, bool copies) {
@@ -75,55 +81,57 @@ __device__ void copy_or_zero(float* to, const float* from, bool copies) {
 
 /// Begins to copy kDepth positions from `base` on, one per lane.
 template <int kRows>
-__device__ void copy_positions(const ConvolutionShape& s, const float* x, const float* dy,
-                               const Part& part, int base, int stage, Tiles<kRows>& tiles) {
+__device__ void copy_positions(const Factors& factors, const Tile& tile, int base, int stage,
+                               SharedTiles<kRows>& tiles) {
+  const ConvolutionShape& s = factors.shape;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int map = s.output_height * s.output_width;
-  const bool there = base + lane < part.end;
+  const bool there = base + lane < tile.end;
   const int position = there ? base + lane : 0;
   const int sample = position / map, place = position % map;
   const int top = place / s.output_width * s.stride - s.padding;
   const int left = place % s.output_width * s.stride - s.padding;
-  const float* const maps = dy + int64_t(sample) * s.output_channels * map + place;
-  const float* const pixels =
-      x + int64_t(sample) * s.input_channels * s.height * s.width + (int64_t(top) * s.width + left);
+  const float* const maps = factors.dy + int64_t(sample) * s.output_channels * map + place;
+  const float* const pixels = factors.x + int64_t(sample) * s.input_channels * s.height * s.width +
+                              (int64_t(top) * s.width + left);
 #pragma unroll
   for (int i = warp; i < kRows; i += kWarps) {
-    const int row = part.first_row + i;
+    const int row = tile.first_row + i;
     const bool inside = there && row < s.output_channels;
-    copy_or_zero(&tiles.a[stage][lane][i], inside ? maps + int64_t(row) * map : dy, inside);
+    copy_or_zero(&tiles.a[stage][lane][i], inside ? maps + int64_t(row) * map : factors.dy, inside);
   }
 #pragma unroll
   for (int i = warp; i < kColumns; i += kWarps) {
     const Column column = tiles.columns[i];
     const int y = top + column.row, z = left + column.column;
     const bool inside = there && y >= 0 && y < s.height && z >= 0 && z < s.width;
-    copy_or_zero(&tiles.b[stage][lane][i], inside ? pixels + column.offset : x, inside);
+    copy_or_zero(&tiles.b[stage][lane][i], inside ? pixels + column.offset : factors.x, inside);
   }
   __pipeline_commit();
 }
 
 template <int kRowsPerThread>
 __global__ void __launch_bounds__(kThreads)
-    weight_gradient_parts(ConvolutionShape s, const float* x, const float* dy, int num_columns,
-                          int num_positions, int positions_per_part, float* parts) {
+    weight_gradient_parts(Factors factors, int num_columns, int num_positions,
+                          int positions_per_part, float* parts) {
   constexpr int kRows = kRowsPerThread * kWarps;
   extern __shared__ float4 shared[];
-  auto& tiles = *reinterpret_cast<Tiles<kRows>*>(shared);
+  auto& tiles = *reinterpret_cast<SharedTiles<kRows>*>(shared);
+  const ConvolutionShape& s = factors.shape;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int begin = blockIdx.z * positions_per_part;
-  const Part part = {int(blockIdx.y) * kRows, int(blockIdx.x) * kColumns, num_columns, begin,
+  const Tile tile = {int(blockIdx.y) * kRows, int(blockIdx.x) * kColumns, begin,
                      min(begin + positions_per_part, num_positions)};
   for (int i = threadIdx.x; i < kColumns; i += kThreads) {
-    tiles.columns[i] = column_of(s, part.first_column + i, num_columns);
+    tiles.columns[i] = column_of(s, tile.first_column + i, num_columns);
   }
   __syncthreads();
   float sums[kRowsPerThread][kColumnsPerThread] = {};
-  if (begin < part.end) copy_positions(s, x, dy, part, begin, 0, tiles);
+  if (begin < tile.end) copy_positions(factors, tile, begin, 0, tiles);
   int stage = 0;
-  for (int base = begin; base < part.end; base += kDepth) {
-    if (base + kDepth < part.end) {
-      copy_positions(s, x, dy, part, base + kDepth, 1 - stage, tiles);
+  for (int base = begin; base < tile.end; base += kDepth) {
+    if (base + kDepth < tile.end) {
+      copy_positions(factors, tile, base + kDepth, 1 - stage, tiles);
       __pipeline_wait_prior(1);
     } else {
       __pipeline_wait_prior(0);
@@ -145,9 +153,9 @@ __global__ void __launch_bounds__(kThreads)
     stage = 1 - stage;
   }
   for (int i = 0; i < kRowsPerThread; ++i) {
-    const int row = part.first_row + warp * kRowsPerThread + i;
+    const int row = tile.first_row + warp * kRowsPerThread + i;
     for (int j = 0; j < kColumnsPerThread; ++j) {
-      const int column = part.first_column + lane + j * kWarp;
+      const int column = tile.first_column + lane + j * kWarp;
       if (row >= s.output_channels || column >= num_columns) continue;
       parts[(int64_t(blockIdx.z) * s.output_channels + row) * num_columns + column] = sums[i][j];
     }
@@ -180,8 +188,8 @@ size_t weight_gradient_scratch(const ConvolutionShape& shape) {
 }
 
 void weight_gradient(const ConvolutionShape& shape, const float* x, const float* dy,
-                     float* gradient, void* scratch, cudaStream_t stream) {
-  float* const parts = static_cast<float*>(scratch);
+                     float* gradient, ScratchStream on) {
+  float* const parts = static_cast<float*>(on.scratch);
   const int columns = num_columns(shape), positions = num_positions(shape);
   const int per_part = round_up(round_up(positions, num_parts(shape)), kDepth) * kDepth;
   with_rows(shape, [&](auto rows) {
@@ -189,13 +197,15 @@ void weight_gradient(const ConvolutionShape& shape, const float* x, const float*
     constexpr auto kKernel = weight_gradient_parts<decltype(rows)::value>;
     const dim3 grid(unsigned(round_up(columns, kColumns)),
                     unsigned(round_up(shape.output_channels, kRows)), unsigned(num_parts(shape)));
-    constexpr int kBytes = int(sizeof(Tiles<kRows>));  // above the default limit of a block
+    constexpr int kBytes = int(sizeof(SharedTiles<kRows>));  // above the default limit of a block
     check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
           "cudaFuncSetAttribute");
-    kKernel<<<grid, kThreads, kBytes, stream>>>(shape, x, dy, columns, positions, per_part, parts);
+    kKernel<<<grid, kThreads, kBytes, on.stream>>>(Factors{shape, x, dy}, columns, positions,
+                                                   per_part, parts);
   });
   check_launch("weight_gradient");
-  column_sums(parts, gradient, num_parts(shape), int64_t(shape.output_channels) * columns, stream);
+  column_sums(parts, gradient, num_parts(shape), int64_t(shape.output_channels) * columns,
+              on.stream);
 }
 
 }  // namespace dlflow::cuda

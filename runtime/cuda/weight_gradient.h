@@ -1,9 +1,9 @@
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
+
+#include "runtime/cuda/maps.h"
 
 namespace dlflow::cuda {
 
@@ -25,6 +25,6 @@ size_t weight_gradient_scratch(const ConvolutionShape& shape);
 /// width) from its input and the gradient `dy` of its output. Blocks share the positions, and their
 /// results are added in a fixed order: the same numbers give the same bits.
 void weight_gradient(const ConvolutionShape& shape, const float* x, const float* dy,
-                     float* gradient, void* scratch, cudaStream_t stream);
+                     float* gradient, ScratchStream on);
 
 }  // namespace dlflow::cuda

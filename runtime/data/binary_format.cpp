@@ -50,8 +50,8 @@ static_assert(sizeof(Header) == kBinaryHeaderBytes);
 static_assert(offsetof(Header, sha256) == BinaryHash::kOffset);
 static_assert(sizeof(Header::sha256) == BinaryHash::kDigits);
 
-/// The parts that files of a version have.
-struct Parts {
+/// The sections that files of a version have.
+struct Sections {
   bool chunks = true;
   bool targets = false;
   bool masks = false;
@@ -60,15 +60,15 @@ struct Parts {
   bool text_classes = false;
 };
 
-/// The parts of each version, from 1 on.
-constexpr Parts kPartsOfVersion[] = {{.chunks = false},
-                                     {},
-                                     {.targets = true},
-                                     {.masks = true},
-                                     {.jpeg = true},
-                                     {.texts = true},
-                                     {.texts = true, .text_classes = true}};
-static_assert(std::size(kPartsOfVersion) == kVersionWithTextClasses);
+/// The sections of each version, from 1 on.
+constexpr Sections kSectionsOfVersion[] = {{.chunks = false},
+                                           {},
+                                           {.targets = true},
+                                           {.masks = true},
+                                           {.jpeg = true},
+                                           {.texts = true},
+                                           {.texts = true, .text_classes = true}};
+static_assert(std::size(kSectionsOfVersion) == kVersionWithTextClasses);
 
 /// Returns the version to write.
 uint32_t version_of(const BinaryHeader& header) {
@@ -168,54 +168,54 @@ uint64_t text_bytes_of(const Header& header, size_t file_size) {
 }
 
 /// Throws Error{Corrupt} unless the header's counts are possible.
-void require_counts(const Header& header, const Parts& parts, const std::string& name) {
-  if (parts.targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
-  if (parts.chunks && header.chunk_samples == 0) {
+void require_counts(const Header& header, const Sections& sections, const std::string& name) {
+  if (sections.targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
+  if (sections.chunks && header.chunk_samples == 0) {
     throw_corrupt(name, "has chunks without samples");
   }
   if (header.num_classes > kMaxClasses) {
     throw_corrupt(name, fmt::format("declares {} classes, which is more than {}",
                                     header.num_classes, kMaxClasses));
   }
-  if (parts.text_classes && (header.num_targets == 0 || header.num_targets > kMaxClasses)) {
+  if (sections.text_classes && (header.num_targets == 0 || header.num_targets > kMaxClasses)) {
     throw_corrupt(name, fmt::format("has a vocabulary of {} tokens, but it can have 1 to {}",
                                     header.num_targets, kMaxClasses));
   }
-  if (parts.masks && (header.num_classes == 0 || header.num_classes > kNoClass)) {
+  if (sections.masks && (header.num_classes == 0 || header.num_classes > kNoClass)) {
     throw_corrupt(name, fmt::format("has masks of {} classes, but they can have 1 to {}",
                                     header.num_classes, kNoClass));
   }
 }
 
 /// Throws Error{Corrupt} unless type and shape of samples are possible in the version.
-void require_samples(const Header& header, const Parts& parts, const std::string& name) {
-  const bool is_right = parts.jpeg    ? header.pixel_type == PixelType::Jpeg
-                        : parts.texts ? header.pixel_type == PixelType::Token
-                                      : header.pixel_type <= PixelType::Float;
+void require_samples(const Header& header, const Sections& sections, const std::string& name) {
+  const bool is_right = sections.jpeg    ? header.pixel_type == PixelType::Jpeg
+                        : sections.texts ? header.pixel_type == PixelType::Token
+                                         : header.pixel_type <= PixelType::Float;
   if (!is_right) {
     throw_corrupt(name, fmt::format("has pixels of unknown type {}", uint32_t(header.pixel_type)));
   }
-  if (parts.jpeg) require_picture_shape(header, name);
-  if (parts.texts && (header.channels != 1 || header.height != 1 || header.width == 0)) {
+  if (sections.jpeg) require_picture_shape(header, name);
+  if (sections.texts && (header.channels != 1 || header.height != 1 || header.width == 0)) {
     throw_corrupt(name, fmt::format("has texts of {} x {} x {} tokens", header.channels,
                                     header.height, header.width));
   }
 }
 
 /// \param file_size  determines the size of texts
-BinaryHeader header_from(const Header& raw, const Parts& parts, size_t file_size) {
+BinaryHeader header_from(const Header& raw, const Sections& sections, size_t file_size) {
   BinaryHeader header;
   header.pixel_type = raw.pixel_type;
   header.num_samples = raw.num_samples;
   header.shape = {raw.channels, raw.height, raw.width};
   header.num_classes = raw.num_classes;
   header.sha256.assign(raw.sha256, sizeof(raw.sha256));
-  header.has_masks = parts.masks;
-  if (parts.chunks) header.chunk_samples = raw.chunk_samples;
-  if (parts.targets) header.num_targets = raw.num_targets;
-  if (parts.text_classes) header.vocabulary = raw.num_targets;
-  if (parts.texts) header.encoded_bytes = text_bytes_of(raw, file_size);
-  if (parts.jpeg) {
+  header.has_masks = sections.masks;
+  if (sections.chunks) header.chunk_samples = raw.chunk_samples;
+  if (sections.targets) header.num_targets = raw.num_targets;
+  if (sections.text_classes) header.vocabulary = raw.num_targets;
+  if (sections.texts) header.encoded_bytes = text_bytes_of(raw, file_size);
+  if (sections.jpeg) {
     header.encoded_bytes = raw.jpeg.encoded_bytes;
     header.reshaping = reshaping_of(raw);
   } else {
@@ -229,7 +229,8 @@ BinaryHeader header_from(const Header& raw, const Parts& parts, size_t file_size
 PixelType pixel_type_of(const Dataset& dataset) {
   if (dataset.has_texts()) return PixelType::Token;
   if (dataset.is_encoded()) return PixelType::Jpeg;
-  return std::holds_alternative<Images<float>>(dataset.pixels) ? PixelType::Float : PixelType::Byte;
+  return std::holds_alternative<PixelRows<float>>(dataset.pixels) ? PixelType::Float
+                                                                  : PixelType::Byte;
 }
 
 BinaryHeader parse_binary_header(std::string_view content, size_t file_size,
@@ -243,10 +244,10 @@ BinaryHeader parse_binary_header(std::string_view content, size_t file_size,
     throw_corrupt(name, fmt::format("has version {} of the format, but this dlflow reads {} to {}",
                                     raw.version, kVersionWithoutChunks, kVersionWithTextClasses));
   }
-  const Parts& parts = kPartsOfVersion[raw.version - kVersionWithoutChunks];
-  require_counts(raw, parts, name);
-  require_samples(raw, parts, name);
-  BinaryHeader header = header_from(raw, parts, file_size);
+  const Sections& sections = kSectionsOfVersion[raw.version - kVersionWithoutChunks];
+  require_counts(raw, sections, name);
+  require_samples(raw, sections, name);
+  BinaryHeader header = header_from(raw, sections, file_size);
   if (binary_file_bytes(header) != file_size) {
     throw_corrupt(
         name,

@@ -55,7 +55,7 @@ constexpr bool is_class(T value, uint32_t num_classes) {
 
 /// Images of one size, in any places of memory.
 template <typename T>
-using Images = Rows<T>;
+using PixelRows = Rows<T>;
 
 /// An integer per sample, in any place of memory: one byte each in IDX files, else four.
 class Labels {
@@ -96,7 +96,7 @@ class Labels {
 struct Dataset {
   ImageShape shape;
   uint32_t num_classes = 0;
-  std::variant<Images<uint8_t>, Images<float>, EncodedImages> pixels;  ///< (N)
+  std::variant<PixelRows<uint8_t>, PixelRows<float>, EncodedImages> pixels;  ///< (N)
   Labels labels;               ///< (N), or none; with masks all 0
   uint32_t num_targets = 0;    ///< T; 0: the samples have only labels
   Rows<float> targets = {};    ///< (N) rows of T, or none
@@ -159,14 +159,15 @@ uint64_t num_tokens(const Dataset& dataset);
 template <typename T>
 Dataset make_dataset(const ImageShape& shape, uint32_t num_classes, std::vector<T> values,
                      std::vector<uint32_t> labels) {
-  return {shape, num_classes, Images<T>(std::move(values), shape.num_values()), std::move(labels)};
+  return {shape, num_classes, PixelRows<T>(std::move(values), shape.num_values()),
+          std::move(labels)};
 }
 
 /// The same with targets. \param targets  (N, T)
 template <typename T>
 Dataset make_dataset(const ImageShape& shape, std::vector<T> values, std::vector<float> targets,
                      uint32_t num_targets) {
-  return {shape, 0,           Images<T>(std::move(values), shape.num_values()),
+  return {shape, 0,           PixelRows<T>(std::move(values), shape.num_values()),
           {},    num_targets, Rows<float>(std::move(targets), num_targets)};
 }
 

@@ -7,15 +7,15 @@
 
 namespace dlflow::runtime {
 
-void EncodedImages::add(Place place) {
+void EncodedImages::add(SampleFile file) {
   DLFLOW_CHECK(!part_);
-  behind_.push_back(num_pictures() + place.ends.size());
-  places_.push_back(std::move(place));
+  behind_.push_back(num_pictures() + file.ends.size());
+  files_.push_back(std::move(file));
 }
 
 void EncodedImages::add(const EncodedImages& other) {
   DLFLOW_CHECK(!other.part_ && this != &other);
-  for (const Place& place : other.places_) add(place);
+  for (const SampleFile& file : other.files_) add(file);
 }
 
 EncodedImages EncodedImages::select(const Subset& part) const {
@@ -27,19 +27,19 @@ EncodedImages EncodedImages::select(const Subset& part) const {
 
 EncodedImages::Found EncodedImages::find(size_t index) const {
   const size_t picture = part_ ? (*part_)[index] : index;
-  const auto place = size_t(std::ranges::upper_bound(behind_, picture) - behind_.begin());
-  return {places_[place], picture - (place == 0 ? 0 : behind_[place - 1])};
+  const auto file = size_t(std::ranges::upper_bound(behind_, picture) - behind_.begin());
+  return {files_[file], picture - (file == 0 ? 0 : behind_[file - 1])};
 }
 
 std::span<const uint8_t> EncodedImages::operator[](size_t index) const {
   const Found found = find(index);
-  const uint64_t begin = found.number == 0 ? 0 : found.place.ends[found.number - 1];
-  return {found.place.bytes + begin, size_t(found.place.ends[found.number] - begin)};
+  const uint64_t begin = found.number == 0 ? 0 : found.file.ends[found.number - 1];
+  return {found.file.bytes + begin, size_t(found.file.ends[found.number] - begin)};
 }
 
 std::string EncodedImages::name_of(size_t index) const {
   const Found found = find(index);
-  return found.place.name + ": sample " + std::to_string(found.number);
+  return found.file.name + ": sample " + std::to_string(found.number);
 }
 
 bool EncodedImages::operator==(const EncodedImages& other) const {

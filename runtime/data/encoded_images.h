@@ -17,13 +17,13 @@ namespace dlflow::runtime {
 class EncodedImages {
  public:
   /// Pictures of one file, and their ends; the first begins at `bytes`.
-  struct Place {
+  struct SampleFile {
     const uint8_t* bytes = nullptr;
     std::span<const uint64_t> ends;
     std::string name;  ///< file name for messages
     std::shared_ptr<const void> owner;
   };
-  void add(Place place);
+  void add(SampleFile file);
 
   /// Adds all of `other`, which must not be a part.
   void add(const EncodedImages& other);
@@ -43,14 +43,14 @@ class EncodedImages {
 
  private:
   struct Found {
-    const Place& place;
-    size_t number;  ///< index in `place`
+    const SampleFile& file;
+    size_t number;  ///< index in `file`
   };
   Found find(size_t index) const;
   size_t num_pictures() const { return behind_.empty() ? 0 : behind_.back(); }
 
-  std::vector<Place> places_;
-  std::vector<size_t> behind_;  // end index of each place
+  std::vector<SampleFile> files_;
+  std::vector<size_t> behind_;  // end index of each file
   std::optional<Subset> part_;  // none: all pictures
 };
 

@@ -48,20 +48,20 @@ void shift(const ImageChange& change, const ImageShape& shape, const T* input, U
 }
 
 /// A position between two rows or columns of the input, to interpolate an output pixel from.
-struct Place {
+struct Interpolation {
   int first = 0, second = 0;
   float share = 0;  ///< weight of the second
 };
 
 /// Pixel centres are at whole numbers. `at` is clamped to `begin` ... `end` - 1.
-Place place_of(float at, int begin, int end) {
+Interpolation interpolation_at(float at, int begin, int end) {
   const float inside = std::clamp(at, float(begin), float(end - 1));
   const int first = int(inside);  // rounds down, since it is not negative
   return {first, std::min(first + 1, end - 1), inside - float(first)};
 }
 
 template <typename T>
-float between(const T* plane, int width, const Place& y, const Place& x) {
+float between(const T* plane, int width, const Interpolation& y, const Interpolation& x) {
   const T* const top = plane + size_t(y.first) * width;
   const T* const bottom = plane + size_t(y.second) * width;
   const float upper = float(top[x.first]) * (1 - x.share) + float(top[x.second]) * x.share;
@@ -81,7 +81,7 @@ class Warp {
         cosine_(float(std::cos(double(change.angle) * std::numbers::pi / 180))) {}
 
   /// Whether pixel (y, x) of the output shows the input, and from which position.
-  bool find(int y, int x, Place& row, Place& column) const {
+  bool find(int y, int x, Interpolation& row, Interpolation& column) const {
     const float middle_y = float(height_ - 1) / 2, middle_x = float(width_ - 1) / 2;
     const float down = float(y) - middle_y, right = float(x) - middle_x;
     const float v = middle_y + cosine_ * down + sine_ * right + float(change_.shift_y);
@@ -96,9 +96,10 @@ class Warp {
  private:
   static bool is_inside(float at, int size) { return at >= -0.5f && at <= float(size) - 0.5f; }
 
-  static Place in_box(float at, int size, uint32_t begin, uint32_t length) {
+  static Interpolation in_box(float at, int size, uint32_t begin, uint32_t length) {
     const float scale = float(length) / float(size);
-    return place_of(float(begin) + (at + 0.5f) * scale - 0.5f, int(begin), int(begin + length));
+    return interpolation_at(float(begin) + (at + 0.5f) * scale - 0.5f, int(begin),
+                            int(begin + length));
   }
 
   const ImageChange& change_;
@@ -114,7 +115,7 @@ void warp(const ImageChange& change, const ImageShape& shape, const T* input, T*
   const size_t plane = size_t(height) * width;
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < width; ++x, ++output) {
-      Place row, column;
+      Interpolation row, column;
       const bool inside = warp.find(y, x, row, column);
       for (uint32_t channel = 0; channel < shape.channels; ++channel) {
         output[channel * plane] =
@@ -127,12 +128,12 @@ void warp(const ImageChange& change, const ImageShape& shape, const T* input, T*
 template <typename T>
 void warp_mask(const ImageChange& change, const ImageShape& shape, const T* input, float* output) {
   const Warp warp(change, shape);
-  const auto nearest = [](const Place& place) {
-    return size_t(place.share < 0.5f ? place.first : place.second);
+  const auto nearest = [](const Interpolation& at) {
+    return size_t(at.share < 0.5f ? at.first : at.second);
   };
   for (int y = 0; y < int(shape.height); ++y) {
     for (int x = 0; x < int(shape.width); ++x, ++output) {
-      Place row, column;
+      Interpolation row, column;
       *output = warp.find(y, x, row, column)
                     ? float(input[nearest(row) * shape.width + nearest(column)])
                     : float(kNoClass);

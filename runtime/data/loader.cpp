@@ -221,7 +221,7 @@ class BatchMaker {
     }
     const ImageChange change =
         draw_change(options_.augmentation, dataset_.shape, options_.seed, task.epoch, task.sample);
-    if (std::holds_alternative<Images<float>>(dataset_.pixels)) {
+    if (std::holds_alternative<PixelRows<float>>(dataset_.pixels)) {
       write_row(task, static_cast<const float*>(task.pixels), change, scratch);
     } else {
       write_row(task, static_cast<const uint8_t*>(task.pixels), change, scratch);

@@ -50,7 +50,7 @@ std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block, StepI
   const size_t plane = size_t(dataset.shape.height) * dataset.shape.width;
   const size_t first = block * kNormalizationBlock;
   const size_t end = std::min(first + kNormalizationBlock, dataset.size());
-  const auto add_all = [&]<typename T>(const Images<T>& pixels) {
+  const auto add_all = [&]<typename T>(const PixelRows<T>& pixels) {
     for (size_t i = first; i < end; ++i) {
       const T* const image = pixels[i].data();
       if (images != nullptr) images->check(image);

@@ -13,8 +13,8 @@
 
 namespace dlflow::runtime {
 
-/// Rows of equal length, consecutive in each of a few places, which are vectors or mapped files; or
-/// a part of such rows. Takes memory per place and none per row. Copies share the rows.
+/// Rows of equal length, consecutive in each of a few blocks, which are vectors or mapped files; or
+/// a part of such rows. Takes memory per block and none per row. Copies share the rows.
 template <typename T>
 class Rows {
  public:
@@ -29,16 +29,16 @@ class Rows {
 
   /// Adds `count` consecutive rows in memory that `owner` keeps.
   void add(const T* first, size_t count, size_t row_size, std::shared_ptr<const void> owner) {
-    DLFLOW_CHECK(!part_ && (row_size_ == row_size || places_.empty()));
+    DLFLOW_CHECK(!part_ && (row_size_ == row_size || blocks_.empty()));
     row_size_ = row_size;
-    places_.push_back({first, num_rows() + count, std::move(owner)});
+    blocks_.push_back({first, num_rows() + count, std::move(owner)});
   }
 
   /// Adds all of `other`, which must not be a part and must have rows of the same length.
   void add(const Rows& other) {
     DLFLOW_CHECK(!other.part_ && this != &other);
-    for (const Place& place : other.places_) {
-      add(place.first, place.end - other.first_of(place), other.row_size_, place.owner);
+    for (const Block& block : other.blocks_) {
+      add(block.first, block.end - other.first_of(block), other.row_size_, block.owner);
     }
   }
 
@@ -54,8 +54,8 @@ class Rows {
 
   std::span<const T> operator[](size_t index) const {
     const size_t row = part_ ? (*part_)[index] : index;
-    const Place& place = *std::ranges::upper_bound(places_, row, {}, &Place::end);
-    return {place.first + (row - first_of(place)) * row_size_, row_size_};
+    const Block& block = *std::ranges::upper_bound(blocks_, row, {}, &Block::end);
+    return {block.first + (row - first_of(block)) * row_size_, row_size_};
   }
 
   bool operator==(const Rows& other) const {
@@ -67,18 +67,18 @@ class Rows {
   }
 
  private:
-  struct Place {
+  struct Block {
     const T* first;
     size_t end;  // index behind its last row
     std::shared_ptr<const void> owner;
   };
-  size_t num_rows() const { return places_.empty() ? 0 : places_.back().end; }
-  size_t first_of(const Place& place) const {
-    return &place == places_.data() ? 0 : (&place - 1)->end;
+  size_t num_rows() const { return blocks_.empty() ? 0 : blocks_.back().end; }
+  size_t first_of(const Block& block) const {
+    return &block == blocks_.data() ? 0 : (&block - 1)->end;
   }
 
   size_t row_size_ = 0;
-  std::vector<Place> places_;
+  std::vector<Block> blocks_;
   std::optional<Subset> part_;  // none: all rows
 };
 

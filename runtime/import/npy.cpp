@@ -240,8 +240,8 @@ ImageShape image_shape(const std::vector<uint64_t>& shape, const std::string& na
 }
 
 template <typename T>
-Images<T> images_of(const NpyArray& array, size_t image_size) {
-  Images<T> images;
+PixelRows<T> images_of(const NpyArray& array, size_t image_size) {
+  PixelRows<T> images;
   const char* const bytes = array.values.view.data();
   if (reinterpret_cast<uintptr_t>(bytes) % alignof(T) == 0) {
     images.add(reinterpret_cast<const T*>(bytes), array.shape[0], image_size, array.values.owner);
@@ -249,7 +249,7 @@ Images<T> images_of(const NpyArray& array, size_t image_size) {
   }
   std::vector<T> values(array.values.view.size() / sizeof(T));
   std::memcpy(values.data(), bytes, array.values.view.size());
-  return Images<T>(std::move(values), image_size);
+  return PixelRows<T>(std::move(values), image_size);
 }
 
 [[noreturn]] void refuse_pixels(const NpyArray& pixels, const std::string& name) {
@@ -304,7 +304,7 @@ std::string shape_text(const std::vector<uint64_t>& shape) {
 
 /// Returns a function that joins each sample's image and mask to one row.
 template <typename T>
-std::function<std::string_view(size_t)> joined(Images<T> images, std::vector<uint8_t> masks) {
+std::function<std::string_view(size_t)> joined(PixelRows<T> images, std::vector<uint8_t> masks) {
   const size_t mask = images.size() > 0 ? masks.size() / images.size() : 0;
   return [images = std::move(images), masks = std::move(masks), mask,
           row = std::vector<T>()](size_t sample) mutable -> std::string_view {
@@ -403,7 +403,7 @@ Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem
     dataset.pixels = images_of<float>(pixels, dataset.shape.num_values());
   } else if (pixels.shape.size() == 2) {
     dataset.pixels =
-        Images<float>(read_numbers(pixels, images.string(), notes), dataset.shape.num_values());
+        PixelRows<float>(read_numbers(pixels, images.string(), notes), dataset.shape.num_values());
   } else {
     refuse_pixels(pixels, images.string());
   }

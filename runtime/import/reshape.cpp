@@ -40,14 +40,13 @@ std::vector<Window> windows_of(uint32_t from, uint32_t to) {
 }
 
 /// Resizes one channel (H, W) to (windows down, windows across), rows first.
-void resize_plane(const float* plane, uint32_t width, uint32_t height,
-                  const std::vector<Window>& across, const std::vector<Window>& down,
-                  float* output) {
-  std::vector<float> narrow(size_t(height) * across.size());
-  for (size_t y = 0; y < height; ++y) {
+void resize_plane(const float* plane, PictureSize size, const std::vector<Window>& across,
+                  const std::vector<Window>& down, float* output) {
+  std::vector<float> narrow(size_t(size.height) * across.size());
+  for (size_t y = 0; y < size.height; ++y) {
     for (size_t x = 0; x < across.size(); ++x) {
       float sum = 0;
-      const float* const from = plane + y * width + across[x].first;
+      const float* const from = plane + y * size.width + across[x].first;
       for (size_t k = 0; k < across[x].weights.size(); ++k) sum += across[x].weights[k] * from[k];
       narrow[y * across.size() + x] = sum;
     }
@@ -79,7 +78,7 @@ std::vector<T> resized(const std::vector<T>& values, const ImageShape& from, Pic
   std::vector<T> result(from.channels * new_plane);
   for (uint32_t c = 0; c < from.channels; ++c) {
     std::copy_n(values.begin() + std::ptrdiff_t(c * plane), plane, input.begin());
-    resize_plane(input.data(), from.width, from.height, across, down, output.data());
+    resize_plane(input.data(), {from.width, from.height}, across, down, output.data());
     std::ranges::transform(output, result.begin() + std::ptrdiff_t(c * new_plane), rounded<T>);
   }
   return result;

@@ -6,25 +6,18 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
-/// An elementwise function.
-struct Function {
-  algorithm what;
-  float alpha = 0, beta = 0;  // as oneDNN defines them for it
-};
-
 /// An elementwise function, computed by oneDNN. A padded map is passed as a flat list of numbers,
 /// since oneDNN has only reference code for padded maps.
 class Activation : public UnaryOperation {
  public:
-  Activation(const Builder& builder, const Layer& layer, Function function, Value& input,
+  Activation(const Builder& builder, const Layer& layer, ElementwiseFunction function, Value& input,
              Value& result)
       : UnaryOperation(builder, input, result, input.shape, input.desc()),
         layer_(layer),
         function_(function) {
     from_ = as_list(builder, x_.data);
     to_ = as_list(builder, y_.data);
-    descriptor_ = elementwise(builder.engine(), function.what, from_.get_desc(), function.alpha,
-                              function.beta);
+    descriptor_ = elementwise(builder.engine(), function, from_.get_desc());
     require_optimised(descriptor_.impl_info_str(), layer);
     forward_ = dnnl::eltwise_forward(descriptor_);
   }
@@ -41,9 +34,8 @@ class Activation : public UnaryOperation {
     builder.read(x_.data);
     dy_list_ = as_list(builder, dy());
     dx_list_ = as_list(builder, dx());
-    const auto backward =
-        elementwise_back(builder.engine(), descriptor_, function_.what, to_.get_desc(),
-                         from_.get_desc(), function_.alpha, function_.beta);
+    const auto backward = elementwise_back(builder.engine(), descriptor_, function_, to_.get_desc(),
+                                           from_.get_desc());
     require_optimised(backward.impl_info_str(), layer_);
     backward_ = dnnl::eltwise_backward(backward);
   }
@@ -64,41 +56,41 @@ class Activation : public UnaryOperation {
   }
 
   const Layer& layer_;
-  Function function_;
+  ElementwiseFunction function_;
   memory from_, to_, dy_list_, dx_list_;
   dnnl::eltwise_forward::primitive_desc descriptor_;
   dnnl::eltwise_forward forward_;
   dnnl::eltwise_backward backward_;
 };
 
-Value& add_activation(Assembly& assembly, const Place& place, Function function) {
-  return assembly.add<Activation>(place.layer, function, assembly.input(place));
+Value& add_activation(Assembly& assembly, const LayerNode& node, ElementwiseFunction function) {
+  return assembly.add<Activation>(node.layer, function, assembly.input(node));
 }
 
 }  // namespace
 
-Value& add_gelu(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_gelu_erf});
+Value& add_gelu(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_gelu_erf});
 }
 
-Value& add_sigmoid(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_logistic});
+Value& add_sigmoid(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_logistic});
 }
 
-Value& add_silu(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_swish, 1});
+Value& add_silu(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_swish, 1});
 }
 
-Value& add_tanh(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_tanh});
+Value& add_tanh(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_tanh});
 }
 
-Value& add_relu6(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_clip, 0, 6});
+Value& add_relu6(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_clip, 0, 6});
 }
 
-Value& add_leaky_relu(Assembly& assembly, const Place& place) {
-  return add_activation(assembly, place, {algorithm::eltwise_relu, float(place.layer.slope)});
+Value& add_leaky_relu(Assembly& assembly, const LayerNode& node) {
+  return add_activation(assembly, node, {algorithm::eltwise_relu, float(node.layer.slope)});
 }
 
 }  // namespace dlflow::runtime

@@ -24,11 +24,11 @@ Builder Assembly::builder(int time) const {
           e.compute, &e.draws,     &e.lengths, time};
 }
 
-Value* Assembly::add_layer(const Place& place) {
-  switch (place.layer.kind) {
+Value* Assembly::add_layer(const LayerNode& node) {
+  switch (node.layer.kind) {
 #define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
   case LayerKind::Kind:                                         \
-    return &add_##word(*this, place);
+    return &add_##word(*this, node);
 #include "runtime/nn/layers.def"
 #undef DLFLOW_LAYER
   }
@@ -68,19 +68,19 @@ Value& Assembly::images_as(const TensorShape& shape) {
   return value;
 }
 
-const TensorShape& Assembly::input_shape(const Place& place) const {
-  const int index = layers_[place.index].inputs[0];
+const TensorShape& Assembly::input_shape(const LayerNode& node) const {
+  const int index = layers_[node.index].inputs[0];
   return index == kImages ? model_.input : results_[size_t(index)]->shape;
 }
 
-Value* Assembly::second_input(const Place& place) {
-  const std::vector<int>& inputs = layers_[place.index].inputs;
+Value* Assembly::second_input(const LayerNode& node) {
+  const std::vector<int>& inputs = layers_[node.index].inputs;
   return inputs.size() > 1 ? &value(inputs[1]) : nullptr;
 }
 
-std::vector<Value*> Assembly::inputs(const Place& place) {
+std::vector<Value*> Assembly::inputs(const LayerNode& node) {
   std::vector<Value*> values;
-  for (const int input : layers_[place.index].inputs) values.push_back(&value(input));
+  for (const int input : layers_[node.index].inputs) values.push_back(&value(input));
   return values;
 }
 
@@ -102,10 +102,10 @@ bool Assembly::takes_maps(const Layer& linear) const {
   return dims > 0 ? dims > 2 : execution_.compute == Compute::Float32;
 }
 
-bool Assembly::read_by_linear_only(const Place& place) const {
-  if (place.index + 1 == layers_.size()) return false;
-  for (size_t j = place.index + 1; j < layers_.size(); ++j) {
-    const bool reads = std::ranges::count(layers_[j].inputs, int(place.index)) > 0;
+bool Assembly::read_by_linear_only(const LayerNode& node) const {
+  if (node.index + 1 == layers_.size()) return false;
+  for (size_t j = node.index + 1; j < layers_.size(); ++j) {
+    const bool reads = std::ranges::count(layers_[j].inputs, int(node.index)) > 0;
     const Layer& reader = layer_of(j);
     if (reads && (reader.kind != LayerKind::Linear || !takes_maps(reader))) return false;
   }

@@ -14,7 +14,7 @@
 namespace dlflow::runtime {
 
 /// A fused layer whose operations are being made.
-struct Place {
+struct LayerNode {
   size_t index;  ///< among the fused layers
   const Layer& layer;
   bool relu;    ///< a ReLU is applied to its result
@@ -68,28 +68,30 @@ class Assembly {
   /// Returns the builder of the next operation.
   Builder next() const { return builder(int(operations_.size())); }
 
-  const TensorShape& input_shape(const Place& place) const;
+  const TensorShape& input_shape(const LayerNode& node) const;
 
   /// Returns the layer's input in the format of values: maps in next().map_format, others as rows.
-  Value& input(const Place& place) { return value(layers_[place.index].inputs[0]); }
+  Value& input(const LayerNode& node) { return value(layers_[node.index].inputs[0]); }
 
   /// Returns the layer's second input, or null.
-  Value* second_input(const Place& place);
+  Value* second_input(const LayerNode& node);
 
   /// Returns all inputs of the layer.
-  std::vector<Value*> inputs(const Place& place);
+  std::vector<Value*> inputs(const LayerNode& node);
 
   const Model& model() const { return model_; }
 
   /// Whether the layer reads the images: fp32 in plain order, until input() converts them.
-  bool reads_images(const Place& place) const { return layers_[place.index].inputs[0] == kImages; }
+  bool reads_images(const LayerNode& node) const {
+    return layers_[node.index].inputs[0] == kImages;
+  }
   Value& images() { return *images_; }
 
   /// Returns the images as samples of `shape`, which has the same number of elements.
   Value& images_as(const TensorShape& shape);
 
   /// Whether all readers of the result are linear layers that take maps as they are.
-  bool read_by_linear_only(const Place& place) const;
+  bool read_by_linear_only(const LayerNode& node) const;
 
   /// Adds the operation that `make` returns, given its result.
   template <typename Make>
@@ -118,7 +120,7 @@ class Assembly {
  private:
   Builder builder(int time) const;
   const Layer& layer_of(size_t i) const { return model_.layers[size_t(layers_[i].layer)]; }
-  Value* add_layer(const Place& place);
+  Value* add_layer(const LayerNode& node);
   Value& value(int index);
   Value& rows(Value& x, dnnl::memory::data_type type);
   Value& plain(Value& x);
@@ -150,7 +152,7 @@ class Assembly {
 
 /// Adds the layer's operations and returns its result. One function for each row of layers.def.
 #define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
-  Value& add_##word(Assembly& assembly, const Place& place);
+  Value& add_##word(Assembly& assembly, const LayerNode& node);
 #include "runtime/nn/layers.def"
 #undef DLFLOW_LAYER
 

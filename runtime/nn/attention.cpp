@@ -38,8 +38,8 @@ class Attention : public UnaryOperation {
 
 }  // namespace
 
-Value& add_attention(Assembly& assembly, const Place& place) {
-  return assembly.add<Attention>(place.layer, assembly.input(place));
+Value& add_attention(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<Attention>(node.layer, assembly.input(node));
 }
 
 }  // namespace dlflow::runtime

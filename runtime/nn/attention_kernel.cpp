@@ -53,13 +53,13 @@ void write_rows(const float* from, const AttentionKernel::HeadRows& rows, float 
 }
 
 void read(Numbers from, const AttentionKernel::HeadRows& rows, float scale, HugeBuffer& to) {
-  from.halves ? read_rows(from.as<BFloat16>(), rows, scale, to.data())
-              : read_rows(from.as<float>(), rows, scale, to.data());
+  from.is_bf16 ? read_rows(from.as<BFloat16>(), rows, scale, to.data())
+               : read_rows(from.as<float>(), rows, scale, to.data());
 }
 
 void write(const HugeBuffer& from, const AttentionKernel::HeadRows& rows, float scale, Numbers to) {
-  to.halves ? write_rows(from.floats().data(), rows, scale, to.as<BFloat16>())
-            : write_rows(from.floats().data(), rows, scale, to.as<float>());
+  to.is_bf16 ? write_rows(from.floats().data(), rows, scale, to.as<BFloat16>())
+             : write_rows(from.floats().data(), rows, scale, to.as<float>());
 }
 
 /// Mask of the first `count` lanes.
@@ -68,21 +68,26 @@ DLFLOW_INLINE IntLanes before(int64_t count) {
   return lane < int32_t(count);
 }
 
-/// Replaces the first `count` scores of a row by exp(score - highest so far) and the others up to
-/// `columns` by 0, and updates `highest` and `sum`. Returns the factor that rescales earlier sums.
+/// The keys of a row of pairs; those after the visible ones have the probability 0.
+struct RowKeys {
+  int64_t visible, all;
+};
+
+/// Replaces the visible scores of a row by exp(score - highest so far) and the others by 0,
+/// and updates `highest` and `sum`. Returns the factor that rescales earlier sums.
 DLFLOW_VECTOR_CLONES
-float take_row(float* row, int64_t count, int64_t columns, float& highest, float& sum) {
+float take_row(float* row, RowKeys keys, float& highest, float& sum) {
   const Lanes low = broadcast(-INFINITY);
   Lanes best = broadcast(highest);
-  for (int64_t at = 0; at < count; at += kLanes) {
-    best = maximum(select(before(count - at), load<true>(row + at, kLanes), low), best);
+  for (int64_t at = 0; at < keys.visible; at += kLanes) {
+    best = maximum(select(before(keys.visible - at), load<true>(row + at, kLanes), low), best);
   }
   float new_highest = highest;
   for (int64_t i = 0; i < kLanes; ++i) new_highest = std::max(new_highest, best[i]);
   Lanes total = {};
-  for (int64_t at = 0; at < columns; at += kLanes) {
+  for (int64_t at = 0; at < keys.all; at += kLanes) {
     const Lanes powers = exponential(load<true>(row + at, kLanes) - new_highest);
-    const Lanes counted = select(before(count - at), powers, Lanes{});
+    const Lanes counted = select(before(keys.visible - at), powers, Lanes{});
     store<true>(row + at, counted, kLanes);
     total += counted;
   }
@@ -92,14 +97,13 @@ float take_row(float* row, int64_t count, int64_t columns, float& highest, float
   return factor;
 }
 
-/// row = exp(row - logarithm) for the first `count` numbers, 0 for the others up to `columns`;
-/// gradient = row * (gradient - product).
+/// row = exp(row - logarithm) for the visible keys, 0 for the others; gradient = row * (gradient -
+/// product).
 DLFLOW_VECTOR_CLONES
-void finish_row(float* row, float* gradient, int64_t count, int64_t columns, float logarithm,
-                float product) {
-  for (int64_t at = 0; at < columns; at += kLanes) {
+void finish_row(float* row, float* gradient, RowKeys keys, float logarithm, float product) {
+  for (int64_t at = 0; at < keys.all; at += kLanes) {
     const Lanes powers = exponential(load<true>(row + at, kLanes) - logarithm);
-    const Lanes counted = select(before(count - at), powers, Lanes{});
+    const Lanes counted = select(before(keys.visible - at), powers, Lanes{});
     store<true>(row + at, counted, kLanes);
     store<true>(gradient + at, counted * (load<true>(gradient + at, kLanes) - product), kLanes);
   }
@@ -231,8 +235,9 @@ void AttentionKernel::forward_strip(int64_t first, float* logarithms) {
     multiply_block({kStrip, columns, shape_.size}, {q_.data() + first * size_, size_},
                    {turned_k_.data() + column, length_}, Into::Replaced, {powers_.data(), kKeys});
     for (int64_t r = 0; r < kStrip; ++r) {
-      const float factor = take_row(powers_.data() + r * kKeys, visible(first + r, column, columns),
-                                    columns, highest[size_t(r)], sums[size_t(r)]);
+      const RowKeys keys = {visible(first + r, column, columns), columns};
+      const float factor =
+          take_row(powers_.data() + r * kKeys, keys, highest[size_t(r)], sums[size_t(r)]);
       if (column > 0) scale_row(o + r * size_, size_, factor);
     }
     multiply_block({kStrip, size_, columns}, {powers_.data(), kKeys},
@@ -285,26 +290,29 @@ void AttentionKernel::backward_block(int64_t first, int64_t queries, const float
     for (int64_t r = 0; r < queries; r += kStrip) {
       const int64_t reach =
           shape_.causal ? std::min(columns, first + r + kStrip - column) : columns;
-      backward_strip(first + r, column, reach, logarithms, powers_.data() + r * kKeys,
-                     slopes_.data() + r * kKeys);
+      backward_strip(first, r, column, reach, logarithms);
     }
     add_to_keys(first, queries, column, columns);
   }
 }
 
-void AttentionKernel::backward_strip(int64_t first, int64_t column, int64_t columns,
-                                     const float* logarithms, float* powers, float* slopes) {
+/// The strip begins at row `row` of the block that begins at query `first`.
+void AttentionKernel::backward_strip(int64_t first, int64_t row, int64_t column, int64_t columns,
+                                     const float* logarithms) {
+  const int64_t query = first + row;
+  float *const powers = powers_.data() + row * kKeys, *const slopes = slopes_.data() + row * kKeys;
   const ProductExtent pairs = {kStrip, columns, shape_.size};
-  multiply_block(pairs, {q_.data() + first * size_, size_}, {turned_k_.data() + column, length_},
+  multiply_block(pairs, {q_.data() + query * size_, size_}, {turned_k_.data() + column, length_},
                  Into::Replaced, {powers, kKeys});
-  multiply_block(pairs, {do_.data() + first * size_, size_}, {turned_v_.data() + column, length_},
+  multiply_block(pairs, {do_.data() + query * size_, size_}, {turned_v_.data() + column, length_},
                  Into::Replaced, {slopes, kKeys});
   for (int64_t r = 0; r < kStrip; ++r) {
-    finish_row(powers + r * kKeys, slopes + r * kKeys, visible(first + r, column, columns), columns,
-               logarithms[first + r], products_[size_t(first + r)]);
+    finish_row(powers + r * kKeys, slopes + r * kKeys,
+               {visible(query + r, column, columns), columns}, logarithms[query + r],
+               products_[size_t(query + r)]);
   }
   multiply_block({kStrip, size_, columns}, {slopes, kKeys}, {k_.data() + column * size_, size_},
-                 column == 0 ? Into::Replaced : Into::Added, {dq_.data() + first * size_, size_});
+                 column == 0 ? Into::Replaced : Into::Added, {dq_.data() + query * size_, size_});
 }
 
 /// Adds the block's part of the gradients of keys and values.

@@ -59,8 +59,8 @@ class AttentionKernel {
   int64_t visible(int64_t query, int64_t column, int64_t columns) const;
   void forward_strip(int64_t first, float* logarithms);
   void backward_block(int64_t first, int64_t queries, const float* logarithms);
-  void backward_strip(int64_t first, int64_t column, int64_t columns, const float* logarithms,
-                      float* powers, float* slopes);
+  void backward_strip(int64_t first, int64_t row, int64_t column, int64_t columns,
+                      const float* logarithms);
   void add_to_keys(int64_t first, int64_t queries, int64_t column, int64_t columns);
 
   const AttentionShape shape_;

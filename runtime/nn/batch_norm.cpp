@@ -9,13 +9,13 @@ namespace {
 /// share statistics, it takes two passes, and their sums are combined in between.
 class BatchNorm : public Operation {
  public:
-  BatchNorm(const Builder& builder, const Place& place, Value& input, Value* residual,
+  BatchNorm(const Builder& builder, const LayerNode& node, Value& input, Value* residual,
             Value& result)
-      : relu_(place.relu),
-        capped_(place.capped),
+      : relu_(node.relu),
+        capped_(node.capped),
         training_(builder.training),
-        frozen_(builder.training && place.layer.frozen),
-        joint_(builder.joint && !place.layer.frozen),
+        frozen_(builder.training && node.layer.frozen),
+        joint_(builder.joint && !node.layer.frozen),
         parameters_(builder.parameters),
         x_(input),
         residual_(residual),
@@ -31,14 +31,14 @@ class BatchNorm : public Operation {
     }
     if (frozen_) sums_of_frozen_.resize(2 * mean_.size());
     const auto index = [&](const char* what) {
-      return parameters_.plain(place.layer.name + what, {dimensions(input.desc())[1]});
+      return parameters_.plain(node.layer.name + what, {dimensions(input.desc())[1]});
     };
     weight_index_ = index(".weight");
     bias_index_ = index(".bias");
     mean_index_ = index(".running_mean");
     variance_index_ = index(".running_var");
     DLFLOW_CHECK(residual == nullptr || residual->desc() == input.desc());
-    y_.shape = place.layer.shape;
+    y_.shape = node.layer.shape;
     y_.data = builder.make(x_.desc());
     y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_index_) ||
                         (residual_ != nullptr && residual_->needs_gradient);
@@ -57,19 +57,23 @@ class BatchNorm : public Operation {
   void forward(dnnl::stream&) override {
     const BatchNormParameters p = {parameters_.weight_slot(weight_index_),
                                    parameters_.weight_slot(bias_index_)};
-    const BatchNormOutput output = {residual_ == nullptr ? Numbers() : residual_->numbers(), relu_,
-                                    y_.numbers(), capped_};
+    const BatchNormForward pass = {
+        .x = x_.numbers(),
+        .residual = residual_ == nullptr ? Numbers() : residual_->numbers(),
+        .y = y_.numbers(),
+        .relu = relu_,
+        .capped = capped_};
     if (frozen_) {
       std::copy_n(parameters_.weight_slot(mean_index_), mean_.size(), mean_.data());
       std::copy_n(parameters_.weight_slot(variance_index_), variance_.size(), variance_.data());
     }
     if (joint_) take_joint_statistics();
     if (joint_ || frozen_) {
-      batch_norm_infer(geometry_, x_.numbers(), p, output, mean_.data(), variance_.data());
+      batch_norm_infer(geometry_, pass, p, mean_.data(), variance_.data());
     } else if (training_) {
-      batch_norm_forward(geometry_, x_.numbers(), p, output, mean_.data(), variance_.data());
+      batch_norm_forward(geometry_, pass, p, mean_.data(), variance_.data());
     } else {
-      batch_norm_infer(geometry_, x_.numbers(), p, output, parameters_.weight_slot(mean_index_),
+      batch_norm_infer(geometry_, pass, p, parameters_.weight_slot(mean_index_),
                        parameters_.weight_slot(variance_index_));
     }
   }
@@ -187,10 +191,10 @@ class BatchNorm : public Operation {
 
 }  // namespace
 
-Value& add_batch_norm(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  Value* residual = assembly.second_input(place);
-  return assembly.add<BatchNorm>(place, x, residual);
+Value& add_batch_norm(Assembly& assembly, const LayerNode& node) {
+  Value& x = assembly.input(node);
+  Value* residual = assembly.second_input(node);
+  return assembly.add<BatchNorm>(node, x, residual);
 }
 
 }  // namespace dlflow::runtime

@@ -30,14 +30,14 @@ struct GroupSums {
 
 /// Sums of one part of a group.
 template <typename R>
-struct PartSums {
+struct RegisterSums {
   R sum, square;
 };
 
 /// Sums over the image that starts at `x`; four accumulators hide the latency of an addition.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE PartSums<R> image_sums(const MapGeometry& g, const T* x, int64_t width,
-                                     const R& origin) {
+DLFLOW_INLINE RegisterSums<R> image_sums(const MapGeometry& g, const T* x, int64_t width,
+                                         const R& origin) {
   R sum[4] = {}, square[4] = {};
   const auto visit = [&](int64_t pixel, int slot) __attribute__((always_inline)) {
     const R v = load<Whole, R>(x + pixel * g.pixel_stride, width) - origin;
@@ -58,14 +58,14 @@ DLFLOW_INLINE PartSums<R> image_sums(const MapGeometry& g, const T* x, int64_t w
 /// Sums of (x - origin) and its square: single precision within an image, double across images.
 template <typename R, bool Whole, typename T>
 DLFLOW_INLINE GroupSums sums_around(const Group& group, const T* x, const Lanes& origin) {
-  const Parts<R> origins(origin);
+  const SplitLanes<R> origins(origin);
   DoubleLanes total = {}, total_square = {};
   for (int64_t image = 0; image < group.geometry.images; ++image) {
     const T* at = x + group.start(image);
-    Parts<R> sums, squares;
-    for (int part = 0; part < kParts<R>; ++part) {
-      const PartSums<R> of_part = image_sums<R, Whole>(group.geometry, at + part * kWidth<R>,
-                                                       group.width_of<R>(part), origins.at[part]);
+    SplitLanes<R> sums, squares;
+    for (int part = 0; part < kRegisters<R>; ++part) {
+      const RegisterSums<R> of_part = image_sums<R, Whole>(
+          group.geometry, at + part * kWidth<R>, group.width_of<R>(part), origins.at[part]);
       sums.at[part] = of_part.sum;
       squares.at[part] = of_part.square;
     }
@@ -108,22 +108,22 @@ constexpr float kCap = 6;  // of ReLU6
 
 /// y = x * factor + shift (+ residual), then ReLU.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE void apply(const Group& group, const T* x, const Lanes& factor, const Lanes& shift,
-                         const BatchNormOutput& output) {
+DLFLOW_INLINE void apply(const Group& group, const BatchNormForward& pass, const Lanes& factor,
+                         const Lanes& shift) {
   const MapGeometry& g = group.geometry;
-  const T* const residual = output.residual.as<T>();
-  T* const y = output.y.as<T>();
-  const Parts<R> factors(factor), shifts(shift);
+  const T *const x = pass.x.as<T>(), *const residual = pass.residual.as<T>();
+  T* const y = pass.y.as<T>();
+  const SplitLanes<R> factors(factor), shifts(shift);
   for (int64_t image = g.images; image-- > 0;) {  // the last image is still cached
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-      for (int part = 0; part < kParts<R>; ++part) {
+      for (int part = 0; part < kRegisters<R>; ++part) {
         const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
         const int64_t width = group.width_of<R>(part);
         R v = load<Whole, R>(x + at, width) * factors.at[part] + shifts.at[part];
         if (residual != nullptr) v += load<Whole, R>(residual + at, width);
-        if (output.relu) v = relu(v);
-        if (output.capped) v = cap(v, kCap);
+        if (pass.relu) v = relu(v);
+        if (pass.capped) v = cap(v, kCap);
         store<Whole>(y + at, v, width);
       }
     }
@@ -131,53 +131,44 @@ DLFLOW_INLINE void apply(const Group& group, const T* x, const Lanes& factor, co
 }
 
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE void normalise(const Group& group, const T* x, BatchNormParameters parameters,
-                             const GroupMoments& m, const BatchNormOutput& output) {
+DLFLOW_INLINE void normalise(const Group& group, const BatchNormForward& pass,
+                             BatchNormParameters parameters, const GroupMoments& m) {
   const int64_t first = group.index * kLanes;
   const Lanes factor =
       load<true>(parameters.weight + first, kLanes) / square_root(m.variance + kBatchNormEpsilon);
   const Lanes shift = load<true>(parameters.bias + first, kLanes) - m.mean * factor;
-  apply<R, Whole>(group, x, factor, shift, output);
+  apply<R, Whole, T>(group, pass, factor, shift);
 }
 
-template <typename T>
-struct BackwardArguments {
-  const T* x;
-  const T* y;   // null: no ReLU
-  bool capped;  // the ReLU is a ReLU6
-  T* dy;
-  const T* more_dy;  // or null
-  T* dx;
-};
+// BatchNormBackward is passed by value to the loops, so that stores cannot change it.
 
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE R finished_dy(const BackwardArguments<T>& a, int64_t at, int64_t width) {
-  R d = load<Whole, R>(a.dy + at, width);
-  if (a.more_dy != nullptr) d += load<Whole, R>(a.more_dy + at, width);
-  if (a.y == nullptr) return d;
-  const R y = load<Whole, R>(a.y + at, width);
+DLFLOW_INLINE R finished_dy(const BatchNormBackward& a, int64_t at, int64_t width) {
+  R d = load<Whole, R>(a.dy.as<T>() + at, width);
+  if (a.more_dy.data != nullptr) d += load<Whole, R>(a.more_dy.as<T>() + at, width);
+  if (a.y.data == nullptr) return d;
+  const R y = load<Whole, R>(a.y.as<T>() + at, width);
   d = pass(d, y);
   return a.capped ? pass_below(d, y, kCap) : d;
 }
 
 /// Returns the sums of dy and of dy * (x - mean); leaves the finished dy in place.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments<T>& a,
-                               const Lanes& mean) {
+DLFLOW_INLINE GroupSums reduce(const Group& group, const BatchNormBackward a, const Lanes& mean) {
   const MapGeometry& g = group.geometry;
-  const Parts<R> means(mean);
+  const SplitLanes<R> means(mean);
   DoubleLanes total = {}, total_product = {};
   for (int64_t image = 0; image < g.images; ++image) {
     const int64_t start = group.start(image);
-    Parts<R> sum[2], product[2];
+    SplitLanes<R> sum[2], product[2];
     const auto visit = [&](int64_t pixel, int slot) __attribute__((always_inline)) {
-      for (int part = 0; part < kParts<R>; ++part) {
+      for (int part = 0; part < kRegisters<R>; ++part) {
         const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
         const int64_t width = group.width_of<R>(part);
-        const R d = finished_dy<R, Whole>(a, at, width);
-        store<Whole>(a.dy + at, d, width);
+        const R d = finished_dy<R, Whole, T>(a, at, width);
+        store<Whole>(a.dy.as<T>() + at, d, width);
         sum[slot].at[part] += d;
-        product[slot].at[part] += d * (load<Whole, R>(a.x + at, width) - means.at[part]);
+        product[slot].at[part] += d * (load<Whole, R>(a.x.as<T>() + at, width) - means.at[part]);
       }
     };
     int64_t pixel = 0;
@@ -199,10 +190,10 @@ DLFLOW_INLINE Lanes inverse_deviation(const float* variance) {
 /// Returns the sums of dy and of dy * (x - mean); finishes dy, and writes these images'
 /// contribution to the gradients of weight and bias.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE GroupSums finish(const Group& group, const BackwardArguments<T>& a,
-                               const BatchNormBackward& pass, BatchNormGradients gradients) {
+DLFLOW_INLINE GroupSums finish(const Group& group, const BatchNormBackward& pass,
+                               NormGradients gradients) {
   const int64_t first = group.index * kLanes;
-  const GroupSums sums = reduce<R, Whole>(group, a, load<true>(pass.mean + first, kLanes));
+  const GroupSums sums = reduce<R, Whole, T>(group, pass, load<true>(pass.mean + first, kLanes));
   const Lanes inverse = inverse_deviation(pass.variance + first);
   store<true>(gradients.weight + first, to_single(sums.second) * inverse, kLanes);
   store<true>(gradients.bias + first, to_single(sums.first), kLanes);
@@ -212,27 +203,26 @@ DLFLOW_INLINE GroupSums finish(const Group& group, const BackwardArguments<T>& a
 /// dx = weight / deviation * (dy - mean(dy) - normalised x * mean(dy * normalised x)), from sums
 /// over `count` values.
 template <typename R, bool Whole, typename T>
-DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments<T>& a,
-                                  const BatchNormBackward& pass, const GroupSums& sums,
-                                  int64_t count) {
+DLFLOW_INLINE void apply_backward(const Group& group, const BatchNormBackward pass,
+                                  const GroupSums& sums, int64_t count) {
   const MapGeometry& g = group.geometry;
   const int64_t first = group.index * kLanes;
   const Lanes mean = load<true>(pass.mean + first, kLanes);
   const Lanes inverse = inverse_deviation(pass.variance + first);
   const float share = 1.0f / float(count);
   const Lanes slope = to_single(sums.second) * inverse * share * inverse;
-  const Parts<R> factors(load<true>(pass.weight + first, kLanes) * inverse), slopes(slope);
-  const Parts<R> constants(mean * slope - to_single(sums.first) * share);
+  const SplitLanes<R> factors(load<true>(pass.weight + first, kLanes) * inverse), slopes(slope);
+  const SplitLanes<R> constants(mean * slope - to_single(sums.first) * share);
   for (int64_t image = g.images; image-- > 0;) {  // the last image is still cached
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-      for (int part = 0; part < kParts<R>; ++part) {
+      for (int part = 0; part < kRegisters<R>; ++part) {
         const int64_t at = start + pixel * g.pixel_stride + part * kWidth<R>;
         const int64_t width = group.width_of<R>(part);
-        const R d = load<Whole, R>(a.dy + at, width);
-        const R x = load<Whole, R>(a.x + at, width);
+        const R d = load<Whole, R>(pass.dy.as<T>() + at, width);
+        const R x = load<Whole, R>(pass.x.as<T>() + at, width);
         const R inner = (d - x * slopes.at[part]) + constants.at[part];
-        store<Whole>(a.dx + at, factors.at[part] * inner, width);
+        store<Whole>(pass.dx.as<T>() + at, factors.at[part] * inner, width);
       }
     }
   }
@@ -247,9 +237,9 @@ template <typename R, bool Whole, typename T>
 struct Kind {};
 
 template <typename R, typename Visit>
-DLFLOW_INLINE void visit_as(const Group& group, bool halves, Visit visit) {
+DLFLOW_INLINE void visit_as(const Group& group, bool is_bf16, Visit visit) {
   const bool whole = group.width == kLanes;
-  if (halves) {
+  if (is_bf16) {
     whole ? visit(group, Kind<R, true, BFloat16>()) : visit(group, Kind<R, false, BFloat16>());
   } else {
     whole ? visit(group, Kind<R, true, float>()) : visit(group, Kind<R, false, float>());
@@ -261,50 +251,48 @@ template <typename Visit>
 void for_each_group(const MapGeometry& geometry, Numbers x, Visit visit) {
   run_for_this_cpu([=]<typename R>(R) __attribute__((always_inline)) {
     for (int64_t i = 0; i < geometry.groups; ++i) {
-      visit_as<R>(group_of(geometry, i), x.halves, visit);
+      visit_as<R>(group_of(geometry, i), x.is_bf16, visit);
     }
   });
 }
 
 }  // namespace
 
-void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                        BatchNormOutput output, float* mean, float* variance) {
+void batch_norm_forward(const MapGeometry& geometry, BatchNormForward pass,
+                        BatchNormParameters parameters, float* mean, float* variance) {
   for_each_group(
-      geometry, x,
+      geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const int64_t first = group.index * kLanes;
-            const GroupMoments m = moments<R, Whole>(group, x.as<T>());
+            const GroupMoments m = moments<R, Whole>(group, pass.x.as<T>());
             store<true>(mean + first, m.mean, kLanes);
             store<true>(variance + first, m.variance, kLanes);
-            normalise<R, Whole>(group, x.as<T>(), parameters, m, output);
+            normalise<R, Whole, T>(group, pass, parameters, m);
           });
 }
 
-void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                      BatchNormOutput output, const float* mean, const float* variance) {
+void batch_norm_infer(const MapGeometry& geometry, BatchNormForward pass,
+                      BatchNormParameters parameters, const float* mean, const float* variance) {
   for_each_group(
-      geometry, x,
+      geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
             const int64_t first = group.index * kLanes;
             const GroupMoments m = {load<true>(mean + first, kLanes),
                                     load<true>(variance + first, kLanes)};
-            normalise<R, Whole>(group, x.as<T>(), parameters, m, output);
+            normalise<R, Whole, T>(group, pass, parameters, m);
           });
 }
 
 void batch_norm_backward(const MapGeometry& geometry, BatchNormBackward pass,
-                         BatchNormGradients gradients) {
+                         NormGradients gradients) {
   for_each_group(
       geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
-            const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
-                                            pass.dy.as<T>(), pass.more_dy.as<T>(), pass.dx.as<T>()};
-            apply_backward<R, Whole>(group, a, pass, finish<R, Whole>(group, a, pass, gradients),
-                                     geometry.images * geometry.pixels());
+            apply_backward<R, Whole, T>(group, pass, finish<R, Whole, T>(group, pass, gradients),
+                                        geometry.images * geometry.pixels());
           });
 }
 
@@ -320,14 +308,12 @@ void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, doubl
 }
 
 void batch_norm_backward_sums(const MapGeometry& geometry, BatchNormBackward pass,
-                              BatchNormGradients gradients, double* sums, double* products) {
+                              NormGradients gradients, double* sums, double* products) {
   for_each_group(
       geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
-            const BackwardArguments<T> a = {pass.x.as<T>(),  pass.y.as<T>(),       pass.capped,
-                                            pass.dy.as<T>(), pass.more_dy.as<T>(), nullptr};
-            const GroupSums s = finish<R, Whole>(group, a, pass, gradients);
+            const GroupSums s = finish<R, Whole, T>(group, pass, gradients);
             store(sums + group.index * kLanes, s.first);
             store(products + group.index * kLanes, s.second);
           });
@@ -339,11 +325,9 @@ void batch_norm_backward_apply(const MapGeometry& geometry, BatchNormBackward pa
       geometry, pass.x,
       [=]<typename R, bool Whole, typename T>(const Group& group, Kind<R, Whole, T>)
           __attribute__((always_inline)) {
-            const BackwardArguments<T> a = {pass.x.as<T>(),  nullptr, false,
-                                            pass.dy.as<T>(), nullptr, pass.dx.as<T>()};
             const int64_t first = group.index * kLanes;
             const GroupSums s = {load(sums + first), load(products + first)};
-            apply_backward<R, Whole>(group, a, pass, s, count);
+            apply_backward<R, Whole, T>(group, pass, s, count);
           });
 }
 

@@ -16,55 +16,56 @@ constexpr int64_t kWide = 4;
 
 /// Broadcasts the number at (row, i) of a and multiplies it by row i of b.
 template <typename R, int64_t Columns, bool Transposed>
-DLFLOW_INLINE void multiply_tile(int64_t depth, const float* a, int64_t a_stride, const float* b,
-                                 int64_t b_stride, Into into, float* c, int64_t c_stride) {
+DLFLOW_INLINE void multiply_tile(int64_t depth, ConstMatrixView a, ConstMatrixView b, Into into,
+                                 MatrixView c) {
   constexpr int64_t kStep = kWidth<R>;
   std::array<std::array<R, Columns>, kTileRows> sums = {};
   if (into == Into::Added) {
     for (int64_t r = 0; r < kTileRows; ++r) {
       for (int64_t n = 0; n < Columns; ++n) {
-        sums[size_t(r)][size_t(n)] = load<true, R>(c + r * c_stride + n * kStep, kStep);
+        sums[size_t(r)][size_t(n)] = load<true, R>(c.numbers + r * c.stride + n * kStep, kStep);
       }
     }
   }
   for (int64_t i = 0; i < depth; ++i) {
     for (int64_t r = 0; r < kTileRows; ++r) {
-      const R factor = broadcast<R>(Transposed ? a[i * a_stride + r] : a[r * a_stride + i]);
+      const R factor = broadcast<R>(a.numbers[Transposed ? i * a.stride + r : r * a.stride + i]);
       for (int64_t n = 0; n < Columns; ++n) {
-        sums[size_t(r)][size_t(n)] += factor * load<true, R>(b + i * b_stride + n * kStep, kStep);
+        sums[size_t(r)][size_t(n)] +=
+            factor * load<true, R>(b.numbers + i * b.stride + n * kStep, kStep);
       }
     }
   }
   for (int64_t r = 0; r < kTileRows; ++r) {
     for (int64_t n = 0; n < Columns; ++n) {
-      store<true>(c + r * c_stride + n * kStep, sums[size_t(r)][size_t(n)], kStep);
+      store<true>(c.numbers + r * c.stride + n * kStep, sums[size_t(r)][size_t(n)], kStep);
     }
   }
 }
 
-/// Computes all tiles of the columns at `column`, which stay in the L1 cache.
+/// Computes the tiles of one column, whose part of b stays in the L1 cache.
 template <typename R, int64_t Columns, bool Transposed>
-DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
-                                   Rows c, int64_t column) {
+DLFLOW_INLINE void multiply_column(const ProductExtent& extent, ConstMatrixView a,
+                                   ConstMatrixView b, Into into, MatrixView c) {
   for (int64_t row = 0; row < extent.rows; row += kTileRows) {
-    multiply_tile<R, Columns, Transposed>(
-        extent.depth, a.numbers + (Transposed ? row : row * a.stride), a.stride, b.numbers + column,
-        b.stride, into, c.numbers + row * c.stride + column, c.stride);
+    multiply_tile<R, Columns, Transposed>(extent.depth, Transposed ? a.at(0, row) : a.at(row, 0), b,
+                                          into, c.at(row, 0));
   }
 }
 
 template <typename R, bool Transposed>
-DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
-                            Rows c) {
+DLFLOW_INLINE void multiply(const ProductExtent& extent, ConstMatrixView a, ConstMatrixView b,
+                            Into into, MatrixView c) {
   constexpr int64_t kColumns = kWide * kLanes;
   int64_t column = 0;
-  if constexpr (kParts<R> == 1) {
+  if constexpr (kRegisters<R> == 1) {
     for (; column + kColumns <= extent.columns; column += kColumns) {
-      multiply_column<R, kWide, Transposed>(extent, a, b, into, c, column);
+      multiply_column<R, kWide, Transposed>(extent, a, b.at(0, column), into, c.at(0, column));
     }
   }
   for (; column < extent.columns; column += kLanes) {
-    multiply_column<R, kParts<R>, Transposed>(extent, a, b, into, c, column);
+    multiply_column<R, kRegisters<R>, Transposed>(extent, a, b.at(0, column), into,
+                                                  c.at(0, column));
   }
 }
 
@@ -90,21 +91,22 @@ DLFLOW_INLINE void exchange(Square& square) {
 
 }  // namespace
 
-void multiply_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into, Rows c) {
+void multiply_block(const ProductExtent& extent, ConstMatrixView a, ConstMatrixView b, Into into,
+                    MatrixView c) {
   run_for_this_cpu([=]<typename R>(R) __attribute__((always_inline)) {
     multiply<R, false>(extent, a, b, into, c);
   });
 }
 
-void multiply_transposed_block(const ProductExtent& extent, ConstRows a, ConstRows b, Into into,
-                               Rows c) {
+void multiply_transposed_block(const ProductExtent& extent, ConstMatrixView a, ConstMatrixView b,
+                               Into into, MatrixView c) {
   run_for_this_cpu([=]<typename R>(R) __attribute__((always_inline)) {
     multiply<R, true>(extent, a, b, into, c);
   });
 }
 
 DLFLOW_VECTOR_CLONES
-void transpose_block(int64_t rows, int64_t columns, ConstRows from, Rows to) {
+void transpose_block(int64_t rows, int64_t columns, ConstMatrixView from, MatrixView to) {
   Square square;
   for (int64_t row = 0; row < rows; row += kLanes) {
     for (int64_t column = 0; column < columns; column += kLanes) {

@@ -65,8 +65,8 @@ class Concat : public Operation {
 
 }  // namespace
 
-Value& add_concat(Assembly& assembly, const Place& place) {
-  return assembly.add<Concat>(place.layer, assembly.inputs(place));
+Value& add_concat(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<Concat>(node.layer, assembly.inputs(node));
 }
 
 }  // namespace dlflow::runtime

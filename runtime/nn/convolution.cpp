@@ -185,25 +185,25 @@ bool wants_plain_groups(const Builder& builder, const Layer& layer, const Tensor
 }  // namespace
 
 /// A plain input gives a map. If it needs a gradient, the result must be plain as well.
-Value& add_conv2d(Assembly& assembly, const Place& place) {
-  const Layer& layer = place.layer;
-  const TensorShape& shape = assembly.input_shape(place);
+Value& add_conv2d(Assembly& assembly, const LayerNode& node) {
+  const Layer& layer = node.layer;
+  const TensorShape& shape = assembly.input_shape(node);
   const bool plain_groups = wants_plain_groups(assembly.next(), layer, shape);
   const bool depthwise = is_depthwise(layer, shape) && assembly.next().compute == Compute::Float32;
-  if (depthwise && plain_groups) return add_depthwise(assembly, place);
+  if (depthwise && plain_groups) return add_depthwise(assembly, node);
   const Builder& builder = assembly.next();
   if (uses_winograd(builder.compute, layer, shape, builder.batch)) {
-    return add_winograd(assembly, place);
+    return add_winograd(assembly, node);
   }
   const bool plain = plain_groups || (!depthwise && wants_plain(assembly.next(), shape));
   const bool images =
-      plain && assembly.reads_images(place) && assembly.next().compute == Compute::Float32;
-  Value& x = images ? assembly.images() : assembly.input(place);
+      plain && assembly.reads_images(node) && assembly.next().compute == Compute::Float32;
+  Value& x = images ? assembly.images() : assembly.input(node);
   Value& in = plain && !images ? assembly.reordered(x, assembly.next().plain_format(x.shape)) : x;
   const memory::desc map = assembly.next().map_format(layer.shape);
   const bool plain_result = plain_groups || (plain && x.needs_gradient);
   const memory::desc format = plain_result ? assembly.next().plain_format(layer.shape) : map;
-  Value& y = assembly.add<Convolution>(layer, place.relu, format, in);
+  Value& y = assembly.add<Convolution>(layer, node.relu, format, in);
   return plain_result ? assembly.reordered(y, map) : y;
 }
 

@@ -24,27 +24,32 @@ struct Group {
   }
 };
 
+/// One side of a convolution: its height or its width.
+struct Side {
+  int64_t dilation, padding, stride;
+  int64_t size, results;  // numbers of x and of y
+};
+
 /// Range of results along one side for which `tap` of the kernel falls within the `size` inputs.
 struct Reach {
   int64_t first, end;
   int64_t offset;  // result r reads input r * stride + offset
 };
 
-DLFLOW_INLINE Reach reach(int64_t tap, int64_t dilation, int64_t padding, int64_t stride,
-                          int64_t size, int64_t results) {
-  const int64_t offset = tap * dilation - padding;
-  const int64_t first = offset < 0 ? (-offset + stride - 1) / stride : 0;
-  const int64_t end = size > offset ? (size - offset + stride - 1) / stride : 0;
-  return {first, std::clamp(end, first, std::max(first, results)), offset};
+DLFLOW_INLINE Reach reach(int64_t tap, const Side& s) {
+  const int64_t offset = tap * s.dilation - s.padding;
+  const int64_t first = offset < 0 ? (-offset + s.stride - 1) / s.stride : 0;
+  const int64_t end = s.size > offset ? (s.size - offset + s.stride - 1) / s.stride : 0;
+  return {first, std::clamp(end, first, std::max(first, s.results)), offset};
 }
 
 /// Calls visit(place in x, place in y) for each pair in one image that `tap` connects.
 template <typename Visit>
 DLFLOW_INLINE void for_each_pair(const DepthwiseShape& s, int64_t tap, Visit visit) {
-  const Reach rows = reach(tap / s.kernel.width, s.dilation.height, s.padding.height,
-                           s.stride.height, s.x.height, s.y.height);
-  const Reach columns = reach(tap % s.kernel.width, s.dilation.width, s.padding.width,
-                              s.stride.width, s.x.width, s.y.width);
+  const Reach rows = reach(tap / s.kernel.width, {s.dilation.height, s.padding.height,
+                                                  s.stride.height, s.x.height, s.y.height});
+  const Reach columns = reach(tap % s.kernel.width, {s.dilation.width, s.padding.width,
+                                                     s.stride.width, s.x.width, s.y.width});
   for (int64_t row = rows.first; row < rows.end; ++row) {
     const int64_t from = (row * s.stride.height + rows.offset) * s.x.width + columns.offset;
     for (int64_t column = columns.first; column < columns.end; ++column) {
@@ -78,10 +83,15 @@ DLFLOW_INLINE void add_product(float* to, const Lanes& weight, const float* from
 }
 
 template <bool Whole>
-DLFLOW_INLINE void forward(const Group& group, const float* x, const float* weight,
-                           const Lanes& bias, bool with_relu, float* y) {
+DLFLOW_INLINE void forward(const Group& group, const float* x, ConvolutionParameters parameters,
+                           bool with_relu, float* y) {
   const DepthwiseShape& s = group.shape;
-  set<Whole>(s.y, y, bias, group.width);
+  const float* const weight = parameters.weight + group.weight();
+  set<Whole>(s.y, y,
+             parameters.bias == nullptr
+                 ? Lanes{}
+                 : load<true>(parameters.bias + group.index * kLanes, kLanes),
+             group.width);
   for (int64_t tap = 0; tap < s.taps(); ++tap) {
     const Lanes w = load<true>(weight + tap * kLanes, kLanes);
     for_each_pair(
@@ -144,14 +154,12 @@ DLFLOW_INLINE Lanes sum_of_map(const Group& group, const float* dy) {
 }  // namespace
 
 DLFLOW_VECTOR_CLONES
-void depthwise_forward(const DepthwiseShape& shape, const float* x, const float* weight,
-                       const float* bias, bool relu, float* y) {
+void depthwise_forward(const DepthwiseShape& shape, const float* x,
+                       ConvolutionParameters parameters, bool relu, float* y) {
   for_each_group(
       shape, [&](const Group& group, auto whole) __attribute__((always_inline)) {
-        const Lanes b = bias == nullptr ? Lanes{} : load<true>(bias + group.index * kLanes, kLanes);
         for (int64_t image = 0; image < shape.x.images; ++image) {
-          forward<whole()>(group, x + group.x(image), weight + group.weight(), b, relu,
-                           y + group.y(image));
+          forward<whole()>(group, x + group.x(image), parameters, relu, y + group.y(image));
         }
       });
 }

@@ -19,8 +19,8 @@ struct DepthwiseShape {
 /// padding channels.
 
 /// y = convolution of x (+ bias, if given), then ReLU, if requested.
-void depthwise_forward(const DepthwiseShape& shape, const float* x, const float* weight,
-                       const float* bias, bool relu, float* y);
+void depthwise_forward(const DepthwiseShape& shape, const float* x,
+                       ConvolutionParameters parameters, bool relu, float* y);
 
 /// The gradient of x.
 void depthwise_backward_data(const DepthwiseShape& shape, const float* dy, const float* weight,

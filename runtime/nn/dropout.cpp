@@ -50,8 +50,8 @@ class Dropout : public Operation {
   }
 
   void apply(Numbers from, Numbers to) const {
-    drop(map_geometry(x_), dimensions(x_.desc())[1], from, keeps_.data(),
-         float(1 / (1 - layer_.rate)), to);
+    drop(map_geometry(x_), {keeps_.data(), dimensions(x_.desc())[1], float(1 / (1 - layer_.rate))},
+         from, to);
   }
 
   const Layer& layer_;
@@ -64,18 +64,18 @@ class Dropout : public Operation {
   GradientSum dy_;
 };
 
-Value& add_drop(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  if (!assembly.next().training || place.layer.rate == 0) return x;
-  return assembly.add<Dropout>(place.layer, x);
+Value& add_drop(Assembly& assembly, const LayerNode& node) {
+  Value& x = assembly.input(node);
+  if (!assembly.next().training || node.layer.rate == 0) return x;
+  return assembly.add<Dropout>(node.layer, x);
 }
 
 }  // namespace
 
-Value& add_dropout(Assembly& assembly, const Place& place) { return add_drop(assembly, place); }
+Value& add_dropout(Assembly& assembly, const LayerNode& node) { return add_drop(assembly, node); }
 
-Value& add_stochastic_depth(Assembly& assembly, const Place& place) {
-  return add_drop(assembly, place);
+Value& add_stochastic_depth(Assembly& assembly, const LayerNode& node) {
+  return add_drop(assembly, node);
 }
 
 }  // namespace dlflow::runtime

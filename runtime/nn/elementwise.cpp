@@ -76,14 +76,14 @@ class Add : public Operation {
 
 }  // namespace
 
-Value& add_relu(Assembly& assembly, const Place& place) {
-  return assembly.add<Relu>(assembly.input(place));
+Value& add_relu(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<Relu>(assembly.input(node));
 }
 
-Value& add_add(Assembly& assembly, const Place& place) {
-  Value& a = assembly.input(place);
-  Value& b = *assembly.second_input(place);
-  return assembly.add<Add>(place.relu, a, b);
+Value& add_add(Assembly& assembly, const LayerNode& node) {
+  Value& a = assembly.input(node);
+  Value& b = *assembly.second_input(node);
+  return assembly.add<Add>(node.relu, a, b);
 }
 
 }  // namespace dlflow::runtime

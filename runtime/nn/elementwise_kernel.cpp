@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <type_traits>
 
 #include "base/finite.h"
 #include "runtime/nn/kernels.h"
@@ -11,19 +10,10 @@ namespace dlflow::runtime {
 
 namespace {
 
-/// Calls visit(start, count, whether count is 16) for all numbers, 16 at a time.
-template <typename Visit>
-DLFLOW_INLINE void for_each_lanes(size_t count, Visit visit) {
-  const auto end = int64_t(count);
-  int64_t at = 0;
-  for (; at + kLanes <= end; at += kLanes) visit(at, kLanes, std::true_type());
-  if (at < end) visit(at, end - at, std::false_type());
-}
-
 template <typename T>
 DLFLOW_INLINE void relu_as(const T* x, T* y, size_t count) {
   for_each_lanes(
-      count, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+      int64_t(count), [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
         store<whole()>(y + at, relu(load<whole()>(x + at, width)), width);
       });
 }
@@ -31,7 +21,7 @@ DLFLOW_INLINE void relu_as(const T* x, T* y, size_t count) {
 template <typename T>
 DLFLOW_INLINE void add_as(const T* a, const T* b, bool with_relu, T* sum, size_t count) {
   for_each_lanes(
-      count, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+      int64_t(count), [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
         const Lanes v = load<whole()>(a + at, width) + load<whole()>(b + at, width);
         store<whole()>(sum + at, with_relu ? relu(v) : v, width);
       });
@@ -40,7 +30,7 @@ DLFLOW_INLINE void add_as(const T* a, const T* b, bool with_relu, T* sum, size_t
 template <typename T>
 DLFLOW_INLINE void finish_as(T* gradient, const T* more, const T* y, size_t count) {
   for_each_lanes(
-      count, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+      int64_t(count), [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
         Lanes d = load<whole()>(gradient + at, width);
         if (more != nullptr) d += load<whole()>(more + at, width);
         if (y != nullptr) d = pass(d, load<whole()>(y + at, width));
@@ -62,19 +52,19 @@ DLFLOW_INLINE bool all_finite_as(const T* x, size_t count) {
 
 DLFLOW_VECTOR_CLONES
 bool all_finite(Numbers x, size_t count) {
-  return x.halves ? all_finite_as(x.as<BFloat16>(), count) : all_finite_as(x.as<float>(), count);
+  return x.is_bf16 ? all_finite_as(x.as<BFloat16>(), count) : all_finite_as(x.as<float>(), count);
 }
 
 DLFLOW_VECTOR_CLONES
 void relu(Numbers x, Numbers y, size_t count) {
-  x.halves ? relu_as(x.as<BFloat16>(), y.as<BFloat16>(), count)
-           : relu_as(x.as<float>(), y.as<float>(), count);
+  x.is_bf16 ? relu_as(x.as<BFloat16>(), y.as<BFloat16>(), count)
+            : relu_as(x.as<float>(), y.as<float>(), count);
 }
 
 DLFLOW_VECTOR_CLONES
 void add(Numbers a, Numbers b, bool relu, Numbers sum, size_t count) {
-  a.halves ? add_as(a.as<BFloat16>(), b.as<BFloat16>(), relu, sum.as<BFloat16>(), count)
-           : add_as(a.as<float>(), b.as<float>(), relu, sum.as<float>(), count);
+  a.is_bf16 ? add_as(a.as<BFloat16>(), b.as<BFloat16>(), relu, sum.as<BFloat16>(), count)
+            : add_as(a.as<float>(), b.as<float>(), relu, sum.as<float>(), count);
 }
 
 DLFLOW_VECTOR_CLONES
@@ -87,8 +77,9 @@ void sum_rows(const float* values, int64_t rows, int64_t columns, float* sums) {
 
 DLFLOW_VECTOR_CLONES
 void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count) {
-  gradient.halves ? finish_as(gradient.as<BFloat16>(), more.as<BFloat16>(), y.as<BFloat16>(), count)
-                  : finish_as(gradient.as<float>(), more.as<float>(), y.as<float>(), count);
+  gradient.is_bf16
+      ? finish_as(gradient.as<BFloat16>(), more.as<BFloat16>(), y.as<BFloat16>(), count)
+      : finish_as(gradient.as<float>(), more.as<float>(), y.as<float>(), count);
 }
 
 namespace {
@@ -113,22 +104,22 @@ struct SmoothTarget {
   uint32_t label;
   double hit, miss;
 
-  SmoothTarget(uint32_t the_label, double smoothing, size_t classes)
+  SmoothTarget(uint32_t the_label, const CrossEntropy& loss)
       : label(the_label),
-        hit(1 - smoothing + smoothing / double(classes)),
-        miss(smoothing / double(classes)) {}
+        hit(1 - loss.smoothing + loss.smoothing / double(loss.classes)),
+        miss(loss.smoothing / double(loss.classes)) {}
   double of(size_t c) const { return c == label ? hit : miss; }
 };
 
 /// The shares of the classes in one sample, smoothed and weighted.
 struct SoftTarget {
-  std::span<const float> shares, weights;
-  double smoothing;
+  const CrossEntropy& loss;
+  std::span<const float> shares;
 
   double of(size_t c) const {
     const double even = 1 / double(shares.size());
-    const double weight = weights.empty() ? 1 : double(weights[c]);
-    return weight * ((1 - smoothing) * double(shares[c]) + smoothing * even);
+    const double weight = loss.class_weights.empty() ? 1 : double(loss.class_weights[c]);
+    return weight * ((1 - loss.smoothing) * double(shares[c]) + loss.smoothing * even);
   }
 };
 
@@ -155,38 +146,37 @@ void weighted_backward(std::span<const float> probabilities, const SmoothTarget&
 
 }  // namespace
 
-LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
-                               double smoothing, std::span<float> probabilities,
-                               std::span<const float> class_weights) {
-  const size_t classes = scores.size() / std::max<size_t>(labels.size(), 1);
+LossSums softmax_cross_entropy(const CrossEntropy& loss, std::span<const float> scores,
+                               std::span<const uint32_t> labels, std::span<float> probabilities) {
+  const size_t classes = loss.classes;
   LossSums sums;
   for (size_t b = 0; b < labels.size(); ++b) {
     const std::span<const float> row = scores.subspan(b * classes, classes);
     const std::span<float> p = probabilities.subspan(b * classes, classes);
     const Softmax softmax(row, p);
     double target = double(row[labels[b]]);  // the scores' mean, weighted by the targets
-    if (smoothing > 0) {
+    if (loss.smoothing > 0) {
       const double mean = std::accumulate(row.begin(), row.end(), 0.0) / double(classes);
-      target += smoothing * (mean - target);
+      target += loss.smoothing * (mean - target);
     }
     const double log_sum = softmax.log_sum;
-    sums.loss += class_weights.empty()
+    sums.loss += loss.class_weights.empty()
                      ? log_sum - target
-                     : weighted_loss(row, log_sum, {labels[b], smoothing, classes}, class_weights);
+                     : weighted_loss(row, log_sum, {labels[b], loss}, loss.class_weights);
     sums.num_correct += softmax.highest == labels[b] ? 1 : 0;
   }
   return sums;
 }
 
-LossSums soft_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
-                            std::span<const float> targets, double smoothing,
-                            std::span<float> probabilities, std::span<const float> class_weights) {
-  const size_t classes = scores.size() / std::max<size_t>(labels.size(), 1);
+LossSums soft_cross_entropy(const CrossEntropy& loss, std::span<const float> scores,
+                            std::span<const uint32_t> labels, std::span<const float> targets,
+                            std::span<float> probabilities) {
+  const size_t classes = loss.classes;
   LossSums sums;
   for (size_t b = 0; b < labels.size(); ++b) {
     const std::span<const float> row = scores.subspan(b * classes, classes);
     const Softmax softmax(row, probabilities.subspan(b * classes, classes));
-    const SoftTarget target{targets.subspan(b * classes, classes), class_weights, smoothing};
+    const SoftTarget target{loss, targets.subspan(b * classes, classes)};
     for (size_t c = 0; c < classes; ++c) {
       sums.loss += target.of(c) * (softmax.log_sum - double(row[c]));
     }
@@ -195,16 +185,14 @@ LossSums soft_cross_entropy(std::span<const float> scores, std::span<const uint3
   return sums;
 }
 
-void soft_cross_entropy_backward(std::span<const float> probabilities,
-                                 std::span<const float> targets, int64_t classes, double smoothing,
-                                 float scale, std::span<float> gradient,
-                                 std::span<const float> class_weights) {
-  const auto width = size_t(classes);
-  for (size_t first = 0; first < targets.size(); first += width) {
-    const SoftTarget target{targets.subspan(first, width), class_weights, smoothing};
+void soft_cross_entropy_backward(const CrossEntropy& loss, std::span<const float> probabilities,
+                                 std::span<const float> targets, float scale,
+                                 std::span<float> gradient) {
+  for (size_t first = 0; first < targets.size(); first += loss.classes) {
+    const SoftTarget target{loss, targets.subspan(first, loss.classes)};
     double all = 0;
-    for (size_t c = 0; c < width; ++c) all += target.of(c);
-    for (size_t c = 0; c < width; ++c) {
+    for (size_t c = 0; c < loss.classes; ++c) all += target.of(c);
+    for (size_t c = 0; c < loss.classes; ++c) {
       gradient[first + c] = scale * float(double(probabilities[first + c]) * all - target.of(c));
     }
   }
@@ -228,20 +216,18 @@ int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> lab
   return count;
 }
 
-void softmax_cross_entropy_backward(std::span<const float> probabilities,
-                                    std::span<const uint32_t> labels, double smoothing, float scale,
-                                    std::span<float> gradient,
-                                    std::span<const float> class_weights) {
-  const size_t classes = gradient.size() / std::max<size_t>(labels.size(), 1);
-  if (!class_weights.empty()) {
+void softmax_cross_entropy_backward(const CrossEntropy& loss, std::span<const float> probabilities,
+                                    std::span<const uint32_t> labels, float scale,
+                                    std::span<float> gradient) {
+  const size_t classes = loss.classes;
+  if (!loss.class_weights.empty()) {
     for (size_t b = 0; b < labels.size(); ++b) {
-      weighted_backward(probabilities.subspan(b * classes, classes),
-                        {labels[b], smoothing, classes}, class_weights, scale,
-                        gradient.subspan(b * classes, classes));
+      weighted_backward(probabilities.subspan(b * classes, classes), {labels[b], loss},
+                        loss.class_weights, scale, gradient.subspan(b * classes, classes));
     }
     return;
   }
-  const auto miss = float(smoothing / double(classes)), hit = float(1 - smoothing) + miss;
+  const auto miss = float(loss.smoothing / double(classes)), hit = float(1 - loss.smoothing) + miss;
   for (size_t i = 0; i < gradient.size(); ++i) {
     const float target = i % classes == labels[i / classes] ? hit : miss;
     gradient[i] = scale * (probabilities[i] - target);

@@ -56,8 +56,9 @@ class KernelConvolution final : public WeightedOperation {
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
-    Kernels::forward(shape_, x_.numbers().template as<float>(), numbers(weight_).as<float>(),
-                     bias(), relu_, y_.numbers().template as<float>());
+    Kernels::forward(shape_, x_.numbers().template as<float>(),
+                     {numbers(weight_).as<float>(), bias()}, relu_,
+                     y_.numbers().template as<float>());
   }
 
   void prepare_backward(const Builder& builder) override {
@@ -90,16 +91,16 @@ class KernelConvolution final : public WeightedOperation {
 
 }  // namespace
 
-Value& add_winograd(Assembly& assembly, const Place& place) {
-  return assembly.add<KernelConvolution<Winograd>>(place.layer, place.relu, assembly.input(place));
+Value& add_winograd(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<KernelConvolution<Winograd>>(node.layer, node.relu, assembly.input(node));
 }
 
 bool is_depthwise(const Layer& layer, const TensorShape& input) {
   return layer.groups > 1 && layer.groups == input[0] && layer.groups == layer.units;
 }
 
-Value& add_depthwise(Assembly& assembly, const Place& place) {
-  return assembly.add<KernelConvolution<Depthwise>>(place.layer, place.relu, assembly.input(place));
+Value& add_depthwise(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<KernelConvolution<Depthwise>>(node.layer, node.relu, assembly.input(node));
 }
 
 }  // namespace dlflow::runtime

@@ -6,12 +6,12 @@
 namespace dlflow::runtime {
 
 /// Adds the layer's operation with Winograd's algorithm.
-Value& add_winograd(Assembly& assembly, const Place& place);
+Value& add_winograd(Assembly& assembly, const LayerNode& node);
 
 /// Whether each channel of `input` has its own kernel.
 bool is_depthwise(const Layer& layer, const TensorShape& input);
 
 /// Adds the layer's operation with our own kernels, in fp32 on maps of any size.
-Value& add_depthwise(Assembly& assembly, const Place& place);
+Value& add_depthwise(Assembly& assembly, const LayerNode& node);
 
 }  // namespace dlflow::runtime

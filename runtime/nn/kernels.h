@@ -11,7 +11,7 @@ namespace dlflow::runtime {
 /// The numbers of values between layers: fp32, or bf16, which is only stored, never computed in.
 struct Numbers {
   void* data = nullptr;
-  bool halves = false;  ///< bf16; the same in all arguments of one call
+  bool is_bf16 = false;  ///< the same in all arguments of one call
 
   template <typename T>
   T* as() const {
@@ -54,11 +54,12 @@ struct BatchNormParameters {
   const float* bias = nullptr;
 };
 
-/// The result of batch normalisation, and the steps applied before it is written.
-struct BatchNormOutput {
-  Numbers residual;  ///< added to the result; null: none
+/// The forward pass of batch normalisation: its inputs and its output per value.
+struct BatchNormForward {
+  Numbers x;
+  Numbers residual = {};  ///< added to the result; null: none
+  Numbers y = {};
   bool relu = false;
-  Numbers y;
   bool capped = false;  ///< the ReLU is a ReLU6
 };
 
@@ -66,12 +67,12 @@ struct BatchNormOutput {
 /// requested. First writes the batch's `mean` and `variance` (biased): single precision within an
 /// image, double across images, relative to the first pixel. Single precision over 50,000 values
 /// would lose digits that affect training.
-void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                        BatchNormOutput output, float* mean, float* variance);
+void batch_norm_forward(const MapGeometry& geometry, BatchNormForward pass,
+                        BatchNormParameters parameters, float* mean, float* variance);
 
 /// Like batch_norm_forward, with the given mean and variance.
-void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                      BatchNormOutput output, const float* mean, const float* variance);
+void batch_norm_infer(const MapGeometry& geometry, BatchNormForward pass,
+                      BatchNormParameters parameters, const float* mean, const float* variance);
 
 /// The backward pass of batch normalisation: its inputs and outputs per value. First adds `more_dy`
 /// to `dy` and sets the sum to 0 where y is not above 0, or is capped. The result stays in `dy`: it
@@ -86,13 +87,14 @@ struct BatchNormBackward {
   bool capped = false;  ///< the ReLU is a ReLU6
 };
 
-struct BatchNormGradients {
-  float *weight, *bias;
+/// The gradients of a normalisation's parameters.
+struct NormGradients {
+  float *weight, *bias;  ///< bias: null if there is none
 };
 
 /// Writes dx and the gradients of weight and bias.
 void batch_norm_backward(const MapGeometry& geometry, BatchNormBackward pass,
-                         BatchNormGradients gradients);
+                         NormGradients gradients);
 
 /// The same in two parts, for statistics over more images than these: in between, the caller adds
 /// the sums of all. The arrays have as many doubles as `mean` has floats.
@@ -103,7 +105,7 @@ void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, doubl
 /// Finishes dy as batch_norm_backward does. Writes these images' contribution to the gradients of
 /// weight and bias, and the sums of dy and of dy * (x - mean), but not dx.
 void batch_norm_backward_sums(const MapGeometry& geometry, BatchNormBackward pass,
-                              BatchNormGradients gradients, double* sums, double* products);
+                              NormGradients gradients, double* sums, double* products);
 
 /// dx from the finished dy and those sums over `count` values.
 void batch_norm_backward_apply(const MapGeometry& geometry, BatchNormBackward pass,
@@ -117,46 +119,61 @@ struct PoolWindow {
   int64_t out_height = 0, out_width = 0;
 };
 
+struct MaxPooling {
+  MapGeometry geometry;  ///< of x; y has the same grouping
+  PoolWindow window;
+  bool relu = false;  ///< after the maximum
+};
+
 /// y = the maximum under each window (then ReLU). `chosen` has its index in the window for each
-/// element of y, the first in a tie. The geometry is that of x; y has the same grouping.
-void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu, Numbers x,
-                      Numbers y, uint16_t* chosen);
+/// element of y, the first in a tie.
+void max_pool_forward(const MaxPooling& pooling, Numbers x, Numbers y, uint16_t* chosen);
 
 /// Computes dx from dy: each gradient goes to the input that `chosen` names.
-void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, Numbers dy,
-                       const uint16_t* chosen, Numbers dx);
+void max_pool_backward(const MaxPooling& pooling, Numbers dy, const uint16_t* chosen, Numbers dx);
 
-/// Loss and number of correct predictions of (B, classes) scores; `probabilities` is
-/// softmax(scores). With smoothing s and K classes, the target is 1 - s + s/K for the label and s/K
-/// for the others. `class_weights`, if given, multiply the log-probability of each class, as in
-/// PyTorch.
+/// Softmax cross-entropy. With smoothing s and K classes, the target is 1 - s + s/K for the label
+/// and s/K for the others. The class weights, if given, multiply the log-probability of each class,
+/// as in PyTorch.
 /// Source: Szegedy et al., CVPR 2016, section 7; torch.nn.CrossEntropyLoss.
+struct CrossEntropy {
+  size_t classes = 0;
+  double smoothing = 0;
+  std::span<const float> class_weights = {};
+};
+
 struct LossSums {
   double loss = 0;
   int64_t num_correct = 0;
 };
-LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
-                               double smoothing, std::span<float> probabilities,
-                               std::span<const float> class_weights = {});
+
+/// Loss and number of correct predictions of (B, classes) scores; `probabilities` is
+/// softmax(scores).
+LossSums softmax_cross_entropy(const CrossEntropy& loss, std::span<const float> scores,
+                               std::span<const uint32_t> labels, std::span<float> probabilities);
 
 /// The same with `targets` (B, classes) instead of labels: shares of the classes that sum to 1. The
 /// number correct is counted against `labels`.
-LossSums soft_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
-                            std::span<const float> targets, double smoothing,
-                            std::span<float> probabilities, std::span<const float> class_weights);
-void soft_cross_entropy_backward(std::span<const float> probabilities,
-                                 std::span<const float> targets, int64_t classes, double smoothing,
-                                 float scale, std::span<float> gradient,
-                                 std::span<const float> class_weights);
+LossSums soft_cross_entropy(const CrossEntropy& loss, std::span<const float> scores,
+                            std::span<const uint32_t> labels, std::span<const float> targets,
+                            std::span<float> probabilities);
+void soft_cross_entropy_backward(const CrossEntropy& loss, std::span<const float> probabilities,
+                                 std::span<const float> targets, float scale,
+                                 std::span<float> gradient);
 
 /// Number of labels among the five highest scores of their samples. In a tie the first score ranks
 /// higher; a sample with a NaN score does not count.
 int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> labels);
 
 /// gradient = scale * (probabilities - target).
-void softmax_cross_entropy_backward(std::span<const float> probabilities,
-                                    std::span<const uint32_t> labels, double smoothing, float scale,
-                                    std::span<float> gradient,
-                                    std::span<const float> class_weights = {});
+void softmax_cross_entropy_backward(const CrossEntropy& loss, std::span<const float> probabilities,
+                                    std::span<const uint32_t> labels, float scale,
+                                    std::span<float> gradient);
+
+/// The parameters of a convolution's forward pass.
+struct ConvolutionParameters {
+  const float* weight = nullptr;
+  const float* bias = nullptr;  ///< null: none
+};
 
 }  // namespace dlflow::runtime

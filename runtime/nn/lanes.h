@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "base/bfloat16.h"
 #include "base/vector_clones.h"
@@ -32,7 +33,7 @@ constexpr int64_t kWidth = sizeof(R) / sizeof(float);
 
 /// Number of registers that hold Lanes.
 template <typename R>
-constexpr int kParts = int(kLanes / kWidth<R>);
+constexpr int kRegisters = int(kLanes / kWidth<R>);
 
 template <typename R>
 struct BitsOf {
@@ -80,9 +81,9 @@ DLFLOW_INLINE void store(float* to, const R& lanes, int64_t width) {
 
 template <bool Whole, typename R = Lanes>
 DLFLOW_INLINE R load(const BFloat16* from, int64_t width) {
-  typename BitsOf<R>::Shorts halves = {};
-  std::memcpy(&halves, from, sizeof(BFloat16) * size_t(Whole ? kWidth<R> : width));
-  return R(__builtin_convertvector(halves, typename BitsOf<R>::Words) << 16);
+  typename BitsOf<R>::Shorts shorts = {};
+  std::memcpy(&shorts, from, sizeof(BFloat16) * size_t(Whole ? kWidth<R> : width));
+  return R(__builtin_convertvector(shorts, typename BitsOf<R>::Words) << 16);
 }
 
 /// Rounds as narrow() does.
@@ -94,8 +95,8 @@ DLFLOW_INLINE void store(BFloat16* to, const R& lanes, int64_t width) {
   const Words rounded = bits + 0x7fff + ((bits >> 16) & 1);
   const Ints is_nan = Ints(bits & 0x7fffffff) > 0x7f800000;
   const Words upper = (is_nan ? bits | 0x400000 : rounded) >> 16;
-  const auto halves = __builtin_convertvector(upper, typename BitsOf<R>::Shorts);
-  std::memcpy(to, &halves, sizeof(BFloat16) * size_t(Whole ? kWidth<R> : width));
+  const auto shorts = __builtin_convertvector(upper, typename BitsOf<R>::Shorts);
+  std::memcpy(to, &shorts, sizeof(BFloat16) * size_t(Whole ? kWidth<R> : width));
 }
 
 DLFLOW_INLINE DoubleLanes load(const double* from) {
@@ -115,6 +116,14 @@ DLFLOW_INLINE R broadcast(float value) {
   return R(std::bit_cast<int32_t>(value) + typename BitsOf<R>::Ints{});
 }
 
+/// Calls visit(start, count, whether count is 16) for `count` numbers, 16 at a time.
+template <typename Visit>
+DLFLOW_INLINE void for_each_lanes(int64_t count, Visit visit) {
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) visit(at, kLanes, std::true_type());
+  if (at < count) visit(at, count - at, std::false_type());
+}
+
 /// a0 b0 a1 b1 ... of the first eight lanes of each; interleave_upper() takes the last eight.
 DLFLOW_INLINE Lanes interleave_lower(const Lanes& a, const Lanes& b) {
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -132,11 +141,11 @@ DLFLOW_INLINE Lanes square_root(const Lanes& lanes) {
 
 /// Lanes, split into registers of type R.
 template <typename R>
-struct Parts {
-  R at[kParts<R>] = {};
+struct SplitLanes {
+  R at[kRegisters<R>] = {};
 
-  Parts() = default;
-  DLFLOW_INLINE explicit Parts(const Lanes& lanes) { std::memcpy(at, &lanes, sizeof lanes); }
+  SplitLanes() = default;
+  DLFLOW_INLINE explicit SplitLanes(const Lanes& lanes) { std::memcpy(at, &lanes, sizeof lanes); }
 
   DLFLOW_INLINE Lanes together() const {
     Lanes lanes;

@@ -308,15 +308,15 @@ class Linear : public WeightedOperation {
 
 }  // namespace
 
-Value& add_linear(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  const std::string weight = assembly.model().weight_of(place.layer);
+Value& add_linear(Assembly& assembly, const LayerNode& node) {
+  Value& x = assembly.input(node);
+  const std::string weight = assembly.model().weight_of(node.layer);
   return assembly.add_made([&](Value& y) -> std::unique_ptr<Operation> {
     const Builder builder = assembly.next();
-    if (is_linear_over_rows(builder, place.layer, x)) {
-      return std::make_unique<LinearRows>(builder, place.layer, weight, place.relu, x, y);
+    if (is_linear_over_rows(builder, node.layer, x)) {
+      return std::make_unique<LinearRows>(builder, node.layer, weight, node.relu, x, y);
     }
-    return std::make_unique<Linear>(builder, place.layer, weight, place.relu, x, y);
+    return std::make_unique<Linear>(builder, node.layer, weight, node.relu, x, y);
   });
 }
 

@@ -3,8 +3,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/nn/kernels.h"
-#include "runtime/nn/row_kernels.h"
 #include "runtime/nn/target_loss.h"
 
 namespace dlflow::runtime {
@@ -64,13 +62,16 @@ PixelLoss Loss::pixel_loss() const {
           class_weights_};
 }
 
+CrossEntropy Loss::cross_entropy() const { return {size_t(classes_), smoothing_, class_weights_}; }
+
+TokenTargets Loss::token_targets() const { return {targets_, shares_, smoothing_}; }
+
 BatchResult Loss::measure(std::span<const float> scores, std::span<float> probabilities) {
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
     const LossSums sums =
         compared_.empty()
-            ? softmax_cross_entropy(scores, labels_, smoothing_, probabilities, class_weights_)
-            : soft_cross_entropy(scores, labels_, compared_, smoothing_, probabilities,
-                                 class_weights_);
+            ? softmax_cross_entropy(cross_entropy(), scores, labels_, probabilities)
+            : soft_cross_entropy(cross_entropy(), scores, labels_, compared_, probabilities);
     return {sums.loss, sums.num_correct, batch_, 0};
   }
   if (kind_ == LossKind::Reconstruction) {
@@ -92,7 +93,7 @@ BatchResult Loss::measure(std::span<const float> scores, std::span<float> probab
     return {sums.loss, sums.num_correct, answers, 0, sums.squared_error, sums.absolute_error};
   }
   const TokenSums sums = token_cross_entropy({scores.data(), int64_t(targets_.size()), classes_},
-                                             targets_, shares_, smoothing_, probabilities.data());
+                                             token_targets(), probabilities.data());
   return {sums.loss, sums.num_correct, sums.num_targets, 0};
 }
 
@@ -103,12 +104,10 @@ int64_t Loss::in_top5(std::span<const float> scores) const {
 void Loss::gradient(std::span<const float> probabilities, float scale,
                     std::span<float> gradient) const {
   if (kind_ == LossKind::SoftmaxCrossEntropy && !compared_.empty()) {
-    return soft_cross_entropy_backward(probabilities, compared_, classes_, smoothing_, scale,
-                                       gradient, class_weights_);
+    return soft_cross_entropy_backward(cross_entropy(), probabilities, compared_, scale, gradient);
   }
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
-    return softmax_cross_entropy_backward(probabilities, labels_, smoothing_, scale, gradient,
-                                          class_weights_);
+    return softmax_cross_entropy_backward(cross_entropy(), probabilities, labels_, scale, gradient);
   }
   if (kind_ == LossKind::Reconstruction) {
     const float factor = 2 * scale * float(batch_) / float(gradient.size());
@@ -122,8 +121,8 @@ void Loss::gradient(std::span<const float> probabilities, float scale,
   if (has_targets(kind_)) {
     return target_loss_backward(kind_, probabilities, scale / float(classes_), gradient);
   }
-  token_cross_entropy_backward({probabilities.data(), int64_t(targets_.size()), classes_}, targets_,
-                               shares_, smoothing_, scale, gradient.data());
+  token_cross_entropy_backward({probabilities.data(), int64_t(targets_.size()), classes_},
+                               token_targets(), scale, gradient.data());
 }
 
 }  // namespace dlflow::runtime

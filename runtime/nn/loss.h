@@ -4,8 +4,10 @@
 #include <span>
 #include <vector>
 
+#include "runtime/nn/kernels.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/pixel_loss.h"
+#include "runtime/nn/row_kernels.h"
 
 namespace dlflow::runtime {
 
@@ -62,6 +64,8 @@ class Loss {
  private:
   void find_targets(std::span<const float> tokens, std::span<const float> lengths);
   PixelLoss pixel_loss() const;
+  CrossEntropy cross_entropy() const;
+  TokenTargets token_targets() const;
 
   const LossKind kind_;
   const int64_t batch_;

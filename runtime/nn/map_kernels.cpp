@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "runtime/nn/lanes.h"
-#include "runtime/nn/row_kernels.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -55,31 +54,37 @@ struct Affine {
   std::vector<float> first, second, shift;
 };
 
+/// One image of maps.
+struct ImageMap {
+  const MapGeometry& maps;
+  int64_t image;
+};
+
 struct GroupSums {
   std::vector<double> sums, products;
 };
 
 template <typename T>
-DLFLOW_INLINE void sums_of_image(const MapGeometry& g, int64_t image, const T* x, double* sums) {
+DLFLOW_INLINE void sums_of_image(const ImageMap& map, const T* x, double* sums) {
   for_each_group(
-      g, image,
+      map.maps, map.image,
       [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
         add_pixels(
-            g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+            map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
               return load<whole()>(x + i, width);
             });
       });
 }
 
 template <typename T>
-DLFLOW_INLINE void squares_of_image(const MapGeometry& g, int64_t image, const T* x,
-                                    const float* means, double* sums) {
+DLFLOW_INLINE void squares_of_image(const ImageMap& map, const T* x, const float* means,
+                                    double* sums) {
   for_each_group(
-      g, image,
+      map.maps, map.image,
       [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
         const Lanes mean = load<true>(means + channel, kLanes);
         add_pixels(
-            g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+            map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
               const Lanes d = load<whole()>(x + i, width) - mean;
               return d * d;
             });
@@ -88,18 +93,19 @@ DLFLOW_INLINE void squares_of_image(const MapGeometry& g, int64_t image, const T
 
 /// Sums of dy and dy * (x - mean).
 template <typename T>
-DLFLOW_INLINE void products_of_image(const MapGeometry& g, int64_t image, const T* x, const T* dy,
-                                     const float* means, double* sums, double* products) {
+DLFLOW_INLINE void products_of_image(const ImageMap& map, const T* x, const T* dy,
+                                     const float* means, GroupSums& s) {
+  double *const sums = s.sums.data(), *const products = s.products.data();
   for_each_group(
-      g, image,
+      map.maps, map.image,
       [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
         const Lanes mean = load<true>(means + channel, kLanes);
         add_pixels(
-            g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+            map.maps, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
               return load<whole()>(dy + i, width);
             });
         add_pixels(
-            g, at, products + channel, [&](int64_t i) __attribute__((always_inline)) {
+            map.maps, at, products + channel, [&](int64_t i) __attribute__((always_inline)) {
               return load<whole()>(dy + i, width) * (load<whole()>(x + i, width) - mean);
             });
       });
@@ -107,10 +113,11 @@ DLFLOW_INLINE void products_of_image(const MapGeometry& g, int64_t image, const 
 
 /// y = a * first + b * second + shift for each number; `second` may be null.
 template <typename T>
-DLFLOW_INLINE void combine_image_as(const MapGeometry& g, int64_t image, const Affine& c,
-                                    const T* a, const T* b, T* y) {
+DLFLOW_INLINE void combine_image_as(const ImageMap& map, const Affine& c, const T* a, const T* b,
+                                    T* y) {
+  const MapGeometry& g = map.maps;
   for_each_group(
-      g, image,
+      map.maps, map.image,
       [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
         const Lanes first = load<true>(c.first.data() + channel, kLanes);
         const Lanes second = load<true>(c.second.data() + channel, kLanes);
@@ -127,32 +134,26 @@ DLFLOW_INLINE void combine_image_as(const MapGeometry& g, int64_t image, const A
 // The passes over one image, dispatched by the type of its numbers.
 
 DLFLOW_VECTOR_CLONES
-void sum_image(const MapGeometry& g, int64_t image, Numbers x, double* sums) {
-  x.halves ? sums_of_image(g, image, x.as<BFloat16>(), sums)
-           : sums_of_image(g, image, x.as<float>(), sums);
+void sum_image(ImageMap map, Numbers x, double* sums) {
+  x.is_bf16 ? sums_of_image(map, x.as<BFloat16>(), sums) : sums_of_image(map, x.as<float>(), sums);
 }
 
 DLFLOW_VECTOR_CLONES
-void square_image(const MapGeometry& g, int64_t image, Numbers x, const float* means,
-                  double* sums) {
-  x.halves ? squares_of_image(g, image, x.as<BFloat16>(), means, sums)
-           : squares_of_image(g, image, x.as<float>(), means, sums);
+void square_image(ImageMap map, Numbers x, const float* means, double* sums) {
+  x.is_bf16 ? squares_of_image(map, x.as<BFloat16>(), means, sums)
+            : squares_of_image(map, x.as<float>(), means, sums);
 }
 
 DLFLOW_VECTOR_CLONES
-void multiply_image(const MapGeometry& g, int64_t image, Numbers x, Numbers dy, const float* means,
-                    GroupSums& s) {
-  x.halves ? products_of_image(g, image, x.as<BFloat16>(), dy.as<BFloat16>(), means, s.sums.data(),
-                               s.products.data())
-           : products_of_image(g, image, x.as<float>(), dy.as<float>(), means, s.sums.data(),
-                               s.products.data());
+void multiply_image(ImageMap map, Numbers x, Numbers dy, const float* means, GroupSums& s) {
+  x.is_bf16 ? products_of_image(map, x.as<BFloat16>(), dy.as<BFloat16>(), means, s)
+            : products_of_image(map, x.as<float>(), dy.as<float>(), means, s);
 }
 
 DLFLOW_VECTOR_CLONES
-void combine_image(const MapGeometry& g, int64_t image, const Affine& c, Numbers a, Numbers b,
-                   Numbers y) {
-  a.halves ? combine_image_as(g, image, c, a.as<BFloat16>(), b.as<BFloat16>(), y.as<BFloat16>())
-           : combine_image_as(g, image, c, a.as<float>(), b.as<float>(), y.as<float>());
+void combine_image(ImageMap map, const Affine& c, Numbers a, Numbers b, Numbers y) {
+  a.is_bf16 ? combine_image_as(map, c, a.as<BFloat16>(), b.as<BFloat16>(), y.as<BFloat16>())
+            : combine_image_as(map, c, a.as<float>(), b.as<float>(), y.as<float>());
 }
 
 Affine affine(const MapGeometry& g) {
@@ -364,25 +365,24 @@ DLFLOW_INLINE void sum_plain_as(const PlainMaps& shape, const T* maps, double* s
 
 DLFLOW_VECTOR_CLONES
 void sum_plain(const PlainMaps& shape, Numbers maps, double* sums) {
-  maps.halves ? sum_plain_as(shape, maps.as<BFloat16>(), sums)
-              : sum_plain_as(shape, maps.as<float>(), sums);
+  maps.is_bf16 ? sum_plain_as(shape, maps.as<BFloat16>(), sums)
+               : sum_plain_as(shape, maps.as<float>(), sums);
 }
 
 template <typename T>
-DLFLOW_INLINE void drop_as(const MapGeometry& g, int64_t channels, const T* x, const uint8_t* keeps,
-                           float factor, T* y) {
+DLFLOW_INLINE void drop_as(const MapGeometry& g, const DropMask& mask, const T* x, T* y) {
   for (int64_t image = 0; image < g.images; ++image) {
-    const uint8_t* own = keeps + image * g.pixels() * channels;
+    const uint8_t* own = mask.keeps + image * g.pixels() * mask.channels;
     for_each_group(
         g, image,
         [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
-          const int64_t real = std::min(width, channels - channel);
+          const int64_t real = std::min(width, mask.channels - channel);
           for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-            Lanes mask = {};
-            const uint8_t* keep = own + pixel * channels + channel;
-            for (int64_t i = 0; i < real; ++i) mask[i] = keep[i] != 0 ? factor : 0.0f;
+            Lanes factors = {};
+            const uint8_t* keep = own + pixel * mask.channels + channel;
+            for (int64_t i = 0; i < real; ++i) factors[i] = keep[i] != 0 ? mask.factor : 0.0f;
             const int64_t i = at + pixel * g.pixel_stride;
-            store<whole()>(y + i, load<whole()>(x + i, width) * mask, width);
+            store<whole()>(y + i, load<whole()>(x + i, width) * factors, width);
           }
         });
   }
@@ -391,7 +391,7 @@ DLFLOW_INLINE void drop_as(const MapGeometry& g, int64_t channels, const T* x, c
 }  // namespace
 
 void copy_channels(const ChannelRange& from, const ChannelRange& to, int64_t channels) {
-  from.map.halves ? copy_as<BFloat16>(from, to, channels) : copy_as<float>(from, to, channels);
+  from.map.is_bf16 ? copy_as<BFloat16>(from, to, channels) : copy_as<float>(from, to, channels);
 }
 
 void group_norm_forward(const GroupNorm& norm, Numbers x, Numbers y, float* means, float* scales) {
@@ -402,14 +402,14 @@ void group_norm_forward(const GroupNorm& norm, Numbers x, Numbers y, float* mean
   Affine c = affine(g);
   for (int64_t image = 0; image < g.images; ++image, means += norm.groups, scales += norm.groups) {
     std::vector<double> sums = channel_doubles(g), squares = channel_doubles(g);
-    sum_image(g, image, x, sums.data());
+    sum_image({g, image}, x, sums.data());
     for (int64_t group = 0; group < norm.groups; ++group) {
       double sum = 0;
       for (int64_t i = 0; i < each; ++i) sum += sums[size_t(group * each + i)];
       means[group] = float(sum / count);
       std::fill_n(channel_means.begin() + group * each, each, means[group]);
     }
-    square_image(g, image, x, channel_means.data(), squares.data());
+    square_image({g, image}, x, channel_means.data(), squares.data());
     for (int64_t group = 0; group < norm.groups; ++group) {
       double square = 0;
       for (int64_t i = 0; i < each; ++i) square += squares[size_t(group * each + i)];
@@ -419,23 +419,22 @@ void group_norm_forward(const GroupNorm& norm, Numbers x, Numbers y, float* mean
         c.shift[size_t(i)] = norm.bias[i] - means[group] * c.first[size_t(i)];
       }
     }
-    combine_image(g, image, c, x, Numbers(), y);
+    combine_image({g, image}, c, x, Numbers(), y);
   }
 }
 
-void group_norm_backward(const GroupNorm& norm, Numbers x, Numbers dy, const float* means,
-                         const float* scales, Numbers dx, float* weight_gradient,
-                         float* bias_gradient) {
+void group_norm_backward(const GroupNorm& norm, const NormBackward& pass, NormGradients gradients) {
   const MapGeometry& g = norm.geometry;
   const int64_t each = norm.channels / norm.groups;
   const double count = double(each * g.pixels());
   std::vector<double> weight_sums = channel_doubles(g), bias_sums = channel_doubles(g);
   std::vector<float> channel_means = channel_floats(g);
   Affine c = affine(g);
+  const float *means = pass.means, *scales = pass.scales;
   for (int64_t image = 0; image < g.images; ++image, means += norm.groups, scales += norm.groups) {
     GroupSums s{channel_doubles(g), channel_doubles(g)};
     for (int64_t i = 0; i < norm.channels; ++i) channel_means[size_t(i)] = means[i / each];
-    multiply_image(g, image, x, dy, channel_means.data(), s);
+    multiply_image({g, image}, pass.x, pass.dy, channel_means.data(), s);
     for (int64_t group = 0; group < norm.groups; ++group) {
       const double scale = double(scales[group]);
       double sum = 0, product = 0;
@@ -454,59 +453,59 @@ void group_norm_backward(const GroupNorm& norm, Numbers x, Numbers dy, const flo
         c.shift[size_t(k)] = float(shift);
       }
     }
-    combine_image(g, image, c, dy, x, dx);
+    combine_image({g, image}, c, pass.dy, pass.x, pass.dx);
   }
   for (int64_t i = 0; i < norm.channels; ++i) {
-    weight_gradient[i] = float(weight_sums[size_t(i)]);
-    bias_gradient[i] = float(bias_sums[size_t(i)]);
+    gradients.weight[i] = float(weight_sums[size_t(i)]);
+    gradients.bias[i] = float(bias_sums[size_t(i)]);
   }
 }
 
 DLFLOW_VECTOR_CLONES
 void adaptive_pool_forward(const MapGeometry& from, const MapGeometry& to, Numbers x, Numbers y) {
-  x.halves ? adaptive_forward_as(from, to, x.as<BFloat16>(), y.as<BFloat16>())
-           : adaptive_forward_as(from, to, x.as<float>(), y.as<float>());
+  x.is_bf16 ? adaptive_forward_as(from, to, x.as<BFloat16>(), y.as<BFloat16>())
+            : adaptive_forward_as(from, to, x.as<float>(), y.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void adaptive_pool_backward(const MapGeometry& from, const MapGeometry& to, Numbers dy,
                             Numbers dx) {
-  dy.halves ? adaptive_backward_as(from, to, dy.as<BFloat16>(), dx.as<BFloat16>())
-            : adaptive_backward_as(from, to, dy.as<float>(), dx.as<float>());
+  dy.is_bf16 ? adaptive_backward_as(from, to, dy.as<BFloat16>(), dx.as<BFloat16>())
+             : adaptive_backward_as(from, to, dy.as<float>(), dx.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void upsample_forward(const MapGeometry& from, int64_t scale, const MapGeometry& to, Numbers x,
                       Numbers y) {
-  x.halves ? upsample_as(from, scale, to, x.as<BFloat16>(), y.as<BFloat16>())
-           : upsample_as(from, scale, to, x.as<float>(), y.as<float>());
+  x.is_bf16 ? upsample_as(from, scale, to, x.as<BFloat16>(), y.as<BFloat16>())
+            : upsample_as(from, scale, to, x.as<float>(), y.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void upsample_backward(const MapGeometry& from, int64_t scale, const MapGeometry& to, Numbers dy,
                        Numbers dx) {
-  dy.halves ? upsample_backward_as(from, scale, to, dy.as<BFloat16>(), dx.as<BFloat16>())
-            : upsample_backward_as(from, scale, to, dy.as<float>(), dx.as<float>());
+  dy.is_bf16 ? upsample_backward_as(from, scale, to, dy.as<BFloat16>(), dx.as<BFloat16>())
+             : upsample_backward_as(from, scale, to, dy.as<float>(), dx.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void add_bias(const MapGeometry& geometry, Numbers map, const float* bias) {
-  map.halves ? add_bias_as(geometry, map.as<BFloat16>(), bias)
-             : add_bias_as(geometry, map.as<float>(), bias);
+  map.is_bf16 ? add_bias_as(geometry, map.as<BFloat16>(), bias)
+              : add_bias_as(geometry, map.as<float>(), bias);
 }
 
 void sum_channels(const MapGeometry& geometry, int64_t channels, Numbers map, float* sums) {
   std::vector<double> all = channel_doubles(geometry);
   for (int64_t image = 0; image < geometry.images; ++image) {
-    sum_image(geometry, image, map, all.data());
+    sum_image({geometry, image}, map, all.data());
   }
   for (int64_t i = 0; i < channels; ++i) sums[i] = float(all[size_t(i)]);
 }
 
 DLFLOW_VECTOR_CLONES
 void add_bias(const PlainMaps& shape, Numbers maps, const float* bias) {
-  maps.halves ? add_plain_bias_as(shape, maps.as<BFloat16>(), bias)
-              : add_plain_bias_as(shape, maps.as<float>(), bias);
+  maps.is_bf16 ? add_plain_bias_as(shape, maps.as<BFloat16>(), bias)
+               : add_plain_bias_as(shape, maps.as<float>(), bias);
 }
 
 void sum_channels(const PlainMaps& shape, Numbers maps, float* sums) {
@@ -516,10 +515,9 @@ void sum_channels(const PlainMaps& shape, Numbers maps, float* sums) {
 }
 
 DLFLOW_VECTOR_CLONES
-void drop(const MapGeometry& geometry, int64_t channels, Numbers x, const uint8_t* keeps,
-          float factor, Numbers y) {
-  x.halves ? drop_as(geometry, channels, x.as<BFloat16>(), keeps, factor, y.as<BFloat16>())
-           : drop_as(geometry, channels, x.as<float>(), keeps, factor, y.as<float>());
+void drop(const MapGeometry& geometry, DropMask mask, Numbers x, Numbers y) {
+  x.is_bf16 ? drop_as(geometry, mask, x.as<BFloat16>(), y.as<BFloat16>())
+            : drop_as(geometry, mask, x.as<float>(), y.as<float>());
 }
 
 }  // namespace dlflow::runtime

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/nn/kernels.h"
+#include "runtime/nn/row_kernels.h"
 
 /// Loops over maps (B,C,H,W) that process each group of channels separately. Numbers are fp32 or
 /// bf16; computation is in fp32. Single-threaded; the same arguments give the same bits.
@@ -29,9 +30,7 @@ struct GroupNorm {
 void group_norm_forward(const GroupNorm& norm, Numbers x, Numbers y, float* means, float* scales);
 
 /// Writes dx and the gradients of weight and bias.
-void group_norm_backward(const GroupNorm& norm, Numbers x, Numbers dy, const float* means,
-                         const float* scales, Numbers dx, float* weight_gradient,
-                         float* bias_gradient);
+void group_norm_backward(const GroupNorm& norm, const NormBackward& pass, NormGradients gradients);
 
 /// Adaptive pooling: each pixel of y is the mean of a rectangle of x. The rectangles cover the map,
 /// from floor(i * H / H') to ceil((i + 1) * H / H').
@@ -57,9 +56,13 @@ struct PlainMaps {
 void add_bias(const PlainMaps& shape, Numbers maps, const float* bias);
 void sum_channels(const PlainMaps& shape, Numbers maps, float* sums);
 
-/// y = x * factor where `keeps` is not 0, else 0. `keeps` has one byte per (image, pixel, channel),
-/// in this order.
-void drop(const MapGeometry& geometry, int64_t channels, Numbers x, const uint8_t* keeps,
-          float factor, Numbers y);
+struct DropMask {
+  const uint8_t* keeps = nullptr;  ///< one byte per (image, pixel, channel), in this order
+  int64_t channels = 0;
+  float factor = 1;
+};
+
+/// y = x * factor where `keeps` is not 0, else 0.
+void drop(const MapGeometry& geometry, DropMask mask, Numbers x, Numbers y);
 
 }  // namespace dlflow::runtime

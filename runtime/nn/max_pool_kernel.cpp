@@ -55,15 +55,11 @@ DLFLOW_INLINE void for_each_input(const MapGeometry& g, const PoolWindow& w,
   }
 }
 
-/// The parameters of both directions; passed by value, so that stores cannot change them.
-struct Pool {
-  MapGeometry geometry;
-  PoolWindow window;
-  bool relu;
-};
+// MaxPooling is passed by value to the loops, so that stores cannot change it.
 
 template <typename R, bool Whole, int64_t Kernel, typename T>
-DLFLOW_INLINE void forward_map(const Pool pool, int64_t width, const T* x, T* y, uint16_t* chosen) {
+DLFLOW_INLINE void forward_map(const MaxPooling pool, int64_t width, const T* x, T* y,
+                               uint16_t* chosen) {
   for_each_window<Kernel>(
       pool.geometry, pool.window, [&](const CutWindow& at) __attribute__((always_inline)) {
         using Ints = typename BitsOf<R>::Ints;
@@ -90,8 +86,8 @@ DLFLOW_INLINE void forward_map(const Pool pool, int64_t width, const T* x, T* y,
 }
 
 template <typename R, bool Whole, int64_t Kernel, typename T>
-DLFLOW_INLINE void backward_map(const Pool pool, int64_t width, const T* dy, const uint16_t* chosen,
-                                T* dx) {
+DLFLOW_INLINE void backward_map(const MaxPooling pool, int64_t width, const T* dy,
+                                const uint16_t* chosen, T* dx) {
   const MapGeometry& g = pool.geometry;
   const bool covers_all = Kernel > 0 && g.height == pool.window.out_height * Kernel &&
                           g.width == pool.window.out_width * Kernel;
@@ -167,7 +163,7 @@ DLFLOW_INLINE void for_each_register(int64_t width, Visit visit) {
 }
 
 template <typename R, typename T>
-DLFLOW_INLINE void forward_as(const Pool& pool, const T* x, T* y, uint16_t* chosen) {
+DLFLOW_INLINE void forward_as(const MaxPooling& pool, const T* x, T* y, uint16_t* chosen) {
   for_each_map(
       pool.geometry, pool.window,
       [&](Start at, int64_t width, auto whole, auto kernel) __attribute__((always_inline)) {
@@ -180,7 +176,7 @@ DLFLOW_INLINE void forward_as(const Pool& pool, const T* x, T* y, uint16_t* chos
 }
 
 template <typename R, typename T>
-DLFLOW_INLINE void backward_as(const Pool& pool, const T* dy, const uint16_t* chosen, T* dx) {
+DLFLOW_INLINE void backward_as(const MaxPooling& pool, const T* dy, const uint16_t* chosen, T* dx) {
   for_each_map(
       pool.geometry, pool.window,
       [&](Start at, int64_t width, auto whole, auto kernel) __attribute__((always_inline)) {
@@ -193,31 +189,28 @@ DLFLOW_INLINE void backward_as(const Pool& pool, const T* dy, const uint16_t* ch
 }
 
 template <typename R>
-DLFLOW_INLINE void forward(const Pool& pool, Numbers x, Numbers y, uint16_t* chosen) {
-  x.halves ? forward_as<R>(pool, x.as<BFloat16>(), y.as<BFloat16>(), chosen)
-           : forward_as<R>(pool, x.as<float>(), y.as<float>(), chosen);
+DLFLOW_INLINE void forward(const MaxPooling& pool, Numbers x, Numbers y, uint16_t* chosen) {
+  x.is_bf16 ? forward_as<R>(pool, x.as<BFloat16>(), y.as<BFloat16>(), chosen)
+            : forward_as<R>(pool, x.as<float>(), y.as<float>(), chosen);
 }
 
 template <typename R>
-DLFLOW_INLINE void backward(const Pool& pool, Numbers dy, const uint16_t* chosen, Numbers dx) {
-  dy.halves ? backward_as<R>(pool, dy.as<BFloat16>(), chosen, dx.as<BFloat16>())
-            : backward_as<R>(pool, dy.as<float>(), chosen, dx.as<float>());
+DLFLOW_INLINE void backward(const MaxPooling& pool, Numbers dy, const uint16_t* chosen,
+                            Numbers dx) {
+  dy.is_bf16 ? backward_as<R>(pool, dy.as<BFloat16>(), chosen, dx.as<BFloat16>())
+             : backward_as<R>(pool, dy.as<float>(), chosen, dx.as<float>());
 }
 
 }  // namespace
 
-void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu, Numbers x,
-                      Numbers y, uint16_t* chosen) {
-  const Pool pool = {geometry, window, relu};
+void max_pool_forward(const MaxPooling& pooling, Numbers x, Numbers y, uint16_t* chosen) {
   run_for_this_cpu([=]<typename R>(R)
-                       __attribute__((always_inline)) { forward<R>(pool, x, y, chosen); });
+                       __attribute__((always_inline)) { forward<R>(pooling, x, y, chosen); });
 }
 
-void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, Numbers dy,
-                       const uint16_t* chosen, Numbers dx) {
-  const Pool pool = {geometry, window, false};
+void max_pool_backward(const MaxPooling& pooling, Numbers dy, const uint16_t* chosen, Numbers dx) {
   run_for_this_cpu([=]<typename R>(R)
-                       __attribute__((always_inline)) { backward<R>(pool, dy, chosen, dx); });
+                       __attribute__((always_inline)) { backward<R>(pooling, dy, chosen, dx); });
 }
 
 }  // namespace dlflow::runtime

@@ -51,8 +51,13 @@ class Normalisation final : public WeightedOperation {
 
   void backward(dnnl::stream&) override {
     dy_.run();
-    Kernels::backward(norm(), x_.numbers(), numbers(dy_.sum()), means_.data(), scales_.data(),
-                      numbers(dx_), parameters_.gradient_slot(weight_index_), bias_gradient());
+    Kernels::backward(norm(),
+                      {.x = x_.numbers(),
+                       .dy = numbers(dy_.sum()),
+                       .means = means_.data(),
+                       .scales = scales_.data(),
+                       .dx = numbers(dx_)},
+                      {parameters_.gradient_slot(weight_index_), bias_gradient()});
   }
 
  private:
@@ -64,9 +69,9 @@ class Normalisation final : public WeightedOperation {
   dnnl::memory dx_;
 };
 
-Value& add_row_norm(Assembly& assembly, const Place& place) {
-  const Layer& layer = place.layer;
-  Value& x = assembly.input(place);
+Value& add_row_norm(Assembly& assembly, const LayerNode& node) {
+  const Layer& layer = node.layer;
+  Value& x = assembly.input(node);
   const int64_t features = layer.shape.back();
   const bool has_biases = layer.kind == LayerKind::LayerNorm && layer.bias;
   return assembly.add<Normalisation<OfRows>>(layer, features, has_biases ? features : 0,
@@ -75,19 +80,19 @@ Value& add_row_norm(Assembly& assembly, const Place& place) {
 
 }  // namespace
 
-Value& add_group_norm(Assembly& assembly, const Place& place) {
-  const Layer& layer = place.layer;
+Value& add_group_norm(Assembly& assembly, const LayerNode& node) {
+  const Layer& layer = node.layer;
   const int64_t channels = layer.shape[0], means = assembly.next().batch * layer.groups;
   return assembly.add<Normalisation<OfGroups>>(layer, channels, channels, means,
-                                               assembly.input(place));
+                                               assembly.input(node));
 }
 
-Value& add_layer_norm(Assembly& assembly, const Place& place) {
-  return add_row_norm(assembly, place);
+Value& add_layer_norm(Assembly& assembly, const LayerNode& node) {
+  return add_row_norm(assembly, node);
 }
 
-Value& add_rms_norm(Assembly& assembly, const Place& place) {
-  return add_row_norm(assembly, place);
+Value& add_rms_norm(Assembly& assembly, const LayerNode& node) {
+  return add_row_norm(assembly, node);
 }
 
 }  // namespace dlflow::runtime

@@ -72,59 +72,66 @@ typename Primitive::primitive_desc backward_primitive(const dnnl::engine& engine
 }
 
 /// Pooling over maps, without dilation.
-inline dnnl::pooling_forward::primitive_desc pooling(
-    const dnnl::engine& engine, dnnl::algorithm how, const dnnl::memory::desc& from,
-    const dnnl::memory::desc& to, const dnnl::memory::dims& stride,
-    const dnnl::memory::dims& kernel, const dnnl::memory::dims& padding) {
+struct Pooling {
+  dnnl::algorithm how;
+  dnnl::memory::desc from, to;
+  dnnl::memory::dims stride, kernel, padding;
+};
+
+inline dnnl::pooling_forward::primitive_desc pooling(const dnnl::engine& engine, const Pooling& p) {
   const auto kind = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR == 2
-  return forward_primitive<dnnl::pooling_forward>(engine, {}, kind, how, from, to, stride, kernel,
-                                                  padding, padding);
+  return forward_primitive<dnnl::pooling_forward>(engine, {}, kind, p.how, p.from, p.to, p.stride,
+                                                  p.kernel, p.padding, p.padding);
 #else
-  const dnnl::memory::dims gaps(kernel.size(), 0);
-  return forward_primitive<dnnl::pooling_forward>(engine, {}, kind, how, from, to, stride, kernel,
-                                                  gaps, padding, padding);
+  const dnnl::memory::dims gaps(p.kernel.size(), 0);
+  return forward_primitive<dnnl::pooling_forward>(engine, {}, kind, p.how, p.from, p.to, p.stride,
+                                                  p.kernel, gaps, p.padding, p.padding);
 #endif
 }
 
 inline dnnl::pooling_backward::primitive_desc pooling_back(
     const dnnl::engine& engine, const dnnl::pooling_forward::primitive_desc& forward,
-    dnnl::algorithm how, const dnnl::memory::desc& from, const dnnl::memory::desc& to,
-    const dnnl::memory::dims& stride, const dnnl::memory::dims& kernel,
-    const dnnl::memory::dims& padding) {
+    const Pooling& p) {
 #if DNNL_VERSION_MAJOR == 2
-  return backward_primitive<dnnl::pooling_backward>(engine, forward, how, from, to, stride, kernel,
-                                                    padding, padding);
+  return backward_primitive<dnnl::pooling_backward>(engine, forward, p.how, p.from, p.to, p.stride,
+                                                    p.kernel, p.padding, p.padding);
 #else
-  const dnnl::memory::dims gaps(kernel.size(), 0);
-  return backward_primitive<dnnl::pooling_backward>(engine, forward, how, from, to, stride, kernel,
-                                                    gaps, padding, padding);
+  const dnnl::memory::dims gaps(p.kernel.size(), 0);
+  return backward_primitive<dnnl::pooling_backward>(engine, forward, p.how, p.from, p.to, p.stride,
+                                                    p.kernel, gaps, p.padding, p.padding);
 #endif
 }
 
-/// An elementwise function from a memory of `desc` to another of `desc`.
+/// An elementwise function.
+struct ElementwiseFunction {
+  dnnl::algorithm what;
+  float alpha = 0, beta = 0;  ///< as oneDNN defines them for it
+};
+
+/// The function from a memory of `desc` to another of `desc`.
 inline dnnl::eltwise_forward::primitive_desc elementwise(const dnnl::engine& engine,
-                                                         dnnl::algorithm what,
-                                                         const dnnl::memory::desc& desc,
-                                                         float alpha, float beta) {
+                                                         const ElementwiseFunction& f,
+                                                         const dnnl::memory::desc& desc) {
   const auto kind = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR == 2
-  return forward_primitive<dnnl::eltwise_forward>(engine, {}, kind, what, desc, alpha, beta);
+  return forward_primitive<dnnl::eltwise_forward>(engine, {}, kind, f.what, desc, f.alpha, f.beta);
 #else
-  return forward_primitive<dnnl::eltwise_forward>(engine, {}, kind, what, desc, desc, alpha, beta);
+  return forward_primitive<dnnl::eltwise_forward>(engine, {}, kind, f.what, desc, desc, f.alpha,
+                                                  f.beta);
 #endif
 }
 
 inline dnnl::eltwise_backward::primitive_desc elementwise_back(
     const dnnl::engine& engine, const dnnl::eltwise_forward::primitive_desc& forward,
-    dnnl::algorithm what, const dnnl::memory::desc& gradient, const dnnl::memory::desc& desc,
-    float alpha, float beta) {
+    const ElementwiseFunction& f, const dnnl::memory::desc& gradient,
+    const dnnl::memory::desc& desc) {
 #if DNNL_VERSION_MAJOR == 2
-  return backward_primitive<dnnl::eltwise_backward>(engine, forward, what, gradient, desc, alpha,
-                                                    beta);
+  return backward_primitive<dnnl::eltwise_backward>(engine, forward, f.what, gradient, desc,
+                                                    f.alpha, f.beta);
 #else
-  return backward_primitive<dnnl::eltwise_backward>(engine, forward, what, gradient, gradient, desc,
-                                                    alpha, beta);
+  return backward_primitive<dnnl::eltwise_backward>(engine, forward, f.what, gradient, gradient,
+                                                    desc, f.alpha, f.beta);
 #endif
 }
 

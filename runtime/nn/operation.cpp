@@ -76,7 +76,7 @@ bool is_padded(const memory::desc& desc) {
 
 void clear_padding(const MapGeometry& g, int64_t channels, Numbers map) {
   if (g.group_stride == kLanesOfGroup || channels % kLanesOfGroup == 0) return;
-  const size_t number = map.halves ? 2 : 4;
+  const size_t number = map.is_bf16 ? 2 : 4;
   const auto used = size_t(channels % kLanesOfGroup);
   for (int64_t image = 0; image < g.images; ++image) {
     const int64_t group = image * g.image_stride + (g.groups - 1) * g.group_stride;

@@ -55,6 +55,19 @@ struct LeafSamples {
   std::span<const uint8_t> additions;
 };
 
+/// The kept factors of one weight, in panels.
+struct Panels {
+  const float *of_rows, *of_columns;
+  int64_t max_samples;
+};
+
+/// A matrix (samples, columns).
+struct SampleRows {
+  const float* values;
+  size_t samples;
+  int64_t columns;
+};
+
 /// The gradient of a linear layer's weight over samples s is the sum of of_rows[s] x of_columns[s].
 /// For leaves of few samples it is far larger than its factors: 4 samples of a layer of 1024 x 1024
 /// are 32 KB, their gradient is 4 MB. Leaf by leaf, all of it would be written, read and added once
@@ -98,16 +111,14 @@ DLFLOW_INLINE void write(const Tile& tile, float* to, int64_t stride) {
 
 /// A tile's columns stay in the L1 cache while all rows pass.
 DLFLOW_VECTOR_CLONES
-void add_up_products(const ProductShape& shape, const float* of_rows, const float* of_columns,
-                     size_t max_samples, const LeafSamples& leaves, std::span<float* const> parts,
-                     std::span<double> squares) {
+void add_up_products(const ProductShape& shape, Panels panels, const LeafSamples& leaves,
+                     std::span<float* const> parts, std::span<double> squares) {
   std::array<Tile, kHighest> stack;
-  const auto samples = int64_t(max_samples);
   for (int64_t c = 0; c < shape.columns; c += kTileColumns) {
     for (int64_t r = 0; r < shape.rows; r += kTileRows) {
       const int64_t in_block = r % OuterProducts::kRows;
-      add_up_tile(of_rows + (r - in_block) * samples + in_block, of_columns + c * samples, leaves,
-                  squares, stack.data());
+      add_up_tile(panels.of_rows + (r - in_block) * panels.max_samples + in_block,
+                  panels.of_columns + c * panels.max_samples, leaves, squares, stack.data());
       const int64_t in_group = c % shape.group;
       const int64_t at = (c - in_group) * shape.rows + r * shape.group + in_group;
       for (size_t part = 0; part < parts.size(); ++part) {
@@ -117,13 +128,12 @@ void add_up_products(const ProductShape& shape, const float* of_rows, const floa
   }
 }
 
-/// Copies (samples, columns) to (columns / width, max_samples, width).
-void split_columns(const float* values, size_t samples, int64_t columns, int64_t width, float* to,
-                   size_t max_samples) {
-  for (int64_t c = 0; c < columns; c += width) {
+/// Copies `from` to (columns / width, max_samples, width).
+void split_columns(const SampleRows& from, int64_t width, float* to, size_t max_samples) {
+  for (int64_t c = 0; c < from.columns; c += width) {
     float* block = to + size_t(c) * max_samples;
-    for (size_t s = 0; s < samples; ++s) {
-      std::memcpy(block + s * size_t(width), values + int64_t(s) * columns + c,
+    for (size_t s = 0; s < from.samples; ++s) {
+      std::memcpy(block + s * size_t(width), from.values + int64_t(s) * from.columns + c,
                   size_t(width) * sizeof(float));
     }
   }
@@ -156,9 +166,9 @@ void OuterProducts::begin_leaf(size_t leaf, size_t samples) {
 void OuterProducts::keep(size_t parameter, const float* of_rows, const float* of_columns) {
   Factors& factors = factors_.at(parameter);
   const size_t first = ends_.size() == 1 ? 0 : ends_.end()[-2], count = ends_.back() - first;
-  split_columns(of_rows, count, factors.shape.rows, kRows,
+  split_columns({of_rows, count, factors.shape.rows}, kRows,
                 factors.of_rows.data() + first * size_t(kRows), max_samples_);
-  split_columns(of_columns, count, factors.shape.columns, kColumns,
+  split_columns({of_columns, count, factors.shape.columns}, kColumns,
                 factors.of_columns.data() + first * size_t(kColumns), max_samples_);
 }
 
@@ -166,9 +176,9 @@ void OuterProducts::add_up(size_t parameter, std::span<float* const> parts,
                            std::span<double> squares) const {
   DLFLOW_CHECK(ends_.size() == additions_.size());
   const Factors& factors = factors_.at(parameter);
-  add_up_products(factors.shape, factors.of_rows.floats().data(),
-                  factors.of_columns.floats().data(), max_samples_, {ends_, additions_}, parts,
-                  squares);
+  const Panels panels = {factors.of_rows.floats().data(), factors.of_columns.floats().data(),
+                         int64_t(max_samples_)};
+  add_up_products(factors.shape, panels, {ends_, additions_}, parts, squares);
 }
 
 }  // namespace dlflow::runtime

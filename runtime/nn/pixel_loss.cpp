@@ -1,7 +1,6 @@
 #include "runtime/nn/pixel_loss.h"
 
 #include <cmath>
-#include <type_traits>
 #include <vector>
 
 #include "base/vector_clones.h"
@@ -11,14 +10,6 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr auto kIgnored = float(kIgnoredClass);
-
-/// Calls visit(start, count, whether count is 16) for the pixels of a map.
-template <typename Visit>
-DLFLOW_INLINE void for_each_lanes(int64_t pixels, Visit visit) {
-  int64_t at = 0;
-  for (; at + kLanes <= pixels; at += kLanes) visit(at, kLanes, std::true_type());
-  if (at < pixels) visit(at, pixels - at, std::false_type());
-}
 
 /// The size of one sample's map.
 struct Map {
@@ -93,8 +84,9 @@ bool is_first_of_equals(const Map& map, const float* scores, size_t label, float
 
 /// Computes softmax, the cross-entropy summed over pixels, and the number correct for one sample.
 DLFLOW_VECTOR_CLONES
-void measure_map(const Map& map, const Targets& targets, const float* scores, const float* mask,
-                 float* probabilities, MaskSums& sums) {
+MaskSums measure_map(const Map& map, const Targets& targets, const float* scores, const float* mask,
+                     float* probabilities) {
+  MaskSums sums;
   for_each_lanes(
       map.pixels, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
         const PixelSoftmax softmax =
@@ -112,6 +104,7 @@ void measure_map(const Map& map, const Targets& targets, const float* scores, co
           }
         }
       });
+  return sums;
 }
 
 /// The terms of Dice for one class of a sample.
@@ -258,8 +251,8 @@ MaskSums measure_pixels(const PixelLoss& loss, const PixelScores& scores, const 
   for (int64_t b = 0; b < scores.images; ++b) {
     const int64_t first = b * map.classes * map.pixels;
     const float* const labels = mask + b * map.pixels;
-    MaskSums sums;
-    measure_map(map, targets, scores.numbers + first, labels, probabilities + first, sums);
+    const MaskSums sums =
+        measure_map(map, targets, scores.numbers + first, labels, probabilities + first);
     if (sums.num_counted == 0) continue;
     if (loss.has_cross_entropy) all.loss += sums.loss / double(sums.num_counted);
     if (loss.has_dice) all.loss += dice_loss(map, shares, labels, probabilities + first);

@@ -12,25 +12,23 @@ class MaxPool : public UnaryOperation {
  public:
   MaxPool(const Builder& builder, const Layer& layer, bool relu, Value& input, Value& result)
       : UnaryOperation(builder, input, result, layer.shape, builder.map_format(layer.shape)),
-        relu_(relu),
-        geometry_(map_geometry(input)),
-        window_{layer.kernel.height, layer.stride.height, layer.padding.height, layer.shape[1],
-                layer.shape[2]} {
+        pooling_{map_geometry(input),
+                 {layer.kernel.height, layer.stride.height, layer.padding.height, layer.shape[1],
+                  layer.shape[2]},
+                 relu} {
     chosen_.resize(y_.count());
   }
 
   void forward(dnnl::stream&) override {
-    max_pool_forward(geometry_, window_, relu_, x_.numbers(), y_.numbers(), chosen_.data());
+    max_pool_forward(pooling_, x_.numbers(), y_.numbers(), chosen_.data());
   }
 
  private:
   void pass_back(dnnl::stream&) override {
-    max_pool_backward(geometry_, window_, numbers(dy()), chosen_.data(), numbers(dx()));
+    max_pool_backward(pooling_, numbers(dy()), chosen_.data(), numbers(dx()));
   }
 
-  bool relu_;
-  MapGeometry geometry_;
-  PoolWindow window_;
+  MaxPooling pooling_;
   std::vector<uint16_t> chosen_;  // also marks outputs that ReLU cut off
 };
 
@@ -41,15 +39,18 @@ class AveragePool : public UnaryOperation {
                        builder.map_format(is_global(layer) ? TensorShape{input.shape[0], 1, 1}
                                                            : layer.shape)) {
     const bool global = is_global(layer);
-    kernel_ = global ? memory::dims{x_.shape[1], x_.shape[2]} : dims_of(layer.kernel);
-    stride_ = global ? memory::dims{1, 1} : dims_of(layer.stride);
-    padding_ = dims_of(layer.padding);
-    descriptor_ = pooling(builder.engine(), kHow, x_.desc(), y_.desc(), stride_, kernel_, padding_);
+    const Pooling shape = {
+        .how = dnnl::algorithm::pooling_avg_include_padding,
+        .from = x_.desc(),
+        .to = y_.desc(),
+        .stride = global ? memory::dims{1, 1} : dims_of(layer.stride),
+        .kernel = global ? memory::dims{x_.shape[1], x_.shape[2]} : dims_of(layer.kernel),
+        .padding = dims_of(layer.padding)};
+    descriptor_ = pooling(builder.engine(), shape);
     require_optimised(descriptor_.impl_info_str(), layer);
     forward_ = dnnl::pooling_forward(descriptor_);
     if (!builder.training || !x_.needs_gradient) return;
-    const auto backward = pooling_back(builder.engine(), descriptor_, kHow, x_.desc(), y_.desc(),
-                                       stride_, kernel_, padding_);
+    const auto backward = pooling_back(builder.engine(), descriptor_, shape);
     require_optimised(backward.impl_info_str(), layer);
     backward_ = dnnl::pooling_backward(backward);
   }
@@ -65,8 +66,6 @@ class AveragePool : public UnaryOperation {
     backward_.execute(stream, {{DNNL_ARG_DIFF_DST, dy()}, {DNNL_ARG_DIFF_SRC, dx()}});
   }
 
-  static constexpr auto kHow = dnnl::algorithm::pooling_avg_include_padding;
-  memory::dims kernel_, stride_, padding_;
   dnnl::pooling_forward::primitive_desc descriptor_;
   dnnl::pooling_forward forward_;
   dnnl::pooling_backward backward_;
@@ -74,18 +73,18 @@ class AveragePool : public UnaryOperation {
 
 }  // namespace
 
-Value& add_max_pool(Assembly& assembly, const Place& place) {
-  return assembly.add<MaxPool>(place.layer, place.relu, assembly.input(place));
+Value& add_max_pool(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<MaxPool>(node.layer, node.relu, assembly.input(node));
 }
 
-Value& add_avg_pool(Assembly& assembly, const Place& place) {
-  return assembly.add<AveragePool>(place.layer, assembly.input(place));
+Value& add_avg_pool(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<AveragePool>(node.layer, assembly.input(node));
 }
 
-Value& add_global_avg_pool(Assembly& assembly, const Place& place) {
-  Value& map = add_avg_pool(assembly, place);
-  if (assembly.read_by_linear_only(place)) return map;
-  return assembly.flat(map, {assembly.input_shape(place)[0], 1, 1}, place.layer.shape);
+Value& add_global_avg_pool(Assembly& assembly, const LayerNode& node) {
+  Value& map = add_avg_pool(assembly, node);
+  if (assembly.read_by_linear_only(node)) return map;
+  return assembly.flat(map, {assembly.input_shape(node)[0], 1, 1}, node.layer.shape);
 }
 
 }  // namespace dlflow::runtime

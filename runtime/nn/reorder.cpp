@@ -50,14 +50,14 @@ std::unique_ptr<Operation> make_reorder(const Builder& builder, const memory::de
 }
 
 /// Images arrive in plain order: their numbers already are rows.
-Value& add_flatten(Assembly& assembly, const Place& place) {
-  if (assembly.reads_images(place)) {
-    return assembly.rows(assembly.images_as(place.layer.shape));
+Value& add_flatten(Assembly& assembly, const LayerNode& node) {
+  if (assembly.reads_images(node)) {
+    return assembly.rows(assembly.images_as(node.layer.shape));
   }
-  Value& x = assembly.input(place);
+  Value& x = assembly.input(node);
   if (x.shape.size() == 1) return assembly.rows(x);
-  const bool stays = x.shape.size() == 3 && assembly.read_by_linear_only(place);
-  return stays ? x : assembly.flat(x, x.shape, place.layer.shape);
+  const bool stays = x.shape.size() == 3 && assembly.read_by_linear_only(node);
+  return stays ? x : assembly.flat(x, x.shape, node.layer.shape);
 }
 
 }  // namespace dlflow::runtime

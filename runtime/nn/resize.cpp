@@ -36,12 +36,12 @@ class Resize : public UnaryOperation {
 
 }  // namespace
 
-Value& add_adaptive_avg_pool(Assembly& assembly, const Place& place) {
-  return assembly.add<Resize>(place.layer, assembly.input(place));
+Value& add_adaptive_avg_pool(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<Resize>(node.layer, assembly.input(node));
 }
 
-Value& add_upsample(Assembly& assembly, const Place& place) {
-  return assembly.add<Resize>(place.layer, assembly.input(place));
+Value& add_upsample(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<Resize>(node.layer, assembly.input(node));
 }
 
 }  // namespace dlflow::runtime

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "base/error.h"
@@ -11,14 +10,6 @@
 
 namespace dlflow::runtime {
 namespace {
-
-/// Calls visit(start, count, whether count is 16) for the numbers of a row.
-template <typename Visit>
-DLFLOW_INLINE void for_each_lanes(int64_t count, Visit visit) {
-  int64_t at = 0;
-  for (; at + kLanes <= count; at += kLanes) visit(at, kLanes, std::true_type());
-  if (at < count) visit(at, count - at, std::false_type());
-}
 
 /// Replaces lanes from `width` on by `other`.
 DLFLOW_INLINE Lanes cut(const Lanes& lanes, int64_t width, float other) {
@@ -73,9 +64,11 @@ DLFLOW_INLINE void add_lanes(double* sums, const Lanes& lanes) {
 }
 
 template <typename T>
-DLFLOW_INLINE void norm_backward_as(const RowNorm& n, const T* x, const T* dy, const float* means,
-                                    const float* scales, T* dx, double* weight_sums,
+DLFLOW_INLINE void norm_backward_as(const RowNorm& n, const NormBackward& pass, double* weight_sums,
                                     double* bias_sums) {
+  const T *x = pass.x.as<T>(), *dy = pass.dy.as<T>();
+  T* dx = pass.dx.as<T>();
+  const float *const means = pass.means, *const scales = pass.scales;
   const int64_t features = n.shape.features;
   for (int64_t r = 0; r < n.shape.rows; ++r, x += features, dy += features, dx += features) {
     Lanes sum = {}, product = {};
@@ -235,32 +228,28 @@ DLFLOW_INLINE void positions_backward_as(RowShape shape, int64_t length, const T
 
 DLFLOW_VECTOR_CLONES
 void row_norm_forward(const RowNorm& norm, Numbers x, Numbers y, float* means, float* scales) {
-  x.halves ? norm_forward_as(norm, x.as<BFloat16>(), y.as<BFloat16>(), means, scales)
-           : norm_forward_as(norm, x.as<float>(), y.as<float>(), means, scales);
+  x.is_bf16 ? norm_forward_as(norm, x.as<BFloat16>(), y.as<BFloat16>(), means, scales)
+            : norm_forward_as(norm, x.as<float>(), y.as<float>(), means, scales);
 }
 
 namespace {
 
 DLFLOW_VECTOR_CLONES
-void row_norm_sums(const RowNorm& norm, Numbers x, Numbers dy, const float* means,
-                   const float* scales, Numbers dx, double* weight_sums, double* bias_sums) {
-  x.halves ? norm_backward_as(norm, x.as<BFloat16>(), dy.as<BFloat16>(), means, scales,
-                              dx.as<BFloat16>(), weight_sums, bias_sums)
-           : norm_backward_as(norm, x.as<float>(), dy.as<float>(), means, scales, dx.as<float>(),
-                              weight_sums, bias_sums);
+void row_norm_sums(const RowNorm& norm, const NormBackward& pass, double* weight_sums,
+                   double* bias_sums) {
+  pass.x.is_bf16 ? norm_backward_as<BFloat16>(norm, pass, weight_sums, bias_sums)
+                 : norm_backward_as<float>(norm, pass, weight_sums, bias_sums);
 }
 
 }  // namespace
 
-void row_norm_backward(const RowNorm& norm, Numbers x, Numbers dy, const float* means,
-                       const float* scales, Numbers dx, float* weight_gradient,
-                       float* bias_gradient) {
+void row_norm_backward(const RowNorm& norm, const NormBackward& pass, NormGradients gradients) {
   const auto padded = size_t(norm.shape.features + kLanes);
   std::vector<double> weight_sums(padded), bias_sums(padded);
-  row_norm_sums(norm, x, dy, means, scales, dx, weight_sums.data(), bias_sums.data());
+  row_norm_sums(norm, pass, weight_sums.data(), bias_sums.data());
   for (int64_t f = 0; f < norm.shape.features; ++f) {
-    weight_gradient[f] = float(weight_sums[size_t(f)]);
-    if (bias_gradient != nullptr) bias_gradient[f] = float(bias_sums[size_t(f)]);
+    gradients.weight[f] = float(weight_sums[size_t(f)]);
+    if (gradients.bias != nullptr) gradients.bias[f] = float(bias_sums[size_t(f)]);
   }
 }
 
@@ -268,8 +257,8 @@ namespace {
 
 DLFLOW_VECTOR_CLONES
 void softmax_rows(RowShape shape, Numbers x, Numbers y, float* row) {
-  x.halves ? softmax_as(shape, x.as<BFloat16>(), y.as<BFloat16>(), row)
-           : softmax_as(shape, x.as<float>(), y.as<float>(), row);
+  x.is_bf16 ? softmax_as(shape, x.as<BFloat16>(), y.as<BFloat16>(), row)
+            : softmax_as(shape, x.as<float>(), y.as<float>(), row);
 }
 
 }  // namespace
@@ -281,18 +270,17 @@ void softmax_forward(RowShape shape, Numbers x, Numbers y) {
 
 DLFLOW_VECTOR_CLONES
 void softmax_backward(RowShape shape, Numbers y, Numbers dy, Numbers dx) {
-  y.halves ? softmax_backward_as(shape, y.as<BFloat16>(), dy.as<BFloat16>(), dx.as<BFloat16>())
-           : softmax_backward_as(shape, y.as<float>(), dy.as<float>(), dx.as<float>());
+  y.is_bf16 ? softmax_backward_as(shape, y.as<BFloat16>(), dy.as<BFloat16>(), dx.as<BFloat16>())
+            : softmax_backward_as(shape, y.as<float>(), dy.as<float>(), dx.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
-TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t> targets,
-                              std::span<const float> shares, double smoothing,
+TokenSums token_cross_entropy(const ScoreRows& scores, const TokenTargets& targets,
                               float* probabilities) {
   TokenSums sums;
   const int64_t classes = scores.classes;
   for (int64_t r = 0; r < scores.rows; ++r) {
-    const uint32_t target = targets[size_t(r)];
+    const uint32_t target = targets.tokens[size_t(r)];
     if (target == kNoTarget) continue;
     const float* row = scores.numbers + r * classes;
     float* p = probabilities + r * classes;
@@ -300,8 +288,11 @@ TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t>
     const float sum = powers(row, highest, classes, p);
     multiply(p, 1 / sum, classes);
     double wanted = double(row[target]);  // the scores' mean, weighted by the target
-    if (smoothing > 0) wanted += smoothing * (double(mean_of(row, classes)) - wanted);
-    sums.loss += double(shares[size_t(r)]) * (double(std::log(sum)) + double(highest) - wanted);
+    if (targets.smoothing > 0) {
+      wanted += targets.smoothing * (double(mean_of(row, classes)) - wanted);
+    }
+    const double share = double(targets.shares[size_t(r)]);
+    sums.loss += share * (double(std::log(sum)) + double(highest) - wanted);
     sums.num_correct += std::find(row, row + classes, highest) - row == int64_t(target) ? 1 : 0;
     sums.num_targets += 1;
   }
@@ -309,25 +300,24 @@ TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t>
 }
 
 DLFLOW_VECTOR_CLONES
-void token_cross_entropy_backward(const ScoreRows& probabilities, std::span<const uint32_t> targets,
-                                  std::span<const float> shares, double smoothing, float scale,
-                                  float* gradient) {
+void token_cross_entropy_backward(const ScoreRows& probabilities, const TokenTargets& targets,
+                                  float scale, float* gradient) {
   const int64_t classes = probabilities.classes;
-  const auto miss = float(smoothing / double(classes));
+  const auto miss = float(targets.smoothing / double(classes));
   for (int64_t r = 0; r < probabilities.rows; ++r) {
-    const uint32_t target = targets[size_t(r)];
+    const uint32_t target = targets.tokens[size_t(r)];
     const float* p = probabilities.numbers + r * classes;
     float* d = gradient + r * classes;
     if (target == kNoTarget) {
       std::fill_n(d, classes, 0.0f);
       continue;
     }
-    const float factor = scale * shares[size_t(r)];
+    const float factor = scale * targets.shares[size_t(r)];
     for_each_lanes(
         classes, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
           store<whole()>(d + at, (load<whole()>(p + at, width) - miss) * factor, width);
         });
-    d[target] -= factor * float(1 - smoothing);
+    d[target] -= factor * float(1 - targets.smoothing);
   }
 }
 
@@ -335,8 +325,8 @@ namespace {
 
 DLFLOW_VECTOR_CLONES
 void embed_rows(const float* tokens, RowShape shape, const float* table, Numbers y) {
-  y.halves ? embed_as(tokens, shape, table, y.as<BFloat16>())
-           : embed_as(tokens, shape, table, y.as<float>());
+  y.is_bf16 ? embed_as(tokens, shape, table, y.as<BFloat16>())
+            : embed_as(tokens, shape, table, y.as<float>());
 }
 
 }  // namespace
@@ -348,21 +338,21 @@ void embed(const float* tokens, RowShape shape, const float* table, int64_t voca
 
 DLFLOW_VECTOR_CLONES
 void embed_backward(const float* tokens, RowShape shape, Numbers dy, float* gradient) {
-  dy.halves ? embed_backward_as(tokens, shape, dy.as<BFloat16>(), gradient)
-            : embed_backward_as(tokens, shape, dy.as<float>(), gradient);
+  dy.is_bf16 ? embed_backward_as(tokens, shape, dy.as<BFloat16>(), gradient)
+             : embed_backward_as(tokens, shape, dy.as<float>(), gradient);
 }
 
 DLFLOW_VECTOR_CLONES
 void add_table_rows(RowShape shape, int64_t length, Numbers x, const float* table, Numbers y) {
-  x.halves ? positions_as(shape, length, x.as<BFloat16>(), table, y.as<BFloat16>())
-           : positions_as(shape, length, x.as<float>(), table, y.as<float>());
+  x.is_bf16 ? positions_as(shape, length, x.as<BFloat16>(), table, y.as<BFloat16>())
+            : positions_as(shape, length, x.as<float>(), table, y.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
 void sum_table_rows(RowShape shape, int64_t length, Numbers dy, float* gradient) {
   std::fill_n(gradient, length * shape.features, 0.0f);
-  dy.halves ? positions_backward_as(shape, length, dy.as<BFloat16>(), gradient)
-            : positions_backward_as(shape, length, dy.as<float>(), gradient);
+  dy.is_bf16 ? positions_backward_as(shape, length, dy.as<BFloat16>(), gradient)
+             : positions_backward_as(shape, length, dy.as<float>(), gradient);
 }
 
 namespace {
@@ -406,8 +396,8 @@ void mean_pool_forward(SequenceShape shape, std::span<const float> lengths, Numb
   const int64_t size = shape.length * shape.features;
   for (int64_t b = 0; b < shape.batch; ++b) {
     const int64_t count = counted(shape, lengths, b), row = b * shape.features;
-    x.halves ? mean_pool_as(shape, count, x.as<BFloat16>() + b * size, y.as<BFloat16>() + row)
-             : mean_pool_as(shape, count, x.as<float>() + b * size, y.as<float>() + row);
+    x.is_bf16 ? mean_pool_as(shape, count, x.as<BFloat16>() + b * size, y.as<BFloat16>() + row)
+              : mean_pool_as(shape, count, x.as<float>() + b * size, y.as<float>() + row);
   }
 }
 
@@ -417,7 +407,7 @@ void mean_pool_backward(SequenceShape shape, std::span<const float> lengths, Num
   const int64_t size = shape.length * shape.features;
   for (int64_t b = 0; b < shape.batch; ++b) {
     const int64_t count = counted(shape, lengths, b), row = b * shape.features;
-    dx.halves
+    dx.is_bf16
         ? mean_pool_backward_as(shape, count, dy.as<BFloat16>() + row, dx.as<BFloat16>() + b * size)
         : mean_pool_backward_as(shape, count, dy.as<float>() + row, dx.as<float>() + b * size);
   }

@@ -26,13 +26,18 @@ struct RowNorm {
   const float* bias = nullptr;    ///< (F), or null
 };
 
+/// The backward pass of layer or group normalisation: its inputs, and the gradient of x.
+struct NormBackward {
+  Numbers x, dy;
+  const float *means, *scales;  ///< written by the forward pass
+  Numbers dx;
+};
+
 /// Also writes each row's mean and scale, which the backward pass needs.
 void row_norm_forward(const RowNorm& norm, Numbers x, Numbers y, float* means, float* scales);
 
 /// Writes dx and the gradients of weight and bias (if there is one).
-void row_norm_backward(const RowNorm& norm, Numbers x, Numbers dy, const float* means,
-                       const float* scales, Numbers dx, float* weight_gradient,
-                       float* bias_gradient);
+void row_norm_backward(const RowNorm& norm, const NormBackward& pass, NormGradients gradients);
 
 /// y = exp(x) / sum of exp(x), along each row.
 void softmax_forward(RowShape shape, Numbers x, Numbers y);
@@ -52,16 +57,20 @@ struct ScoreRows {
   int64_t rows = 0, classes = 0;
 };
 
+struct TokenTargets {
+  std::span<const uint32_t> tokens;  ///< of each row: its target, or kNoTarget
+  std::span<const float> shares;     ///< of each row in the loss
+  double smoothing = 0;              ///< as in CrossEntropy
+};
+
 /// Softmax cross-entropy of each row that has a target, times its share. `probabilities` of the
-/// others are not written. Smoothing as in softmax_cross_entropy().
-TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t> targets,
-                              std::span<const float> shares, double smoothing,
+/// others are not written.
+TokenSums token_cross_entropy(const ScoreRows& scores, const TokenTargets& targets,
                               float* probabilities);
 
 /// gradient = scale * share * (probabilities - target), 0 in rows without a target.
-void token_cross_entropy_backward(const ScoreRows& probabilities, std::span<const uint32_t> targets,
-                                  std::span<const float> shares, double smoothing, float scale,
-                                  float* gradient);
+void token_cross_entropy_backward(const ScoreRows& probabilities, const TokenTargets& targets,
+                                  float scale, float* gradient);
 
 /// y[r] = table[token of r].
 /// Throws Error{InvalidInput} if a token is not a whole number below `vocabulary`.

@@ -136,22 +136,22 @@ bool is_tied(const Model& model, const Layer& embedding) {
 }  // namespace
 
 /// Tokens are read in fp32, since bf16 cannot represent all of them.
-Value& add_embedding(Assembly& assembly, const Place& place) {
+Value& add_embedding(Assembly& assembly, const LayerNode& node) {
   Value& x = assembly.images();
-  const bool tied = is_tied(assembly.model(), place.layer);
-  return assembly.add<Embedding>(place.layer, tied, x);
+  const bool tied = is_tied(assembly.model(), node.layer);
+  return assembly.add<Embedding>(node.layer, tied, x);
 }
 
-Value& add_positions(Assembly& assembly, const Place& place) {
-  return assembly.add<Positions>(place.layer, assembly.input(place));
+Value& add_positions(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<Positions>(node.layer, assembly.input(node));
 }
 
-Value& add_mean_pool(Assembly& assembly, const Place& place) {
-  return assembly.add<MeanPool>(place.layer, assembly.input(place));
+Value& add_mean_pool(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<MeanPool>(node.layer, assembly.input(node));
 }
 
-Value& add_softmax(Assembly& assembly, const Place& place) {
-  return assembly.add<Softmax>(assembly.input(place));
+Value& add_softmax(Assembly& assembly, const LayerNode& node) {
+  return assembly.add<Softmax>(assembly.input(node));
 }
 
 }  // namespace dlflow::runtime

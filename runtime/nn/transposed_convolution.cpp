@@ -118,9 +118,9 @@ class TransposedConvolution : public WeightedOperation {
 
 }  // namespace
 
-Value& add_conv_transpose2d(Assembly& assembly, const Place& place) {
-  const Layer& layer = place.layer;
-  Value& map = assembly.input(place);
+Value& add_conv_transpose2d(Assembly& assembly, const LayerNode& node) {
+  const Layer& layer = node.layer;
+  Value& map = assembly.input(node);
   const memory::desc blocked = assembly.next().map_format(layer.shape);
   const bool plain = !has_fast_passes(assembly.next(), layer, transposed_dims(layer, map.shape[0]),
                                       blocked, map.desc());

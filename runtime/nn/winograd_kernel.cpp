@@ -89,6 +89,11 @@ struct Work {
   }
 };
 
+/// Tiles that are processed together.
+struct TileBlock {
+  int64_t first, count;
+};
+
 struct Tile {
   int64_t image, row, column;  // of its first result
 };
@@ -119,10 +124,10 @@ DLFLOW_INLINE void read_square(const MapGeometry& map, const float* from, int64_
 }
 
 template <typename R>
-DLFLOW_INLINE void transform_inputs(const Work& w, const float* x, int64_t first, int64_t count) {
+DLFLOW_INLINE void transform_inputs(const Work& w, TileBlock block, const float* x) {
   for (int64_t channel = 0; channel < w.x_channels(); channel += kWidth<R>) {
-    for (int64_t i = 0; i < count; ++i) {
-      const Tile tile = tile_at(w, first + i);
+    for (int64_t i = 0; i < block.count; ++i) {
+      const Tile tile = tile_at(w, block.first + i);
       R numbers[36];
       read_square<6>(w.x, x + place_of(w.x, tile.image, channel), tile.row - w.padding_height,
                      tile.column - w.padding_width, numbers);
@@ -190,12 +195,12 @@ DLFLOW_INLINE void multiply(const Work& w, int64_t count) {
 }
 
 template <typename R>
-DLFLOW_INLINE void transform_outputs(const Work& w, int64_t first, int64_t count, const float* bias,
+DLFLOW_INLINE void transform_outputs(const Work& w, TileBlock block, const float* bias,
                                      bool with_relu, float* y) {
   for (int64_t channel = 0; channel < w.y_channels(); channel += kWidth<R>) {
     const R shift = bias == nullptr ? R{} : at<R>(bias + channel);
-    for (int64_t i = 0; i < count; ++i) {
-      const Tile tile = tile_at(w, first + i);
+    for (int64_t i = 0; i < block.count; ++i) {
+      const Tile tile = tile_at(w, block.first + i);
       float* const to = y + place_of(w.y, tile.image, channel);
       R points[kPoints];
       for (int64_t p = 0; p < kPoints; ++p) points[p] = at<R>(w.output(p, i) + channel);
@@ -215,10 +220,10 @@ template <typename R>
 DLFLOW_INLINE void convolve(const Work& w, const float* x, const float* bias, bool with_relu,
                             float* y) {
   for (int64_t first = 0; first < w.tiles; first += w.block) {
-    const int64_t count = std::min(w.block, w.tiles - first);
-    transform_inputs<R>(w, x, first, count);
-    multiply<R>(w, count);
-    transform_outputs<R>(w, first, count, bias, with_relu, y);
+    const TileBlock block = {first, std::min(w.block, w.tiles - first)};
+    transform_inputs<R>(w, block, x);
+    multiply<R>(w, block.count);
+    transform_outputs<R>(w, block, bias, with_relu, y);
   }
 }
 
@@ -280,12 +285,12 @@ DLFLOW_INLINE void transform_turned_weights(const Work& w, const float* weight) 
 
 /// Transforms dy into `outputs`, and adds each channel's sum to `dbias`.
 template <typename R>
-DLFLOW_INLINE void transform_gradients(const Work& w, const float* dy, int64_t first, int64_t count,
+DLFLOW_INLINE void transform_gradients(const Work& w, TileBlock block, const float* dy,
                                        float* dbias) {
   for (int64_t channel = 0; channel < w.y_channels(); channel += kWidth<R>) {
     R total = {};
-    for (int64_t i = 0; i < count; ++i) {
-      const Tile tile = tile_at(w, first + i);
+    for (int64_t i = 0; i < block.count; ++i) {
+      const Tile tile = tile_at(w, block.first + i);
       R numbers[16];
       read_square<4>(w.y, dy + place_of(w.y, tile.image, channel), tile.row, tile.column, numbers);
       R sum = {};
@@ -366,72 +371,51 @@ DLFLOW_INLINE void weight_gradients(const Work& w, const float* x, const float* 
   std::fill_n(w.weights, w.num_weights(), 0.0f);
   if (dbias != nullptr) std::fill_n(dbias, w.y_channels(), 0.0f);
   for (int64_t first = 0; first < w.tiles; first += w.block) {
-    const int64_t count = std::min(w.block, w.tiles - first);
-    transform_inputs<R>(w, x, first, count);
-    transform_gradients<R>(w, dy, first, count, dbias);
-    multiply_gradients<R>(w, count);
+    const TileBlock block = {first, std::min(w.block, w.tiles - first)};
+    transform_inputs<R>(w, block, x);
+    transform_gradients<R>(w, block, dy, dbias);
+    multiply_gradients<R>(w, block.count);
   }
   write_weight_gradients<R>(w, dweight);
 }
 
-DLFLOW_FOR_AVX512 void forward_wide(const Work& w, const float* x, const float* weight,
-                                    const float* bias, bool with_relu, float* y) {
-  transform_weights<Lanes>(w, weight);
-  convolve<Lanes>(w, x, bias, with_relu, y);
-}
-
-DLFLOW_FOR_AVX2 void forward_narrow(const Work& w, const float* x, const float* weight,
-                                    const float* bias, bool with_relu, float* y) {
-  transform_weights<HalfLanes>(w, weight);
-  convolve<HalfLanes>(w, x, bias, with_relu, y);
-}
-
-DLFLOW_FOR_AVX512 void backward_data_wide(const Work& w, const float* dy, const float* weight,
-                                          float* dx) {
-  transform_turned_weights<Lanes>(w, weight);
-  convolve<Lanes>(w, dy, nullptr, false, dx);
-}
-
-DLFLOW_FOR_AVX2 void backward_data_narrow(const Work& w, const float* dy, const float* weight,
-                                          float* dx) {
-  transform_turned_weights<HalfLanes>(w, weight);
-  convolve<HalfLanes>(w, dy, nullptr, false, dx);
-}
-
-DLFLOW_FOR_AVX512 void backward_weights_wide(const Work& w, const float* x, const float* dy,
-                                             float* dweight, float* dbias) {
-  weight_gradients<Lanes>(w, x, dy, dweight, dbias);
-}
-
-DLFLOW_FOR_AVX2 void backward_weights_narrow(const Work& w, const float* x, const float* dy,
-                                             float* dweight, float* dbias) {
-  weight_gradients<HalfLanes>(w, x, dy, dweight, dbias);
+/// Calls body(R()), which must be inlined.
+template <typename Body>
+void run_for(Registers registers, Body body) {
+  registers == Registers::Avx512 ? run_for_avx512(body) : run_for_avx2(body);
 }
 
 }  // namespace
 
 bool has(Registers registers) { return registers == Registers::Avx2 ? has_avx2() : has_avx512(); }
 
-void winograd_forward(const WinogradShape& s, const float* x, const float* weight,
-                      const float* bias, bool relu, float* y) {
+void winograd_forward(const WinogradShape& s, const float* x, ConvolutionParameters parameters,
+                      bool relu, float* y) {
   const Work w(s, s.x, s.y, s.padding_height, s.padding_width);
-  const auto run = s.registers == Registers::Avx512 ? forward_wide : forward_narrow;
-  run(w, x, weight, bias, relu, y);
+  run_for(
+      s.registers, [=]<typename R>(R) __attribute__((always_inline)) {
+        transform_weights<R>(w, parameters.weight);
+        convolve<R>(w, x, parameters.bias, relu, y);
+      });
 }
 
 void winograd_backward_data(const WinogradShape& s, const float* dy, const float* weight,
                             float* dx) {
   const Work w(s, s.y, s.x, 2 - s.padding_height, 2 - s.padding_width);
-  const auto run = s.registers == Registers::Avx512 ? backward_data_wide : backward_data_narrow;
-  run(w, dy, weight, dx);
+  run_for(
+      s.registers, [=]<typename R>(R) __attribute__((always_inline)) {
+        transform_turned_weights<R>(w, weight);
+        convolve<R>(w, dy, nullptr, false, dx);
+      });
 }
 
 void winograd_backward_weights(const WinogradShape& s, const float* x, const float* dy,
                                float* dweight, float* dbias) {
   const Work w(s, s.x, s.y, s.padding_height, s.padding_width);
-  const auto run =
-      s.registers == Registers::Avx512 ? backward_weights_wide : backward_weights_narrow;
-  run(w, x, dy, dweight, dbias);
+  run_for(
+      s.registers, [=]<typename R>(R) __attribute__((always_inline)) {
+        weight_gradients<R>(w, x, dy, dweight, dbias);
+      });
 }
 
 }  // namespace dlflow::runtime

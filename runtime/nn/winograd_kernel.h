@@ -24,8 +24,8 @@ struct WinogradShape {
 /// Weights lie as (groups of y, groups of x, 9, 16 of x, 16 of y), oneDNN's OIhw16i16o.
 
 /// y = convolution of x (+ bias, if given), then ReLU, if requested.
-void winograd_forward(const WinogradShape& shape, const float* x, const float* weight,
-                      const float* bias, bool relu, float* y);
+void winograd_forward(const WinogradShape& shape, const float* x, ConvolutionParameters parameters,
+                      bool relu, float* y);
 
 /// The gradient of x.
 void winograd_backward_data(const WinogradShape& shape, const float* dy, const float* weight,

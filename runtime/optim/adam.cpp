@@ -5,14 +5,19 @@
 namespace dlflow::runtime {
 namespace {
 
+struct Factors {
+  Moments moments;
+  float rate;
+  float weights;  // Adam: the weight decay; AdamW: what is kept of a weight
+};
+
 DLFLOW_VECTOR_CLONES
 uint32_t descend(float* __restrict weights, float* __restrict m, float* __restrict v,
-                 const float* __restrict gradients, size_t count, Moments moments,
-                 float weight_decay, float rate) {
+                 std::span<const float> gradients, Factors f) {
   uint32_t greatest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const float g = gradients[i] + weight_decay * weights[i];
-    weights[i] = weights[i] - rate * moments.direction(g, m[i], v[i]);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const float g = gradients[i] + f.weights * weights[i];
+    weights[i] = weights[i] - f.rate * f.moments.direction(g, m[i], v[i]);
     greatest = greatest_bits(greatest, weights[i]);
   }
   return greatest;
@@ -20,12 +25,11 @@ uint32_t descend(float* __restrict weights, float* __restrict m, float* __restri
 
 DLFLOW_VECTOR_CLONES
 uint32_t descend_decoupled(float* __restrict weights, float* __restrict m, float* __restrict v,
-                           const float* __restrict gradients, size_t count, Moments moments,
-                           float keep, float rate) {
+                           std::span<const float> gradients, Factors f) {
   uint32_t greatest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const float kept = keep * weights[i];
-    weights[i] = kept - rate * moments.direction(gradients[i], m[i], v[i]);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const float kept = f.weights * weights[i];
+    weights[i] = kept - f.rate * f.moments.direction(gradients[i], m[i], v[i]);
     greatest = greatest_bits(greatest, weights[i]);
   }
   return greatest;
@@ -41,9 +45,8 @@ class Adam final : public MomentsOptimizer {
               const LayerTerms& layer) override {
     const auto kernel = decoupled_ ? descend_decoupled : descend;
     const double factor = decoupled_ ? 1 - rate(layer) * decay(layer) : decay(layer);
-    return all_finite(kernel(e.weights.data(), e.state[0].data(), e.state[1].data(),
-                             gradients.data(), e.weights.size(), moments(), float(factor),
-                             float(rate(layer))));
+    return all_finite(kernel(e.weights.data(), e.state[0].data(), e.state[1].data(), gradients,
+                             {moments(), float(rate(layer)), float(factor)}));
   }
 
  private:

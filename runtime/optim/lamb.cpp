@@ -5,12 +5,16 @@
 namespace dlflow::runtime {
 namespace {
 
+struct Factors {
+  Moments moments;
+  float weight_decay;
+};
+
 DLFLOW_VECTOR_CLONES
 void replace_by_directions(float* __restrict gradients, float* __restrict m, float* __restrict v,
-                           const float* __restrict weights, size_t count, Moments moments,
-                           float weight_decay) {
-  for (size_t i = 0; i < count; ++i) {
-    gradients[i] = moments.direction(gradients[i], m[i], v[i]) + weight_decay * weights[i];
+                           std::span<const float> weights, Factors f) {
+  for (size_t i = 0; i < weights.size(); ++i) {
+    gradients[i] = f.moments.direction(gradients[i], m[i], v[i]) + f.weight_decay * weights[i];
   }
 }
 
@@ -32,8 +36,8 @@ class Lamb final : public MomentsOptimizer {
   bool layer_wise() const override { return true; }
 
   void direct(std::span<float> gradients, const Elements& e, const LayerTerms& layer) override {
-    replace_by_directions(gradients.data(), e.state[0].data(), e.state[1].data(), e.weights.data(),
-                          e.weights.size(), moments(), float(decay(layer)));
+    replace_by_directions(gradients.data(), e.state[0].data(), e.state[1].data(), e.weights,
+                          {moments(), float(decay(layer))});
   }
 
   double trust_ratio(double of_weights, double of_directions,

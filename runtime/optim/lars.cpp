@@ -7,12 +7,11 @@ namespace {
 
 DLFLOW_VECTOR_CLONES
 uint32_t descend(float* __restrict weights, float* __restrict velocity,
-                 const float* __restrict gradients, size_t count, float momentum,
-                 float weight_decay, float rate) {
+                 const float* __restrict gradients, size_t count, MomentumFactors f) {
   uint32_t greatest = 0;
   for (size_t i = 0; i < count; ++i) {
-    const float d = gradients[i] + weight_decay * weights[i];
-    velocity[i] = momentum * velocity[i] + rate * d;
+    const float d = gradients[i] + f.weight_decay * weights[i];
+    velocity[i] = f.momentum * velocity[i] + f.rate * d;
     weights[i] = weights[i] - velocity[i];
     greatest = greatest_bits(greatest, weights[i]);
   }
@@ -29,10 +28,9 @@ class Lars : public Optimizer {
 
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    const double decay = layer.decay(options_.weight_decay);
-    return all_finite(descend(e.weights.data(), e.state[0].data(), gradients.data(),
-                              e.weights.size(), float(options_.momentum), float(decay),
-                              float(rate_ * layer.trust)));
+    const MomentumFactors factors(options_, rate_, layer);
+    return all_finite(
+        descend(e.weights.data(), e.state[0].data(), gradients.data(), e.weights.size(), factors));
   }
 
   bool layer_wise() const override { return true; }

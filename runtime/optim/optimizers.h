@@ -7,6 +7,16 @@
 /// The optimizers; a source file has one, or two that differ by a term.
 namespace dlflow::runtime {
 
+/// The constants of a step of Sgd or Lars.
+struct MomentumFactors {
+  MomentumFactors(const OptimizerOptions& options, double learning_rate, const LayerTerms& layer)
+      : momentum(float(options.momentum)),
+        weight_decay(float(layer.decay(options.weight_decay))),
+        rate(float(learning_rate * layer.trust)) {}
+
+  float momentum, weight_decay, rate;
+};
+
 /// Stochastic gradient descent with momentum, in PyTorch's formula and order:
 ///   d = gradient + weight_decay * weight;  v = momentum * v + d;  weight = weight - rate * v,
 /// or, with Nesterov's momentum, weight = weight - rate * (d + momentum * v).

@@ -5,13 +5,9 @@
 namespace dlflow::runtime {
 namespace {
 
-struct Factors {
-  float momentum, weight_decay, rate;
-};
-
 DLFLOW_VECTOR_CLONES
 uint32_t descend(float* __restrict weights, float* __restrict velocity,
-                 const float* __restrict gradients, size_t count, Factors f) {
+                 const float* __restrict gradients, size_t count, MomentumFactors f) {
   uint32_t greatest = 0;
   for (size_t i = 0; i < count; ++i) {
     const float d = gradients[i] + f.weight_decay * weights[i];
@@ -25,7 +21,7 @@ uint32_t descend(float* __restrict weights, float* __restrict velocity,
 
 DLFLOW_VECTOR_CLONES
 uint32_t descend_nesterov(float* __restrict weights, float* __restrict velocity,
-                          const float* __restrict gradients, size_t count, Factors f) {
+                          const float* __restrict gradients, size_t count, MomentumFactors f) {
   uint32_t greatest = 0;
   for (size_t i = 0; i < count; ++i) {
     const float d = gradients[i] + f.weight_decay * weights[i];
@@ -48,8 +44,7 @@ class Sgd : public Optimizer {
 
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    const Factors factors{float(options_.momentum), float(layer.decay(options_.weight_decay)),
-                          float(rate_ * layer.trust)};
+    const MomentumFactors factors(options_, rate_, layer);
     const auto kernel = options_.nesterov ? descend_nesterov : descend;
     return all_finite(
         kernel(e.weights.data(), e.state[0].data(), gradients.data(), e.weights.size(), factors));

@@ -47,7 +47,7 @@ Normalization normalization_from(const PixelStatistics& statistics, const Datase
     throw Error(Errc::InvalidInput, "with: 'normalize' has " + std::to_string(numbers->size()) +
                                         " numbers for " + std::to_string(channels) + " channels");
   }
-  const double full = std::holds_alternative<Images<float>>(dataset.pixels) ? 1 : 255;
+  const double full = std::holds_alternative<PixelRows<float>>(dataset.pixels) ? 1 : 255;
   Normalization normalization;
   for (size_t c = 0; c < channels; ++c) {
     const double std = per_channel(statistics.std, c);

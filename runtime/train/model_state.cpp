@@ -207,25 +207,25 @@ void ModelState::average(size_t first, size_t count) {
 }
 
 void ModelState::take(size_t first, std::span<const float> sums) {
-  struct Part {
+  struct Slice {
     size_t offset;
     std::span<const float> sums;
   };
-  const auto piece = [&](size_t begin, size_t end) -> Part {
+  const auto slice = [&](size_t begin, size_t end) -> Slice {
     const size_t from = std::clamp(begin, first, first + sums.size());
     const size_t to = std::clamp(end, first, first + sums.size());
     return {from, sums.subspan(from - first, to - from)};
   };
-  const auto values = [&](const Part& p) { return values_.subspan(p.offset, p.sums.size()); };
+  const auto values = [&](const Slice& s) { return values_.subspan(s.offset, s.sums.size()); };
 
-  const Part trainable = piece(0, layout_.trainable_size());
+  const Slice trainable = slice(0, layout_.trainable_size());
   if (!trainable.sums.empty()) take_gradients(trainable.offset, trainable.sums);
   if (!whole_) average(trainable.offset, trainable.sums.size());
-  const Part statistics = piece(layout_.trainable_size(), layout_.exchanged_size());
+  const Slice statistics = slice(layout_.trainable_size(), layout_.exchanged_size());
   if (!statistics.sums.empty()) update_statistics(statistics.sums, values(statistics));
   average(statistics.offset, statistics.sums.size());
   const size_t frozen = layout_.size() - layout_.exchanged_size();  // lies before the report
-  const Part report = piece(layout_.exchanged_size(), values_.size() - frozen);
+  const Slice report = slice(layout_.exchanged_size(), values_.size() - frozen);
   std::ranges::copy(report.sums, values_.begin() + long(report.offset + frozen));
 }
 

@@ -227,8 +227,8 @@ void receive(Communicator& comm, std::span<std::byte> bytes, int from, int chann
   wait(comm, transfer);
 }
 
-/// Returns the place of this rank in the tree; the parent sends the address where it listens.
-WatchMember::Place take_place(Communicator& comm, int channel) {
+/// Returns the position of this rank in the tree; the parent sends the address where it listens.
+WatchMember::TreePosition receive_position(Communicator& comm, int channel) {
   const int parent = parent_of(comm.rank());
   uint64_t size = 0;
   receive(comm, std::as_writable_bytes(std::span(&size, 1)), parent, channel);
@@ -274,8 +274,8 @@ std::unique_ptr<Watch> start_watch(Communicator& comm, Lifeline& lifeline,
     end = std::make_unique<WatchCenter>(comm.size(), lifeline.calls(), options.limits);
     connected = 1 + gather(comm, *end, channel);
   } else {
-    auto member =
-        std::make_unique<WatchMember>(take_place(comm, channel), lifeline.calls(), options.limits);
+    auto member = std::make_unique<WatchMember>(receive_position(comm, channel), lifeline.calls(),
+                                                options.limits);
     connected = gather(comm, *member, channel) + (member->is_connected() ? 1 : 0);
     tell_parent(comm, connected, channel);
     end = std::move(member);

@@ -42,15 +42,15 @@ FrameSocket connect(int rank, const Endpoint& center, std::chrono::milliseconds 
 
 }  // namespace
 
-WatchMember::WatchMember(const Place& place, const CallLog& own, WatchLimits limits,
+WatchMember::WatchMember(const TreePosition& position, const CallLog& own, WatchLimits limits,
                          std::chrono::milliseconds time_to_welcome)
     : own_(own),
       limits_(limits),
-      tells_(place.tells),
-      parent_("rank " + std::to_string(parent_of(place.rank)) + " (node " + place.parent.node +
-              ")"),
-      children_(place.rank, place.num_ranks),
-      link_(connect(place.rank, place.parent, time_to_welcome)),
+      tells_(position.tells),
+      parent_("rank " + std::to_string(parent_of(position.rank)) + " (node " +
+              position.parent.node + ")"),
+      children_(position.rank, position.num_ranks),
+      link_(connect(position.rank, position.parent, time_to_welcome)),
       heard_(std::chrono::steady_clock::now()),
       moved_(heard_) {}
 

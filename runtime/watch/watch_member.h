@@ -16,8 +16,8 @@ namespace dlflow::runtime {
 /// forwards frames between its children and rank 0.
 class WatchMember : public WatchEnd {
  public:
-  /// The place of a rank in the tree.
-  struct Place {
+  /// The position of a rank in the tree.
+  struct TreePosition {
     int rank = 0, num_ranks = 0;
     Endpoint parent{};
     bool tells = false;  ///< this rank reports the loss of its parent
@@ -26,7 +26,7 @@ class WatchMember : public WatchEnd {
   /// Connects to its parent within seconds; is_connected() tells whether that worked. `own`: the
   /// calls of this rank; must outlive this. `time_to_welcome`: the longest time to wait for an
   /// answer from an address that accepted the connection.
-  WatchMember(const Place& place, const CallLog& own, WatchLimits limits,
+  WatchMember(const TreePosition& position, const CallLog& own, WatchLimits limits,
               std::chrono::milliseconds time_to_welcome = std::chrono::seconds(10));
   ~WatchMember() override;
 

@@ -78,26 +78,26 @@ void require_all_ranks(int ranks) {
                                       "; start with mpirun -np " + std::to_string(wanted));
 }
 
-/// The place of this process among all processes of a launcher.
-struct Place {
+/// The position of this process among all processes of a launcher.
+struct RankPosition {
   std::string launcher;  ///< "the launcher of Open MPI"
   int rank, ranks;
 };
 
-/// The places that launchers' variables describe, the innermost launcher first.
-std::vector<Place> places() {
-  std::vector<Place> places;
+/// The positions that launchers' variables describe, the innermost launcher first.
+std::vector<RankPosition> positions() {
+  std::vector<RankPosition> positions;
   const auto add = [&](const std::string& launcher, const char* rank, const char* ranks) {
     const auto own = number_from<int>(environment_variable(rank));
     const auto all = number_from<int>(environment_variable(ranks));
-    if (own && all && *own >= 0 && *own < *all) places.push_back({launcher, *own, *all});
+    if (own && all && *own >= 0 && *own < *all) positions.push_back({launcher, *own, *all});
   };
   for (const MpiLauncher& mpi : kMpiLaunchers) {
     add("the launcher of " + std::string(mpi.name), mpi.rank, mpi.size);
   }
   add("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   add("dlflow", kOwnRank, kOwnRanks);
-  return places;
+  return positions;
 }
 
 /// Whether an MPI launcher started this process: Open MPI and PMIx, PMI (MPICH, Intel MPI, srun
@@ -110,13 +110,13 @@ bool has_mpi_launcher() {
 /// If the launcher belongs to another MPI library, each process is rank 0 of 1: each would do all
 /// of the work, in the same folder. Launchers may be nested, so one that agrees is enough.
 void require_launchers_world(int ranks, const std::string& library) {
-  const auto launched = places();
-  const auto agrees = [&](const Place& place) { return place.ranks == ranks; };
+  const auto launched = positions();
+  const auto agrees = [&](const RankPosition& position) { return position.ranks == ranks; };
   if (launched.empty() || std::any_of(launched.begin(), launched.end(), agrees)) return;
-  const Place& place = launched.front();
+  const RankPosition& position = launched.front();
   throw Error(Errc::InvalidInput,
-              place.launcher + " has started " + std::to_string(place.ranks) + " ranks, and " +
-                  library + " counts " + std::to_string(ranks) +
+              position.launcher + " has started " + std::to_string(position.ranks) +
+                  " ranks, and " + library + " counts " + std::to_string(ranks) +
                   ": it is not that launcher's MPI; start the ranks with its own mpirun (of SLURM: "
                   "srun --mpi=pmix), or load the module of the launcher's MPI");
 }
@@ -226,16 +226,17 @@ int run_or_end_all(int rank, const Job& job, const std::function<int()>& run,
 
 /// \param no_mpi  why MPI cannot be used; empty: no MPI launcher.
 int run_over_sockets(const std::string& no_mpi, const Job& job) {
-  const auto launched = places();
+  const auto launched = positions();
   if (launched.empty()) throw Error(Errc::NotFound, no_mpi);  // PMIx only: number of ranks unknown
-  const Place& place = launched.front();
+  const RankPosition& position = launched.front();
   const auto run = [&] {
     runtime::SocketEndpoint own;
-    const auto all = runtime::meet(kMeetingFile, place.rank, place.ranks, own.text(), kTimeToMeet);
-    runtime::SocketCommunicator comm(std::move(own), place.rank, all, kTimeout);
+    const auto all =
+        runtime::meet(kMeetingFile, position.rank, position.ranks, own.text(), kTimeToMeet);
+    runtime::SocketCommunicator comm(std::move(own), position.rank, all, kTimeout);
     return run_watched(comm, "TCP and shared memory" + (no_mpi.empty() ? "" : ": " + no_mpi), job);
   };
-  return run_or_end_all(place.rank, job, run, [] {});
+  return run_or_end_all(position.rank, job, run, [] {});
 }
 
 int run_launched(int argc, char** argv, const Job& job) {
@@ -273,8 +274,8 @@ std::chrono::seconds stall_timeout() {
 }
 
 bool is_launched() {
-  const auto is_one_of_several = [](const Place& place) { return place.ranks > 1; };
-  const auto launched = places();
+  const auto is_one_of_several = [](const RankPosition& position) { return position.ranks > 1; };
+  const auto launched = positions();
   return has_mpi_launcher() || (environment_variable("DLFLOW_RANKS") != "1" &&
                                 std::any_of(launched.begin(), launched.end(), is_one_of_several));
 }

@@ -25,7 +25,7 @@ std::string content_of(const Dataset& dataset) {
 
 Dataset with_masks() {
   Dataset dataset = make_dataset({1, 1, 2}, 3, std::vector<uint8_t>{}, {0, 0});
-  dataset.pixels = Images<uint8_t>({9, 8, 0, 2, 7, 6, 255, 1}, 4);
+  dataset.pixels = PixelRows<uint8_t>({9, 8, 0, 2, 7, 6, 255, 1}, 4);
   dataset.has_masks = true;
   return dataset;
 }

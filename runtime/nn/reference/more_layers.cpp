@@ -10,22 +10,23 @@ constexpr double kRowEpsilon = 1e-5;
 
 /// Numbers that are normalised together: the index of each in the tensor, and of its weight.
 struct Set {
-  std::vector<size_t> places, weights;
+  bool centred = true;
+  std::vector<size_t> places = {}, weights = {};
 };
 
 /// The mean (0 unless `centred`), and the mean squared distance from it.
-std::pair<double, double> moments_of(const Set& set, const Tensor& x, bool centred) {
+std::pair<double, double> moments_of(const Set& set, const Tensor& x) {
   const double n = double(set.places.size());
   double mean = 0, square = 0;
-  for (const size_t i : set.places) mean += centred ? x[i] / n : 0;
+  for (const size_t i : set.places) mean += set.centred ? x[i] / n : 0;
   for (const size_t i : set.places) square += (x[i] - mean) * (x[i] - mean) / n;
   return {mean, square};
 }
 
 /// y = (x - mean) / sqrt(variance + epsilon) * weight + bias within the set.
 void normalise(const Set& set, const Tensor& x, const Tensor& weight, const Tensor& bias,
-               bool centred, Tensor& y) {
-  const auto [mean, square] = moments_of(set, x, centred);
+               Tensor& y) {
+  const auto [mean, square] = moments_of(set, x);
   for (size_t k = 0; k < set.places.size(); ++k) {
     const size_t i = set.places[k], w = set.weights[k];
     y[i] = (x[i] - mean) / std::sqrt(square + kRowEpsilon) * weight[w] +
@@ -34,9 +35,9 @@ void normalise(const Set& set, const Tensor& x, const Tensor& weight, const Tens
 }
 
 void normalise_backward(const Set& set, const Tensor& x, const Tensor& weight, const Tensor& dy,
-                        bool centred, Gradients& d) {
+                        Gradients& d) {
   const double n = double(set.places.size());
-  const auto [mean, square] = moments_of(set, x, centred);
+  const auto [mean, square] = moments_of(set, x);
   const double scale = 1 / std::sqrt(square + kRowEpsilon);
   double sum = 0, along = 0;
   for (size_t k = 0; k < set.places.size(); ++k) {
@@ -44,7 +45,7 @@ void normalise_backward(const Set& set, const Tensor& x, const Tensor& weight, c
     const double normal = (x[i] - mean) * scale;
     d.weight[w] += dy[i] * normal;
     d.bias[w] += dy[i];
-    sum += centred ? dy[i] * weight[w] / n : 0;
+    sum += set.centred ? dy[i] * weight[w] / n : 0;
     along += dy[i] * weight[w] * normal / n;
   }
   for (size_t k = 0; k < set.places.size(); ++k) {
@@ -53,9 +54,9 @@ void normalise_backward(const Set& set, const Tensor& x, const Tensor& weight, c
   }
 }
 
-std::vector<Set> rows_of(const Tensor& x) {
+std::vector<Set> rows_of(const Tensor& x, bool centred = true) {
   const auto features = size_t(x.shape.back());
-  std::vector<Set> sets(x.values.size() / features);
+  std::vector<Set> sets(x.values.size() / features, Set{centred});
   for (size_t i = 0; i < x.values.size(); ++i) {
     sets[i / features].places.push_back(i);
     sets[i / features].weights.push_back(i % features);
@@ -74,17 +75,17 @@ std::vector<Set> groups_of(const Tensor& x, int64_t groups) {
   return sets;
 }
 
-Tensor norm(const std::vector<Set>& sets, const Tensor& x, const Tensor& weight, const Tensor& bias,
-            bool centred) {
+Tensor norm(const std::vector<Set>& sets, const Tensor& x, const Tensor& weight,
+            const Tensor& bias) {
   Tensor y(x.shape);
-  for (const Set& set : sets) normalise(set, x, weight, bias, centred, y);
+  for (const Set& set : sets) normalise(set, x, weight, bias, y);
   return y;
 }
 
 Gradients norm_backward(const std::vector<Set>& sets, const Tensor& x, const Tensor& weight,
-                        const Tensor& dy, bool centred) {
+                        const Tensor& dy) {
   Gradients d{Tensor(x.shape), Tensor(weight.shape), Tensor(weight.shape)};
-  for (const Set& set : sets) normalise_backward(set, x, weight, dy, centred, d);
+  for (const Set& set : sets) normalise_backward(set, x, weight, dy, d);
   return d;
 }
 
@@ -214,20 +215,20 @@ void for_each_head(const Tensor& x, const Heads& heads, Lengths lengths, Visit v
 }  // namespace
 
 Tensor group_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t groups) {
-  return norm(groups_of(x, groups), x, weight, bias, true);
+  return norm(groups_of(x, groups), x, weight, bias);
 }
 
 Gradients group_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& dy,
                               int64_t groups) {
-  return norm_backward(groups_of(x, groups), x, weight, dy, true);
+  return norm_backward(groups_of(x, groups), x, weight, dy);
 }
 
 Tensor row_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, bool centred) {
-  return norm(rows_of(x), x, weight, bias, centred);
+  return norm(rows_of(x, centred), x, weight, bias);
 }
 
 Gradients row_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& dy, bool centred) {
-  return norm_backward(rows_of(x), x, weight, dy, centred);
+  return norm_backward(rows_of(x, centred), x, weight, dy);
 }
 
 Tensor softmax(const Tensor& x) {

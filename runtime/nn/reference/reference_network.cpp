@@ -278,18 +278,25 @@ Tensor forward_add(const Call& c) {
 }
 Gradients backward_add(const BackwardCall& c) { return without_weights(c.dy); }
 
+/// The arguments of a pass that all layers share.
+struct Pass {
+  const Model& model;
+  const NamedTensors& weights;
+  Lengths lengths;
+  bool training;
+};
+
 /// `value(i)` returns the value with index i in Layer::inputs.
 template <typename Value>
-Call call_of(const Model& model, const Layer& layer, const NamedTensors& weights, bool training,
-             Lengths lengths, Value value) {
+Call call_of(const Pass& pass, const Layer& layer, Value value) {
   std::vector<const Tensor*> inputs;
   for (const int i : layer.inputs) inputs.push_back(&value(i));
   return {layer,
-          get(weights, model.weight_of(layer)),
-          get(weights, layer.name + ".bias"),
-          weights,
-          training,
-          lengths,
+          get(pass.weights, pass.model.weight_of(layer)),
+          get(pass.weights, layer.name + ".bias"),
+          pass.weights,
+          pass.training,
+          pass.lengths,
           inputs,
           *inputs[0]};
 }
@@ -323,14 +330,13 @@ Lengths lengths_in(const Model& model, const Tensor& images, std::span<const flo
 }
 
 /// The result of each layer.
-std::vector<Tensor> all_values(const Model& model, const NamedTensors& weights,
-                               const Tensor& images, Lengths lengths, bool training) {
+std::vector<Tensor> all_values(const Pass& pass, const Tensor& images) {
   std::vector<Tensor> values;
   const auto value = [&](int i) -> const Tensor& {
     return i == kImages ? images : values[size_t(i)];
   };
-  for (const Layer& layer : model.layers) {
-    values.push_back(forward(call_of(model, layer, weights, training, lengths, value)));
+  for (const Layer& layer : pass.model.layers) {
+    values.push_back(forward(call_of(pass, layer, value)));
   }
   return values;
 }
@@ -468,7 +474,8 @@ double pixel_loss(LossKind kind, const Tensor& scores, std::span<const float> ma
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
                 std::span<const uint32_t> labels, std::span<const float> targets) {
   const Lengths lengths = lengths_in(model, images, targets);
-  const std::vector<Tensor> values = all_values(model, weights, images, lengths, true);
+  const Pass pass = {model, weights, lengths, true};
+  const std::vector<Tensor> values = all_values(pass, images);
   Step step;
   step.scores = values.back();
   std::vector<Tensor> d(values.size());
@@ -489,7 +496,7 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
     const auto value = [&](int j) -> const Tensor& {
       return j == kImages ? images : values[size_t(j)];
     };
-    const Call call = call_of(model, layer, weights, true, lengths, value);
+    const Call call = call_of(pass, layer, value);
     const Tensor& x = call.x;
     Gradients gradients = backward({call, values[i], d[i]});
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
@@ -515,7 +522,7 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
 
 Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images,
              std::span<const float> lengths) {
-  return all_values(model, weights, images, lengths_in(model, images, lengths), false).back();
+  return all_values({model, weights, lengths_in(model, images, lengths), false}, images).back();
 }
 
 }  // namespace dlflow::runtime::reference

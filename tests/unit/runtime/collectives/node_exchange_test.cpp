@@ -29,7 +29,7 @@ std::vector<NodeExchange> exchanges_of(ThreadGroup& group, int ranks) {
 }
 
 /// Offers nothing to any of `ranks` ranks.
-Offer no_offer(size_t ranks) { return {{}, std::vector<Offer::Part>(ranks)}; }
+Offer no_offer(size_t ranks) { return {{}, std::vector<Offer::ByteRange>(ranks)}; }
 
 Progress poll_until_stuck(Task& task) {
   for (;;) {
@@ -149,7 +149,7 @@ TEST_CASE("ranks of a node exchange blocks of any sizes", "[node_exchange]") {
         from_root[size_t(root)] = bytes;
       }
       run(comm, node.exchange(own == root ? Offer::to_all(bytes, ranks)
-                                          : Offer{{}, std::vector<Offer::Part>(places.size())},
+                                          : Offer{{}, std::vector<Offer::ByteRange>(places.size())},
                               from_root));
       all_right = all_right && bytes == block(root, 0, unit);
     }
@@ -168,7 +168,7 @@ TEST_CASE("exchanges go on when their numbers wrap around", "[node_exchange]") {
       const int root = round % 3;
       std::vector<std::byte> bytes(kBytes);
       std::vector<std::span<std::byte>> received(3);
-      Offer offer{{}, std::vector<Offer::Part>(3)};
+      Offer offer{{}, std::vector<Offer::ByteRange>(3)};
       if (comm.rank() == root) {
         bytes = block(root, round, kBytes);
         offer = Offer::to_all(bytes, 3);
@@ -191,7 +191,7 @@ TEST_CASE("a block whose size its receiver does not expect is an error", "[node_
     if (comm.rank() == 1) received[0] = std::span(bytes).first(5);
     return test::error_of([&] {
       run(comm, node.exchange(comm.rank() == 0 ? Offer::to_all(bytes, 2)
-                                               : Offer{{}, std::vector<Offer::Part>(2)},
+                                               : Offer{{}, std::vector<Offer::ByteRange>(2)},
                               received));
     });
   });

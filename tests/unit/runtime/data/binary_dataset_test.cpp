@@ -26,7 +26,7 @@ const Dataset kFloats =
 /// Two samples of 1 x 1 x 2 with the classes of both pixels.
 Dataset with_masks(std::vector<uint8_t> rows, uint32_t classes = 3) {
   Dataset dataset{
-      {1, 1, 2}, classes, Images<uint8_t>(std::move(rows), 4), std::vector<uint32_t>(2)};
+      {1, 1, 2}, classes, PixelRows<uint8_t>(std::move(rows), 4), std::vector<uint32_t>(2)};
   dataset.has_masks = true;
   return dataset;
 }
@@ -78,7 +78,8 @@ TEST_CASE("masks follow their images, without labels before them", "[data]") {
   CHECK(content.substr(128, 8) == "\x09\x08\x00\x02\x07\x06\xff\x01"s);
   CHECK(content.size() == 128 + 8 + 2 * 64);
   const Dataset floats = [] {
-    Dataset dataset{{1, 1, 1}, 2, Images<float>({0.5f, 1, -2, 255}, 2), std::vector<uint32_t>(2)};
+    Dataset dataset{
+        {1, 1, 1}, 2, PixelRows<float>({0.5f, 1, -2, 255}, 2), std::vector<uint32_t>(2)};
     dataset.has_masks = true;
     return dataset;
   }();

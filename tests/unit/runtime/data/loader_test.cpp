@@ -209,7 +209,8 @@ Dataset masked(uint32_t num_samples) {
     for (int k = 0; k < 6; ++k) rows.push_back(T(10 * i));
     for (const uint32_t c : {i, 1u, 2u, 3u, kNoClass, 0u}) rows.push_back(T(c));
   }
-  Dataset dataset{{1, 2, 3}, 8, Images<T>(std::move(rows), 12), std::vector<uint32_t>(num_samples)};
+  Dataset dataset{
+      {1, 2, 3}, 8, PixelRows<T>(std::move(rows), 12), std::vector<uint32_t>(num_samples)};
   dataset.has_masks = true;
   return dataset;
 }

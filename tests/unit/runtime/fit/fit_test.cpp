@@ -76,7 +76,7 @@ TEST_CASE("losses of pixels need masks, and masks need such a loss", "[fit]") {
                            ", kernel: 1}\n",
                        "m.yaml");
   };
-  Dataset masks{{1, 2, 2}, 3, Images<uint8_t>({1, 2, 3, 4, 0, 1, 2, 255}, 8), {{0}}};
+  Dataset masks{{1, 2, 2}, 3, PixelRows<uint8_t>({1, 2, 3, 4, 0, 1, 2, 255}, 8), {{0}}};
   masks.has_masks = true;
   const Dataset labels = make_dataset({1, 2, 2}, 3, std::vector<uint8_t>{1, 2, 3, 4}, {2});
   for (const std::string loss : {"pixel_cross_entropy", "dice", "pixel_cross_entropy_and_dice"}) {

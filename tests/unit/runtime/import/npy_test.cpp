@@ -143,7 +143,7 @@ TEST_CASE("tables of numbers of any type are read", "[npy]") {
   const Pair pair;
   const auto values = [&](const std::string& type, const std::string& bytes) {
     const Dataset dataset = pair.read(npy(type, "(2, 1)", bytes), kLabels);
-    const auto& rows = std::get<Images<float>>(dataset.pixels);
+    const auto& rows = std::get<PixelRows<float>>(dataset.pixels);
     return std::vector<float>{rows[0][0], rows[1][0]};
   };
   const std::vector<float> expected = {1, 2}, negative = {1, -1};

@@ -22,13 +22,13 @@ namespace {
 /// The same numbers in both types; the initial ones are exact in both.
 struct Both {
   std::vector<float> floats;
-  std::vector<BFloat16> halves;
+  std::vector<BFloat16> bf16;
 
-  Numbers as(bool half) { return half ? Numbers{halves.data(), true} : Numbers{floats.data()}; }
+  Numbers as(bool is_bf16) { return is_bf16 ? Numbers{bf16.data(), true} : Numbers{floats.data()}; }
 
   bool agree() const {
     return std::ranges::equal(
-        floats, halves, {}, [](float f) { return narrow(f).bits; },
+        floats, bf16, {}, [](float f) { return narrow(f).bits; },
         [](BFloat16 h) { return h.bits; });
   }
 };
@@ -39,7 +39,7 @@ Both random_numbers(size_t count, unsigned seed) {
   Both both;
   for (size_t i = 0; i < count; ++i) {
     both.floats.push_back(float(int(generator() % 65) - 32) / 8);
-    both.halves.push_back(narrow(both.floats.back()));
+    both.bf16.push_back(narrow(both.floats.back()));
   }
   return both;
 }
@@ -76,10 +76,11 @@ TEST_CASE("elementwise kernels of bf16 give the rounded results of fp32", "[kern
   const bool with_relu = GENERATE(false, true);
   Both a = random_numbers(count, 1), b = random_numbers(count, 2), y = random_numbers(count, 3);
   Both rectified = y;
-  for (const bool half : {false, true}) {
-    relu(y.as(half), rectified.as(half), count);
-    add(a.as(half), b.as(half), with_relu, y.as(half), count);
-    finish_gradient(a.as(half), b.as(half), with_relu ? rectified.as(half) : Numbers(), count);
+  for (const bool is_bf16 : {false, true}) {
+    relu(y.as(is_bf16), rectified.as(is_bf16), count);
+    add(a.as(is_bf16), b.as(is_bf16), with_relu, y.as(is_bf16), count);
+    finish_gradient(a.as(is_bf16), b.as(is_bf16), with_relu ? rectified.as(is_bf16) : Numbers(),
+                    count);
   }
   CHECK(rectified.agree());
   CHECK(std::ranges::min(rectified.floats) >= 0);
@@ -93,11 +94,11 @@ TEST_CASE("no gradient goes back through a ReLU that made -0.0", "[kernels]") {
   for (size_t i = 0; i < count; ++i) {
     const float result = std::array{-0.0f, 0.0f, 1e-3f}[i % 3];
     gate.floats[i] = result;
-    gate.halves[i] = narrow(result);
+    gate.bf16[i] = narrow(result);
   }
   const Both before = gradient;
-  for (const bool half : {false, true}) {
-    finish_gradient(gradient.as(half), Numbers(), gate.as(half), count);
+  for (const bool is_bf16 : {false, true}) {
+    finish_gradient(gradient.as(is_bf16), Numbers(), gate.as(is_bf16), count);
   }
   for (size_t i = 0; i < count; ++i) {
     CHECK(gradient.floats[i] == (i % 3 == 2 ? before.floats[i] : 0.0f));
@@ -108,11 +109,11 @@ TEST_CASE("no gradient goes back through a ReLU that made -0.0", "[kernels]") {
 TEST_CASE("the kernels of bf16 pass on NaN", "[kernels]") {
   Both a = random_numbers(20, 1), b = random_numbers(20, 2), sum = a;
   for (const size_t i : {size_t(3), size_t(17)}) {
-    a.halves[i] = narrow(std::bit_cast<float>(0xffffffff));
+    a.bf16[i] = narrow(std::bit_cast<float>(0xffffffff));
   }
   add(a.as(true), b.as(true), true, sum.as(true), 20);
   for (size_t i = 0; i < 20; ++i) {
-    CHECK(std::isnan(widen(sum.halves[i])) == (i == 3 || i == 17));
+    CHECK(std::isnan(widen(sum.bf16[i])) == (i == 3 || i == 17));
   }
 }
 
@@ -130,18 +131,19 @@ TEST_CASE("batch normalisation of bf16 gives the rounded results of fp32", "[ker
     bool operator==(const Result&) const = default;
   };
   Result results[2];
-  for (const bool half : {false, true}) {
-    Result& r = results[half];
+  for (const bool is_bf16 : {false, true}) {
+    Result& r = results[is_bf16];
     r = {weight, weight, weight, weight, std::vector<double>(width), std::vector<double>(width)};
     const BatchNormParameters p = {weight.data(), bias.data()};
-    batch_norm_forward(g, x.as(half), p, {residual.as(half), true, y.as(half)}, r.mean.data(),
-                       r.variance.data());
-    batch_norm_infer(g, x.as(half), p, {{}, false, inferred.as(half)}, r.mean.data(),
+    batch_norm_forward(
+        g, {.x = x.as(is_bf16), .residual = residual.as(is_bf16), .y = y.as(is_bf16), .relu = true},
+        p, r.mean.data(), r.variance.data());
+    batch_norm_infer(g, {.x = x.as(is_bf16), .y = inferred.as(is_bf16)}, p, r.mean.data(),
                      r.variance.data());
-    batch_norm_sums(g, x.as(half), r.sums.data(), r.squares.data());
+    batch_norm_sums(g, x.as(is_bf16), r.sums.data(), r.squares.data());
     batch_norm_backward(g,
-                        {x.as(half), weight.data(), r.mean.data(), r.variance.data(), y.as(half),
-                         dy.as(half), more_dy.as(half), dx.as(half)},
+                        {x.as(is_bf16), weight.data(), r.mean.data(), r.variance.data(),
+                         y.as(is_bf16), dy.as(is_bf16), more_dy.as(is_bf16), dx.as(is_bf16)},
                         {r.weight_gradient.data(), r.bias_gradient.data()});
   }
   CHECK(results[0] == results[1]);
@@ -161,10 +163,10 @@ TEST_CASE("max pooling of bf16 gives the rounded results of fp32", "[kernels]") 
   const auto out_count = size_t(2 * window.out_height * window.out_width * channels);
   Both x = random_numbers(count, 1), y = random_numbers(out_count, 2), dx = x, dy = y;
   std::vector<uint16_t> chosen[2];
-  for (const bool half : {false, true}) {
-    chosen[half].resize(out_count);
-    max_pool_forward(g, window, true, x.as(half), y.as(half), chosen[half].data());
-    max_pool_backward(g, window, dy.as(half), chosen[half].data(), dx.as(half));
+  for (const bool is_bf16 : {false, true}) {
+    chosen[is_bf16].resize(out_count);
+    max_pool_forward({g, window, true}, x.as(is_bf16), y.as(is_bf16), chosen[is_bf16].data());
+    max_pool_backward({g, window}, dy.as(is_bf16), chosen[is_bf16].data(), dx.as(is_bf16));
   }
   CHECK(chosen[0] == chosen[1]);
   CHECK(y.agree());
@@ -203,7 +205,7 @@ TEST_CASE("right answers are counted only in rows with a target", "[kernels]") {
   const std::vector<float> shares = {1, 1, 1, 1};
   std::vector<float> probabilities(scores.size());
   const TokenSums sums =
-      token_cross_entropy({scores.data(), 4, 3}, targets, shares, 0, probabilities.data());
+      token_cross_entropy({scores.data(), 4, 3}, {targets, shares}, probabilities.data());
   CHECK(sums.num_targets == 3);
   CHECK(sums.num_correct == 2);  // the first of equal scores is the answer
   const double loss = std::log(1 + std::exp(-1) + std::exp(-2)) + std::log(2 + std::exp(-1)) +

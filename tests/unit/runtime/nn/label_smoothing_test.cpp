@@ -12,11 +12,11 @@ TEST_CASE("loss and gradient with smoothed labels are PyTorch's", "[nn]") {
   std::vector<float> probabilities(scores.size()), gradient(scores.size());
   REQUIRE(expected.at("cases").size() == 5);
   for (const Json& json : expected.at("cases")) {
-    const double smoothing = json.at("smoothing");
     const std::vector<float> weights = json.at("weights");
-    const LossSums sums = softmax_cross_entropy(scores, labels, smoothing, probabilities, weights);
+    const CrossEntropy loss = {scores.size() / labels.size(), json.at("smoothing"), weights};
+    const LossSums sums = softmax_cross_entropy(loss, scores, labels, probabilities);
     CHECK(sums.loss == Approx(json.at("loss").get<double>()).epsilon(1e-6));
-    softmax_cross_entropy_backward(probabilities, labels, smoothing, 0.5f, gradient, weights);
+    softmax_cross_entropy_backward(loss, probabilities, labels, 0.5f, gradient);
     for (size_t i = 0; i < gradient.size(); ++i) {
       const double theirs = json.at("gradient").at(i);
       CHECK(double(gradient[i]) == Approx(theirs / 2).epsilon(0).margin(1e-6));
@@ -47,11 +47,11 @@ TEST_CASE("the loss of class shares and its gradient equal torch.nn.CrossEntropy
            3.772109,
            {-0.386125, 0.359186, 0.026939, 0.046924, -0.737988, 0.691065}});
   std::vector<float> probabilities(6), gradient(6);
-  const LossSums sums =
-      soft_cross_entropy(scores, labels, targets, c.smoothing, probabilities, c.weights);
+  const CrossEntropy loss = {3, c.smoothing, c.weights};
+  const LossSums sums = soft_cross_entropy(loss, scores, labels, targets, probabilities);
   CHECK(sums.loss == Approx(c.loss).epsilon(1e-6));
   CHECK(sums.num_correct == 1);
-  soft_cross_entropy_backward(probabilities, targets, 3, c.smoothing, 2, gradient, c.weights);
+  soft_cross_entropy_backward(loss, probabilities, targets, 2, gradient);
   for (size_t i = 0; i < gradient.size(); ++i) {
     CHECK(gradient[i] == Approx(2 * c.gradient[i]).margin(3e-6));
   }

@@ -142,9 +142,9 @@ TEST_CASE("Winograd's algorithm agrees with direct convolution", "[winograd]") {
 
   std::vector<float> y(direct.y_size(), 7.0f), dx(direct.x_size(), 7.0f);
   std::vector<float> dweight(direct.weight_size(), 7.0f), dbias(size_t(c.to), 7.0f);
-  winograd_forward(direct.shape, x.data(), weight.data(), nullptr, false, y.data());
+  winograd_forward(direct.shape, x.data(), {weight.data()}, false, y.data());
   CHECK(error_of(y, y_expected) < kError);
-  winograd_forward(direct.shape, x.data(), weight.data(), bias.data(), true, y.data());
+  winograd_forward(direct.shape, x.data(), {weight.data(), bias.data()}, true, y.data());
   CHECK(error_of(y, shifted) < kError);
   winograd_backward_data(direct.shape, dy.data(), weight.data(), dx.data());
   CHECK(error_of(dx, dx_expected) < kError);
@@ -170,7 +170,7 @@ TEST_CASE("Winograd's algorithm has the same bits with AVX2 as with AVX-512", "[
     std::vector<std::vector<float>> numbers = {
         std::vector<float>(direct.y_size()), std::vector<float>(direct.x_size()),
         std::vector<float>(direct.weight_size()), std::vector<float>(size_t(c.to))};
-    winograd_forward(direct.shape, x.data(), weight.data(), bias.data(), true, numbers[0].data());
+    winograd_forward(direct.shape, x.data(), {weight.data(), bias.data()}, true, numbers[0].data());
     winograd_backward_data(direct.shape, dy.data(), weight.data(), numbers[1].data());
     winograd_backward_weights(direct.shape, x.data(), dy.data(), numbers[2].data(),
                               numbers[3].data());

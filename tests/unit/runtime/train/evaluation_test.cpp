@@ -24,7 +24,7 @@ Dataset masked(size_t num_samples) {
     for (const uint32_t number : {0u, 0u, 0u, 0u, 1u, kNoClass}) rows.push_back(uint8_t(number));
   }
   Dataset dataset{
-      {1, 1, 3}, 2, Images<uint8_t>(std::move(rows), 6), std::vector<uint32_t>(num_samples)};
+      {1, 1, 3}, 2, PixelRows<uint8_t>(std::move(rows), 6), std::vector<uint32_t>(num_samples)};
   dataset.has_masks = true;
   return dataset;
 }

@@ -55,7 +55,7 @@ void write_idx(const test::TempDir& folder, const Dataset& dataset) {
   std::string images =
       std::string("\0\0\x08\x03", 4) + big_endian(count) + big_endian(8) + big_endian(8);
   std::string labels = std::string("\0\0\x08\x01", 4) + big_endian(count);
-  const auto& pixels = std::get<Images<uint8_t>>(dataset.pixels);
+  const auto& pixels = std::get<PixelRows<uint8_t>>(dataset.pixels);
   for (size_t i = 0; i < count; ++i) {
     images.append(reinterpret_cast<const char*>(pixels[i].data()), 64);
     labels += char(dataset.labels[i]);
@@ -176,7 +176,7 @@ TEST_CASE("a rank does not accept other files in place of its node's verified on
   const auto errors = test::on_ranks(3, [&](Communicator& comm) {
     const fs::path folder = comm.rank() == 1 ? theirs.path() : ours.path();
     SharedSplit split = open_shared_split(comm, folder, Split::Train);
-    const void* const first = std::get<Images<uint8_t>>(split.dataset.pixels)[0].data();
+    const void* const first = std::get<PixelRows<uint8_t>>(split.dataset.pixels)[0].data();
     if (comm.rank() != 1) split.images->check(first);
     comm.barrier();
     return error_of([&] { split.images->check(first); });
@@ -191,7 +191,7 @@ TEST_CASE("the statistics of data have the same bits on any number of ranks", "[
   if (GENERATE(false, true)) {
     std::vector<float> values;
     for (size_t i = 0; i < data.size(); ++i) {
-      for (const uint8_t pixel : std::get<Images<uint8_t>>(data.pixels)[i]) {
+      for (const uint8_t pixel : std::get<PixelRows<uint8_t>>(data.pixels)[i]) {
         values.push_back(float(pixel) / 255.0f);
       }
     }

@@ -30,7 +30,7 @@ TEST_CASE("all ranks hold out the same validation samples, and none is lost", "[
   for (const Dataset* part : {&parts.train, &parts.validation}) {
     uint8_t last = 0;
     for (size_t i = 0; i < part->size(); ++i) {
-      const uint8_t name = std::get<Images<uint8_t>>(part->pixels)[i][0];
+      const uint8_t name = std::get<PixelRows<uint8_t>>(part->pixels)[i][0];
       CHECK(part->labels[i] == dataset.labels[name]);
       CHECK((i == 0 || name > last));
       last = name;

@@ -45,7 +45,8 @@ struct PlayedCenter {
 struct Leaf {
   explicit Leaf(bool tells = true) {
     std::jthread thread([this] { center.welcome(FrameKind::Welcome); });
-    leaf.emplace(WatchMember::Place{1, 2, center.endpoint, tells}, calls, WatchLimits{10s, 60s});
+    leaf.emplace(WatchMember::TreePosition{1, 2, center.endpoint, tells}, calls,
+                 WatchLimits{10s, 60s});
     now = std::chrono::steady_clock::now();
   }
 
@@ -108,7 +109,7 @@ TEST_CASE("a peer that does not answer with a welcome is not rank 0", "[watch]")
   std::optional<WatchMember> leaf;
   {
     std::jthread thread([&] { center.welcome(answer); });
-    leaf.emplace(WatchMember::Place{1, 2, center.endpoint, true}, calls, WatchLimits{});
+    leaf.emplace(WatchMember::TreePosition{1, 2, center.endpoint, true}, calls, WatchLimits{});
   }
   CHECK_FALSE(leaf->is_connected());
 }
