@@ -11,6 +11,7 @@
 #include "engine/plan/fingerprint_base.h"
 #include "engine/plan/programs.h"
 #include "engine/plan/sources.h"
+#include "engine/slurm/section.h"
 #include "tests/support/catch.h"
 #include "tests/support/in_child.h"
 #include "tests/support/known_by_fingerprint.h"
@@ -216,7 +217,8 @@ TEST_CASE("a frozen plan has the whole profile, also one from before SLURM suppo
           "[run_directory]") {
   const Place place;
   Plan plan = place.plan();
-  plan.profile.slurm = {"gpu", "a", "q", "c", "r", true, "gpu:a100:{gpus}", {"--hint=x"}};
+  plan.profile.batch_options["slurm"] =
+      json_of(SlurmOptions{"gpu", "a", "q", "c", "r", true, "gpu:a100:{gpus}", {"--hint=x"}});
   plan.profile.ranks_per_node = 4;
   plan.profile.node = {128, uint64_t{240} << 30, 8};
   plan.profile.limits = {std::chrono::hours(48), 20, 1500, 50, 400, 100};
