@@ -1,6 +1,5 @@
 #include "engine/run/chain/from_job.h"
 
-
 #include <cstdio>
 #include <exception>
 #include <optional>
