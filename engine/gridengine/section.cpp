@@ -53,7 +53,6 @@ BatchSection gridengine_section() {
           }),
           .summary = "Options of every qsub",
           .partition = "queue",
-          .check = check_options<GridEngineOptions>,
           .job_variables = {"SGE_*", "PE_HOSTFILE", "JOB_ID", "NSLOTS", "ARC"}};
 }
 

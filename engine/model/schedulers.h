@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/json_fields.h"
 #include "engine/model/shape.h"
 
 namespace dlflow {
@@ -19,20 +18,13 @@ std::vector<std::string> schedulers();
 /// A batch system as profiles and plans see it. The folder of system NAME defines it, as
 /// `BatchSection NAME_section()` in section.cpp.
 struct BatchSection {
-  Shape options;                           ///< the object NAME of a profile
-  std::string summary;                     ///< "Options of every sbatch"
-  std::string partition;                   ///< the option that names the nodes: "queue"
-  void (*check)(const Json& options);      ///< throws Json::exception if one has a wrong type
+  Shape options;          ///< the object NAME of a profile; each option has a default
+  std::string summary;    ///< "Options of every sbatch"
+  std::string partition;  ///< the option that names the nodes: "queue"
   std::vector<std::string> job_variables;  ///< in the environment of its jobs: "SLURM_*"
 };
 
 /// With their names, in the order of batch_systems.def.
 const std::vector<std::pair<std::string, BatchSection>>& batch_sections();
-
-/// A BatchSection::check for the struct that has the options.
-template <class Options>
-void check_options(const Json& options) {
-  from_fields<Options>(options);
-}
 
 }  // namespace dlflow

@@ -14,6 +14,13 @@ namespace {
 /// Raised when plan.json changes in a way that an older dlflow cannot read.
 constexpr int kVersion = 1;
 
+void check_type(const Json& options, const Field& field) {
+  const Json value = options.value(field.name, field.fallback);
+  const bool is_text = !value.is_array() || std::ranges::all_of(value, &Json::is_string);
+  if (is_text && std::string_view(value.type_name()) == field.fallback.type_name()) return;
+  throw Error(Errc::Corrupt, "not a plan.json: wrong type of the profile's " + field.name);
+}
+
 /// The options of a batch system are an object beside the other keys.
 void list_options(FieldWriter& archive, const BatchOptions& all) {
   for (const auto& [system, options] : all) archive(system.c_str(), options);
@@ -23,7 +30,7 @@ void list_options(FieldReader& archive, BatchOptions& all) {
   for (const auto& [system, section] : batch_sections()) {
     if (!archive.has(system.c_str())) continue;
     archive(system.c_str(), all[system]);
-    section.check(all[system]);
+    for (const Field& field : section.options.fields) check_type(all[system], field);
   }
 }
 

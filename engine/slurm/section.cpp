@@ -69,7 +69,6 @@ BatchSection slurm_section() {
           }),
           .summary = "Options of every sbatch",
           .partition = "partition",
-          .check = check_options<SlurmOptions>,
           .job_variables = {"SLURM_*"}};
 }
 
