@@ -229,6 +229,13 @@ TEST_CASE("a frozen plan has the whole profile, also one from before SLURM suppo
 
   const fs::path settings = plan.directory / "plan.json";
   Json json = Json::parse(read_file(settings));
+  for (const Json& other : {Json(1), Json({1})}) {
+    Json damaged = json;
+    damaged["profile"]["slurm"]["options"] = other;
+    write_file_atomic(settings, damaged.dump());
+    CHECK_THROWS_WITH(load_run(plan.directory),
+                      Catch::Contains("wrong type of the profile's options"));
+  }
   for (const char* key : {"slurm", "ranks_per_node", "node", "limits", "scratch"}) {
     json["profile"].erase(key);
   }
