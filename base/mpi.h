@@ -14,8 +14,15 @@ struct MpiLauncher {
   const char* local_size;
 };
 
-/// The launchers of MPI libraries. srun (SLURM_PROCID, SLURM_STEP_NUM_TASKS) comes after them,
-/// since a program that mpirun starts in a SLURM job also has the variables of the job's script.
+/// SLURM's launcher. It comes after those of MPI libraries, since a program that mpirun starts in a
+/// SLURM job also has the variables of the job's script. Of those, `size` is srun's alone.
+constexpr MpiLauncher kSrun = {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
+                               nullptr};
+
+/// The beginnings of the variables by which launchers give a process its place.
+constexpr const char* kPlaceVariables[] = {"SLURM_", "PMIX_", "PMI_", "OMPI_"};
+
+/// The launchers of MPI libraries.
 constexpr MpiLauncher kMpiLaunchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},

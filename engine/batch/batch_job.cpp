@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "base/units.h"
@@ -128,6 +129,28 @@ std::vector<std::string> ids_of_known(std::span<const JobIdentity> ours,
     }
   }
   return ids;
+}
+
+std::vector<BatchJob> jobs_with_ids(std::vector<BatchJob> jobs, std::span<const std::string> ids) {
+  const std::set<std::string_view> wanted(ids.begin(), ids.end());
+  std::erase_if(jobs, [&wanted](const BatchJob& job) {
+    return !wanted.contains(job.id) && !wanted.contains(array_id(job.id));
+  });
+  return jobs;
+}
+
+std::vector<BatchJob> jobs_with_names(std::vector<BatchJob> queue,
+                                      std::span<const std::string> names,
+                                      const std::function<std::vector<BatchJob>()>& ended) {
+  const std::set<std::string_view> wanted(names.begin(), names.end());
+  std::set<std::string> missing(names.begin(), names.end());
+  std::erase_if(queue, [&](const BatchJob& job) { return !wanted.contains(job.name); });
+  for (const BatchJob& job : queue) missing.erase(job.name);
+  if (missing.empty() || !ended) return queue;
+  for (BatchJob& job : ended()) {
+    if (missing.contains(job.name)) queue.push_back(std::move(job));
+  }
+  return queue;
 }
 
 std::string no_longer_ours(const JobIdentity& job) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -116,6 +117,15 @@ struct JobIdentity {
 /// The ids of the jobs of `ours` that are in `known`.
 std::vector<std::string> ids_of_known(std::span<const JobIdentity> ours,
                                       std::span<const BatchJob> known);
+
+/// The jobs with one of `ids`, which may be arrays.
+std::vector<BatchJob> jobs_with_ids(std::vector<BatchJob> jobs, std::span<const std::string> ids);
+
+/// The jobs with one of `names` in `queue`; those that are missing there, from the result of
+/// `ended`, if that is given.
+std::vector<BatchJob> jobs_with_names(std::vector<BatchJob> queue,
+                                      std::span<const std::string> names,
+                                      const std::function<std::vector<BatchJob>()>& ended = {});
 
 /// "job 812 has ended, or its number is another job's by now".
 std::string no_longer_ours(const JobIdentity& job);

@@ -100,15 +100,21 @@ class BatchSystem {
   /// The accounting's entries of the jobs and arrays `ids`. Asked once: accounting may be away for
   /// long, and running jobs are known without it. \param since  the submission of the first of
   /// them.
-  virtual Accounting accounting(std::span<const std::string> ids, Time since) = 0;
+  virtual Accounting accounting(std::span<const std::string> /*ids*/, Time /*since*/) {
+    return {.jobs = {}, .missing = "there is no accounting"};
+  }
 
   /// The jobs with one of `names`, from queue and accounting: to adopt jobs submitted before a kill
   /// or an unclear answer.
-  virtual std::vector<BatchJob> find_by_name(std::span<const std::string> names, Time since) = 0;
+  virtual std::vector<BatchJob> find_by_name(std::span<const std::string> names, Time /*since*/) {
+    return jobs_with_names(queue(), names);
+  }
 
   /// Job or array `id` (with all its tasks) by the controller. Empty if it denies that there is
   /// such a job; nothing if it gives no answer.
-  virtual std::optional<std::vector<BatchJob>> show_job(const std::string& id) = 0;
+  virtual std::optional<std::vector<BatchJob>> show_job(const std::string& id) {
+    return jobs_with_ids(queue(), {&id, 1});
+  }
 
   // Each of the next three checks directly before it acts that the jobs are still ours: another job
   // with one of their numbers (JobIdentity) stays as it is.
@@ -126,12 +132,14 @@ class BatchSystem {
 
   /// Why a job waits, for people: "waits for free nodes, starts in about 2:10:00". Empty if it
   /// waits for other jobs, which the workflow names better.
-  virtual std::string pending_in_words(const BatchJob& job, Time now) const = 0;
+  virtual std::string pending_in_words(const BatchJob& /*job*/, Time /*now*/) const { return ""; }
 
   /// The cluster's name. One query.
   virtual std::string cluster_name() = 0;
 
-  virtual ClusterLimits cluster() = 0;
+  virtual ClusterLimits cluster() {
+    return {.cluster = cluster_name(), .version = "", .partitions = {}};
+  }
 
   /// The text of a profile of this cluster, for jobs in `partition` (empty: the default one), with
   /// comments on choices that only a person can make. Looks for launchers and container tools in

@@ -53,15 +53,6 @@ JobAnswer cancel_in_parts(
     std::span<const std::string> ids,
     const std::function<JobAnswer(std::span<const std::string>)>& cancel_some);
 
-/// The jobs with one of `ids`, which may be arrays.
-std::vector<BatchJob> jobs_with_ids(std::vector<BatchJob> jobs, std::span<const std::string> ids);
-
-/// The jobs with one of `names` in `queue`; those that are missing there, from the result of
-/// `ended`.
-std::vector<BatchJob> jobs_with_names(std::vector<BatchJob> queue,
-                                      std::span<const std::string> names,
-                                      const std::function<std::vector<BatchJob>()>& ended);
-
 /// Runs tools with one environment. Commands are shown by -v.
 class ToolRunner {
  public:

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/handle.h"
+#include "base/mpi.h"
 #include "base/parse_json.h"
 #include "base/process.h"
 #include "base/secret_file.h"
@@ -140,7 +141,7 @@ int container_exec(const fs::path& folder) {
     const ContainerRequest request =
         container_request_from_json(parse_json(read_file(meeting.request())));
     if (request.adds_ranks) {
-      const char* const number = std::getenv("SLURM_PROCID");
+      const char* const number = std::getenv(kSrun.rank);
       rank = number == nullptr ? "0" : number;
     }
     status = run_program(command_of(request), request, control, signals);

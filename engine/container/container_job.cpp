@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json_fields.h"
+#include "base/mpi.h"
 #include "base/parse_json.h"
 
 namespace dlflow {
@@ -42,10 +43,9 @@ ContainerRequest container_request_from_json(const Json& json) {
 }
 
 bool is_passed_on(std::string_view name) {
-  static constexpr std::string_view kPrefixes[] = {"SLURM_", "PMIX_", "PMI_", "OMPI_"};
   static constexpr std::string_view kNames[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
                                                 "ZE_AFFINITY_MASK"};
-  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+  return std::any_of(std::begin(kPlaceVariables), std::end(kPlaceVariables),
                      [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
          std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }

@@ -43,9 +43,9 @@ void look_in(const fs::path& folder, std::set<MpiName>& found) {
 }  // namespace
 
 MpiName mpi_of_launcher(std::string_view version) {
-  constexpr std::string_view kOpenMpi = "(Open MPI) ";
-  if (const size_t at = version.find(kOpenMpi); at != version.npos) {
-    const int major = number_at(version.substr(at + kOpenMpi.size()));
+  constexpr std::string_view kVersionMark = "(Open MPI) ";
+  if (const size_t at = version.find(kVersionMark); at != version.npos) {
+    const int major = number_at(version.substr(at + kVersionMark.size()));
     return major < 0 ? "" : "Open MPI " + std::to_string(major);
   }
   const bool hydra =

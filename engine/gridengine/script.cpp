@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/batch/batch_job.h"
+#include "engine/gridengine/section.h"
 
 namespace dlflow {
 namespace {
@@ -129,7 +130,7 @@ std::string hold_list(std::span<const Dependency> dependencies) {
 }
 
 QsubCall qsub_call(const Batch& batch, const Profile& profile) {
-  const GridEngineOptions& options = profile.gridengine;
+  const GridEngineOptions options = gridengine_options(profile);
   // -C "" disables options in the script, and -V exports the whole environment to the job.
   Words argv = {"qsub", "-terse", "-C", "", "-V", "-N", batch.name};
   add(argv, "-S", batch_shell());

@@ -291,6 +291,14 @@ const Form kMemoryForm = [] {
   return size;
 }();
 
+const Form kLineForm = {.what = "one line of text",
+                        .examples = "it without control characters",
+                        .pattern = "^[^\\x00-\\x1f]*$",
+                        .accepts = [](std::string_view text) {
+                          return std::ranges::none_of(
+                              text, [](char c) { return uint8_t(c) < ' ' || c == 127; });
+                        }};
+
 const Form kPathForm = {.what = "a path",
                         .examples = "data/images or /data/images",
                         .pattern = ".",

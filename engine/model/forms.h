@@ -21,6 +21,7 @@ extern const Form kLicenceForm;    ///< licences, as batch systems name them: ma
 extern const Form kDurationForm;
 extern const Form kSizeForm;
 extern const Form kMemoryForm;  ///< at least 1 MiB: smaller sizes lack a unit
+extern const Form kLineForm;    ///< one line without control characters
 extern const Form kPathForm;    ///< any text that is not empty
 extern const Form kAbsolutePathForm;
 extern const Form kDataPathForm;   ///< the absolute path of an input

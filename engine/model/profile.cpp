@@ -109,8 +109,9 @@ Profile profile_from(const Json& json) {
   profile.cores = json.at("cores");
   profile.memory_bytes = size_from(json.at("memory"));
   profile.gpus = json.at("gpus");
-  read_from(json.at("slurm"), profile.slurm);
-  read_from(json.at("gridengine"), profile.gridengine);
+  for (const auto& [system, section] : batch_sections()) {
+    profile.batch_options[system] = json.value(system, Json::object());
+  }
   profile.ranks_per_node = json.at("ranks_per_node");
   const Json& node = json.at("node");
   profile.node = {node.at("cores"), size_from(node.at("memory")), node.at("gpus")};
@@ -146,9 +147,9 @@ Json read_profile(const std::string& text, const std::string& file) {
   Mistakes mistakes(file, text);
   const YamlPointer root = read_yaml(mistakes, {});
   if (!root) throw_mistakes(mistakes);
-  for (const std::string& system : schedulers()) {
+  for (const auto& [system, section] : batch_sections()) {
     const YamlEntry* entry = find_entry(*root, system);
-    if (system == kLocalScheduler || entry == nullptr) continue;
+    if (entry == nullptr) continue;
     if (find_entry(*root, "scheduler") || find_entry(*root, kExtends)) continue;
     mistakes.add(entry->location, "the profile has '" + system +
                                       "', but no scheduler, so jobs would run on this "
@@ -281,23 +282,10 @@ Profile parse_profile(const ProfileSource& source) {
   return profile;
 }
 
-/// A batch system's key for the set of nodes that jobs go to.
-struct PartitionKey {
-  std::string_view scheduler;
-  const char* key;  ///< in the profile's section of the batch system
-  const std::string& (*value)(const Profile& profile);
-};
-
-constexpr PartitionKey kPartitionKeys[] = {
-    {"slurm", "partition",
-     [](const Profile& profile) -> const std::string& { return profile.slurm.partition; }},
-    {"gridengine", "queue",
-     [](const Profile& profile) -> const std::string& { return profile.gridengine.queue; }},
-};
-
-const PartitionKey* find_partition_key(const Profile& profile) {
-  for (const PartitionKey& row : kPartitionKeys) {
-    if (row.scheduler == profile.scheduler) return &row;
+/// Null if the jobs of `scheduler` run on this machine.
+const BatchSection* find_section(const std::string& scheduler) {
+  for (const auto& [system, section] : batch_sections()) {
+    if (system == scheduler) return &section;
   }
   return nullptr;
 }
@@ -306,8 +294,7 @@ const PartitionKey* find_partition_key(const Profile& profile) {
 
 Profile with_class(const Profile& profile, const NodeClass& node_class) {
   Profile placed = profile;
-  placed.slurm = node_class.slurm;
-  placed.gridengine = node_class.gridengine;
+  placed.batch_options = node_class.batch_options;
   placed.ranks_per_node = node_class.ranks_per_node;
   placed.node = node_class.node;
   placed.limits = node_class.limits;
@@ -319,8 +306,7 @@ Profile with_class(const Profile& profile, const NodeClass& node_class) {
 NodeClass as_class(const Profile& profile, const std::string& name, bool local) {
   return {.name = name,
           .local = local,
-          .slurm = profile.slurm,
-          .gridengine = profile.gridengine,
+          .batch_options = profile.batch_options,
           .ranks_per_node = profile.ranks_per_node,
           .node = profile.node,
           .limits = profile.limits,
@@ -332,13 +318,16 @@ bool has_batch_system(const Profile& profile) { return profile.scheduler != kLoc
 
 const std::string& partition_of(const Profile& profile) {
   static const std::string none;
-  const PartitionKey* const row = find_partition_key(profile);
-  return row == nullptr ? none : row->value(profile);
+  const BatchSection* const section = find_section(profile.scheduler);
+  const auto options = profile.batch_options.find(profile.scheduler);
+  if (section == nullptr || options == profile.batch_options.end()) return none;
+  const auto partition = options->second.find(section->partition);
+  return partition == options->second.end() ? none : partition->get_ref<const std::string&>();
 }
 
 std::string partition_key(const Profile& profile) {
-  const PartitionKey* const row = find_partition_key(profile);
-  return row == nullptr ? "" : profile.scheduler + "." + row->key;
+  const BatchSection* const section = find_section(profile.scheduler);
+  return section == nullptr ? "" : profile.scheduler + "." + section->partition;
 }
 
 Profile load_profile(const std::string& name) {

@@ -20,37 +20,10 @@ struct Launcher {
   bool operator==(const Launcher&) const = default;
 };
 
-/// The options of every sbatch call; empty ones are left out.
-struct SlurmOptions {
-  std::string partition;
-  std::string account;
-  std::string qos;
-  std::string constraint;
-  std::string reservation;
-  bool exclusive = false;
-  std::string gres = "gpu:{gpus}";   ///< per node; empty: --gpus-per-task
-  std::vector<std::string> options;  ///< further ones, each "--x=y" or "--x"
-  bool operator==(const SlurmOptions&) const = default;
-};
-
-/// The options of every qsub call of Grid Engine; empty ones are left out.
-struct GridEngineOptions {
-  std::string queue;
-  std::string project;
-  std::string parallel_environment;  ///< for jobs with more than one slot (core)
-  std::string memory;                ///< the resource that limits a slot's memory: h_vmem
-  std::string gpus;                  ///< the request for GPUs with -l: "gpu={gpus}"
-  std::vector<std::string> options;  ///< further ones, each "-x y" or "-x"
-  bool operator==(const GridEngineOptions&) const = default;
-};
-
-/// The checked sections of a profile, as plan.json stores them.
-DLFLOW_DEFINE_FIELDS(SlurmOptions, partition, account, qos, constraint, reservation, exclusive,
-                     gres, options)
-
-DLFLOW_DEFINE_FIELDS(GridEngineOptions, queue, project, parallel_environment, memory, gpus, options)
-
 DLFLOW_DEFINE_FIELDS(Launcher, program, arguments)
+
+/// The options of each batch system, with the keys of its BatchSection (schedulers.h).
+using BatchOptions = std::map<std::string, Json>;
 
 /// The resources of one node; 0: unknown.
 struct NodeShape {
@@ -89,8 +62,7 @@ DLFLOW_DEFINE_FIELDS(ContainerSettings, runtime, command, mode, arguments, binds
 struct NodeClass {
   std::string name;
   bool local = false;  ///< its jobs run on the login node, without the batch system
-  SlurmOptions slurm = {};
-  GridEngineOptions gridengine = {};
+  BatchOptions batch_options = {};
   int ranks_per_node = 0;
   NodeShape node = {};
   Limits limits = {};
@@ -103,12 +75,11 @@ struct Profile {
   std::string name = "local";
   std::string file;                         ///< where the profile was read; empty: built in
   std::vector<std::string> extended_files;  ///< the nearest first; not recorded in a run
-  std::string scheduler = "local";          ///< starts the jobs: local, slurm, gridengine
+  std::string scheduler = "local";          ///< starts the jobs, see schedulers()
   int cores = 0;                            ///< local: 0 means all that this process may use
   uint64_t memory_bytes = 0;                ///< local: 0 means all
   int gpus = 0;
-  SlurmOptions slurm;
-  GridEngineOptions gridengine;
+  BatchOptions batch_options;
   int ranks_per_node = 0;  ///< 0: the batch system decides
   NodeShape node;
   Limits limits;
@@ -133,6 +104,13 @@ struct Profile {
 Profile with_class(const Profile& profile, const NodeClass& node_class);
 /// The settings of `profile` as a class.
 NodeClass as_class(const Profile& profile, const std::string& name, bool local);
+
+/// The options of `system` as its struct.
+template <class Options>
+Options batch_options(const Profile& profile, const std::string& system) {
+  const auto options = profile.batch_options.find(system);
+  return options == profile.batch_options.end() ? Options() : from_fields<Options>(options->second);
+}
 
 /// Whether jobs are submitted to a batch system.
 bool has_batch_system(const Profile& profile);

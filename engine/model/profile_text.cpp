@@ -3,6 +3,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "engine/model/schedulers.h"
 
 namespace dlflow {
 namespace {
@@ -83,6 +84,23 @@ void add_section(std::string& text, const std::string& key, Section section,
   list_fields(fields, section);
 }
 
+std::string yaml_value(const Json& value) {
+  if (value.is_string()) return yaml_text(value);
+  return value.is_array() ? list(value.get<std::vector<std::string>>()) : value.dump();
+}
+
+void add_batch_options(std::string& text, const BatchOptions& options, const std::string& indent) {
+  for (const auto& [system, section] : batch_sections()) {
+    add_key(text, indent + system, "");
+    const auto own = options.find(system);
+    for (const Field& field : section.options.fields) {
+      const bool is_set = own != options.end() && own->second.contains(field.name);
+      const Json& value = is_set ? own->second.at(field.name) : field.fallback;
+      add_key(text, indent + "  " + field.name, yaml_value(value));
+    }
+  }
+}
+
 void add_node(std::string& text, const NodeShape& node, const std::string& indent) {
   add_key(text, indent + "node", "");
   add_key(text, indent + "  cores", std::to_string(node.cores));
@@ -94,8 +112,7 @@ void add_class(std::string& text, const NodeClass& node_class) {
   const std::string indent = "    ";
   add_key(text, "  " + yaml_text(node_class.name), "");
   if (node_class.local) add_key(text, indent + "local", "true");
-  add_section(text, "slurm", node_class.slurm, indent);
-  add_section(text, "gridengine", node_class.gridengine, indent);
+  add_batch_options(text, node_class.batch_options, indent);
   add_key(text, indent + "ranks_per_node", std::to_string(node_class.ranks_per_node));
   add_node(text, node_class.node, indent);
   add_key(text, indent + "limits", "");
@@ -118,8 +135,7 @@ std::string profile_as_yaml(const Profile& profile) {
   add("cores", std::to_string(profile.cores));
   add("memory", yaml_size(profile.memory_bytes));
   add("gpus", std::to_string(profile.gpus));
-  add_section(text, "slurm", profile.slurm, "");
-  add_section(text, "gridengine", profile.gridengine, "");
+  add_batch_options(text, profile.batch_options, "");
   add("ranks_per_node", std::to_string(profile.ranks_per_node));
   add_node(text, profile.node, "");
   add("limits", "");

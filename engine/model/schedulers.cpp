@@ -7,12 +7,23 @@
 
 namespace dlflow {
 
-std::vector<std::string> schedulers() {
-#define DLFLOW_BATCH_SYSTEM(name, program) , #name
-  return {kLocalScheduler
+#define DLFLOW_BATCH_SYSTEM(name, program) BatchSection name##_section();
+#include DLFLOW_BATCH_SYSTEMS
+#undef DLFLOW_BATCH_SYSTEM
+
+const std::vector<std::pair<std::string, BatchSection>>& batch_sections() {
+#define DLFLOW_BATCH_SYSTEM(name, program) {#name, name##_section()},
+  static const std::vector<std::pair<std::string, BatchSection>> sections = {
 #include DLFLOW_BATCH_SYSTEMS
   };
 #undef DLFLOW_BATCH_SYSTEM
+  return sections;
+}
+
+std::vector<std::string> schedulers() {
+  std::vector<std::string> names = {kLocalScheduler};
+  for (const auto& [system, section] : batch_sections()) names.push_back(system);
+  return names;
 }
 
 }  // namespace dlflow

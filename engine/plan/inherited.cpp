@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "base/secret_file.h"
 #include "base/text.h"
+#include "engine/model/schedulers.h"
 
 namespace dlflow {
 namespace {
@@ -22,7 +23,7 @@ struct VariableRow {
 constexpr Provider kByPlan = Provider::Plan;
 constexpr Provider kByJob = Provider::Job;
 
-/// The table of all inherited variables.
+/// The table of all inherited variables, without those of batch systems.
 constexpr std::array kVariables = {
     // programs, libraries, folders
     VariableRow{"PATH", kByPlan}, VariableRow{"LD_LIBRARY_PATH", kByPlan},
@@ -47,9 +48,7 @@ constexpr std::array kVariables = {
     VariableRow{"KRB5CCNAME", kByJob},
     // devices, launchers, interconnects
     VariableRow{"*_VISIBLE_DEVICES", kByJob}, VariableRow{"GPU_DEVICE_ORDINAL", kByJob},
-    VariableRow{"ZE_AFFINITY_MASK", kByJob}, VariableRow{"SLURM_*", kByJob},
-    VariableRow{"SGE_*", kByJob}, VariableRow{"PE_HOSTFILE", kByJob}, VariableRow{"JOB_ID", kByJob},
-    VariableRow{"NSLOTS", kByJob}, VariableRow{"ARC", kByJob}, VariableRow{"PMIX_*", kByJob},
+    VariableRow{"ZE_AFFINITY_MASK", kByJob}, VariableRow{"PMIX_*", kByJob},
     VariableRow{"OMPI_MCA_*", kByPlan}, VariableRow{"I_MPI_*", kByPlan},
     VariableRow{"UCX_*", kByPlan}, VariableRow{"NCCL_*", kByPlan}};
 
@@ -103,6 +102,9 @@ std::optional<Provider> provider_of(std::string_view name,
                                     const std::vector<std::string>& further) {
   for (const VariableRow& row : kVariables) {
     if (matches(name, row.pattern)) return row.provider;
+  }
+  for (const auto& [system, section] : batch_sections()) {
+    if (is_named(name, section.job_variables)) return kByJob;
   }
   return is_named(name, further) ? std::optional(kByPlan) : std::nullopt;
 }

@@ -6,12 +6,33 @@
 #include "base/json_fields.h"
 #include "base/parse_json.h"
 #include "base/version.h"
+#include "engine/model/schedulers.h"
 
 namespace dlflow {
 namespace {
 
 /// Raised when plan.json changes in a way that an older dlflow cannot read.
 constexpr int kVersion = 1;
+
+void check_type(const Json& options, const Field& field) {
+  const Json value = options.value(field.name, field.fallback);
+  const bool is_text = !value.is_array() || std::ranges::all_of(value, &Json::is_string);
+  if (is_text && std::string_view(value.type_name()) == field.fallback.type_name()) return;
+  throw Error(Errc::Corrupt, "not a plan.json: wrong type of the profile's " + field.name);
+}
+
+/// The options of a batch system are an object beside the other keys.
+void list_options(FieldWriter& archive, const BatchOptions& all) {
+  for (const auto& [system, options] : all) archive(system.c_str(), options);
+}
+
+void list_options(FieldReader& archive, BatchOptions& all) {
+  for (const auto& [system, section] : batch_sections()) {
+    if (!archive.has(system.c_str())) continue;
+    archive(system.c_str(), all[system]);
+    for (const Field& field : section.options.fields) check_type(all[system], field);
+  }
+}
 
 }  // namespace
 
@@ -27,8 +48,8 @@ void list_fields(Archive& archive, Limits& value) {
 /// Lists the fields that Profile and NodeClass share.
 template <class Archive, class Where>
 void list_nodes(Archive& archive, Where& value) {
-  DLFLOW_FIELDS(slurm, ranks_per_node, node, limits);
-  archive.if_there("gridengine", value.gridengine);
+  DLFLOW_FIELDS(ranks_per_node, node, limits);
+  list_options(archive, value.batch_options);
 }
 
 template <class Archive>
@@ -43,7 +64,7 @@ void list_fields(Archive& archive, Profile& value) {
   archive.if_there("inherit", value.inherit);
   DLFLOW_FIELDS(runs, cache, cache_budget_bytes);
   archive.if_there("container", value.container);  // missing before containers were supported
-  if (!archive.has("slurm")) return;               // written before SLURM was supported
+  if (!archive.has("node")) return;                // written before SLURM was supported
   list_nodes(archive, value);
   archive("scratch", value.scratch);
   archive.if_there("scratch_budget_bytes", value.scratch_budget_bytes);

@@ -126,4 +126,26 @@ std::vector<RankNode> rank_nodes(int ranks, int cpus_per_rank, const ReadVariabl
   return nodes;
 }
 
+bool is_outside_of_nodes() {
+  return !environment_variable("SLURM_JOB_NODELIST").empty() &&
+         environment_variable("SLURMD_NODENAME").empty();
+}
+
+std::vector<std::string> srun_per_node(const RankPlan& plan, int cpus_per_rank, int gpus_per_rank) {
+  const std::string nodes = std::to_string(plan.num_programs());
+  std::vector<std::string> words = {"-N", nodes, "-n", nodes, "--ntasks-per-node=1"};
+  const int on_first = plan.nodes.front().ranks;
+  const bool is_even =
+      std::ranges::all_of(plan.nodes, [&](const RankNode& node) { return node.ranks == on_first; });
+  if (!is_even) {  // then it has all GPUs of the job there, unless their number is given
+    words.emplace_back("--cpu-bind=none");
+    return words;
+  }
+  words.insert(words.end(), {"-c", std::to_string(on_first * cpus_per_rank)});
+  if (!environment_variable("SLURM_GPUS_PER_TASK").empty()) {
+    words.push_back("--gpus-per-task=" + std::to_string(on_first * gpus_per_rank));
+  }
+  return words;
+}
+
 }  // namespace dlflow

@@ -23,4 +23,10 @@ std::vector<int> expand_task_counts(std::string_view counts);
 /// ranks are left out.
 std::vector<RankNode> rank_nodes(int ranks, int cpus_per_rank, const ReadVariable& variable);
 
+/// Whether this process belongs to a job without running on one of its nodes, as in `salloc`.
+bool is_outside_of_nodes();
+
+/// srun's options for one task on each node, with the cores and GPUs of all ranks there.
+std::vector<std::string> srun_per_node(const RankPlan& plan, int cpus_per_rank, int gpus_per_rank);
+
 }  // namespace dlflow

@@ -43,15 +43,14 @@ std::optional<RankPosition> position_by_mpi(const RankPlan& plan, const ReadVari
   return std::nullopt;
 }
 
-/// Only srun sets SLURM_STEP_NUM_TASKS; a job's script also has SLURM_PROCID.
 std::optional<RankPosition> position_by_srun(const RankPlan& plan, const ReadVariable& variable) {
-  const auto rank = number(variable, "SLURM_PROCID");
-  if (!rank || number(variable, "SLURM_STEP_NUM_TASKS") != plan.num_programs()) return std::nullopt;
+  const auto rank = number(variable, kSrun.rank);
+  if (!rank || number(variable, kSrun.size) != plan.num_programs()) return std::nullopt;
   RankPosition position{*rank,
-                        number(variable, "SLURM_LOCALID"),
-                        {},
-                        number(variable, "SLURM_NODEID"),
-                        number(variable, "SLURM_STEP_NUM_NODES")};
+              number(variable, kSrun.local_rank),
+              {},
+              number(variable, "SLURM_NODEID"),
+              number(variable, "SLURM_STEP_NUM_NODES")};
   const std::vector<int> counts = expand_task_counts(variable("SLURM_STEP_TASKS_PER_NODE"));
   if (position.node && size_t(*position.node) < counts.size()) {
     position.local_ranks = counts[size_t(*position.node)];
@@ -161,7 +160,7 @@ std::vector<std::string> misleading_variables(const RankPlan& plan, const ReadVa
     const bool has_tasks = plan.num_programs() > 1 && !position_by_mpi(plan, variable) &&
                            position_by_srun(plan, variable);
     if (has_tasks) return {};
-    names.insert(names.end(), {"SLURM_PROCID", "SLURM_LOCALID"});
+    names.insert(names.end(), {kSrun.rank, kSrun.local_rank});
   }
   std::erase_if(names, [&](const std::string& name) { return plan.given.contains(name); });
   return names;

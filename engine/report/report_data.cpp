@@ -87,7 +87,7 @@ Json as_seconds(const std::optional<milliseconds>& time) {
   return time ? Json(as_seconds(*time)) : Json();
 }
 
-Json used_json(const JobRow& job) {
+Json used_json(const JobRow& job, const std::string& scheduler) {
   const JobUsage& used = *job.usage;
   return without_nulls({{"elapsed_s", as_seconds(used.elapsed)},
                         {"cpu_s", as_seconds(used.cpu_time)},
@@ -95,7 +95,7 @@ Json used_json(const JobRow& job) {
                         {"memory_bytes", or_null(used.memory_bytes)},
                         {"memory_efficiency", rounded(memory_efficiency(job))},
                         {"energy_j", rounded(used.energy_joules)},
-                        {"energy_source", used.energy_joules ? Json("slurm") : Json()}});
+                        {"energy_source", used.energy_joules ? Json(scheduler) : Json()}});
 }
 
 /// The reports of all jobs' programs, limited to the size of a page.
@@ -205,7 +205,7 @@ class RunJson {
          {"pictures", filled_or_null(pictures_json(job))},
          {"advice", filled_or_null(advice_for(job, spans, plan_.profile.scheduler != "local"))},
          {"asked", job.asked ? asked_json(*job.asked) : Json()},
-         {"used", job.usage ? used_json(job) : Json()},
+         {"used", job.usage ? used_json(job, plan_.profile.scheduler) : Json()},
          {"training", has_trained ? to_json(*training) : Json()}});
   }
 

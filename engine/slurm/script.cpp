@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/slurm/array_range.h"
+#include "engine/slurm/section.h"
 
 namespace dlflow {
 namespace {
@@ -120,8 +121,7 @@ void add_size(Options& options, const Resources& resources, const Profile& profi
     options.add("mem-per-cpu", mebibytes(ceil_divide(resources.memory_bytes, cpus)));
   }
   if (resources.gpus_per_rank == 0) return;
-  if (nodes > 0 && !profile.slurm.gres.empty()) {
-    std::string gres = profile.slurm.gres;
+  if (std::string gres = slurm_options(profile).gres; nodes > 0 && !gres.empty()) {
     replace_all(gres, "{gpus}", std::to_string(resources.gpus_per_rank * ranks_on_node));
     options.add("gres", gres);
   } else {
@@ -161,7 +161,7 @@ std::string shell_command(const std::vector<std::string>& command) {
 
 /// Adds the nodes to exclude to those in the profile's own option.
 std::vector<std::string> free_options(const Batch& batch, const Profile& profile) {
-  std::vector<std::string> options = profile.slurm.options;
+  std::vector<std::string> options = slurm_options(profile).options;
   if (batch.excluded_nodes.empty()) return options;
   const std::string nodes = join(batch.excluded_nodes, ",");
   const auto own = std::find_if(options.begin(), options.end(), [](const std::string& option) {
@@ -229,7 +229,7 @@ std::string sbatch_script(const Batch& batch, const Profile& profile) {
   if (batch.leaves_if_hopeless) options.add("kill-on-invalid-dep", "yes");
   add_size(options, batch.resources, profile);
   add_time(options, batch, profile);
-  add_place(options, batch, profile.slurm);
+  add_place(options, batch, slurm_options(profile));
   options.flag(batch.may_requeue ? "requeue" : "no-requeue");
   options.add("chdir", batch.run_directory.string());
   options.add("output", output_pattern(batch.log, !batch.tasks.empty()));

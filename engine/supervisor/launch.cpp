@@ -67,24 +67,6 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   return list;
 }
 
-/// One task on each node, with the cores and GPUs of all ranks there.
-std::vector<std::string> srun_per_node(const Resources& each, const RankPlan& ranks) {
-  const std::string nodes = std::to_string(ranks.num_programs());
-  std::vector<std::string> words = {"-N", nodes, "-n", nodes, "--ntasks-per-node=1"};
-  const int on_first = ranks.nodes.front().ranks;
-  const bool is_even = std::all_of(ranks.nodes.begin(), ranks.nodes.end(),
-                                   [&](const RankNode& node) { return node.ranks == on_first; });
-  if (!is_even) {  // then it has all GPUs of the job there, unless their number is given
-    words.emplace_back("--cpu-bind=none");
-    return words;
-  }
-  words.insert(words.end(), {"-c", std::to_string(on_first * each.cpus_per_rank)});
-  if (!environment_variable("SLURM_GPUS_PER_TASK").empty()) {
-    words.push_back("--gpus-per-task=" + std::to_string(on_first * each.gpus_per_rank));
-  }
-  return words;
-}
-
 /// dlflow's own programs start their ranks themselves, all on this machine, if there is no mpirun.
 /// `setup:` lines may provide one.
 bool starts_own_ranks(const JobSpec& spec) {
@@ -131,11 +113,8 @@ bool has_launcher(const JobSpec& spec, const RankPlan& ranks) {
 }
 
 /// Launchers forward SIGUSR1 and SIGUSR2. A signal that the program handles must not reach it this
-/// way, too. Grid Engine uses SIGUSR2 itself.
-int launchers_signal(int asks_by) {
-  const bool is_grid_engine = !environment_variable("PE_HOSTFILE").empty();
-  return asks_by == SIGTERM || is_grid_engine ? SIGUSR1 : SIGUSR2;
-}
+/// way, too.
+int launchers_signal(int asks_by) { return asks_by == SIGTERM ? SIGUSR1 : SIGUSR2; }
 
 /// Gives the copy the time of the original; a program that writes to the copy changes the time.
 void copy_input(const fs::path& frozen, const fs::path& place) {
@@ -329,7 +308,9 @@ std::vector<std::string> rank_launcher(const JobSpec& spec, const RankPlan& rank
   const std::string program = fs::path(argv.front()).filename();
   std::vector<std::string> numbers = {"-np", nodes, "--map-by", "ppr:1:node"};
   if (program == "mpiexec.hydra") numbers = {"-np", nodes, "-ppn", "1"};
-  if (program == "srun") numbers = srun_per_node(spec.resources, ranks);
+  if (program == "srun") {
+    numbers = srun_per_node(ranks, spec.resources.cpus_per_rank, spec.resources.gpus_per_rank);
+  }
   argv.insert(argv.end(), numbers.begin(), numbers.end());
   return argv;
 }
@@ -366,10 +347,8 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment) {
   plan.told = plan.one_per_node || !spec.resources.alone;
   plan.nodes = rank_nodes(plan.ranks, spec.resources.cpus_per_rank, environment_variable);
   // The first rank is on this machine, unless dlflow itself is outside of the job's nodes.
-  const bool is_outside = !environment_variable("SLURM_JOB_NODELIST").empty() &&
-                          environment_variable("SLURMD_NODENAME").empty();
   if (plan.nodes.size() > 1) {
-    plan.master_address = is_outside ? plan.nodes.front().name : host_name();
+    plan.master_address = is_outside_of_nodes() ? plan.nodes.front().name : host_name();
   }
   if (plan.told) plan.master_port = free_port();
   for (const auto& [name, value] : environment.items()) plan.given.insert(name);

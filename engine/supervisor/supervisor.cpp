@@ -198,6 +198,8 @@ class Pass {
       return event(JobState::Blocked, error.what());
     }
     ResolvedJob job = resolve(spec_, parents);
+    const auto& own = options_.own_signals;  // launchers would forward them
+    if (std::ranges::find(own, job.ranks.asked_by) != own.end()) job.ranks.asked_by = SIGUSR1;
     if (spec_.resources.ranks > 1) job.ranks.lost_rank = files_.lost_rank();
     const std::string fingerprint =
         dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/file.h"
+#include "base/mpi.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "steps/environment/step_environment.h"
@@ -42,7 +43,7 @@ std::chrono::seconds most_time_stopped() { return stall_timeout() + 5s; }
 
 std::string rank_of_this_process() {
   for (const char* name :
-       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "DLFLOW_RANK"}) {
+       {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", kSrun.rank, "DLFLOW_RANK"}) {
     const std::string rank = environment_variable(name);
     if (!rank.empty()) return rank;
   }

@@ -95,7 +95,7 @@ std::vector<RankPosition> positions() {
   for (const MpiLauncher& mpi : kMpiLaunchers) {
     add("the launcher of " + std::string(mpi.name), mpi.rank, mpi.size);
   }
-  add("srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  add(kSrun.name, kSrun.rank, kSrun.size);
   add("dlflow", kOwnRank, kOwnRanks);
   return positions;
 }
@@ -282,7 +282,7 @@ bool is_launched() {
 
 void start_ranks(int ranks) {
   for (const char* name : kMpiVariables) ::unsetenv(name);
-  ::unsetenv("SLURM_STEP_NUM_TASKS");
+  ::unsetenv(kSrun.size);
   ::setenv(kOwnRanks, std::to_string(ranks).c_str(), 1);
   sigset_t signals, before;
   ::sigemptyset(&signals);

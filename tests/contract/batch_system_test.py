@@ -179,6 +179,28 @@ class BatchSystem(Adapter):
         self.assertEqual(self.trace(), [str(n + 1) for n in range(len(self.trace()))])
         self.dlflow("cancel", run)
 
+    def test_cancel_takes_no_job_that_has_the_number_of_ours_by_now(self):
+        """As if a rebuilt controller had given the number to a job of another run. The store is made again from the records."""
+        runs = []
+        for name in ("ours", "theirs"):
+            self.write_steps(name, f"""
+                a: {{run: 'until [ -e {self.folder}/go ]; do sleep 0.1; done'}}
+                b: {self.step(name, ", needs: [a]")}
+            """)
+            runs.append(self.submit())
+            self.wait_for(runs[-1], {"a": "running"})
+        ours, theirs = runs
+        record = next(self.folder.rglob(f"{ours}/events.jsonl"))
+        numbers = [f'"backend_id":"{self.ids(run)["b"]}"' for run in runs]
+        record.write_text(record.read_text().replace(*numbers))
+        self.env["DLFLOW_HOME"] = self.folder / "state-of-both"
+        self.dlflow("doctor", "--rebuild", record.parents[1])
+        self.assertEqual(*(self.ids(run)["b"] for run in runs))
+        self.dlflow("cancel", ours)
+        (self.folder / "go").touch()
+        self.wait_for(theirs, {"b": "succeeded"})
+        self.assertEqual(self.trace(), ["theirs"])
+
     def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
         """The runs of all points at once: most of the time they wait for the batch system."""
         runs = {}

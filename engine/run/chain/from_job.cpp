@@ -1,13 +1,9 @@
 #include "engine/run/chain/from_job.h"
 
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -27,22 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Removes the batch system's variables of this job, which would apply to the jobs that it submits.
-void leave_allocation() {
-  std::vector<std::string> names;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    const std::string_view name = text.substr(0, text.find('='));
-    const bool is_of_job = name.starts_with("SLURM") || name.starts_with("SBATCH_");
-    if (is_of_job && name != "SLURM_CONF") names.emplace_back(name);
-  }
-  for (const std::string& name : names) ::unsetenv(name.c_str());
-}
-
 void submit(const fs::path& run_directory) {
   const Profile profile = run_profile(run_directory);
   if (!profile.submit_from_jobs) return;
-  leave_allocation();
   // The store in the home directory is for login nodes: databases and network file systems do not
   // go well together. This one is built from the run's folder alone.
   const TemporaryFolder home(fs::temp_directory_path() / "dlflow-home");

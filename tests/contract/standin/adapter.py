@@ -13,7 +13,7 @@ SPOOL.mkdir()
 
 class Adapter(Adapted):
     profile = "standin"
-    clusters = (cluster.Cluster("standin", cluster.BUILD / "tests/contract/dlflow_standin", "scheduler: standin\n", STANDIN=SPOOL),)
+    clusters = (cluster.Cluster("standin", cluster.BUILD / "tests/contract/dlflow_standin", "scheduler: standin\nstandin: {queue: short}\n", STANDIN=SPOOL),)
 
     def submissions(self):
         return {(file.read_text(), file.parent.name.split("_")[0]) for file in SPOOL.glob("*/name")}

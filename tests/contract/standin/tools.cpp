@@ -1,14 +1,11 @@
 #include <signal.h>
 
-#include <algorithm>
-#include <filesystem>
-
 #include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "engine/batch/allocation.h"
 #include "engine/batch/batch_system.h"
-#include "engine/batch/tool_runner.h"
+#include "engine/model/schedulers.h"
 
 // A batch system for tests: each task is a folder in $STANDIN and a shell that waits for its turn.
 namespace dlflow {
@@ -16,15 +13,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Waits for the ends of the tasks that `wait` names, and runs `script` as long as that ends
-/// with 75.
-constexpr const char* kShell = R"(cd "$1" && echo $$ > pid && export STANDIN_JOB="${1##*/}" || exit
-waits() {
-  for job in $(cat wait); do
-    for task in ../$job ../${job}_*; do [ ! -d $task ] || [ -e $task/status ] || return 0; done
-  done
-  return 1
-}
+/// Waits for the tasks that `wait` names, and repeats `script` as long as that ends with 75.
+constexpr const char* kShell = R"(echo $$ > pid && export STANDIN_JOB="${PWD##*/}" || exit
+waits() { for t in $(cat wait); do [ ! -d $t ] || [ -e $t/status ] || return 0; done; false; }
 while [ ! -e status ] && waits; do sleep 0.05; done
 until [ -e status ]; do
   sh ./script; end=$?; rm -f program
@@ -37,22 +28,20 @@ std::string line_in(const std::string& id, const char* file) {
   return std::string(trim(read_file_if_exists(folder_of(id) / file).value_or("")));
 }
 
-int number_in(const std::string& id, const char* file) {
+int process_in(const std::string& id, const char* file) {
   return std::atoi(line_in(id, file).c_str());
 }
 
 BatchJob job_of(const std::string& id) {
+  using enum BatchState;
+  const std::string status = line_in(id, "status");
   BatchJob job;
   job.id = id;
   job.name = line_in(id, "name");
-  const std::string status = line_in(id, "status");
-  const bool runs = fs::exists(folder_of(id) / "program");
-  job.state = status == "cancelled" ? BatchState::Cancelled
-              : status == "0"       ? BatchState::Completed
-              : !status.empty()     ? BatchState::Failed
-              : runs                ? BatchState::Running
-                                    : BatchState::Pending;
-  if (job.state == BatchState::Failed) job.exit = number_in(id, "status");
+  job.exit = number_from<int>(status);
+  job.state = job.exit ? (*job.exit == 0 ? Completed : Failed) : Pending;
+  if (status.empty() && process_in(id, "program") > 0) job.state = Running;
+  if (status == "cancelled") job.state = Cancelled;
   return job;
 }
 
@@ -60,8 +49,10 @@ BatchJob job_of(const std::string& id) {
 std::string waits(std::span<const Dependency> dependencies, const std::string& id) {
   std::string text;
   for (const Dependency& dependency : dependencies) {
+    const std::string job = "../" + dependency.id;
     const bool pairs = dependency.kind == Dependency::Kind::SameTask && array_task(id);
-    text += dependency.id + (pairs ? id.substr(id.find('_')) : "") + "\n";
+    text += pairs ? job + id.substr(id.find('_')) : job + " " + job + "_*";
+    text += "\n";
   }
   return text;
 }
@@ -78,11 +69,12 @@ std::string script_of(const Batch& batch, uint32_t task) {
 class StandinTools : public BatchSystem {
  public:
   std::string_view name() const override { return "Stand-in"; }
+  std::string cluster_name() override { return "standin"; }
   ArrayRules array_rules() const override { return {}; }
   std::string script(const Batch& batch, const Profile&) const override {
     return script_of(batch, 0);
   }
-
+  std::string detect_profile(const std::string&, const std::string&) override { return ""; }
   SubmitAnswer submit(const Batch& batch, const Profile& profile) const override {
     int number = 1;
     while (!fs::create_directory(folder_of("number-" + std::to_string(number)))) ++number;
@@ -92,14 +84,14 @@ class StandinTools : public BatchSystem {
     if (ids.empty()) ids.push_back(job);
     const size_t throttle = size_t(array_throttle(batch, profile));
     for (size_t i = 0; i < ids.size(); ++i) {
-      const std::string before = throttle > 0 && i >= throttle ? ids[i - throttle] : "";
-      const fs::path folder = folder_of(ids[i]);
-      fs::create_directory(folder);
-      write_file(folder / "wait", waits(batch.dependencies, ids[i]) + before);
-      write_file(folder / "script", script_of(batch, array_task(ids[i]).value_or(0)));
-      write_file_atomic(folder / "name", batch.name);
       Command shell;
-      shell.argv = {"sh", "-c", kShell, "sh", folder.string()};
+      shell.directory = folder_of(ids[i]);
+      fs::create_directory(shell.directory);
+      const std::string before = throttle > 0 && i >= throttle ? "../" + ids[i - throttle] : "";
+      write_file(shell.directory / "wait", waits(batch.dependencies, ids[i]) + before);
+      write_file(shell.directory / "script", script_of(batch, array_task(ids[i]).value_or(0)));
+      write_file_atomic(shell.directory / "name", batch.name);
+      shell.argv = {"sh", "-c", kShell};
       shell.environment = current_environment();
       shell.standard_output = shell.standard_error = "/dev/null";
       shell.own_group = shell.closes_descriptors = true;
@@ -107,7 +99,6 @@ class StandinTools : public BatchSystem {
     }
     return Accepted{job};
   }
-
   std::vector<BatchJob> queue() override {
     std::vector<BatchJob> jobs;
     for (const auto& entry : fs::directory_iterator(folder_of(""))) {
@@ -115,26 +106,16 @@ class StandinTools : public BatchSystem {
     }
     return jobs;
   }
-  Accounting accounting(std::span<const std::string> ids, Time) override {
-    return {.jobs = jobs_with_ids(queue(), ids), .missing = ""};
-  }
-  std::vector<BatchJob> find_by_name(std::span<const std::string> names, Time) override {
-    return jobs_with_names(queue(), names, [] { return std::vector<BatchJob>(); });
-  }
-  std::optional<std::vector<BatchJob>> show_job(const std::string& id) override {
-    return jobs_with_ids(queue(), {&id, 1});
-  }
-
   JobAnswer cancel(std::span<const JobIdentity> jobs) override {
     for (const std::string& id : ids_of_known(jobs, queue())) {
       if (is_over(job_of(id).state)) continue;
       write_file_atomic(folder_of(id) / "status", "cancelled");
-      if (const int pid = number_in(id, "pid")) kill(-pid, SIGTERM);
+      if (const int shell = process_in(id, "pid")) kill(-shell, SIGTERM);
     }
     return {};
   }
   JobAnswer ask_to_end(const JobIdentity& job) override {
-    const int pid = job.is(job_of(job.id)) ? number_in(job.id, "program") : 0;
+    const int pid = job.is(job_of(job.id)) ? process_in(job.id, "program") : 0;
     if (pid > 0 && kill(pid, SIGINT) == 0) return {};
     return {JobAnswer::Kind::Gone, no_longer_ours(job)};
   }
@@ -145,26 +126,23 @@ class StandinTools : public BatchSystem {
     for (const auto& id : ids) write_file_atomic(folder_of(id) / "wait", waits(dependencies, id));
     return {};
   }
-
-  std::string pending_in_words(const BatchJob&, Time) const override { return ""; }
-  std::string cluster_name() override { return "standin"; }
-  ClusterLimits cluster() override {
-    return {.cluster = "standin", .version = "", .partitions = {}};
-  }
-  std::string detect_profile(const std::string&, const std::string&) override { return ""; }
 };
 
 }  // namespace
 
 std::unique_ptr<BatchSystem> make_standin() { return std::make_unique<StandinTools>(); }
 
+BatchSection standin_section() {
+  const Shape options = object({{"queue", text(), "Queue of the jobs", kOptional, ""}});
+  return {options, "Options of the stand-in", "queue", {"STANDIN_JOB"}};
+}
+
 std::optional<Allocation> standin_allocation() {
   Allocation allocation;
   allocation.id = environment_variable("STANDIN_JOB");
   allocation.requeue = [](const std::string&) {};  // by its exit status
   allocation.is_at_work = [](const JobIdentity& ours) {
-    const BatchJob job = job_of(ours.id);
-    return ours.is(job) && !is_over(job.state);
+    return ours.is(job_of(ours.id)) && !is_over(job_of(ours.id).state);
   };
   return allocation.id.empty() ? std::nullopt : std::optional(allocation);
 }

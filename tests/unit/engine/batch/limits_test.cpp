@@ -130,7 +130,7 @@ TEST_CASE("a job with more nodes than exist is refused", "[slurm]") {
 
 TEST_CASE("all problems are reported at once, and those of a matrix once", "[slurm]") {
   Profile profile = alpha();
-  profile.slurm.partition = "bach";
+  profile.batch_options["slurm"]["partition"] = "bach";
   profile.limits.walltime = 1h;
   const Plan plan = limited_plan(R"(
 name: w
@@ -168,7 +168,7 @@ TEST_CASE("limits that a profile omits or overstates are taken from the cluster"
   const Profile filled = with_cluster_limits(profile, cluster());
   CHECK(filled.limits == Limits{4h, 1, 1001, 0, 10000, 0});
   CHECK(filled.node == NodeShape{4, uint64_t{8} << 30, 0});
-  profile.slurm.partition = "other";
+  profile.batch_options["slurm"]["partition"] = "other";
   CHECK(with_cluster_limits(profile, cluster()).limits.walltime == 0s);
 }
 
@@ -250,10 +250,10 @@ TEST_CASE("nothing is refused while GPUs or nodes are unknown", "[slurm]") {
 
 TEST_CASE("SLURM chooses among several partitions, but each must exist", "[slurm]") {
   Profile profile = alpha();
-  profile.slurm.partition = "batch,bach";
+  profile.batch_options["slurm"]["partition"] = "batch,bach";
   CHECK_THAT(refusal(limited_plan(step("walltime: 12h"), profile), cluster()),
              Catch::StartsWith("alpha has no partition 'bach'"));
-  profile.slurm.partition = "batch,other";
+  profile.batch_options["slurm"]["partition"] = "batch,other";
   ClusterLimits two = cluster();
   two.partitions.push_back(two.partitions[0]);
   two.partitions[1].name = "other";
@@ -280,7 +280,7 @@ TEST_CASE("each class has its own limits, and those of its partition", "[slurm]"
   NodeClass small = as_class(profile, "small", false);
   small.limits.walltime = 1h;
   NodeClass large = as_class(profile, "large", false);
-  large.slurm.partition = "long";
+  large.batch_options["slurm"]["partition"] = "long";
   profile.classes = {small, large};
   ClusterLimits limits = cluster();
   PartitionInfo other = limits.partitions[0];

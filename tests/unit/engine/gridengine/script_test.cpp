@@ -78,11 +78,11 @@ TEST_CASE("cores are slots, and memory is asked for per slot", "[gridengine]") {
       qsub_call(batch, ours),
       "Grid Engine cannot be asked for the resources of sweep-7f3a.2.eval: it needs 6 slots; set "
       "gridengine.parallel_environment in the profile");
-  ours.gridengine.parallel_environment = "mpi";
+  ours.batch_options["gridengine"]["parallel_environment"] = "mpi";
   CHECK_THROWS_WITH(qsub_call(batch, ours), Catch::Contains("gridengine.gpus"));
-  ours.gridengine.gpus = "gpu={gpus},gputype=a100";
+  ours.batch_options["gridengine"]["gpus"] = "gpu={gpus},gputype=a100";
   CHECK(options(batch, ours, "-pe") == "-pe mpi 6 -l gpu=2,gputype=a100");
-  ours.gridengine.memory = "h_vmem";
+  ours.batch_options["gridengine"]["memory"] = "h_vmem";
   CHECK(options(batch, ours, "-pe") == "-pe mpi 6 -l h_vmem=1025M -l gpu=2,gputype=a100");
 }
 
@@ -96,9 +96,9 @@ TEST_CASE("a job is warned before its time limit", "[gridengine]") {
 
 TEST_CASE("the profile's queue and free options come last", "[gridengine]") {
   Profile ours = profile();
-  ours.gridengine.project = "p1";
-  ours.gridengine.queue = "short.q,long.q";
-  ours.gridengine.options = {"-l arch=lx-amd64", "-R y"};
+  ours.batch_options["gridengine"]["project"] = "p1";
+  ours.batch_options["gridengine"]["queue"] = "short.q,long.q";
+  ours.batch_options["gridengine"]["options"] = {"-l arch=lx-amd64", "-R y"};
   Batch batch = array();
   batch.may_requeue = false;
   CHECK(options(batch, ours, "-r ") ==

@@ -4,7 +4,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "engine/gridengine/section.h"
 #include "engine/model/profile_text.h"
+#include "engine/slurm/section.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/variable.h"
@@ -143,16 +145,16 @@ classes:
   REQUIRE(profile.extended_files.size() == 1);
   CHECK(profile.extended_files[0].ends_with("site/alpha.yaml"));
   CHECK(profile.scheduler == "slurm");
-  CHECK(profile.slurm.partition == "batch");
-  CHECK(profile.slurm.account == "mine");
-  CHECK(profile.slurm.options == std::vector<std::string>{"--nice=5"});
+  CHECK(profile.batch_options.at("slurm").at("partition") == "batch");
+  CHECK(profile.batch_options.at("slurm").at("account") == "mine");
+  CHECK(profile.batch_options.at("slurm").at("options") == std::vector<std::string>{"--nice=5"});
   CHECK(profile.launcher == Launcher{"srun", {}});
   CHECK(profile.environment == std::map<std::string, std::string>{{"A", "1"}, {"B", "3"}});
   CHECK(profile.cache == "/site/cache");
   CHECK(profile.runs == "dlflow-runs");
   REQUIRE(profile.classes.size() == 3);
   CHECK(profile.classes[0].name == "gpu");
-  CHECK(profile.classes[0].slurm.account == "mine");
+  CHECK(profile.classes[0].batch_options.at("slurm").at("account") == "mine");
   CHECK(profile.classes[1].name == "cpu");
   CHECK(profile.classes[1].node == NodeShape{8, uint64_t{1} << 30, 0});
   CHECK(profile.classes[2].name == "big");
@@ -290,14 +292,14 @@ limits:
 launcher: {program: srun, arguments: [--mpi=pmix]}
 )"));
   CHECK(profile.scheduler == "slurm");
-  CHECK(profile.slurm == SlurmOptions{"gpu",
-                                      "project_1",
-                                      "normal",
-                                      "[rack1|rack2]",
-                                      "course",
-                                      true,
-                                      "gpu:a100:{gpus}",
-                                      {"--hint=nomultithread", "--spread-job"}});
+  CHECK(slurm_options(profile) == SlurmOptions{"gpu",
+                                               "project_1",
+                                               "normal",
+                                               "[rack1|rack2]",
+                                               "course",
+                                               true,
+                                               "gpu:a100:{gpus}",
+                                               {"--hint=nomultithread", "--spread-job"}});
   CHECK(profile.ranks_per_node == 4);
   CHECK(profile.node == NodeShape{128, uint64_t{240} << 30, 8});
   CHECK(profile.limits ==
@@ -317,7 +319,7 @@ gridengine:
   gpus: "gpu={gpus}"
   options: ["-l arch=lx-amd64", -hard]
 )"));
-  CHECK(profile.gridengine ==
+  CHECK(gridengine_options(profile) ==
         GridEngineOptions{
             "long.q", "p1", "mpi", "h_vmem", "gpu={gpus}", {"-l arch=lx-amd64", "-hard"}});
   CHECK(partition_of(profile) == "long.q");
@@ -348,16 +350,16 @@ classes:
   const NodeClass& gpu = profile.classes[1];
   CHECK(profile.classes[2].name == "first");
   CHECK(profile.classes[2].local);
-  CHECK(profile.classes[2].gridengine.queue == "q");
+  CHECK(profile.classes[2].batch_options.at("gridengine").at("queue") == "q");
   CHECK(some.name == "some");
   CHECK_FALSE(some.local);
-  CHECK(some.slurm.partition == "batch");
-  CHECK(some.slurm.qos == "low");
+  CHECK(some.batch_options.at("slurm").at("partition") == "batch");
+  CHECK(some.batch_options.at("slurm").at("qos") == "low");
   CHECK(some.setup == profile.setup);
   CHECK(some.limits == profile.limits);
-  CHECK(gpu.slurm.account == "p1");
-  CHECK(gpu.slurm.partition == "gpu");
-  CHECK(gpu.slurm.gres == "gpu:a100:{gpus}");
+  CHECK(gpu.batch_options.at("slurm").at("account") == "p1");
+  CHECK(gpu.batch_options.at("slurm").at("partition") == "gpu");
+  CHECK(gpu.batch_options.at("slurm").at("gres") == "gpu:a100:{gpus}");
   CHECK(gpu.node == NodeShape{8, uint64_t{4} << 30, 4});
   CHECK(gpu.limits.walltime.count() == 0);
   CHECK(gpu.limits.nodes == 3);
@@ -426,23 +428,24 @@ TEST_CASE("every profile that comes with dlflow can be read", "[profile]") {
     ++num_profiles;
   }
   CHECK(num_profiles >= 5);
-  CHECK(load_profile(PROFILES "/alpha.yaml").slurm.partition == "batch");
+  CHECK(load_profile(PROFILES "/alpha.yaml").batch_options.at("slurm").at("partition") == "batch");
 }
 
 TEST_CASE("a profile that is printed is the same profile when it is read", "[profile]") {
   const Elsewhere elsewhere;
   for (const auto& entry : std::filesystem::directory_iterator(PROFILES)) {
     Profile profile = load_profile(entry.path().string());
-    profile.slurm.constraint = "[rack1|rack2]";
-    profile.slurm.account = "no";
-    profile.gridengine = {"a.q,b.q", "no", "mpi", "h_vmem", "gpu={gpus}", {"-l x=1"}};
+    profile.batch_options["slurm"]["constraint"] = "[rack1|rack2]";
+    profile.batch_options["slurm"]["account"] = "no";
+    profile.batch_options["gridengine"] =
+        json_of(GridEngineOptions{"a.q,b.q", "no", "mpi", "h_vmem", "gpu={gpus}", {"-l x=1"}});
     profile.setup = {"module load \"x\": # y", "", "42"};
     profile.environment["QUOTED"] = "it's \\ {a: 1}";
     profile.cache_budget_bytes = 12345;
     profile.scratch_budget_bytes = 54321;
     profile.limits.walltime = std::chrono::seconds(5401);
     profile.classes = {as_class(profile, "zeta", false), as_class(profile, "on", true)};
-    profile.classes[0].slurm.qos = "long";
+    profile.classes[0].batch_options["slurm"]["qos"] = "long";
     profile.classes[0].node.gpus = 3;
     const std::string file = elsewhere.write("again.yaml", profile_as_yaml(profile));
     profile.file = file;
@@ -458,15 +461,16 @@ TEST_CASE("a profile that is written and read again is the same", "[profile]") {
   profile.cores = 8;
   profile.memory_bytes = uint64_t{16} << 30;
   profile.gpus = 2;
-  profile.slurm.partition = "gpu";
-  profile.slurm.account = "12ab";
-  profile.slurm.qos = "Yes";
-  profile.slurm.constraint = "a&b";
-  profile.slurm.reservation = "night";
-  profile.slurm.exclusive = true;
-  profile.slurm.gres = "gpu:{gpus}";
-  profile.slurm.options = {"--hint=nomultithread"};
-  profile.gridengine = {"a.q", "p", "mpi", "h_vmem", "gpu={gpus}", {"-R y"}};
+  profile.batch_options["slurm"]["partition"] = "gpu";
+  profile.batch_options["slurm"]["account"] = "12ab";
+  profile.batch_options["slurm"]["qos"] = "Yes";
+  profile.batch_options["slurm"]["constraint"] = "a&b";
+  profile.batch_options["slurm"]["reservation"] = "night";
+  profile.batch_options["slurm"]["exclusive"] = true;
+  profile.batch_options["slurm"]["gres"] = "gpu:{gpus}";
+  profile.batch_options["slurm"]["options"] = {"--hint=nomultithread"};
+  profile.batch_options["gridengine"] =
+      json_of(GridEngineOptions{"a.q", "p", "mpi", "h_vmem", "gpu={gpus}", {"-R y"}});
   profile.ranks_per_node = 4;
   profile.node = {.cores = 64, .memory_bytes = uint64_t{512} << 20, .gpus = 4};
   profile.limits.walltime = std::chrono::hours(48);

@@ -18,17 +18,17 @@ Profile classes() {
   profile.name = "alpha";
   profile.scheduler = "slurm";
   Profile cpu = profile;
-  cpu.slurm.partition = "cpu";
+  cpu.batch_options["slurm"]["partition"] = "cpu";
   cpu.node = {.cores = 16, .memory_bytes = uint64_t{64} << 30, .gpus = 0};
   cpu.limits.walltime = 4h;
   cpu.limits.nodes = 2;
   Profile gpu = profile;
-  gpu.slurm.partition = "gpu";
+  gpu.batch_options["slurm"]["partition"] = "gpu";
   gpu.node = {.cores = 64, .memory_bytes = uint64_t{512} << 30, .gpus = 4};
   gpu.limits.walltime = 48h;
   gpu.setup = {"module load cuda"};
   Profile transfer = profile;
-  transfer.slurm.partition = "io";
+  transfer.batch_options["slurm"]["partition"] = "io";
   transfer.limits.walltime = 24h;
   transfer.node.cores = 1;
   profile.classes = {as_class(cpu, "cpu", false), as_class(gpu, "gpu", false),
@@ -75,13 +75,13 @@ TEST_CASE("a step takes the first class that fits its resources", "[places]") {
 TEST_CASE("elements of a matrix with different resources go to different classes", "[places]") {
   const Plan plan = plan_for(
       "  a: {run: x, matrix: {g: [0, 2]}, resources: {gpus_per_rank: \"${{ matrix.g }}\"}}\n");
-  CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "cpu");
-  CHECK(profile_of(plan, plan.jobs[1]).slurm.partition == "gpu");
+  CHECK(profile_of(plan, plan.jobs[0]).batch_options.at("slurm").at("partition") == "cpu");
+  CHECK(profile_of(plan, plan.jobs[1]).batch_options.at("slurm").at("partition") == "gpu");
 }
 
 TEST_CASE("a step goes to the class that it names, even if an earlier one fits", "[places]") {
   const Plan plan = plan_for("  a: {run: x, on: transfer}\n  b: {run: x, on: login}\n");
-  CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "io");
+  CHECK(profile_of(plan, plan.jobs[0]).batch_options.at("slurm").at("partition") == "io");
   CHECK_FALSE(is_on_login_node(plan, plan.jobs[0]));
   CHECK(is_on_login_node(plan, plan.jobs[1]));
 }
@@ -143,7 +143,7 @@ TEST_CASE("a job that is submitted again with larger requests goes to another cl
   Plan plan = plan_for("  a: {run: x, resources: {walltime: 4h}}\n");
   const std::vector<uint32_t> jobs = {0};
   change_resources(plan, jobs, {{"walltime", "12h"}});
-  CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "gpu");
+  CHECK(profile_of(plan, plan.jobs[0]).batch_options.at("slurm").at("partition") == "gpu");
 }
 
 TEST_CASE("a job with a reused result needs no class", "[places]") {

@@ -11,6 +11,7 @@
 #include "engine/plan/fingerprint_base.h"
 #include "engine/plan/programs.h"
 #include "engine/plan/sources.h"
+#include "engine/slurm/section.h"
 #include "tests/support/catch.h"
 #include "tests/support/in_child.h"
 #include "tests/support/known_by_fingerprint.h"
@@ -216,7 +217,8 @@ TEST_CASE("a frozen plan has the whole profile, also one from before SLURM suppo
           "[run_directory]") {
   const Place place;
   Plan plan = place.plan();
-  plan.profile.slurm = {"gpu", "a", "q", "c", "r", true, "gpu:a100:{gpus}", {"--hint=x"}};
+  plan.profile.batch_options["slurm"] =
+      json_of(SlurmOptions{"gpu", "a", "q", "c", "r", true, "gpu:a100:{gpus}", {"--hint=x"}});
   plan.profile.ranks_per_node = 4;
   plan.profile.node = {128, uint64_t{240} << 30, 8};
   plan.profile.limits = {std::chrono::hours(48), 20, 1500, 50, 400, 100};
@@ -227,6 +229,13 @@ TEST_CASE("a frozen plan has the whole profile, also one from before SLURM suppo
 
   const fs::path settings = plan.directory / "plan.json";
   Json json = Json::parse(read_file(settings));
+  for (const Json& other : {Json(1), Json({1})}) {
+    Json damaged = json;
+    damaged["profile"]["slurm"]["options"] = other;
+    write_file_atomic(settings, damaged.dump());
+    CHECK_THROWS_WITH(load_run(plan.directory),
+                      Catch::Contains("wrong type of the profile's options"));
+  }
   for (const char* key : {"slurm", "ranks_per_node", "node", "limits", "scratch"}) {
     json["profile"].erase(key);
   }

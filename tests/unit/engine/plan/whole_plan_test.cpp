@@ -4,9 +4,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "engine/gridengine/section.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/run_directory.h"
+#include "engine/slurm/section.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
@@ -22,28 +24,32 @@ namespace {
 
 /// Fails to compile when Profile has a new field, which must then be added to whole_profile().
 [[maybe_unused]] void know_every_field(const Profile& profile) {
-  [[maybe_unused]] const auto& [name, file, extended_files, scheduler, cores, memory, gpus, slurm,
-                                gridengine, ranks_per_node, node, limits, launcher, container,
+  [[maybe_unused]] const auto& [name, file, extended_files, scheduler, cores, memory, gpus,
+                                batch_options, ranks_per_node, node, limits, launcher, container,
                                 setup, environment, inherit, runs, cache, cache_budget, scratch,
                                 scratch_budget, exclude_nodes, submit_from_jobs, classes] = profile;
 }
 
 /// The same for a class, which the steps below name.
 [[maybe_unused]] void know_every_field(const NodeClass& node_class) {
-  [[maybe_unused]] const auto& [name, local, slurm, gridengine, ranks_per_node, node, limits,
-                                launcher, setup] = node_class;
+  [[maybe_unused]] const auto& [name, local, batch_options, ranks_per_node, node, limits, launcher,
+                                setup] = node_class;
 }
 
 NodeClass whole_class() {
-  return {.name = "big",
-          .local = true,
-          .slurm = {"big", "b", "r", "d", "s", true, "gpu:h100:{gpus}", {"--hint=y"}},
-          .gridengine = {"r", "q", "smp", "mem", "gpus={gpus}", {"-R n"}},
-          .ranks_per_node = 27,
-          .node = {28, 29, 30},
-          .limits = {31s, 32, 33, 34, 35, 36, 37s},
-          .launcher = {"mpirun", {"-x"}},
-          .setup = {"module load other"}};
+  return {
+      .name = "big",
+      .local = true,
+      .batch_options = {{"slurm",
+                         json_of(SlurmOptions{
+                             "big", "b", "r", "d", "s", true, "gpu:h100:{gpus}", {"--hint=y"}})},
+                        {"gridengine", json_of(GridEngineOptions{
+                                           "r", "q", "smp", "mem", "gpus={gpus}", {"-R n"}})}},
+      .ranks_per_node = 27,
+      .node = {28, 29, 30},
+      .limits = {31s, 32, 33, 34, 35, 36, 37s},
+      .launcher = {"mpirun", {"-x"}},
+      .setup = {"module load other"}};
 }
 
 /// Every field differs from its default.
@@ -55,8 +61,10 @@ Profile whole_profile() {
   profile.cores = 11;
   profile.memory_bytes = 12;
   profile.gpus = 13;
-  profile.slurm = {"gpu", "a", "q", "c", "r", true, "gpu:a100:{gpus}", {"--hint=x"}};
-  profile.gridengine = {"q", "p", "mpi", "h_vmem", "gpu={gpus}", {"-R y"}};
+  profile.batch_options["slurm"] =
+      json_of(SlurmOptions{"gpu", "a", "q", "c", "r", true, "gpu:a100:{gpus}", {"--hint=x"}});
+  profile.batch_options["gridengine"] =
+      json_of(GridEngineOptions{"q", "p", "mpi", "h_vmem", "gpu={gpus}", {"-R y"}});
   profile.ranks_per_node = 14;
   profile.node = {15, 16, 17};
   profile.limits = {18s, 19, 20, 21, 22, 23, 24s};

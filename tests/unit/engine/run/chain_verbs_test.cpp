@@ -157,7 +157,7 @@ TEST_CASE("a job that waits for the login node shows how the run goes on", "[ver
       "  pack: {run: ./pack, on: login, needs: [a]}\n"
       "  b: {run: ./b, needs: [pack]}\n");
   NodeClass cpu = as_class(world.profile, "cpu", false);
-  cpu.slurm.partition = "cpu";
+  cpu.batch_options["slurm"]["partition"] = "cpu";
   world.profile.classes = {cpu, as_class(world.profile, "login", true)};
   world.start();
   const std::string later = " on the login node: type dlflow run --resume " + world.run() +
@@ -194,8 +194,8 @@ TEST_CASE("the partitions of a run are named once each", "[verbs]") {
         world.run() + "  2 jobs on alpha");
   VerbsWorld two("  a: {run: ./a, on: cpu}\n  b: {run: ./b, on: gpu}\n  c: {run: ./c, on: cpu}\n");
   NodeClass cpu = as_class(two.profile, "cpu", false), gpu = as_class(two.profile, "gpu", false);
-  cpu.slurm.partition = "short";
-  gpu.slurm.partition = "long";
+  cpu.batch_options["slurm"]["partition"] = "short";
+  gpu.batch_options["slurm"]["partition"] = "long";
   two.profile.classes = {cpu, gpu};
   two.start();
   CHECK(two.verbs()->announcement(load_run(two.directory)) ==

@@ -1,6 +1,5 @@
 #include "engine/run/chain/from_job.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/handle.h"
@@ -67,11 +66,6 @@ class JobsWorld : public ChainWorld {
 
 const std::string kNotify = "notify: {command: [\"true\"], on: [end, failure]}\n";
 const std::string kTwoSteps = "  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
-
-std::string variable(const char* name) {
-  const char* value = ::getenv(name);
-  return value == nullptr ? "none" : value;
-}
 
 }  // namespace
 
@@ -171,7 +165,7 @@ TEST_CASE("a run without `notify` reports nothing, and an unreadable one is name
              Catch::StartsWith("warning: the message about ended jobs was not sent: "));
 }
 
-TEST_CASE("a job that has listed submits from outside of its allocation", "[from_job]") {
+TEST_CASE("a job that has listed submits, if jobs may", "[from_job]") {
   const bool may_submit = GENERATE(true, false);
   JobsWorld world(
       "  split: {run: ./split, outputs: {parts: p.json}}\n"
@@ -183,19 +177,8 @@ TEST_CASE("a job that has listed submits from outside of its allocation", "[from
   world.nodes.run_all();
   const TempDir empty;
   const Variable path("PATH", empty.path());  // a folder without sbatch
-  const Variable id("SLURM_JOB_ID", "811"), configuration("SLURM_CONF", "/etc/other.conf"),
-      partition("SBATCH_PARTITION", "long"), own("MY_SLURM", "mine");
-  CHECK(world.submit("812") == "");  // it lists nothing
-  CHECK(variable("SLURM_JOB_ID") == "811");
+  CHECK(world.submit("812") == "");           // it lists nothing
   const std::string said = world.submit("811");
-  CHECK(variable("SLURM_CONF") == "/etc/other.conf");
-  CHECK(variable("MY_SLURM") == "mine");
-  if (!may_submit) {
-    CHECK(said == "");
-    CHECK(variable("SLURM_JOB_ID") == "811");
-    return;
-  }
-  CHECK_THAT(said, Catch::StartsWith("error: the listed jobs were not submitted: "));
-  CHECK(variable("SLURM_JOB_ID") == "none");
-  CHECK(variable("SBATCH_PARTITION") == "none");
+  CHECK(said.starts_with("error: the listed jobs were not submitted: ") == may_submit);
+  CHECK(said.empty() != may_submit);
 }

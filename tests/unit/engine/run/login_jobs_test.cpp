@@ -19,7 +19,7 @@ class LoginWorld : public ChainWorld {
  public:
   explicit LoginWorld(const std::string& steps) : ChainWorld(steps) {
     NodeClass cpu = as_class(profile, "cpu", false);
-    cpu.slurm.partition = "cpu";
+    cpu.batch_options["slurm"]["partition"] = "cpu";
     profile.classes = {cpu, as_class(profile, "login", true)};
   }
 

@@ -44,8 +44,8 @@ TEST_CASE("a detected profile is valid", "[slurm]") {
   const std::string text = detected_profile(cluster(), "");
   const Profile profile = loaded(text);
   CHECK(profile.scheduler == "slurm");
-  CHECK(profile.slurm.partition == "batch");
-  CHECK(profile.slurm.account == "project_1");
+  CHECK(profile.batch_options.at("slurm").at("partition") == "batch");
+  CHECK(profile.batch_options.at("slurm").at("account") == "project_1");
   CHECK(profile.node == NodeShape{2, uint64_t{8000} << 20, 0});
   CHECK(profile.limits == Limits{0s, 2, 1001, 0, 0, 0});
   CHECK(profile.launcher == Launcher{"srun", {"--mpi=pmix"}});
@@ -57,7 +57,7 @@ TEST_CASE("a detected profile is valid", "[slurm]") {
 
 TEST_CASE("the partition can be chosen, and its GPUs are asked for by type", "[slurm]") {
   const Profile profile = loaded(detected_profile(cluster(), "gpu"));
-  CHECK(profile.slurm.gres == "gpu:v100:{gpus}");
+  CHECK(profile.batch_options.at("slurm").at("gres") == "gpu:v100:{gpus}");
   CHECK(profile.ranks_per_node == 4);
   CHECK(profile.limits.walltime == 72h);
   CHECK_THROWS_WITH(detected_profile(cluster(), "gpus"),
@@ -133,9 +133,9 @@ TEST_CASE("each partition is a class of a detected profile, the GPUs last", "[sl
   CHECK(profile.classes[0].name == "batch");
   CHECK(profile.classes[0].node.gpus == 0);
   CHECK(profile.classes[1].name == "gpu");
-  CHECK(profile.classes[1].slurm.partition == "gpu");
-  CHECK(profile.classes[1].slurm.account == "project_1");
-  CHECK(profile.classes[1].slurm.gres == "gpu:v100:{gpus}");
+  CHECK(profile.classes[1].batch_options.at("slurm").at("partition") == "gpu");
+  CHECK(profile.classes[1].batch_options.at("slurm").at("account") == "project_1");
+  CHECK(profile.classes[1].batch_options.at("slurm").at("gres") == "gpu:v100:{gpus}");
   CHECK(profile.classes[1].node.gpus == 4);
   CHECK(profile.classes[1].limits.walltime == 72h);
   CHECK(loaded(detected_profile(several, "gpu")).classes.empty());

@@ -1,5 +1,6 @@
 #include "engine/slurm/script.h"
 
+#include "engine/slurm/section.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;
@@ -25,7 +26,7 @@ bool has(const std::string& script, const std::string& line) {
 
 TEST_CASE("a plain job has this script", "[slurm]") {
   Profile profile;
-  profile.slurm.partition = "batch";
+  profile.batch_options["slurm"]["partition"] = "batch";
   CHECK(sbatch_script(plain(), profile) == "#!" + batch_shell() + R"(
 #SBATCH --job-name=fashion-mnist-7f3a.data.1
 #SBATCH --nodes=1
@@ -81,14 +82,15 @@ TEST_CASE("an array with all settings of a profile has this script", "[slurm]") 
   profile.ranks_per_node = 4;
   profile.limits.walltime = 4h;
   profile.limits.array_throttle = 50;
-  profile.slurm = {.partition = "gpu",
-                   .account = "project_1",
-                   .qos = "normal",
-                   .constraint = "[rack1|rack2]",
-                   .reservation = "course",
-                   .exclusive = true,
-                   .gres = "gpu:a100:{gpus}",
-                   .options = {"--hint=nomultithread", "--spread-job"}};
+  profile.batch_options["slurm"] =
+      json_of(SlurmOptions{.partition = "gpu",
+                           .account = "project_1",
+                           .qos = "normal",
+                           .constraint = "[rack1|rack2]",
+                           .reservation = "course",
+                           .exclusive = true,
+                           .gres = "gpu:a100:{gpus}",
+                           .options = {"--hint=nomultithread", "--spread-job"}});
   CHECK(sbatch_script(batch, profile) == "#!" + batch_shell() + R"(
 #SBATCH --job-name=fashion-mnist-7f3a.data.1
 #SBATCH --comment="dlflow fashion-mnist-7f3a, step train"
@@ -204,8 +206,8 @@ TEST_CASE("ranks of a node see its GPUs under each form of request", "[slurm]") 
     batch.resources.gpus_per_rank = 1;
     Profile profile;
     profile.ranks_per_node = 4;
-    profile.slurm.gres = gres;
-    profile.slurm.options = std::move(options);
+    profile.batch_options["slurm"]["gres"] = gres;
+    profile.batch_options["slurm"]["options"] = std::move(options);
     return sbatch_script(batch, profile);
   };
   const auto count = [](const std::string& text, const std::string& word) {
@@ -224,7 +226,8 @@ TEST_CASE("a free option replaces the equivalent one", "[slurm]") {
   batch.resources.memory_bytes = uint64_t{1} << 30;
   batch.resources.gpus_per_rank = 1;
   Profile profile;
-  profile.slurm.options = {"--mem-per-cpu=2G", "--gpus-per-node=a100:1", "--time=5", "--exclusive"};
+  profile.batch_options["slurm"]["options"] = {"--mem-per-cpu=2G", "--gpus-per-node=a100:1",
+                                               "--time=5", "--exclusive"};
   const std::string script = sbatch_script(batch, profile);
   CHECK_FALSE(has(script, "#SBATCH --mem=1024M"));
   CHECK_FALSE(has(script, "#SBATCH --gres=gpu:1"));
@@ -281,6 +284,6 @@ TEST_CASE("failing nodes are excluded beside those that the profile excludes", "
   CHECK(sbatch_script(batch, profile).find("--exclude") == std::string::npos);
   batch.excluded_nodes = {"n2", "n7"};
   CHECK(has(sbatch_script(batch, profile), "#SBATCH --exclude=n2,n7"));
-  profile.slurm.options = {"--exclude=n1", "--hint=x"};
+  profile.batch_options["slurm"]["options"] = {"--exclude=n1", "--hint=x"};
   CHECK(has(sbatch_script(batch, profile), "#SBATCH --exclude=n1,n2,n7"));
 }
