@@ -4,14 +4,17 @@ import getpass
 import json
 import os
 import pathlib
+import pty
 import shutil
 import subprocess
 import unittest
 
 import servers
-from support import Case, main
+from support import BIN, Case, main
 
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+# Login shells, and the file that each reads before a command of ssh.
+SHELLS = {"bash": ".bashrc", "tcsh": ".cshrc", "zsh": ".zshenv", "sh": ""}
 
 
 @unittest.skipUnless(SSHD and shutil.which("ssh") and shutil.which("ssh-keygen"), "openssh-server is not installed")
@@ -28,8 +31,10 @@ class Host(Case):
         shell = self.write("shell", f"""\
             #!/bin/sh
             cd {self.there}
-            exec env -i HOME={self.there} PATH={os.environ['PATH']} LANG=C.UTF-8 sh -c "$SSH_ORIGINAL_COMMAND"
+            login=$(cat {self.folder}/login)
+            exec env -i HOME={self.there} PATH={os.environ['PATH']} LANG=C.UTF-8 TERM=dumb SSH_CLIENT="$SSH_CLIENT" $login -c "$SSH_ORIGINAL_COMMAND"
             """)
+        self.write("login", "sh")
         shell.chmod(0o755)
         key = (self.folder / "user_key.pub").read_text()
         self.write("authorized", f'command="{shell}" {key}')
@@ -74,17 +79,20 @@ class Host(Case):
         """, "params: {code: 0}")
 
     def sent(self):
-        return sorted(file.name.split("-")[0] for file in (self.there / ".cache/dlflow/host").iterdir())
+        return sorted(file.relative_to(self.there / ".cache/dlflow/host").parts[1]
+                      for file in (self.there / ".cache/dlflow/host").rglob("*") if file.is_file())
+
+    def on_host(self, *words, status=0):
+        return self.dlflow(*words[:1], "--host", "login", *words[1:], status=status)[0]
 
     def run_there(self, *words, status=0):
-        out, _ = self.dlflow("run", "w.yaml", "--host", "login", "--json", *words, status=status)
-        return json.loads(out.splitlines()[-1])["run"]
+        return json.loads(self.on_host("run", "w.yaml", "--json", *words, status=status).splitlines()[-1])["run"]
 
     def test_a_workflow_runs_on_a_host_that_has_only_the_program(self):
         run = self.run_there()
         self.assertTrue((self.there / "dlflow-runs" / run / "plan.json").exists())
         self.assertFalse((self.folder / "dlflow-runs").exists())
-        self.assertEqual(self.sent(), ["dlflow", "w"])
+        self.assertEqual(self.sent(), ["dlflow", "w.dlflow"])
         self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
         self.assertIn(f"here is {self.there}"[:7], self.dlflow("logs", run, "a", "--host", "login")[0])
         self.assertIn(run, self.dlflow("status", "--host=login")[0])
@@ -98,19 +106,20 @@ class Host(Case):
 
     def test_the_program_and_the_workflow_are_sent_once(self):
         self.run_there()
-        before = {file.name: file.stat().st_mtime_ns for file in (self.there / ".cache/dlflow/host").iterdir()}
+        times = lambda: {file: file.stat().st_mtime_ns for file in (self.there / ".cache/dlflow/host").rglob("*")}  # noqa: E731
+        before = times()
         self.run_there()
-        self.assertEqual({file.name: file.stat().st_mtime_ns for file in (self.there / ".cache/dlflow/host").iterdir()}, before)
+        self.assertEqual(times(), before)
 
     def test_a_truncated_copy_is_not_taken_for_the_file(self):
         (self.folder / "cut").touch()
         _, err = self.dlflow("run", "w.yaml", "--host", "login", status=3)
         self.assertIn("was incomplete and has been removed there; try again", err)
         folder = self.there / ".cache/dlflow/host"
-        self.assertEqual(list(folder.iterdir()), [])
+        self.assertEqual(self.sent(), [])
         (self.folder / "cut").unlink()
         self.run_there()
-        for file in folder.iterdir():  # the state that an older dlflow may have left
+        for file in folder.glob("*/*"):  # the state that an older dlflow may have left
             file.write_bytes(file.read_bytes()[:100])
         self.run_there()
 
@@ -130,6 +139,7 @@ class Host(Case):
     def test_a_local_profile_file_is_sent(self):
         self.write("cluster-profiles/mine.yaml", "environment: {WHERE: there}\n")
         run = self.run_there("--profile", "mine")
+        self.assertEqual(json.loads(self.on_host("status", run, "--json"))["profile"], "mine")
         self.assertIn("here is there", self.dlflow("logs", run, "a", "--host", "login")[0])
 
     def test_a_local_profile_may_extend_one_that_exists_only_on_the_host(self):
@@ -140,22 +150,82 @@ class Host(Case):
         run = self.run_there("--profile", "mine")
         self.assertIn("here is at the site", self.dlflow("logs", run, "a", "--host", "login")[0])
 
-    def test_every_value_passes_another_login_shell_unchanged(self):
-        ssh = self.folder / "bin/ssh"
-        ssh.write_text(ssh.read_text().replace("ssh() {", f'for last; do :; done; printf "%s\\n--\\n" "$last" >> {self.folder}/sent\nssh() {{', 1))
-        self.write("w.yaml", """\
+    def test_every_value_passes_every_login_shell_and_its_banner(self):
+        self.write("-w.yaml", """\
             name: w
             params: {msg: hi}
             steps: {say: {run: 'printf %s "$DLFLOW_PARAM_MSG" > said', outputs: {said: said}}}
             """)
-        value = "it's \\0101 and hi!there\nnext $HOME `x` ü"
-        self.dlflow("run", "w.yaml", "--host", "login", "--set", f"msg={json.dumps(value)}")
-        said, = self.folder.rglob("steps/say/outputs/said")
-        self.assertEqual(said.read_text(), value)
-        for sent in (self.folder / "sent").read_text().split("\n--\n"):
-            self.assertNotIn("!", sent)  # csh expands it from its history, even in quotes
-            self.assertNotIn("\n", sent)
-            self.assertIn(sent.count("'"), (0, 4))
+        value = "it's \\0101 and hi!there\nnext $HOME `x` ü" + 2000 * "long!"
+        for shell, start_up in SHELLS.items():
+            with self.subTest(shell=shell):
+                self.assertTrue(shutil.which(shell), "see test_packages in ./dev")
+                self.write("login", shell)
+                if start_up:
+                    (self.there / start_up).write_text("echo 'Welcome!'\n")
+                answer = json.loads(self.on_host("run", "--json", "--no-cache", "--set", f"msg={json.dumps(value)}", "--", "-w.yaml"))
+                said, = self.there.glob(f"dlflow-runs/{answer['run']}/steps/say/outputs/said")
+                self.assertEqual(said.read_text(), value)
+                self.assertEqual(json.loads(self.on_host("status", answer["run"], "--json"))["state"], "succeeded")
+                self.assertNotIn("Welcome", self.on_host("logs", answer["run"]))
+
+    def test_other_verbs_answer_as_they_do_there(self):
+        self.write_steps("""
+            a: {run: 'echo "{\\"loss\\": 0.5}" > $DLFLOW_SUMMARY; sh say.sh; exit $DLFLOW_PARAM_CODE', inputs: [say.sh]}
+        """, "params: {code: 0}")
+        run = self.run_there()
+        self.assertIn("0.5", self.on_host("results", run))
+        self.assertIn("1 job", self.on_host("run", "w.yaml", "--dry-run", "--set", "code=7"))
+        for verb in ("validate", "graph", "explain"):
+            self.assertIn("w" if verb == "validate" else "a", self.on_host(verb, "w.yaml"))
+        self.assertIn(str(self.there), self.on_host("doctor", "--rebuild"))
+        self.on_host("cancel", run)
+        self.assertIn("report.html is written, from login", self.on_host("report", run, "-o", "report.html"))
+        self.assertIn(run, (self.folder / "report.html").read_text())
+        self.on_host("pack", "--from-run", run, "-o", "w.dlflow")
+        self.assertIn(run, self.dlflow("unpack", "--list", "w.dlflow")[0])
+        self.on_host("unpack", "w.dlflow")
+        self.assertTrue((self.there / "w").is_dir())
+        self.on_host("rm", run)
+        self.assertFalse((self.there / "dlflow-runs" / run).exists())
+        self.assertIn("no run", self.dlflow("report", run, "-o", "gone.html", "--host", "login", status=2)[1])
+        self.assertFalse((self.folder / "gone.html").exists())
+
+    def test_a_shell_there_reads_a_pipe_or_the_terminal(self):
+        run = self.run_there()
+        shutil.rmtree(self.there / ".cache/dlflow/host")  # the program must come before the input
+        words = [BIN / "dlflow", "shell", "--quiet", run, "a", "--host", "login"]
+        done = subprocess.run(words, input="pwd; cat say.sh; exit 97\n", cwd=self.folder, env=self.env, text=True, capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 97, done.stderr)
+        self.assertRegex(done.stdout, rf"^{self.there}/.*\necho here is")
+        user, terminal = pty.openpty()
+        process = subprocess.Popen(["setsid", "--ctty", "--wait", *words], cwd=self.folder, env=self.env, stdin=terminal, stdout=terminal, stderr=terminal)
+        self.addCleanup(process.kill)
+        os.close(terminal)
+        os.write(user, b"test -t 0 && echo on a $((1 + 1))-way terminal; exit 5\n")
+        seen = b""
+        while process.poll() is None or not seen:
+            try:
+                seen += os.read(user, 4096)
+            except OSError:  # the terminal is closed
+                break
+        self.assertEqual(process.wait(60), 5, seen)
+        self.assertIn(b"on a 2-way terminal", seen)
+
+    def test_local_data_is_named_or_sent(self):
+        self.write("data/x.txt", "of here\n")
+        self.write_steps("a: {run: 'cat $DATA/x.txt', env: {DATA: '${{ inputs.data }}'}, inputs: [{path: data}]}")
+        err = self.dlflow("run", "w.yaml", "--host", "login", status=2)[1]
+        self.assertIn("note: data is not sent, and must be on login; --send sends it, or a `stage` step copies it from a server", err)
+        out, err = self.dlflow("run", "w.yaml", "--host", "login", "--send")
+        self.assertNotIn("not sent", err)
+        self.assertIn("of here", self.on_host("logs"))
+        self.assertIn("--send needs --host", self.dlflow("run", "w.yaml", "--send", status=2)[1])
+
+    def test_a_host_that_runs_no_commands_is_named_with_its_answer(self):
+        self.write("login", "echo This account is closed. #")
+        self.assertIn("login runs no commands for ssh; try `ssh login true` first. It answered: This account is closed.",
+                      self.dlflow("status", "--host", "login", status=3)[1])
 
     def test_an_unreachable_host_is_named(self):
         _, err = self.dlflow("status", "--host", "nowhere.invalid", status=3)
@@ -163,9 +233,11 @@ class Host(Case):
 
     def test_an_invalid_host_reaches_no_ssh(self):
         (self.folder / "calls").write_text("")
-        for host in ("-oProxyCommand=touch owned", "", "a b"):
+        for host in ("-oProxyCommand=touch owned", "a b"):
             self.assertIn("is not a name for ssh", self.dlflow("status", f"--host={host}", status=2)[1])
-        self.assertIn("--host is for run, status, logs and resubmit", self.dlflow("rm", "--host", "login", status=2)[1])
+        self.assertIn("--host needs USER@LOGIN", self.dlflow("status", "--host=", status=2)[1])
+        self.assertIn("--host is not for `dlflow init`: it reads and writes files here", self.dlflow("init", "say.sh", "--host", "login", status=2)[1])
+        self.assertIn("with --host, `dlflow report` needs -o FILE", self.dlflow("report", "--host", "login", status=2)[1])
         self.assertEqual((self.folder / "calls").read_text(), "")
 
 
