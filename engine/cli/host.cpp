@@ -265,7 +265,7 @@ class RemoteCommand {
       return file.empty() ? value : host_.send(file, fs::path(file).filename());
     }
     std::error_code none;
-    if (!fs::exists(value, none)) return value;
+    if (option.check_lname("output") || !fs::exists(value, none)) return value;
     if (kind == "WORKFLOW") return send_workflow(value);
     return kind == "BUNDLE" || kind == "FILE" ? host_.send(value, fs::path(value).filename())
                                               : value;
