@@ -2,10 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <string>
 #include <system_error>
 #include <utility>
 
@@ -28,22 +26,6 @@ void write_output(const fs::path& path, std::string_view content, Durability dur
   if (!file) throw_errno("cannot write " + path.string(), errno);
   write_all(file.get(), content, path);
   close_or_throw(std::move(file), path);
-}
-
-NewFile::NewFile(const fs::path& target)
-    : target_(target), path_(target.string() + ".tmp." + std::to_string(::getpid())) {}
-
-NewFile::~NewFile() {
-  if (!committed_) ::unlink(path_.c_str());
-}
-
-void NewFile::commit() {
-  if (!is_new_or_regular(target_)) return copy_content(path_, target_);
-  const FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file || ::fsync(file.get()) != 0 || ::rename(path_.c_str(), target_.c_str()) != 0) {
-    throw_errno("cannot write " + target_.string(), errno);
-  }
-  committed_ = true;
 }
 
 void make_output_folder(const fs::path& directory) {

@@ -19,26 +19,6 @@ void write_output(const std::filesystem::path& path, std::string_view content,
 /// Whether `path` does not exist or is a regular file, so that another file may replace it.
 bool is_new_or_regular(const std::filesystem::path& path);
 
-/// A file that becomes `target` once it is complete, unless something fails before.
-class NewFile {
- public:
-  explicit NewFile(const std::filesystem::path& target);
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile();
-
-  /// The file to write, which the caller creates.
-  const std::filesystem::path& path() const { return path_; }
-
-  /// Replaces a regular file; a pipe or a device is written.
-  void commit();
-
- private:
-  std::filesystem::path target_;
-  std::filesystem::path path_;
-  bool committed_ = false;
-};
-
 /// Creates `directory` and its parents. An existing directory is fine.
 void make_output_folder(const std::filesystem::path& directory);
 

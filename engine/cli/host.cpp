@@ -17,7 +17,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/handle.h"
-#include "base/output_file.h"
 #include "base/process.h"
 #include "base/sha256.h"
 #include "base/temporary_folder.h"
@@ -198,24 +197,21 @@ struct HostArguments {
 /// Names the local data and images that a bundle for `host` does not contain.
 void name_what_stays(const Manifest& manifest, const Bundle& bundle, const fs::path& base,
                      const std::string& host) {
-  const auto note = [&host](const std::string& name, const std::string& advice) {
+  const auto note = [&host](const std::string& name, const char* advice) {
     std::fprintf(stderr, "note: %s is not sent, and must be on %s; %s\n", escaped(name).c_str(),
-                 host.c_str(), advice.c_str());
+                 host.c_str(), advice);
   };
-  const std::string stage = ", or a `stage` step copies it from a server";
-  for (const PackedData& data : manifest.data) {
-    if (!data.packed) note(data.url, "--send sends it" + stage);
-  }
+  constexpr const char* kSend = "--send sends it, or a `stage` step copies it from a server";
   std::error_code none;
+  for (const PackedData& data : manifest.data) {
+    if (!data.packed) note(data.url, kSend);
+  }
   for (const std::string& name : bundle.left_out) {
     if (!fs::exists(base / name, none)) continue;
-    const char* way = fs::path(name).is_absolute()
-                          ? "--send sends it if it is named relative to the workflow"
-                          : "--send sends it";
-    note(name, way + stage);
+    note(name, fs::path(name).is_relative() ? kSend : "--send sends what is beside the workflow");
   }
   for (const auto& [name, image] : manifest.images) {
-    if (image.packed || image.from.starts_with("docker://")) continue;
+    if (image.from.starts_with("docker://")) continue;
     note(image.from, "a bundle of `dlflow pack --with-images` contains it");
   }
 }
@@ -240,13 +236,13 @@ class RemoteCommand {
           continue;
         }
         for (const std::string& value : option->results()) {
+          const bool is_flag = value_word(*option).empty();
+          const std::string there = is_flag ? "" : value_there(*option, value);
           if (option->get_positional()) {
-            arguments += " " + shell_quote(value_there(*option, value));
-          } else if (value_word(*option).empty()) {  // a flag
-            options += " " + name;
+            arguments += " " + shell_quote(there);
           } else {  // `--set=` would take the next word
-            const std::string there = value_there(*option, value);
-            options += " " + name + (there.empty() ? " " : "=") + shell_quote(there);
+            options +=
+                " " + name + (is_flag ? "" : (there.empty() ? " " : "=") + shell_quote(there));
           }
         }
       }
@@ -359,14 +355,14 @@ int run_on_host(const CLI::App& verb, Session& session, const HostArguments& arg
   };
   if (output == nullptr) return run_there(stdout);
   const fs::path target = output->results().back();
-  NewFile file(target);
-  const Handle<std::FILE, std::fclose> opened(std::fopen(file.path().c_str(), "wbe"));
-  if (!opened) throw_errno("cannot write " + target.string(), errno);
-  const int status = run_there(opened.get());
-  if (std::ferror(opened.get()) != 0)
-    throw Error(Errc::Unavailable, "cannot write " + target.string() + "; is the disk full?");
+  const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-host");
+  const fs::path answer = folder.path() / "answer";
+  const Handle<std::FILE, std::fclose> file(std::fopen(answer.c_str(), "wbe"));
+  if (!file) throw_errno("cannot write " + answer.string(), errno);
+  const int status = run_there(file.get());
+  if (std::ferror(file.get()) != 0) throw_errno("cannot write " + answer.string(), ENOSPC);
   if (status != 0) return status;
-  file.commit();
+  copy_content(answer, target);
   if (!session.quiet) std::printf("%s is written, from %s.\n", target.c_str(), host.name().c_str());
   return status;
 }

@@ -63,6 +63,34 @@ void write_file(ZipWriter& zip, const BundleFile& file, const PackedFile& descri
   }
 }
 
+/// The file that becomes the bundle once it is complete.
+class NewFile {
+ public:
+  explicit NewFile(const fs::path& target)
+      : target_(target), path_(target.string() + ".tmp." + std::to_string(::getpid())) {}
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile() {
+    if (!committed_) ::unlink(path_.c_str());
+  }
+
+  const fs::path& path() const { return path_; }
+
+  void commit() {
+    if (!is_new_or_regular(target_)) return copy_content(path_, target_);
+    const FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file || ::fsync(file.get()) != 0 || ::rename(path_.c_str(), target_.c_str()) != 0) {
+      throw_errno("cannot write " + target_.string(), errno);
+    }
+    committed_ = true;
+  }
+
+ private:
+  fs::path target_;
+  fs::path path_;
+  bool committed_ = false;
+};
+
 }  // namespace
 
 Manifest write_bundle(const Bundle& bundle, const fs::path& file) {

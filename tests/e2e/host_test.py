@@ -1,6 +1,7 @@
 """`--host user@login`: verbs on a login node from another machine, over a real sshd on loopback that the test starts."""
 
 import getpass
+import hashlib
 import json
 import os
 import pathlib
@@ -213,13 +214,17 @@ class Host(Case):
         self.assertIn(b"on a 2-way terminal", seen)
 
     def test_local_data_is_named_or_sent(self):
-        self.write("data/x.txt", "of here\n")
-        self.write_steps("a: {run: 'cat $DATA/x.txt', env: {DATA: '${{ inputs.data }}'}, inputs: [{path: data}]}")
-        err = self.dlflow("run", "w.yaml", "--host", "login", status=2)[1]
-        self.assertIn("note: data is not sent, and must be on login; --send sends it, or a `stage` step copies it from a server", err)
-        out, err = self.dlflow("run", "w.yaml", "--host", "login", "--send")
-        self.assertNotIn("not sent", err)
-        self.assertIn("of here", self.on_host("logs"))
+        digest = hashlib.sha256(self.write("x.txt", "of here\n").read_bytes()).hexdigest()
+        self.write_steps(f"""
+            get: {{uses: stage, with: {{sources: [{{url: 'file://{self.folder}/x.txt', sha256: {digest}}}]}}}}
+            see: {{needs: get, run: [echo], inputs: [{{path: {self.folder}/say.sh}}]}}
+        """)
+        _, err = self.dlflow("run", "w.yaml", "--host", "login")
+        self.assertIn("x.txt is not sent, and must be on login; --send sends it, or a `stage` step copies it from a server", err)
+        self.assertIn("say.sh is not sent, and must be on login; --send sends what is beside the workflow", err)
+        _, err = self.dlflow("run", "w.yaml", "--host", "login", "--send")
+        self.assertNotIn("x.txt is not sent", err)
+        self.assertIn(digest, "".join(map(str, self.there.rglob("bundles/*/data/*"))))
         self.assertIn("--send needs --host", self.dlflow("run", "w.yaml", "--send", status=2)[1])
 
     def test_a_host_that_runs_no_commands_is_named_with_its_answer(self):
