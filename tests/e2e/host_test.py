@@ -177,9 +177,10 @@ class Host(Case):
         run = self.run_there()
         self.assertIn("0.5", self.on_host("results", run))
         self.assertIn("1 job", self.on_host("run", "w.yaml", "--dry-run", "--set", "code=7"))
-        for verb in ("validate", "graph", "explain"):
-            self.assertIn("w" if verb == "validate" else "a", self.on_host(verb, "w.yaml"))
-        self.assertIn(str(self.there), self.on_host("doctor", "--rebuild"))
+        self.assertEqual(json.loads(self.on_host("validate", "w.yaml", "--json"))["workflow"], "w")
+        for verb in ("graph", "explain"):
+            self.assertIn("a", self.on_host(verb, "w.yaml"))
+        self.assertIn(run, self.on_host("doctor", "--rebuild"))
         self.on_host("cancel", run)
         self.assertIn("report.html is written, from login", self.on_host("report", run, "-o", "report.html"))
         self.assertIn(run, (self.folder / "report.html").read_text())
