@@ -66,49 +66,26 @@ std::string for_any_shell(const std::string& script) {
   return "sh -c 'eval \"$(printf %b \"$@\")\"' sh" + words + " '" + word + "'";
 }
 
-/// The standard streams of a remote command.
-struct Streams {
-  fs::path input = {};          ///< empty: none
-  bool terminal = false;        ///< the user's, as input too
-  std::FILE* output = nullptr;  ///< nullptr: ignored
-};
-
-/// The part of a remote command's output that follows the mark.
-class Answer {
- public:
-  explicit Answer(std::FILE* output) : output_(output) {}
-
-  /// Passes on the output until the other side closes it.
-  void read(int descriptor) {
-    std::array<char, 65536> buffer{};
-    for (ssize_t got; (got = ::read(descriptor, buffer.data(), buffer.size())) != 0;) {
-      if (got > 0) add({buffer.data(), size_t(got)});
-      if (got < 0 && errno != EINTR) throw_errno("cannot read from ssh", errno);
+/// Copies the part of a remote command's output that follows the mark to `output`, if there is one.
+/// Returns whether there is a mark; `before` gets the part before it.
+bool pass_on(int descriptor, std::FILE* output, std::string& before) {
+  bool begun = false;
+  std::array<char, 65536> buffer{};
+  for (ssize_t got; (got = ::read(descriptor, buffer.data(), buffer.size())) != 0;) {
+    if (got < 0 && errno != EINTR) throw_errno("cannot read from ssh", errno);
+    std::string_view text(buffer.data(), size_t(std::max<ssize_t>(got, 0)));
+    if (!begun) {
+      before += text;
+      const size_t mark = before.find(kMark);
+      begun = mark != before.npos;
+      text = begun ? std::string_view(before).substr(mark + kMark.size()) : "";
     }
+    if (output == nullptr) continue;
+    std::fwrite(text.data(), 1, text.size(), output);  // the caller checks for errors at the end
+    std::fflush(output);
   }
-
-  bool has_begun() const { return begun_; }
-  const std::string& before() const { return before_; }
-
- private:
-  void add(std::string_view text) {
-    if (begun_) return write(text);
-    before_ += text;
-    const size_t mark = before_.find(kMark);
-    begun_ = mark != before_.npos;
-    if (begun_) write(std::string_view(before_).substr(mark + kMark.size()));
-  }
-
-  void write(std::string_view text) {  // main() reports what cannot be written
-    if (output_ == nullptr) return;
-    std::fwrite(text.data(), 1, text.size(), output_);
-    std::fflush(output_);
-  }
-
-  std::FILE* output_;
-  bool begun_ = false;
-  std::string before_;
-};
+  return begun;
+}
 
 std::string short_hash(const fs::path& file) { return sha256_file(file).substr(0, 16); }
 
@@ -119,29 +96,41 @@ class Host {
   const std::string& name() const { return name_; }
 
   /// Runs a POSIX shell script in the home folder there. Returns its exit status, or nothing if it
-  /// ends before it prints the mark because the program is missing.
-  std::optional<int> run(const std::string& script, const Streams& streams) const {
+  /// ends before it prints the mark because the program is missing. `output` may be nullptr;
+  /// `terminal` is whether it has the user's.
+  std::optional<int> run(const std::string& script, const fs::path& input, std::FILE* output,
+                         bool terminal) const {
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno("cannot make a pipe", errno);
     const FileDescriptor reader(ends[0]);
     FileDescriptor writer(ends[1]);
     Command ssh;
     ssh.argv = {"ssh"};
-    if (streams.terminal) ssh.argv.emplace_back("-t");
+    if (terminal) ssh.argv.emplace_back("-t");
     for (const char* word : {"-o", "BatchMode=no", "--"}) ssh.argv.emplace_back(word);
     ssh.argv.push_back(name_);
     ssh.argv.push_back(for_any_shell("cd; " + script));
     ssh.environment = current_environment();
-    ssh.standard_input = streams.terminal ? fs::path("/dev/tty") : streams.input;
+    ssh.standard_input = terminal ? fs::path("/dev/tty") : input;
     ssh.standard_output = "/proc/self/fd/" + std::to_string(writer.get());
     const pid_t process = start(ssh);
     writer.reset();
-    Answer answer(streams.output);
-    answer.read(reader.get());
+    std::string before;
+    const bool begun = pass_on(reader.get(), output, before);
     const int status = wait_for(process).code;
-    if (!answer.has_begun() && status == kNoProgram) return std::nullopt;
-    check(answer, status);
-    return status;
+    if (begun && status != kSshFailed) return status;
+    if (status == kNoProgram) return std::nullopt;
+    const std::string name = shell_quote(name_);
+    if (begun) {
+      throw Error(Errc::Unavailable, "the connection to " + name_ +
+                                         " was lost; `dlflow status --host " + name +
+                                         "` shows what goes on there");
+    }
+    const bool reached = status != kSshFailed;
+    throw Error(Errc::Unavailable,
+                (reached ? name_ + " runs no commands for ssh" : "ssh cannot reach " + name_) +
+                    "; try `ssh " + name + " true` first" +
+                    (reached ? ". It answered: " + std::string(trim(before)) : ""));
   }
 
   /// Copies a file into our folder there as HASH/`name`, unless it is there already, and returns
@@ -157,7 +146,7 @@ class Host {
                                "exit 1; }; whole \"$t\" || { rm -f \"$t\"; exit " +
                                std::to_string(kCutOff) + "; }" +
                                (is_program ? "; chmod 700 \"$t\"" : "") + "; mv -f \"$t\" \"$f\"";
-    const std::optional<int> status = run(script, {.input = file});
+    const std::optional<int> status = run(script, file, nullptr, false);
     if (status == 0) return folder + "/" + name;
     const std::string what = name + " to " + name_ + ":" + kRemoteFolder;
     if (status == kCutOff) {
@@ -168,24 +157,6 @@ class Host {
   }
 
  private:
-  /// Throws Error{Unavailable} unless the script has run to its end.
-  void check(const Answer& answer, int status) const {
-    const std::string attempt = "try `ssh " + shell_quote(name_) + " true` first";
-    if (answer.has_begun() && status == kSshFailed) {
-      throw Error(Errc::Unavailable, "the connection to " + name_ +
-                                         " was lost; `dlflow status "
-                                         "--host " +
-                                         shell_quote(name_) + "` shows what goes on there");
-    }
-    if (status == kSshFailed) {
-      throw Error(Errc::Unavailable, "ssh cannot reach " + name_ + "; " + attempt);
-    }
-    if (answer.has_begun()) return;
-    throw Error(Errc::Unavailable, name_ + " runs no commands for ssh; " + attempt +
-                                       (answer.before().empty() ? "" : ". It answered: ") +
-                                       std::string(trim(answer.before())));
-  }
-
   std::string name_;
 };
 
@@ -217,22 +188,23 @@ void name_what_stays(const Manifest& manifest, const Bundle& bundle, const fs::p
 }
 
 /// The command line for the host. The files that it names are sent.
-class RemoteCommand {
- public:
-  RemoteCommand(Session& session, const Host& host, const CLI::App& verb, bool send_data)
-      : session_(session), host_(host), verb_(verb), send_data_(send_data) {}
+struct RemoteCommand {
+  Session& session;
+  const Host& host;
+  const CLI::App& verb;
+  bool send_data;
 
   /// Returns the words after `dlflow`, quoted for sh, without --host and --send. `output`, if
   /// given, gets the value $o.
   std::string make(const CLI::Option* output) const {
-    std::string options = command_words(verb_).substr(std::string("dlflow ").size());
+    std::string options = command_words(verb).substr(std::string("dlflow ").size());
     std::string arguments = " --";
-    for (const CLI::App* app = &verb_; app != nullptr; app = app->get_parent()) {
+    for (const CLI::App* app = &verb; app != nullptr; app = app->get_parent()) {
       for (const CLI::Option* option : app->get_options()) {
         const std::string name = option_word(*option);
         if (name == "--host" || name == "--send") continue;
         if (option == output) {
-          options += std::string(session_.quiet ? "" : " --quiet") + " --output=\"$o\"";
+          options += std::string(session.quiet ? "" : " --quiet") + " --output=\"$o\"";
           continue;
         }
         for (const std::string& value : option->results()) {
@@ -250,7 +222,6 @@ class RemoteCommand {
     return options + arguments;
   }
 
- private:
   /// Sends the file that `value` names, if it names one here; paths of folders are those of the
   /// host.
   std::string value_there(const CLI::Option& option, const std::string& value) const {
@@ -258,48 +229,39 @@ class RemoteCommand {
     if (kind == "NAME" && option.get_name() != "--partition") {
       // The profile is not parsed: its base may exist only there.
       const std::string file = profile_file(value);
-      return file.empty() ? value : host_.send(file, fs::path(file).filename());
+      return file.empty() ? value : host.send(file, fs::path(file).filename());
     }
     std::error_code none;
     if (option.check_lname("output") || !fs::exists(value, none)) return value;
     if (kind == "WORKFLOW") return send_workflow(value);
-    return kind == "BUNDLE" || kind == "FILE" ? host_.send(value, fs::path(value).filename())
+    return kind == "BUNDLE" || kind == "FILE" ? host.send(value, fs::path(value).filename())
                                               : value;
   }
 
   /// Sends the workflow as one file and returns its remote name.
   std::string send_workflow(const fs::path& file) const {
     const std::string name = file.stem().string() + ".dlflow";
-    if (is_bundle(file)) return host_.send(file, name);
-    const CLI::Option* set = verb_.get_option_no_throw("--set");  // its values may name files
-    Workflow workflow = WorkflowArgument{file.string(), set == nullptr ? std::vector<std::string>()
-                                                                       : set->results()}
-                            .read();
+    if (is_bundle(file)) return host.send(file, name);
+    WorkflowArgument argument{file.string(), {}};
+    if (const auto* set = verb.get_option_no_throw("--set")) argument.set = set->results();
+    Workflow workflow = argument.read();
     check_steps(workflow);
     NothingKnown nothing;
-    const Plan plan = make_plan(std::move(workflow), Profile{}, {}, nothing, session_.store());
+    const Plan plan = make_plan(std::move(workflow), Profile{}, {}, nothing, session.store());
     const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-host");
-    const Bundle bundle = collect(plan, {.with_data = send_data_}, session_.store());
+    const Bundle bundle = collect(plan, {.with_data = send_data}, session.store());
     const Manifest manifest = write_bundle(bundle, folder.path() / name);
-    if (!session_.quiet) name_what_stays(manifest, bundle, plan.base, host_.name());
-    return host_.send(folder.path() / name, name);
+    if (!session.quiet) name_what_stays(manifest, bundle, plan.base, host.name());
+    return host.send(folder.path() / name, name);
   }
-
-  Session& session_;
-  const Host& host_;
-  const CLI::App& verb_;
-  bool send_data_;
 };
 
-/// Throws unless `host` can be a name for ssh and not one of its options.
-void check_host(const std::string& host) {
+/// Throws unless `host` can be a name for ssh, not one of its options, and `verb` is of use there.
+void check(const std::string& host, const CLI::App& verb) {
   const bool plain = std::ranges::all_of(host, [](unsigned char c) { return c > ' ' && c < 0x7F; });
-  if (!host.empty() && host.front() != '-' && plain) return;
-  throw UsageError("--host: '" + host + "' is not a name for ssh; write user@login.example.org");
-}
-
-/// Throws for verbs that have nothing to do on another machine.
-void check_verb(const CLI::App& verb) {
+  if (host.empty() || host.front() == '-' || !plain) {
+    throw UsageError("--host: '" + host + "' is not a name for ssh; write user@login.example.org");
+  }
   constexpr const char* kFiles = "it reads and writes files here; run what it writes with --host";
   constexpr const char* kSame = "it prints the same everywhere";
   static const std::map<std::string, const char*> only_here = {
@@ -338,19 +300,16 @@ std::string script_of(const std::string& command, bool has_output) {
 int run_on_host(const CLI::App& verb, Session& session, const HostArguments& arguments) {
   const Host host(arguments.host);
   const CLI::Option* output = output_here(verb, session.json);
-  const std::string command = RemoteCommand(session, host, verb, arguments.send).make(output);
+  const std::string command = RemoteCommand{session, host, verb, arguments.send}.make(output);
   const std::string script = script_of(command, output != nullptr);
-  Streams streams{.terminal = output == nullptr && is_terminal(0) && is_terminal(1)};
-  if (verb.get_name() == "shell" && !streams.terminal) streams.input = "/dev/stdin";
+  const bool terminal = output == nullptr && is_terminal(0) && is_terminal(1);
+  const fs::path input = verb.get_name() == "shell" && !terminal ? "/dev/stdin" : "";
   const auto send_program = [&host] { host.send(this_program(), "dlflow", true); };
-  if (!streams.input.empty()) send_program();  // a second attempt would find no input
+  if (!input.empty()) send_program();  // a second attempt would find no input
   const auto run_there = [&](std::FILE* file) {
-    streams.output = file;
-    std::optional<int> status = host.run(script, streams);
-    if (status) return *status;
+    if (const auto status = host.run(script, input, file, terminal)) return *status;
     send_program();
-    status = host.run(script, streams);
-    if (status) return *status;
+    if (const auto status = host.run(script, input, file, terminal)) return *status;
     throw Error(Errc::Unavailable, host.name() + " does not keep files in ~/" + kRemoteFolder);
   };
   if (output == nullptr) return run_there(stdout);
@@ -379,8 +338,7 @@ void add_host_options(CLI::App& app, Session& session) {
     if (host->count() == 0) return;
     CLI::App* verb = &app;
     while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
-    check_host(arguments->host);
-    check_verb(*verb);
+    check(arguments->host, *verb);
     verb->callback(
         [arguments, verb, &session] { session.status = run_on_host(*verb, session, *arguments); });
   });
