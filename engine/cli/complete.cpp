@@ -323,18 +323,6 @@ std::vector<Candidate> candidates(const CLI::App& app, Session& session,
   return fitting(std::move(found), line);
 }
 
-std::optional<size_t> place_of_argument(const CLI::App& app, std::span<const std::string> words) {
-  std::vector<std::string> seen;
-  for (size_t place = 0; place < words.size(); ++place) {
-    seen.push_back(words[place]);
-    seen.emplace_back();  // the word that would be typed next
-    const bool is_argument = !read_line(app, seen).arguments.empty();
-    seen.pop_back();
-    if (is_argument) return place;
-  }
-  return std::nullopt;
-}
-
 int complete(const CLI::App& app, Session& session, std::span<const std::string> arguments) {
   if (arguments.empty()) return 0;
   const bool bash = arguments.front() == "bash";

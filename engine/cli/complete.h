@@ -1,7 +1,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,10 +20,6 @@ struct Candidate {
 /// Neither asks a cluster nor writes a file.
 std::vector<Candidate> candidates(const CLI::App& app, Session& session,
                                   std::span<const std::string> words);
-
-/// The index in `words`, which start after `dlflow`, of the verb's first argument; nothing if it
-/// has none.
-std::optional<size_t> place_of_argument(const CLI::App& app, std::span<const std::string> words);
 
 /// `dlflow complete bash LINE`, `dlflow complete zsh|fish WORD...`, for the completion scripts.
 /// Prints one candidate per line: quoted for bash, for the others followed by a tab and its text.

@@ -13,7 +13,6 @@
 #include "base/handle.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/host.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 
@@ -251,7 +250,6 @@ void add_logs(CLI::App& app, Session& session) {
             "a step or step[element]; default: one that failed or runs");
   command->add_flag("-f,--follow", arguments->follow, "print new output until the jobs end");
   add_json_option(*command, session);
-  add_host_option(*command);
   command->callback([=, &session] {
     const std::string run = find_run(session, arguments->run);
     if (session.json) return print_logs_json(session, run, arguments->job);

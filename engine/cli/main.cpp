@@ -93,6 +93,7 @@ void add_common_options(CLI::App& app, Session& session, bool as_json) {
       },
       "show the commands that are run; -vv: how each ended, and every change");
   app.set_version_flag("--version", version_text(as_json), "print the version; with --json, more");
+  add_host_options(app, session);
   app.fallthrough();  // common options may follow the verb
 }
 
@@ -129,7 +130,6 @@ int run_cli(int argc, char** argv) {
     return status;
   };
   try {
-    if (const auto request = host_request(words)) return run_on_host(app, session, *request);
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     return is_written(stdout) ? session.status : kBadInput;
   } catch (const CLI::ParseError& error) {

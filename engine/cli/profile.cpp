@@ -143,7 +143,7 @@ void add_profile_check(CLI::App& app, Session& session) {
   const auto name = add_name(*command);
   const auto timeout = std::make_shared<std::string>("10m");
   const auto workflow = std::make_shared<WorkflowArgument>();
-  add_value(*command, "--workflow", "FILE", workflow->file,
+  add_value(*command, "--workflow", "WORKFLOW", workflow->file,
             "also load the `environment:` of its steps on the nodes where they run");
   add_value(*command, "--timeout", "TIME", *timeout, "maximum time that the job waits in the queue")
       ->capture_default_str();

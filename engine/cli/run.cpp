@@ -13,7 +13,6 @@
 #include "engine/backend/gone_host.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/host.h"
 #include "engine/cli/images.h"
 #include "engine/cli/planning.h"
 #include "engine/cli/release_image.h"
@@ -430,7 +429,6 @@ void add_run(CLI::App& app, Session& session) {
   command->add_flag("--keep-going", arguments->options.keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
-  add_host_option(*command);
   // A run keeps its plan; options that would change it are for new runs only.
   for (const char* const name :
        {"--set", "--profile", "--until", "--force", "--no-cache", "--dry-run"}) {
@@ -475,7 +473,6 @@ void add_resubmit(CLI::App& app, Session& session) {
   command->add_flag("--keep-going", options->keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
-  add_host_option(*command);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);

@@ -10,7 +10,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/host.h"
 #include "engine/cli/session.h"
 #include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
@@ -289,7 +288,6 @@ void add_status(CLI::App& app, Session& session) {
   add_value(*command, "--forgive", "NODE", arguments->forgiven,
             "forget the jobs that this node has lost so far, since it is repaired");
   add_json_option(*command, session);
-  add_host_option(*command);
   command->callback([arguments, &session] { show_status(session, *arguments); });
 }
 

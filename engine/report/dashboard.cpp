@@ -30,8 +30,7 @@ void add_count(std::string& text, const RunStatus& status, JobState like, auto b
 }
 
 std::string head(const RunStatus& status, Time now, const Style& style) {
-  const std::string time =
-      format_duration(status.ended.value_or(now) - status.started - status.idle);
+  const std::string time = format_duration(status.worked(now));
   std::string text = bold(status.run, style) + " on " + status.profile + "  " +
                      paint(status.state, std::string(name(status.state)), style) + " " + time;
   add_count(

@@ -153,7 +153,7 @@ std::vector<std::string> describe_progress(const Json& progress, const Style& st
 
 std::string describe_end(const RunStatus& status, const NumbersByStep& numbers) {
   std::string text = status.run + " " + std::string(name(status.state));
-  if (status.ended) text += " in " + format_duration(*status.ended - status.started - status.idle);
+  if (status.ended) text += " in " + format_duration(status.worked(*status.ended));
   if (status.state == RunState::Succeeded) {
     const std::string number = headline(status, numbers);
     if (!number.empty()) text += ": " + number;

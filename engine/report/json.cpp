@@ -81,6 +81,7 @@ Json run_json(const Run& run) {
 
 Json to_json(const RunStatus& status) {
   Json json = run_json(status);
+  json["idle_s"] = seconds(status.idle);
   json["problem"] = or_null(status.problem);
   json["unaccounted"] = or_null(status.unaccounted);
   Json& steps = json["steps"] = Json::array();

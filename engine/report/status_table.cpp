@@ -229,7 +229,7 @@ std::string headline(const RunStatus& status, Time now, const Style& style) {
   if (status.ended) {
     text += " " + format_age(now - *status.ended) + " ago";
   } else if (status.state == RunState::Running) {  // in other states the time of the end is unknown
-    text += " for " + format_duration(now - status.started);
+    text += " for " + format_duration(status.worked(now));
   }
   text += ", " + std::to_string(done) + " of " + std::to_string(all) +
           (all == 1 ? " job" : " jobs") + " succeeded";

@@ -81,6 +81,9 @@ struct RunStatus {
   bool damaged = false;      ///< the folder is unreadable
   std::string unaccounted;   ///< why accounting returned no usage of jobs
   std::string run_anew;  ///< `dlflow run …` for the workflow's current text; if the plan was read
+
+  /// The time from its start to its end, or to `now`, without the idle time.
+  std::chrono::milliseconds worked(Time now) const { return ended.value_or(now) - started - idle; }
 };
 
 }  // namespace dlflow

@@ -88,8 +88,9 @@ std::string openmetrics(const ReportedRun& run, Time now) {
   for (const JobRow& job : status.jobs) ++counts[name(job.state)];
   for (const auto& [state, count] : counts)
     text.sample(of_run + "," + label("state", state), count);
-  text.family("dlflow_run_seconds", "How long the run took, or has been running.", "seconds");
-  text.sample(of_run, double((status.ended.value_or(now) - status.started).count()) / 1000);
+  text.family("dlflow_run_seconds",
+              "How long the run took, or has been running, without idle time.", "seconds");
+  text.sample(of_run, double(status.worked(now).count()) / 1000);
   const auto of_job = [&](const JobRow& job) {
     return label("run", status.run) + "," + label("step", job.step) + "," + label("job", job.job);
   };

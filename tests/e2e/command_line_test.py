@@ -385,7 +385,7 @@ class CommandLine(Case):
         self.assertEqual(offered("dlflow completion z"), ["zsh"])
         self.assertEqual(offered("dlflow validate sw"), ["sweep.yaml"])
         self.assertEqual(offered("dlflow help prof"), ["profile"])
-        self.assertEqual(offered("dlflow nonsense --"), ["--help", "--color", "--quiet", "--verbose", "--version"])
+        self.assertEqual(offered("dlflow nonsense --"), ["--help", "--color", "--quiet", "--verbose", "--version", "--host", "--send"])
         return run
 
     def test_completion_offers_verbs_options_and_names(self):

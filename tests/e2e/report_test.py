@@ -243,11 +243,13 @@ class Report(support.Case):
 
     @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_idle_time_is_folded_and_not_counted_as_work(self):
-        self.write("w.yaml", "name: w\nsteps: {a: {run: '[ $DLFLOW_ATTEMPT -gt 1 ]'}}\n")
+        self.write("w.yaml", f"name: w\ntrack: {{openmetrics: {self.folder}/w.prom}}\nsteps: {{a: {{run: '[ $DLFLOW_ATTEMPT -gt 1 ]'}}}}\n")
         run = self.run_json("w.yaml", status=1)["run"]
         time.sleep(6)
         out, _ = self.dlflow("resubmit", run)
         self.assertRegex(out, "succeeded in 0:0[0-5]")
+        self.assertGreaterEqual(self.status(run)["idle_s"], 5.5)
+        self.assertLess(float(re.search(r"dlflow_run_seconds\{.*\} (\S+)", (self.folder / "w.prom").read_text())[1]), 5.5)
         browser = self.opened(self.report(run))
         self.assertEqual(browser.run("view.run.folds.length"), 1)
         self.assertGreaterEqual(browser.run("view.run.idle"), 5.5)

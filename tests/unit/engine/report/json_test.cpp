@@ -39,9 +39,10 @@ TEST_CASE("status as JSON has all known values of a job", "[json]") {
       .ranks = 2, .cpus_per_rank = 3, .gpus_per_rank = 1, .memory_bytes = 4096, .walltime = 20min};
   job.usage = JobUsage{.elapsed = 1500ms, .cpu_time = 4500ms, .cpus = 0, .memory_bytes = 1024};
   status.jobs = {job};
+  status.idle = 2s;
   CHECK(to_json(status) == Json::parse(R"({
     "run": "demo-7f3a", "workflow": "demo", "profile": "alpha", "state": "failed",
-    "started": "2026-11-21T08:00:00.000Z", "ended": "2026-11-21T08:01:02.000Z",
+    "started": "2026-11-21T08:00:00.000Z", "ended": "2026-11-21T08:01:02.000Z", "idle_s": 2,
     "directory": "/runs/demo-7f3a", "problem": "squeue: no answer", "unaccounted": "disabled",
     "steps": [{
       "name": "train", "element": "lr=0.1", "state": "failed", "attempt": 2, "backend_id": "4411",
