@@ -291,6 +291,9 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
     write_output(arguments.output / kTokenizerFile, text.tokenizer);
   }
   write_names(classes, text.classes);
+  if (!options.column.empty() && arguments.split == Split::Train) {
+    write_names(arguments.output / kColumnNames, {"text " + options.column});
+  }
   if (!session.quiet) print_notes(text.notes);
   Json all = Json::array();
   for (size_t i = 0; i < written.size(); ++i) {
@@ -321,6 +324,14 @@ void copy_tokenizer(const DatasetArguments& arguments, const Vocabulary& vocabul
   write_output(arguments.output / kTokenizerFile, read_file(arguments.source() / kTokenizerFile));
 }
 
+/// Records how pictures become samples: the checkpoint of a training keeps it for `predict`.
+void write_picture_sizes(const DatasetArguments& arguments) {
+  const Reshaping& reshaping = arguments.import.reshaping;
+  write_names(arguments.output / kPictureSizes,
+              reshaping.given() ? lines_of(reshaping)
+                                : read_names(arguments.source() / kPictureSizes));
+}
+
 void pack_samples(Session& session, const DatasetArguments& arguments) {
   require_no_text(arguments);
   ImportedSplit imported =
@@ -346,6 +357,7 @@ void pack_samples(Session& session, const DatasetArguments& arguments) {
   if (vocabulary) copy_tokenizer(arguments, *vocabulary);
   write_names(classes, imported.classes);
   write_names(columns, imported.columns);
+  if (arguments.split == Split::Train) write_picture_sizes(arguments);
   if (!session.quiet) {
     if (imported.notes) print_notes(imported.notes());
     if (arguments.split == Split::Train) {
@@ -394,12 +406,7 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
       .add_option_function<std::string>(
           "--resize",
           [&arguments](const std::string& text) {
-            const PictureSize size = parse_picture_size(text, "--resize");
-            if (text.find('x') == text.npos) {
-              arguments.import.reshaping.shorter_side = size.width;
-            } else {
-              arguments.import.reshaping.size = size;
-            }
+            set_resizing(arguments.import.reshaping, text);
           },
           "resize pictures: the shorter side to N, or all to WxH")
       ->type_name("N|WxH");

@@ -7,10 +7,11 @@
 
 namespace dlflow::runtime {
 
-/// Files beside packed data: the names of its classes in the order of labels, and the columns of a
-/// table.
+/// Files beside packed data: the names of its classes in the order of labels, the columns of a
+/// table, and how pictures were resized.
 constexpr const char* kClassNames = "classes.txt";
 constexpr const char* kColumnNames = "columns.txt";
+constexpr const char* kPictureSizes = "pictures.txt";
 
 /// Returns the lines of such a file, without a UTF-8 byte order mark and trailing empty lines;
 /// empty if the file does not exist. Throws Error{Corrupt} for a name that is not UTF-8.

@@ -13,6 +13,8 @@
 namespace dlflow::runtime {
 namespace {
 
+const std::string kResize = "resize ", kCrop = "crop ";
+
 /// The input of one output pixel along one direction: pixels from `first` on, and their weights.
 struct Window {
   size_t first = 0;
@@ -129,6 +131,34 @@ PictureSize parse_picture_size(const std::string& text, const std::string& optio
   throw Error(Errc::InvalidInput,
               fmt::format("{}: '{}' is not a size; write 224, or WIDTHxHEIGHT as 320x240, up to {}",
                           option, text, kMaxPictureSide));
+}
+
+void set_resizing(Reshaping& reshaping, const std::string& text) {
+  const PictureSize size = parse_picture_size(text, "--resize");
+  if (text.find('x') == text.npos) {
+    reshaping.shorter_side = size.width;
+  } else {
+    reshaping.size = size;
+  }
+}
+
+std::vector<std::string> lines_of(const Reshaping& reshaping) {
+  const auto text = [](PictureSize size) { return fmt::format("{}x{}", size.width, size.height); };
+  std::vector<std::string> lines;
+  if (reshaping.shorter_side) lines.push_back(fmt::format("{}{}", kResize, *reshaping.shorter_side));
+  if (reshaping.size) lines.push_back(kResize + text(*reshaping.size));
+  if (reshaping.crop) lines.push_back(kCrop + text(*reshaping.crop));
+  return lines;
+}
+
+Reshaping reshaping_in(const std::vector<std::string>& lines) {
+  Reshaping reshaping;
+  for (const std::string& line : lines) {
+    if (line.starts_with(kResize)) set_resizing(reshaping, line.substr(kResize.size()));
+    if (!line.starts_with(kCrop)) continue;
+    reshaping.crop = parse_picture_size(line.substr(kCrop.size()), "--crop");
+  }
+  return reshaping;
 }
 
 Picture reshape(Picture picture, const Reshaping& reshaping, const std::string& name) {

@@ -24,7 +24,7 @@ TrainedNetwork load_trained_network(Communicator& comm, const std::filesystem::p
   networks.use_weights(weights.floats());
   return {
       model,          state.normalization, state.classes, std::move(networks), std::move(weights),
-      state.tokenizer};
+      state.tokenizer, state.origin};
 }
 
 void require_same_tokens(const TrainedNetwork& network, const Dataset& dataset,

@@ -41,6 +41,7 @@ struct TrainingState {
   Json rules = Json::object();            ///< EpochRules::state()
   std::vector<std::string> classes = {};  ///< names, if the data has any
   std::string tokenizer = {};             ///< Dataset::tokenizer
+  std::vector<std::string> origin = {};   ///< how samples were made: lines beside the data
   bool operator==(const TrainingState&) const = default;
 };
 

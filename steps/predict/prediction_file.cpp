@@ -26,6 +26,17 @@ Answer answer_of(std::span<const float> scores) {
   return {uint32_t(highest - scores.begin()), 1 / sum};
 }
 
+std::string probability_text(const Answer& answer) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6f", answer.probability);
+  return text;
+}
+
+/// The name of class `number`, or the number if it has none.
+std::string class_field(const std::vector<std::string>& classes, uint32_t number) {
+  return csv_field(number < classes.size() ? classes[number] : std::to_string(number));
+}
+
 /// The predicted target: the score, or after binary cross-entropy the probability of 1.
 float value_of(const runtime::Model& model, float score) {
   const bool is_logit = model.loss == runtime::LossKind::BinaryCrossEntropy;
@@ -59,21 +70,15 @@ class CsvOfClasses : public PredictionFile {
     std::string rows;
     for (size_t i = 0; i < count; ++i) {
       const Answer answer = answer_of(prediction.scores.subspan(i * width, width));
-      char probability[32];
-      std::snprintf(probability, sizeof probability, "%.6f", answer.probability);
-      rows += std::to_string(prediction.first + i) + "," + field(prediction.labels[i]) + "," +
-              field(answer.most_probable) + "," + probability + "\n";
+      rows += std::to_string(prediction.first + i) + "," +
+              class_field(classes_, prediction.labels[i]) + "," +
+              class_field(classes_, answer.most_probable) + "," + probability_text(answer) + "\n";
     }
     return rows;
   }
 
  private:
   std::string head(size_t) const override { return "sample,label,prediction,probability\n"; }
-
-  /// The name of class `number`, or the number if it has none.
-  std::string field(uint32_t number) const {
-    return csv_field(number < classes_.size() ? classes_[number] : std::to_string(number));
-  }
 
   std::vector<std::string> classes_;
 };
@@ -109,6 +114,51 @@ class CsvOfTargets : public PredictionFile {
   }
 
   const runtime::Model& model_;
+};
+
+/// A line per new sample: its name, and its class with the probability, or its predicted numbers.
+/// Samples that cannot be read are left out.
+class CsvOfNew : public PredictionFile {
+ public:
+  CsvOfNew(const runtime::Model& model, std::vector<std::string> classes, const NewSamples& samples)
+      : model_(model), classes_(std::move(classes)), samples_(samples) {}
+
+  std::string name() const override { return "predictions.csv"; }
+
+  std::string rows(const runtime::Prediction& prediction) const override {
+    const size_t count = prediction.labels.size(), width = prediction.scores.size() / count;
+    std::string rows;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t number = prediction.first + i;
+      if (!samples_.faults[number].empty()) continue;
+      rows += csv_field(samples_.names[number]) + values(prediction.scores.subspan(i * width, width)) + "\n";
+    }
+    return rows;
+  }
+
+ private:
+  std::string head(size_t) const override {
+    if (!has_targets(model_.loss)) return samples_.noun + ",class,score\n";
+    const auto targets = size_t(model_.num_scores());
+    std::vector<std::string> names;
+    for (const std::string& target : samples_.targets) names.push_back(csv_field(target));
+    if (names.size() != targets) names = numbered("prediction", targets);
+    return samples_.noun + "," + join(names, ",") + "\n";
+  }
+
+  std::string values(std::span<const float> scores) const {
+    std::string fields;
+    if (has_targets(model_.loss)) {
+      for (const float score : scores) fields += csv_number(value_of(model_, score));
+      return fields;
+    }
+    const Answer answer = answer_of(scores);
+    return "," + class_field(classes_, answer.most_probable) + "," + probability_text(answer);
+  }
+
+  const runtime::Model& model_;
+  std::vector<std::string> classes_;
+  const NewSamples& samples_;
 };
 
 /// The masks that a segmentation network predicts for the samples, a byte per pixel.
@@ -166,15 +216,18 @@ void PredictionFile::write(runtime::FileWriter& file, size_t samples,
 
 std::unique_ptr<PredictionFile> prediction_file(PredictionFormat format,
                                                 const runtime::Model& model,
-                                                std::vector<std::string> classes) {
+                                                std::vector<std::string> classes,
+                                                const NewSamples* samples) {
   if (format == PredictionFormat::Npy) return std::make_unique<NpyFile>(model);
-  if (has_targets(model.loss)) return std::make_unique<CsvOfTargets>(model);
-  if (model.loss == runtime::LossKind::SoftmaxCrossEntropy) {
-    return std::make_unique<CsvOfClasses>(std::move(classes));
+  const bool targets = has_targets(model.loss);
+  if (!targets && model.loss != runtime::LossKind::SoftmaxCrossEntropy) {
+    throw Error(Errc::InvalidInput,
+                "a CSV file is for networks with a score per class or target; write an .npy file: "
+                "`dlflow predict … -o FILE.npy`, or in a step 'format: npy'");
   }
-  throw Error(Errc::InvalidInput,
-              "with: 'format: csv' is for networks with a score per class or target; write "
-              "'format: npy'");
+  if (samples != nullptr) return std::make_unique<CsvOfNew>(model, std::move(classes), *samples);
+  if (targets) return std::make_unique<CsvOfTargets>(model);
+  return std::make_unique<CsvOfClasses>(std::move(classes));
 }
 
 }  // namespace dlflow::steps
