@@ -327,9 +327,9 @@ void copy_tokenizer(const DatasetArguments& arguments, const Vocabulary& vocabul
 /// Records how pictures become samples: the checkpoint of a training keeps it for `predict`.
 void write_picture_sizes(const DatasetArguments& arguments) {
   const Reshaping& reshaping = arguments.import.reshaping;
-  write_names(arguments.output / kPictureSizes,
-              reshaping.given() ? lines_of(reshaping)
-                                : read_names(arguments.source() / kPictureSizes));
+  write_names(
+      arguments.output / kPictureSizes,
+      reshaping.given() ? lines_of(reshaping) : read_names(arguments.source() / kPictureSizes));
 }
 
 void pack_samples(Session& session, const DatasetArguments& arguments) {
@@ -405,9 +405,7 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
   command
       .add_option_function<std::string>(
           "--resize",
-          [&arguments](const std::string& text) {
-            set_resizing(arguments.import.reshaping, text);
-          },
+          [&arguments](const std::string& text) { set_resizing(arguments.import.reshaping, text); },
           "resize pictures: the shorter side to N, or all to WxH")
       ->type_name("N|WxH");
   command

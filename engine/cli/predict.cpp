@@ -45,16 +45,15 @@ fs::path checkpoint_of_run(const RunStatus& run) {
                                     " has ended with a checkpoint that is there; `dlflow status " +
                                     run.run + "` shows the steps");
   }
-  throw Error(Errc::InvalidInput, run.run + " has several networks; name the folder of one: " +
-                                      join(found, ", "));
+  throw Error(Errc::InvalidInput,
+              run.run + " has several networks; name the folder of one: " + join(found, ", "));
 }
 
 /// The checkpoint that `word` names: itself, the newest of its folder, or that of a run.
 fs::path checkpoint_of(Session& session, const std::string& word) {
   if (is_checkpoint(word)) return word;
   const runtime::LatestCheckpoint latest = runtime::latest_valid(word);
-  return latest.path ? *latest.path
-                     : checkpoint_of_run(read_run(session, find_run(session, word)));
+  return latest.path ? *latest.path : checkpoint_of_run(read_run(session, find_run(session, word)));
 }
 
 /// "csv" or "npy", from the name of the output.

@@ -145,7 +145,8 @@ void set_resizing(Reshaping& reshaping, const std::string& text) {
 std::vector<std::string> lines_of(const Reshaping& reshaping) {
   const auto text = [](PictureSize size) { return fmt::format("{}x{}", size.width, size.height); };
   std::vector<std::string> lines;
-  if (reshaping.shorter_side) lines.push_back(fmt::format("{}{}", kResize, *reshaping.shorter_side));
+  if (reshaping.shorter_side)
+    lines.push_back(fmt::format("{}{}", kResize, *reshaping.shorter_side));
   if (reshaping.size) lines.push_back(kResize + text(*reshaping.size));
   if (reshaping.crop) lines.push_back(kCrop + text(*reshaping.crop));
   return lines;

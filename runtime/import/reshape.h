@@ -14,8 +14,8 @@ namespace dlflow::runtime {
 /// Parses "224" (square) or "320x240" (width, height). Throws Error{InvalidInput} naming `option`.
 PictureSize parse_picture_size(const std::string& text, const std::string& option);
 
-/// Lines for kPictureSizes, such as "resize 256" and "crop 224x224", and the reshaping in them; other
-/// lines are ignored. Throws Error{InvalidInput} for an invalid size.
+/// Lines for kPictureSizes, such as "resize 256" and "crop 224x224", and the reshaping in them;
+/// other lines are ignored. Throws Error{InvalidInput} for an invalid size.
 std::vector<std::string> lines_of(const Reshaping& reshaping);
 Reshaping reshaping_in(const std::vector<std::string>& lines);
 

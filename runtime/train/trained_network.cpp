@@ -23,7 +23,7 @@ TrainedNetwork load_trained_network(Communicator& comm, const std::filesystem::p
   load_weights(checkpoint, *networks.layout(), weights.floats());
   networks.use_weights(weights.floats());
   return {
-      model,          state.normalization, state.classes, std::move(networks), std::move(weights),
+      model,           state.normalization, state.classes, std::move(networks), std::move(weights),
       state.tokenizer, state.origin};
 }
 

@@ -107,18 +107,17 @@ void predict_data_set(const Job& job) {
   runtime::SharedSplit split = runtime::open_shared_split(job.comm, request.data, request.split);
   split.dataset = split.dataset.without_validation();
   runtime::require_agreement(job.comm, {{"the data", split.identity}});
-  runtime::require_fitting(job.network.model, split.dataset, "the data",
-                           runtime::Purpose::Predict);
+  runtime::require_fitting(job.network.model, split.dataset, "the data", runtime::Purpose::Predict);
   runtime::require_same_tokens(job.network, split.dataset, "the data");
   const size_t threads =
       runtime::loader_threads(request.loader_threads, split.dataset, threads_per_rank());
   const auto started = Clock::now();
-  const size_t count = write_file(
-      job, *format, split.dataset.size(), [&](IndexRange batches, const Take& take) {
-        runtime::predict(job.comm, job.network,
-                         {split.dataset, job.network.normalization, request.batch,
-                          split.images.get(), threads},
-                         batches, take);
+  const size_t count =
+      write_file(job, *format, split.dataset.size(), [&](IndexRange batches, const Take& take) {
+        runtime::predict(
+            job.comm, job.network,
+            {split.dataset, job.network.normalization, request.batch, split.images.get(), threads},
+            batches, take);
       });
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   const runtime::Rate rate = runtime::rate_of(job.network.model, split.dataset);
@@ -129,9 +128,9 @@ void predict_data_set(const Job& job) {
 void predict_new_samples(const Job& job) {
   const Request& request = job.request;
   const Origin origin = origin_of(job.network.origin).replaced_by(request.origin);
-  NewSamples samples = open_new_samples(
-      request.data, {job.network.model, origin, job.network.tokenizer,
-                     request.loader_threads.value_or(size_t(threads_per_rank()))});
+  NewSamples samples =
+      open_new_samples(request.data, {job.network.model, origin, job.network.tokenizer,
+                                      request.loader_threads.value_or(size_t(threads_per_rank()))});
   const auto format =
       prediction_file(request.format, job.network.model, job.network.classes, &samples);
   runtime::require_agreement(job.comm, {{"the samples", join(samples.names, "\n")}});

@@ -171,8 +171,7 @@ NewSamples open_table(const fs::path& place, const InputRules& rules) {
     refuse_unrecorded(place, "the network takes columns in the order of its training",
                       "their names", "features", "COLUMN,…");
   }
-  Table table =
-      parse_table(map_file(place).view, place.string(), columns, separator_of(place));
+  Table table = parse_table(map_file(place).view, place.string(), columns, separator_of(place));
   const size_t rows = std::get<Images<float>>(table.dataset.pixels).size();
   if (rows == 0) refuse(place, "there are no rows in it");
   return parts_of(with_answers(std::move(table.dataset), rows, rules.model), "row",
@@ -194,7 +193,8 @@ Dataset tokens_of(const std::vector<Document>& documents, const Model& model) {
     tokens->ends.push_back(tokens->bytes.size());
   }
   EncodedImages texts;
-  texts.add({reinterpret_cast<const uint8_t*>(tokens->bytes.data()), tokens->ends, "texts", tokens});
+  texts.add(
+      {reinterpret_cast<const uint8_t*>(tokens->bytes.data()), tokens->ends, "texts", tokens});
   Dataset dataset{{1, 1, uint32_t(length)}, uint32_t(model.num_classes()), std::move(texts), {}};
   dataset.tokenizer = vocabulary.id();
   dataset.token_bytes = 1;
@@ -210,8 +210,9 @@ void require_classes_of_bytes(const fs::path& place, const InputRules& rules) {
            "--tokenizer`, and name that data set");
   }
   if (rules.model.loss == LossKind::SoftmaxCrossEntropy) return;
-  refuse(place, "texts are read for networks that give each a class; pack them by `dlflow data "
-                "pack --tokens bytes`, and name that data set");
+  refuse(place,
+         "texts are read for networks that give each a class; pack them by `dlflow data "
+         "pack --tokens bytes`, and name that data set");
 }
 
 NewSamples open_texts(const fs::path& place, const InputRules& rules) {
@@ -250,7 +251,8 @@ Origin origin_of(const std::vector<std::string>& lines) {
   Origin origin{.reshaping = reshaping_in(lines), .features = {}, .targets = {}, .text = {}};
   for (const std::string& line : lines) {
     const size_t end = std::min(line.find(' '), line.size());
-    const std::string kind = line.substr(0, end), name = line.substr(std::min(end + 1, line.size()));
+    const std::string kind = line.substr(0, end),
+                      name = line.substr(std::min(end + 1, line.size()));
     if (kind == "feature") origin.features.push_back(name);
     if (kind == "target") origin.targets.push_back(name);
     if (kind == "text") origin.text = name;

@@ -31,10 +31,10 @@ Origin origin_of(const std::vector<std::string>& lines);
 using Faults = std::vector<std::string>;
 
 struct NewSamples {
-  std::string noun;                      ///< "file" or "row": the kind of `names`
-  std::vector<std::string> names;        ///< "cat/1.png", or the number of a row
-  std::vector<std::string> targets;      ///< names of the numbers that the network gives, or none
-  Faults faults;                         ///< of all samples
+  std::string noun;                  ///< "file" or "row": the kind of `names`
+  std::vector<std::string> names;    ///< "cat/1.png", or the number of a row
+  std::vector<std::string> targets;  ///< names of the numbers that the network gives, or none
+  Faults faults;                     ///< of all samples
 
   /// Reads samples. Unreadable ones become zeros, with an entry in `faults`.
   std::function<runtime::Dataset(runtime::IndexRange, Faults& faults)> read;

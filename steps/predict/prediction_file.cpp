@@ -131,7 +131,8 @@ class CsvOfNew : public PredictionFile {
     for (size_t i = 0; i < count; ++i) {
       const size_t number = prediction.first + i;
       if (!samples_.faults[number].empty()) continue;
-      rows += csv_field(samples_.names[number]) + values(prediction.scores.subspan(i * width, width)) + "\n";
+      rows += csv_field(samples_.names[number]) +
+              values(prediction.scores.subspan(i * width, width)) + "\n";
     }
     return rows;
   }

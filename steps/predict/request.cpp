@@ -53,8 +53,7 @@ Request parse_request(const Json& with) {
   reader.finish();
   if (request.shard >= request.shards) {
     WithReader::refuse("shard", "is " + std::to_string(request.shard) + ", but the " +
-                                    std::to_string(request.shards) +
-                                    " shards are numbered from 0");
+                                    std::to_string(request.shards) + " shards are numbered from 0");
   }
   return request;
 }

@@ -17,9 +17,9 @@ using Names = std::vector<std::string>;
 using Numbers = std::vector<float>;
 
 Model model_of(const std::string& input, const std::string& first = "flatten") {
-  return parse_model("name: m\ninput: [" + input + "]\nlayers:\n- " + first +
-                         "\n- linear: {features: 2}\n",
-                     "m.yaml");
+  return parse_model(
+      "name: m\ninput: [" + input + "]\nlayers:\n- " + first + "\n- linear: {features: 2}\n",
+      "m.yaml");
 }
 
 Model table_model() { return model_of("2", "linear: {features: 3}"); }

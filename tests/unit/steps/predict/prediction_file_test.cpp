@@ -11,8 +11,8 @@ using runtime::parse_model;
 namespace {
 
 runtime::Model model_of(int scores, const std::string& loss = "softmax_cross_entropy") {
-  return parse_model("name: m\ninput: [2]\nloss: " + loss + "\nlayers:\n- linear: {features: " +
-                         std::to_string(scores) + "}\n",
+  return parse_model("name: m\ninput: [2]\nloss: " + loss +
+                         "\nlayers:\n- linear: {features: " + std::to_string(scores) + "}\n",
                      "m.yaml");
 }
 
@@ -62,7 +62,8 @@ TEST_CASE("samples of a data set are rows of numbers, labels and predictions", "
 
 TEST_CASE("an .npy file has all scores", "[predict]") {
   const auto model = model_of(2);
-  const std::string file = written(*prediction_file(PredictionFormat::Npy, model, {}), {0, 0, 0, 2});
+  const std::string file =
+      written(*prediction_file(PredictionFormat::Npy, model, {}), {0, 0, 0, 2});
   CHECK_THAT(file, Catch::Contains("'descr': '<f4'") && Catch::Contains("'shape': (2, 2, )"));
   CHECK(file.size() % 64 == 4 * sizeof(float));
 }

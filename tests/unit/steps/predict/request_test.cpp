@@ -39,7 +39,8 @@ TEST_CASE("a request may say how the training made its samples", "[predict]") {
 TEST_CASE("mistakes in a request are named", "[predict]") {
   CHECK_THROWS_WITH(parsed({{"shard", 2}, {"shards", 2}}),
                     Catch::Contains("'shard' is 2, but the 2 shards are numbered from 0"));
-  CHECK_THROWS_WITH(parsed({{"format", "json"}}), Catch::Contains("'format' must be 'csv' or 'npy'"));
+  CHECK_THROWS_WITH(parsed({{"format", "json"}}),
+                    Catch::Contains("'format' must be 'csv' or 'npy'"));
   CHECK_THROWS_WITH(parsed({{"features", "a"}}), Catch::Contains("'features' must be a list"));
   CHECK_THROWS_WITH(parsed({{"crop", "wide"}}), Catch::Contains("--crop: 'wide' is not a size"));
 }
