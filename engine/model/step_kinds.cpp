@@ -160,22 +160,6 @@ const Form& prediction_format_form() {
   return form;
 }
 
-const Form& picture_size_form() {
-  static const Form form = {.what = "a size in pixels",
-                            .examples = "224 or 320x240",
-                            .pattern = "^[1-9][0-9]*(x[1-9][0-9]*)?$",
-                            .accepts = [](std::string_view text) {
-                              const size_t x = std::min(text.find('x'), text.size());
-                              const auto is_number = [](std::string_view digits) {
-                                return !digits.empty() && digits.front() != '0' &&
-                                       digits.find_first_not_of("0123456789") == digits.npos;
-                              };
-                              return is_number(text.substr(0, x)) &&
-                                     (x == text.size() || is_number(text.substr(x + 1)));
-                            }};
-  return form;
-}
-
 StepKind predict_kind() {
   return {
       .name = "predict",
@@ -188,10 +172,8 @@ StepKind predict_kind() {
            "Folder of a data set, of pictures or of texts; or a table, a picture or a text",
            kRequired},
           {"split", choice({"test", "train"}), "Part of a data set", Presence::Optional, "test"},
-          {"resize", formed(picture_size_form()), "As `--resize` of `dlflow data pack`"},
-          {"crop", formed(picture_size_form()), "As `--crop` of `dlflow data pack`"},
-          {"features", list_of(text(), 1), "Columns of a table, in the order of the training"},
-          {"text", text(), "Column of a table that has the texts"},
+          {"origin", list_of(text(), 1),
+           "Lines of `columns.txt` beside the training data, if the checkpoint lacks them"},
           {"format", formed(prediction_format_form()), "File format of the predictions",
            Presence::Optional, "csv"},
           loader_threads_field(),

@@ -7,11 +7,11 @@
 
 namespace dlflow::runtime {
 
-/// Files beside packed data: the names of its classes in the order of labels, the columns of a
-/// table, and how pictures were resized.
+/// Files beside packed data: the names of its classes in the order of labels, and how its samples
+/// were made: "feature NAME" and "target NAME" or "text NAME" for columns of a table, "resize 256"
+/// and "crop 224" for pictures.
 constexpr const char* kClassNames = "classes.txt";
 constexpr const char* kColumnNames = "columns.txt";
-constexpr const char* kPictureSizes = "pictures.txt";
 
 /// Returns the lines of such a file, without a UTF-8 byte order mark and trailing empty lines;
 /// empty if the file does not exist. Throws Error{Corrupt} for a name that is not UTF-8.

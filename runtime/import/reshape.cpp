@@ -13,8 +13,6 @@
 namespace dlflow::runtime {
 namespace {
 
-const std::string kResize = "resize ", kCrop = "crop ";
-
 /// The input of one output pixel along one direction: pixels from `first` on, and their weights.
 struct Window {
   size_t first = 0;
@@ -133,31 +131,16 @@ PictureSize parse_picture_size(const std::string& text, const std::string& optio
                           option, text, kMaxPictureSide));
 }
 
-void set_resizing(Reshaping& reshaping, const std::string& text) {
-  const PictureSize size = parse_picture_size(text, "--resize");
-  if (text.find('x') == text.npos) {
-    reshaping.shorter_side = size.width;
-  } else {
-    reshaping.size = size;
-  }
-}
-
-std::vector<std::string> lines_of(const Reshaping& reshaping) {
-  const auto text = [](PictureSize size) { return fmt::format("{}x{}", size.width, size.height); };
-  std::vector<std::string> lines;
-  if (reshaping.shorter_side)
-    lines.push_back(fmt::format("{}{}", kResize, *reshaping.shorter_side));
-  if (reshaping.size) lines.push_back(kResize + text(*reshaping.size));
-  if (reshaping.crop) lines.push_back(kCrop + text(*reshaping.crop));
-  return lines;
-}
-
 Reshaping reshaping_in(const std::vector<std::string>& lines) {
   Reshaping reshaping;
   for (const std::string& line : lines) {
-    if (line.starts_with(kResize)) set_resizing(reshaping, line.substr(kResize.size()));
-    if (!line.starts_with(kCrop)) continue;
-    reshaping.crop = parse_picture_size(line.substr(kCrop.size()), "--crop");
+    const std::string key = line.substr(0, line.find(' '));
+    if (key != "resize" && key != "crop") continue;
+    const PictureSize size =
+        parse_picture_size(line.substr(std::min(key.size() + 1, line.size())), "--" + key);
+    const bool is_side = key == "resize" && line.find('x') == line.npos;
+    if (is_side) reshaping.shorter_side = size.width;
+    if (!is_side) (key == "crop" ? reshaping.crop : reshaping.size) = size;
   }
   return reshaping;
 }

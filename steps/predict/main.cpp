@@ -16,7 +16,7 @@
 #include "runtime/train/rate.h"
 #include "runtime/train/shared_split.h"
 #include "steps/environment/step_environment.h"
-#include "steps/predict/predict_by_batches.h"
+#include "steps/predict/new_samples.h"
 #include "steps/predict/prediction_file.h"
 #include "steps/predict/request.h"
 #include "steps/ranks/launch.h"
@@ -61,16 +61,11 @@ void join_parts(const fs::path& path, const PredictionFile& format, size_t sampl
   for (int rank = 0; rank < num_ranks; ++rank) fs::remove(part_file(path, rank));
 }
 
-/// The network and the step's settings.
 struct Job {
   runtime::Communicator& comm;
   const StepEnvironment& environment;
   const Request& request;
   runtime::TrainedNetwork& network;
-
-  IndexRange batches_of(size_t samples) const {
-    return runtime::batches_of(samples, request.batch, int(request.shard), int(request.shards));
-  }
 };
 
 using Take = std::function<void(const runtime::Prediction&)>;
@@ -79,72 +74,96 @@ using Take = std::function<void(const runtime::Prediction&)>;
 /// `predict` calls its argument with the scores of this rank's batches.
 size_t write_file(const Job& job, const PredictionFile& format, size_t samples,
                   const std::function<void(IndexRange batches, const Take&)>& predict) {
-  runtime::Communicator& comm = job.comm;
+  const Request& request = job.request;
   const fs::path file = job.environment.outputs / format.name();
-  const IndexRange shard = job.batches_of(samples);
-  runtime::FileWriter rows(part_file(file, comm.rank()));
-  predict(runtime::part_of(shard, comm.rank(), comm.size()),
+  const IndexRange shard =
+      runtime::batches_of(samples, request.batch, int(request.shard), int(request.shards));
+  runtime::FileWriter rows(part_file(file, job.comm.rank()));
+  predict(runtime::part_of(shard, job.comm.rank(), job.comm.size()),
           [&](const runtime::Prediction& prediction) { rows.write(format.rows(prediction)); });
   rows.publish();
-  comm.barrier();
-  const size_t batch = job.request.batch, first = std::min(shard.first * batch, samples);
-  const size_t count = std::min((shard.first + shard.count) * batch, samples) - first;
-  if (comm.rank() == 0) join_parts(file, format, count, comm.size());
+  job.comm.barrier();
+  const size_t first = std::min(shard.first * request.batch, samples);
+  const size_t count = std::min((shard.first + shard.count) * request.batch, samples) - first;
+  if (job.comm.rank() == 0) join_parts(file, format, count, job.comm.size());
   return count;
 }
 
-void write_results(const Job& job, const PredictionFile& format, size_t count, Json metrics) {
+void write_results(const Job& job, const PredictionFile& format, const Json& summary) {
   if (job.comm.rank() != 0) return;
-  std::printf("%zu samples, %s\n", count, format.name().c_str());
+  std::printf("%s samples, %s\n", summary.at("samples").dump().c_str(), format.name().c_str());
   write_outputs(job.environment, {{"predictions", format.name()}});
-  metrics["samples"] = count;
-  write_summary(job.environment, metrics);
+  write_summary(job.environment, summary);
 }
 
 void predict_data_set(const Job& job) {
-  const Request& request = job.request;
-  const auto format = prediction_file(request.format, job.network.model, job.network.classes);
-  runtime::SharedSplit split = runtime::open_shared_split(job.comm, request.data, request.split);
+  const auto& [comm, environment, request, network] = job;
+  const auto format = prediction_file(request.format, network.model, network.classes);
+  runtime::SharedSplit split = runtime::open_shared_split(comm, request.data, request.split);
   split.dataset = split.dataset.without_validation();
-  runtime::require_agreement(job.comm, {{"the data", split.identity}});
-  runtime::require_fitting(job.network.model, split.dataset, "the data", runtime::Purpose::Predict);
-  runtime::require_same_tokens(job.network, split.dataset, "the data");
-  const size_t threads =
-      runtime::loader_threads(request.loader_threads, split.dataset, threads_per_rank());
+  runtime::require_agreement(comm, {{"the data", split.identity}});
+  runtime::require_fitting(network.model, split.dataset, "the data", runtime::Purpose::Predict);
+  runtime::require_same_tokens(network, split.dataset, "the data");
+  const runtime::OrderedSamples samples = {
+      split.dataset, network.normalization, request.batch, split.images.get(),
+      runtime::loader_threads(request.loader_threads, split.dataset, threads_per_rank())};
   const auto started = Clock::now();
   const size_t count =
       write_file(job, *format, split.dataset.size(), [&](IndexRange batches, const Take& take) {
-        runtime::predict(
-            job.comm, job.network,
-            {split.dataset, job.network.normalization, request.batch, split.images.get(), threads},
-            batches, take);
+        runtime::predict(job.comm, job.network, samples, batches, take);
       });
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
-  const runtime::Rate rate = runtime::rate_of(job.network.model, split.dataset);
-  write_results(job, *format, count, {{rate.metric, std::round(rate.of(double(count) / seconds))}});
+  const runtime::Rate rate = runtime::rate_of(network.model, split.dataset);
+  write_results(job, *format,
+                {{"samples", count}, {rate.metric, std::round(rate.of(double(count) / seconds))}});
 }
 
-/// Predicts new samples batch by batch, so that they need not fit into memory together.
-void predict_new_samples(const Job& job) {
-  const Request& request = job.request;
-  const Origin origin = origin_of(job.network.origin).replaced_by(request.origin);
-  NewSamples samples =
-      open_new_samples(request.data, {job.network.model, origin, job.network.tokenizer,
-                                      request.loader_threads.value_or(size_t(threads_per_rank()))});
-  const auto format =
-      prediction_file(request.format, job.network.model, job.network.classes, &samples);
-  runtime::require_agreement(job.comm, {{"the samples", join(samples.names, "\n")}});
-  const size_t count =
-      write_file(job, *format, samples.names.size(), [&](IndexRange batches, const Take& take) {
-        predict_by_batches(job.comm, job.network, samples, request.batch, batches, take);
-        report_faults(samples, request.format);
-      });
-  size_t left_out = 0;
-  for (const size_t part : runtime::gather(job.comm, samples.num_left_out())) left_out += part;
-  if (left_out == count) {
-    throw Error(Errc::InvalidInput, request.data + ": none of its files can be read");
+/// Predicts `samples` batch by batch: they need not fit into memory together.
+void predict_batches(const Job& job, NewSamples& samples, IndexRange batches, const Take& take) {
+  const size_t batch = job.request.batch;
+  for (size_t i = batches.first; i < batches.first + batches.count; ++i) {
+    const size_t first = i * batch, count = std::min(batch, samples.names.size() - first);
+    runtime::Dataset dataset = samples.read({first, count}, samples.faults);
+    runtime::require_fitting(job.network.model, dataset, "the data", runtime::Purpose::Predict);
+    runtime::predict(job.comm, job.network, {dataset, job.network.normalization, batch}, {0, 1},
+                     [&](runtime::Prediction prediction) {
+                       prediction.first = first;
+                       take(prediction);
+                     });
   }
-  write_results(job, *format, count - left_out, {{"left_out", left_out}});
+}
+
+/// Names what a CSV file leaves out, and returns how much. An .npy file cannot leave anything out,
+/// since its rows have no names.
+size_t report(const std::vector<std::string>& faults, PredictionFormat format) {
+  size_t count = 0;
+  for (const std::string& fault : faults) {
+    if (fault.empty()) continue;
+    if (format == PredictionFormat::Npy) {
+      throw Error(Errc::InvalidInput, fault + "; take it out of the folder, or write a CSV file");
+    }
+    std::fprintf(stderr, "warning: left out: %s\n", escaped(fault).c_str());
+    ++count;
+  }
+  return count;
+}
+
+void predict_new_samples(const Job& job) {
+  const auto& [comm, environment, request, network] = job;
+  NewSamples samples =
+      open_new_samples(request.data, network.model,
+                       request.origin.empty() ? network.origin : request.origin, network.tokenizer);
+  const auto format = prediction_file(request.format, network.model, network.classes, &samples);
+  runtime::require_agreement(comm, {{"the samples", join(samples.names, "\n")}});
+  size_t own = 0;
+  size_t rest =
+      write_file(job, *format, samples.names.size(), [&](IndexRange batches, const Take& take) {
+        predict_batches(job, samples, batches, take);
+        own = report(samples.faults, job.request.format);
+      });
+  for (const size_t left_out : runtime::gather(comm, own)) rest -= left_out;
+  if (rest == 0) throw Error(Errc::InvalidInput, request.data + ": none of its files can be read");
+  write_results(job, *format, {{"samples", rest}});
 }
 
 int predict_rank(runtime::Communicator& comm) {

@@ -2,10 +2,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "runtime/data/dataset.h"
-#include "steps/predict/new_samples.h"
 #include "steps/predict/prediction_file.h"
 
 namespace dlflow::steps {
@@ -18,7 +18,7 @@ struct Request {
   std::optional<size_t> loader_threads;
   size_t batch = 256;
   size_t shard = 0, shards = 1;
-  Origin origin;  ///< replaces what the checkpoint records
+  std::vector<std::string> origin;  ///< replaces that of the checkpoint, unless it is empty
 };
 
 /// Throws SettingError.

@@ -189,7 +189,6 @@ Training open_training(runtime::Communicator& comm, const StepEnvironment& envir
   const std::filesystem::path folder = job.settings.data;
   job.class_names = runtime::read_names(folder / runtime::kClassNames);
   job.origin = runtime::read_names(folder / runtime::kColumnNames);
-  if (job.origin.empty()) job.origin = runtime::read_names(folder / runtime::kPictureSizes);
   job.rules = cluster_rules(comm);
   // With one core, a loader thread would only interrupt the computation, unless the GPU computes.
   const bool core_is_free = job.settings.device == runtime::Device::Cuda;
