@@ -45,9 +45,10 @@ class Predict(Case):
         self.assertTrue(all(0.5 < float(row["score"]) <= 1 for row in rows))
 
         self.write("new/liar.png", "no picture")
-        self.assertEqual(self.dlflow("predict", run, "new", "-o", "out.csv"), ("out.csv: 3 samples\n", "warning: left out: new/liar.png: is neither a JPEG, a PNG nor a binary PGM or PPM file\n"))
+        self.assertEqual(self.dlflow("predict", run, "new", "-o", "out.csv"),
+                         ("", f"warning: left out: {self.folder}/new/liar.png: is neither a JPEG, a PNG nor a binary PGM or PPM file\n"))
         self.assertEqual((self.folder / "out.csv").read_text(), out)
-        self.assertIn("none is left out; remove these files, or write a CSV file", self.dlflow("predict", run, "new", "-o", "out.npy", status=2)[1])
+        self.assertIn("liar.png: is neither a JPEG, a PNG nor a binary PGM or PPM file; take it out of the folder, or write a CSV file", self.dlflow("predict", run, "new", "-o", "out.npy", status=2)[1])
         (self.folder / "new/liar.png").unlink()
         self.dlflow("predict", run, "new", "-o", "out.npy")
         self.assertIn(b"'shape': (3, 2, )", (self.folder / "out.npy").read_bytes())
@@ -69,20 +70,20 @@ class Predict(Case):
             for number in range(2):
                 (self.folder / "photos" / kind / f"{number}.pgm").write_bytes(grey(20, kind == "left"))
         self.dlflow("data", "pack", "photos", "-o", "set", "--resize", "8", "--crop", "8")
-        self.assertEqual((self.folder / "set/pictures.txt").read_text(), "resize 8\ncrop 8x8\n")
+        self.assertEqual((self.folder / "set/columns.txt").read_text(), "resize 8\ncrop 8\n")
         recorded = self.train("set", epochs=1)
-        (self.folder / "set/pictures.txt").unlink()  # as version 0.9 left it
+        (self.folder / "set/columns.txt").unlink()  # as version 0.9 left it
         self.dlflow("init", "set", "-o", "old.yaml")
         old = self.run_json("old.yaml", "--set", "epochs=1", "--no-cache")["run"]
-        self.assertIn("write --resize 8x8, or in a step `resize:`", self.dlflow("predict", old, "photos", status=2)[1])
-        self.assertEqual(self.dlflow("predict", old, "photos", "--resize", "8", "--crop", "8"), self.dlflow("predict", recorded, "photos"))
+        self.assertIn("has 20x20 pixels, the network takes 8x8; the checkpoint does not record it", self.dlflow("predict", old, "photos", status=2)[1])
+        self.assertEqual(self.dlflow("predict", old, "photos", "--origin", "resize 8", "--origin", "crop 8"), self.dlflow("predict", recorded, "photos"))
 
     def check_mistakes(self, run):
         (self.folder / "empty").mkdir()
         for words, text in (((run, "empty"), "empty: has no JPEG, PNG, PGM or PPM pictures"),
                             ((run, "nowhere"), "nowhere: there is no such file or folder"),
                             (("photo", "new"), "photo"),
-                            ((run, "new", "-o", "out.txt"), "name a file that ends in .csv, or in .npy")):
+                            ((run, "new", "-o", "out.txt"), "out.txt ends neither in .csv nor, for an array of scores, in .npy")):
             self.assertIn(text, self.dlflow("predict", *words, status=2)[1])
         self.write("new/liar.png", "no picture")
         for number in range(3):

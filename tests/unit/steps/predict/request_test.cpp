@@ -20,20 +20,12 @@ TEST_CASE("a request has defaults", "[predict]") {
   CHECK(request.split == runtime::Split::Test);
   CHECK(request.format == PredictionFormat::Csv);
   CHECK(request.batch == 256);
-  CHECK_FALSE(request.origin.reshaping.given());
+  CHECK(request.origin.empty());
 }
 
 TEST_CASE("a request may say how the training made its samples", "[predict]") {
-  const Request request = parsed({{"resize", "256"}, {"crop", "224"}, {"features", {"b", "a"}}});
-  CHECK(request.origin.reshaping ==
-        runtime::Reshaping{.shorter_side = 256, .crop = runtime::PictureSize{224, 224}});
-  const Origin recorded = origin_of({"resize 64x32", "feature a", "target price", "text note"});
-  const Origin origin = recorded.replaced_by(request.origin);
-  CHECK(origin.reshaping == request.origin.reshaping);
-  CHECK(origin.features == std::vector<std::string>{"b", "a"});
-  CHECK(origin.targets == std::vector<std::string>{"price"});
-  CHECK(origin.text == "note");
-  CHECK(recorded.replaced_by({}).reshaping.size == runtime::PictureSize{64, 32});
+  CHECK(parsed({{"origin", {"resize 256", "crop 224"}}}).origin ==
+        std::vector<std::string>{"resize 256", "crop 224"});
 }
 
 TEST_CASE("mistakes in a request are named", "[predict]") {
@@ -41,6 +33,5 @@ TEST_CASE("mistakes in a request are named", "[predict]") {
                     Catch::Contains("'shard' is 2, but the 2 shards are numbered from 0"));
   CHECK_THROWS_WITH(parsed({{"format", "json"}}),
                     Catch::Contains("'format' must be 'csv' or 'npy'"));
-  CHECK_THROWS_WITH(parsed({{"features", "a"}}), Catch::Contains("'features' must be a list"));
-  CHECK_THROWS_WITH(parsed({{"crop", "wide"}}), Catch::Contains("--crop: 'wide' is not a size"));
+  CHECK_THROWS_WITH(parsed({{"origin", {1}}}), Catch::Contains("'origin' must be a list of texts"));
 }
