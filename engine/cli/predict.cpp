@@ -35,7 +35,8 @@ fs::path checkpoint_of(Session& session, const std::string& word) {
   std::vector<std::string> found;
   for (const JobRow& job : run.jobs) {
     const Json model = job.outputs.value("model", Json());
-    if (model.is_string() && is_checkpoint(model.get<std::string>())) found.push_back(model);
+    const std::string folder = model.is_string() ? model.get<std::string>() : "";
+    if (!folder.empty() && is_checkpoint(folder)) found.push_back(folder);
   }
   if (found.size() == 1) return found.front();
   throw Error(Errc::NotFound,

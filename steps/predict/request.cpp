@@ -22,7 +22,7 @@ Request parse_request(const Json& with) {
   request.shards = reader.count("shards", 1, request.shards);
   for (const Json& line : reader.find("origin") ? *reader.find("origin") : Json::array()) {
     if (!line.is_string()) WithReader::fail("origin", "a list of texts");
-    request.origin.push_back(line);
+    request.origin.push_back(line.get<std::string>());
   }
   reader.finish();
   if (request.shard < request.shards) return request;
