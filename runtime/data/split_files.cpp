@@ -56,7 +56,7 @@ std::optional<SplitFiles> find_split(const fs::path& folder, Split split) {
 
 bool is_data_set(const fs::path& folder) {
   constexpr Split kAll[] = {Split::Train, Split::Validation, Split::Test};
-  return std::ranges::any_of(kAll, [&](Split split) { return find_split(folder, split); });
+  return std::ranges::any_of(kAll, [&](Split s) { return find_split(folder, s).has_value(); });
 }
 
 Dataset read_split(const SplitFiles& split, Proof proof) {
