@@ -46,6 +46,7 @@ Words named(const Words& origin, const std::string& kind) {
 /// Gives `dataset` the answers that the network's loss expects of a data set; they are not read.
 Dataset with_answers(Dataset dataset, size_t count, const Model& model) {
   if (!has_targets(model.loss)) {
+    dataset.num_classes = uint32_t(model.num_classes());
     dataset.labels = std::vector<uint32_t>(count);
     return dataset;
   }
@@ -157,7 +158,7 @@ Dataset tokens_of(const std::vector<std::string_view>& texts, const Model& model
   }
   EncodedImages tokens;
   tokens.add({reinterpret_cast<const uint8_t*>(bytes->first.data()), bytes->second, "", bytes});
-  Dataset dataset{{1, 1, uint32_t(length)}, uint32_t(model.num_classes()), std::move(tokens), {}};
+  Dataset dataset{{1, 1, uint32_t(length)}, 0, std::move(tokens), {}};
   dataset.tokenizer = vocabulary.id();
   dataset.token_bytes = 1;
   dataset.vocabulary = uint32_t(vocabulary.size());

@@ -51,7 +51,7 @@ class Predict(Case):
         self.assertIn("liar.png: is neither a JPEG, a PNG nor a binary PGM or PPM file; take it out of the folder, or write a CSV file", self.dlflow("predict", run, "new", "-o", "out.npy", status=2)[1])
         (self.folder / "new/liar.png").unlink()
         self.dlflow("predict", run, "new", "-o", "out.npy")
-        self.assertIn(b"'shape': (3, 2, )", (self.folder / "out.npy").read_bytes())
+        self.assertIn(b"'shape': (3, 2,)", (self.folder / "out.npy").read_bytes())
 
         self.check_a_step_does_the_same(run, out)
         self.check_mistakes(run)
@@ -122,7 +122,7 @@ class Predict(Case):
         shutil.copy(BIN / "dlflow", self.folder / "dlflow")
         told = subprocess.run([self.folder / "dlflow", "predict", "x", "y"], capture_output=True, text=True, env=self.env)
         self.assertEqual(told.returncode, 2)
-        self.assertIn("dlflow-predict, which is not there; install it beside dlflow", told.stderr)
+        self.assertIn("dlflow-predict is not there; install it beside dlflow", told.stderr)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ NewSamples open(const std::filesystem::path& place, const Model& model, const Na
 /// The values of all samples, one after the other.
 Numbers values_of(NewSamples& samples) {
   const Dataset dataset = samples.read({0, samples.names.size()}, samples.faults);
+  CHECK(dataset.num_classes == 2);  // the loader compares labels with it
   Numbers all;
   for (size_t i = 0; i < dataset.size(); ++i) {
     const auto row = std::get<Images<float>>(dataset.pixels)[i];
@@ -145,5 +146,5 @@ TEST_CASE("sources without samples, or of another kind than the network reads, a
   CHECK_THROWS_WITH(open(dir.path() / "gone", model_of("1, 2, 2")),
                     Catch::Contains("gone: there is no such file or folder"));
   CHECK_THROWS_WITH(open(dir.path() / "empty", table_model()),
-                    Catch::Contains("the network takes (2), not pictures; name a .csv"));
+                    Catch::Contains("the network takes (B,2), not pictures; name a .csv"));
 }

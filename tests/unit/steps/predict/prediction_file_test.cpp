@@ -64,6 +64,6 @@ TEST_CASE("an .npy file has all scores", "[predict]") {
   const auto model = model_of(2);
   const std::string file =
       written(*prediction_file(PredictionFormat::Npy, model, {}), {0, 0, 0, 2});
-  CHECK_THAT(file, Catch::Contains("'descr': '<f4'") && Catch::Contains("'shape': (2, 2, )"));
+  CHECK_THAT(file, Catch::Contains("'descr': '<f4'") && Catch::Contains("'shape': (2, 2,)"));
   CHECK(file.size() % 64 == 4 * sizeof(float));
 }
