@@ -121,7 +121,7 @@ NewSamples open_pictures(const fs::path& place, const Model& model, const Words&
   for (const NamedFile& file : files) samples.names.push_back(escaped(file.name));
   const ImageShape shape = {uint32_t(model.input[0]), uint32_t(model.input[1]),
                             uint32_t(model.input[2])};
-  samples.read = [=, &model, how = reshaping_in(origin)](IndexRange range, Words& faults) {
+  samples.read = [=, how = reshaping_in(origin)](IndexRange range, Words& faults) {
     const size_t values = shape.num_values();
     std::vector<float> all(range.count * values);
 #pragma omp parallel for schedule(dynamic)

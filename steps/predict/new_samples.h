@@ -24,8 +24,9 @@ struct NewSamples {
 
 /// Opens `place` as the network's input demands: a picture or a folder of pictures at any depth, a
 /// table, or a text or a folder of texts. Throws Error: NotFound if there are none, InvalidInput if
-/// the network reads another kind, or if `origin` lacks what is needed. `model` must outlive the
-/// result. \param origin  TrainingState::origin \param tokenizer  of the network; empty: not known
+/// the network reads another kind, or if `origin` lacks what is needed.
+/// \param origin  TrainingState::origin
+/// \param tokenizer  of the network; empty: not known
 NewSamples open_new_samples(const std::filesystem::path& place, const runtime::Model& model,
                             const std::vector<std::string>& origin, const std::string& tokenizer);
 
