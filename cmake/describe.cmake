@@ -18,7 +18,7 @@ says(schemas/profile.schema.json schema profile)
 says(schemas/model.schema.json schema model)
 
 get_filename_component(programs ${DLFLOW} DIRECTORY)
-foreach(program dlflow-train dlflow-evaluate dlflow-predict)
+foreach(program dlflow-train dlflow-evaluate)  # dlflow-predict.1 is the page of the verb
   if(EXISTS ${programs}/${program})
     execute_process(COMMAND ${programs}/${program} --man-page OUTPUT_FILE ${FOLDER}/man/${program}.1 COMMAND_ERROR_IS_FATAL ANY)
   endif()

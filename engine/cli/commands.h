@@ -28,6 +28,7 @@ void add_cache(CLI::App& app, Session& session);
 void add_data(CLI::App& app, Session& session);
 void declare_data_pack(CLI::App& data, Session& session);  // `dlflow data pack`
 void add_model(CLI::App& app, Session& session);
+void add_predict(CLI::App& app, Session& session);
 void add_profile(CLI::App& app, Session& session);
 void add_schema(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);

@@ -49,7 +49,7 @@ TypedLine read_line(const CLI::App& app, std::span<const std::string> words) {
       const CLI::Option* option = find_option(line.command, word);
       if (option != nullptr && takes_value(*option)) line.asks = option;
     } else {
-      const auto verbs = shown_verbs(*line.command);
+      const auto verbs = line.command->get_subcommands([](const CLI::App*) { return true; });
       const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const CLI::App* known) {
         return line.arguments.empty() && known->get_name() == word;
       });

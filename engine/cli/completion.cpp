@@ -57,6 +57,7 @@ void add_completion(CLI::App& app, Session&) {
   CLI::App* command = add_command(app, "completion", "Print the completion script of a shell.", R"(
   source <(dlflow completion bash)
   dlflow completion fish > ~/.config/fish/completions/dlflow.fish)");
+  command->group("");  // hidden: an installation does this once
   const auto shell = std::make_shared<std::string>();
   command->add_option("shell", *shell, "the shell")
       ->required()

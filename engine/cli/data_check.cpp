@@ -188,6 +188,7 @@ std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& 
   const bool reads_test = kind.reads_test_split &&
                           with.value(kSplit, Json()) != runtime::split_name(runtime::Split::Train);
   const runtime::Split split = reads_test ? runtime::Split::Test : runtime::Split::Train;
+  if (!kind.needs_answers && !runtime::is_data_set(folder)) return std::nullopt;  // new samples
   runtime::Dataset data;
   if (auto mistake = mistake_of(kind.data, [&] { data = open(folder, split); })) return mistake;
   if (auto mistake = mistake_of(kValidation, [&] { require_samples(data, with); })) return mistake;

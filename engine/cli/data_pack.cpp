@@ -107,7 +107,12 @@ struct DatasetArguments {
   SplitShares shares;
   ImportOptions import;
   TextOptions text;
+  std::vector<std::string> sizes = {};  // of pictures, as in columns.txt
 
+  void add_sizes(const std::string& line) {
+    sizes.push_back(line);
+    import.reshaping = reshaping_in(sizes);
+  }
   const fs::path& source() const { return sources[0]; }
   fs::path labels() const { return sources.size() > 1 ? sources[1] : fs::path(); }
   bool has_shares() const { return shares.test > 0 || shares.validation > 0; }
@@ -291,6 +296,9 @@ void pack_text(Session& session, const DatasetArguments& arguments) {
     write_output(arguments.output / kTokenizerFile, text.tokenizer);
   }
   write_names(classes, text.classes);
+  if (!options.column.empty()) {
+    write_names(arguments.output / kColumnNames, {"text " + options.column});
+  }
   if (!session.quiet) print_notes(text.notes);
   Json all = Json::array();
   for (size_t i = 0; i < written.size(); ++i) {
@@ -325,13 +333,14 @@ void pack_samples(Session& session, const DatasetArguments& arguments) {
   require_no_text(arguments);
   ImportedSplit imported =
       open_source(arguments.source(), arguments.labels(), arguments.split, arguments.import);
+  if (!arguments.sizes.empty()) imported.columns = arguments.sizes;
   const SampleSource& source = imported.source;
   const fs::path classes = arguments.output / kClassNames,
                  columns = arguments.output / kColumnNames;
   take_known_classes(classes, imported);
   require_same_names(classes, imported.classes, "classes", "give both splits the same classes");
-  require_same_names(columns, imported.columns, "columns",
-                     "name the same --features and --target for both splits");
+  require_same_names(columns, imported.columns, arguments.sizes.empty() ? "columns" : "sizes",
+                     "give both splits the same --features and --target, or --resize and --crop");
   const NamedParts parts = parts_of(arguments, imported);
   num_shards(arguments, source);  // throws if no sample fits in a shard
   std::optional<Vocabulary> vocabulary;
@@ -393,22 +402,12 @@ void add_picture_options(CLI::App& command, DatasetArguments& arguments) {
   command
       .add_option_function<std::string>(
           "--resize",
-          [&arguments](const std::string& text) {
-            const PictureSize size = parse_picture_size(text, "--resize");
-            if (text.find('x') == text.npos) {
-              arguments.import.reshaping.shorter_side = size.width;
-            } else {
-              arguments.import.reshaping.size = size;
-            }
-          },
+          [&arguments](const std::string& text) { arguments.add_sizes("resize " + text); },
           "resize pictures: the shorter side to N, or all to WxH")
       ->type_name("N|WxH");
   command
       .add_option_function<std::string>(
-          "--crop",
-          [&arguments](const std::string& text) {
-            arguments.import.reshaping.crop = parse_picture_size(text, "--crop");
-          },
+          "--crop", [&arguments](const std::string& text) { arguments.add_sizes("crop " + text); },
           "crop the centre of pictures, after resizing")
       ->type_name("N|WxH");
   command.add_flag("--keep-jpeg", arguments.import.keeps_jpeg,

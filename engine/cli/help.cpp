@@ -117,7 +117,7 @@ class HelpFormat : public CLI::FormatterBase {
 const CLI::App& verb_of(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   for (const std::string& word : words) {
-    const std::vector<const CLI::App*> verbs = shown_verbs(*command);
+    const auto verbs = command->get_subcommands([](const CLI::App*) { return true; });
     const auto found = std::find_if(verbs.begin(), verbs.end(),
                                     [&](const CLI::App* verb) { return verb->get_name() == word; });
     if (found == verbs.end()) throw UsageError(no_such_verb(*command, word));
@@ -177,6 +177,7 @@ void add_help(CLI::App& app, Session&) {
   CLI::App* command = add_command(app, "help", "Show the help of a verb.", R"(
   dlflow help run
   dlflow help profile check)");
+  command->group("");  // hidden, as --help shows the same
   const auto words = std::make_shared<std::vector<std::string>>();
   add_value(*command, "verb", "VERB", *words, "a verb, and one of its own verbs");
   command->callback([words, &app] {

@@ -63,7 +63,7 @@ void add_verbs(CLI::App& app, Session& session) {
       {"Run and repair",
        {add_init, add_validate, add_plan, add_run, add_resubmit, add_cancel, add_shell, add_rm}},
       {"Look", {add_status, add_logs, add_explain, add_graph, add_results, add_report}},
-      {"Data and models", {add_data, add_model, add_cache}},
+      {"Data and models", {add_data, add_model, add_predict, add_cache}},
       {"Share and operate",
        {add_pack, add_unpack, add_sync, add_profile, add_doctor, add_schema, add_completion,
         add_man, add_help}},

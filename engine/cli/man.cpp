@@ -85,7 +85,7 @@ std::string tables_of(const std::string& page, bool files) {
 std::string other_programs() {
   const std::filesystem::path folder = this_program().parent_path();
   std::string pages;
-  for (const char* name : {"dlflow-train", "dlflow-evaluate", "dlflow-predict"}) {
+  for (const char* name : {"dlflow-train", "dlflow-evaluate"}) {
     if (std::filesystem::exists(folder / name)) pages += ",\n" + bold(name) + "(1)";
   }
   return pages;

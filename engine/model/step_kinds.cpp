@@ -163,13 +163,17 @@ const Form& prediction_format_form() {
 StepKind predict_kind() {
   return {
       .name = "predict",
-      .description = "Writes the output of a trained network for each sample of a data set",
+      .description = "Writes the output of a trained network for each sample",
       .program = "dlflow-predict",
       .version = 7,
       .with = object({
           {"checkpoint", formed(kPathForm), "Folder of the checkpoint", kRequired},
-          {"data", formed(kPathForm), "Folder of the data", kRequired},
-          {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
+          {"data", formed(kPathForm),
+           "Folder of a data set, of pictures or of texts; or a table, a picture or a text",
+           kRequired},
+          {"split", choice({"test", "train"}), "Part of a data set", Presence::Optional, "test"},
+          {"origin", list_of(text(), 1),
+           "Lines of `columns.txt` beside the training data, if the checkpoint lacks them"},
           {"format", formed(prediction_format_form()), "File format of the predictions",
            Presence::Optional, "csv"},
           loader_threads_field(),

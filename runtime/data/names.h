@@ -7,8 +7,9 @@
 
 namespace dlflow::runtime {
 
-/// Files beside packed data: the names of its classes in the order of labels, and the columns of a
-/// table.
+/// Files beside packed data: the names of its classes in the order of labels, and how its samples
+/// were made: "feature NAME" and "target NAME" or "text NAME" for columns of a table, "resize 256"
+/// and "crop 224" for pictures.
 constexpr const char* kClassNames = "classes.txt";
 constexpr const char* kColumnNames = "columns.txt";
 

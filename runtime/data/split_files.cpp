@@ -1,5 +1,6 @@
 #include "runtime/data/split_files.h"
 
+#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -51,6 +52,11 @@ std::optional<SplitFiles> find_split(const fs::path& folder, Split split) {
   const auto labels = find(folder, idx_prefix(split) + "-labels-idx1-ubyte");
   if (images && labels) return SplitFiles{Format::Idx, {*images, *labels}};
   return std::nullopt;
+}
+
+bool is_data_set(const fs::path& folder) {
+  constexpr Split kAll[] = {Split::Train, Split::Validation, Split::Test};
+  return std::ranges::any_of(kAll, [&](Split s) { return find_split(folder, s).has_value(); });
 }
 
 Dataset read_split(const SplitFiles& split, Proof proof) {

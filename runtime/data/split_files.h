@@ -23,6 +23,9 @@ struct SplitFiles {
 /// IDX files may still end in .gz. Throws Error{Corrupt} if an index cannot be read.
 std::optional<SplitFiles> find_split(const std::filesystem::path& folder, Split split);
 
+/// Whether `folder` has any split, so that it is a data set.
+bool is_data_set(const std::filesystem::path& folder);
+
 /// Returns "train", "validation" or "test": the beginning of its .dlset file names.
 const char* split_name(Split split);
 

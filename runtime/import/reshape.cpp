@@ -130,6 +130,20 @@ PictureSize parse_picture_size(const std::string& text, const std::string& optio
                           option, text, kMaxPictureSide));
 }
 
+Reshaping reshaping_in(const std::vector<std::string>& lines) {
+  Reshaping reshaping;
+  for (const std::string& line : lines) {
+    const std::string key = line.substr(0, line.find(' '));
+    if (key != "resize" && key != "crop") continue;
+    const PictureSize size =
+        parse_picture_size(line.substr(std::min(key.size() + 1, line.size())), "--" + key);
+    const bool is_side = key == "resize" && line.find('x') == line.npos;
+    if (is_side) reshaping.shorter_side = size.width;
+    if (!is_side) (key == "crop" ? reshaping.crop : reshaping.size) = size;
+  }
+  return reshaping;
+}
+
 Picture reshape(Picture picture, const Reshaping& reshaping, const std::string& name) {
   if (const auto to = size_after_resizing(picture.shape, reshaping)) {
     require_picture_size({picture.shape.channels, to->height, to->width}, name);

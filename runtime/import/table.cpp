@@ -37,7 +37,7 @@ size_t column_called(const std::string& wanted, const std::vector<std::string>& 
 
 Uses uses_of(const TableColumns& columns, const std::vector<std::string>& header,
              const std::string& name) {
-  if (columns.targets.empty() == columns.label.empty()) {
+  if (columns.has_answers && columns.targets.empty() == columns.label.empty()) {
     throw Error(Errc::InvalidInput, name +
                                         ": name what to learn, with --target COLUMN for "
                                         "numbers or --class COLUMN; its columns are " +

@@ -16,6 +16,7 @@ struct TableColumns {
   std::vector<std::string> features;  ///< numbers that a network reads; default: all other columns
   std::vector<std::string> targets;   ///< numbers that it learns; or
   std::string label;                  ///< the class that it learns
+  bool has_answers = true;            ///< false: `features` alone, of rows to predict
 
   bool given() const { return !features.empty() || !targets.empty() || !label.empty(); }
 };

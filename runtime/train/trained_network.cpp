@@ -24,8 +24,8 @@ TrainedNetwork load_trained_network(Communicator& comm, const std::filesystem::p
   load_weights(checkpoint, *networks.layout(), weights.floats());
   networks.use_weights(weights.floats());
   return {
-      model,          state.normalization, state.classes, std::move(networks), std::move(weights),
-      state.tokenizer};
+      model,           state.normalization, state.classes, std::move(networks), std::move(weights),
+      state.tokenizer, state.origin};
 }
 
 void require_same_tokens(const TrainedNetwork& network, const Dataset& dataset,

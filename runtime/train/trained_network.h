@@ -18,7 +18,8 @@ struct TrainedNetwork {
   std::vector<std::string> classes;  ///< names, if the training data had any
   NetworkSet networks;               ///< with the weights
   HugeBuffer weights;
-  std::string tokenizer = {};  ///< Dataset::tokenizer of the training data
+  std::string tokenizer = {};            ///< Dataset::tokenizer of the training data
+  std::vector<std::string> origin = {};  ///< TrainingState::origin
 };
 
 /// Throws Error{InvalidInput} if the tokens of `dataset`, called `name`, differ from those that the

@@ -149,7 +149,8 @@ class Trainer {
             kept(),
             rules_.state(),
             job_.class_names,
-            data_.train.tokenizer};
+            data_.train.tokenizer,
+            job_.origin};
   }
 
   Json kept() const {

@@ -28,6 +28,7 @@ struct TrainingJob {
   std::string data_identity;  ///< compared between ranks (SharedSplit); empty: hash all of `data`
   std::shared_ptr<StepImages> images;  ///< verifies images of `data` when they are read, if set
   std::vector<std::string> class_names = {};  ///< in the order of labels; saved in checkpoints
+  std::vector<std::string> origin = {};       ///< TrainingState::origin
   CheckpointPolicy policy;
   std::filesystem::path checkpoints;  ///< folder; training resumes from its newest checkpoint
   std::filesystem::path metrics;      ///< file to append to; rank 0 writes

@@ -29,6 +29,7 @@ Json to_json(const TrainingState& state) {
        {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
   if (!state.classes.empty()) json["classes"] = state.classes;
   if (!state.tokenizer.empty()) json["tokenizer"] = state.tokenizer;
+  if (!state.origin.empty()) json["origin"] = state.origin;
   return json;
 }
 
@@ -107,7 +108,8 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             json.value("settings", Json::object()),
             json.value("rules", Json::object()),
             json.value("classes", std::vector<std::string>()),
-            json.value("tokenizer", "")};
+            json.value("tokenizer", ""),
+            json.value("origin", std::vector<std::string>())};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +

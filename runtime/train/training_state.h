@@ -41,6 +41,7 @@ struct TrainingState {
   Json rules = Json::object();            ///< EpochRules::state()
   std::vector<std::string> classes = {};  ///< names, if the data has any
   std::string tokenizer = {};             ///< Dataset::tokenizer
+  std::vector<std::string> origin = {};   ///< lines of kColumnNames
   bool operator==(const TrainingState&) const = default;
 };
 

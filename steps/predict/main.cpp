@@ -2,21 +2,23 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <optional>
+#include <functional>
 
 #include "base/error.h"
 #include "base/shared_bytes.h"
+#include "base/text.h"
 #include "runtime/data/file_writer.h"
 #include "runtime/data/loader.h"
-#include "runtime/settings/parts.h"
-#include "runtime/settings/with_reader.h"
+#include "runtime/data/split_files.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/prediction.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/shared_split.h"
 #include "steps/environment/step_environment.h"
+#include "steps/predict/new_samples.h"
 #include "steps/predict/prediction_file.h"
+#include "steps/predict/request.h"
 #include "steps/ranks/launch.h"
 #include "steps/ranks/program.h"
 
@@ -42,48 +44,6 @@ ProgramHelp program_help() {
       .exit_status = {{"0", "done"}, {"1", "it failed"}}};
 }
 
-/// The step's `with:`.
-struct Request {
-  std::string checkpoint, data;
-  runtime::Split split = runtime::Split::Test;
-  PredictionFormat format = PredictionFormat::Csv;
-  std::optional<size_t> loader_threads;
-  size_t batch = 256;
-  size_t shard = 0, shards = 1;
-};
-
-runtime::Split read_split(const Json* json) {
-  if (json == nullptr || *json == "test") return runtime::Split::Test;
-  if (*json == "train") return runtime::Split::Train;
-  runtime::WithReader::fail("split", "'test' or 'train'");
-}
-
-PredictionFormat read_format(const Json* json) {
-  if (json == nullptr || *json == "csv") return PredictionFormat::Csv;
-  if (*json == "npy") return PredictionFormat::Npy;
-  runtime::WithReader::fail("format", "'csv' or 'npy'");
-}
-
-Request parse_request(const Json& with) {
-  runtime::WithReader reader(with);
-  Request request;
-  request.checkpoint = reader.text("checkpoint");
-  request.data = reader.text("data");
-  request.split = read_split(reader.find("split"));
-  request.format = read_format(reader.find("format"));
-  request.loader_threads = runtime::read_loader_threads(reader);
-  request.batch = reader.count("batch", 1, request.batch);
-  request.shard = reader.count("shard", 0, request.shard);
-  request.shards = reader.count("shards", 1, request.shards);
-  reader.finish();
-  if (request.shard >= request.shards) {
-    runtime::WithReader::refuse("shard", "is " + std::to_string(request.shard) + ", but the " +
-                                             std::to_string(request.shards) +
-                                             " shards are numbered from 0");
-  }
-  return request;
-}
-
 fs::path part_file(const fs::path& file, int rank) {
   return file.string() + ".rank-" + std::to_string(rank);
 }
@@ -101,27 +61,109 @@ void join_parts(const fs::path& path, const PredictionFile& format, size_t sampl
   for (int rank = 0; rank < num_ranks; ++rank) fs::remove(part_file(path, rank));
 }
 
-/// Writes this rank's rows of the batches in `shard`.
-void write_part(runtime::Communicator& comm, runtime::TrainedNetwork& network,
-                runtime::SharedSplit& split, const Request& request, IndexRange shard,
-                const PredictionFile& format, const fs::path& path) {
-  runtime::FileWriter rows(path);
-  runtime::predict(
-      comm, network,
-      {split.dataset, network.normalization, request.batch, split.images.get(),
-       runtime::loader_threads(request.loader_threads, split.dataset, threads_per_rank())},
-      runtime::part_of(shard, comm.rank(), comm.size()),
-      [&](const runtime::Prediction& prediction) { rows.write(format.rows(prediction)); });
+struct Job {
+  runtime::Communicator& comm;
+  const StepEnvironment& environment;
+  const Request& request;
+  runtime::TrainedNetwork& network;
+};
+
+using Take = std::function<void(const runtime::Prediction&)>;
+
+/// Writes the predictions of this job's part of `samples` samples, and returns how many it has.
+/// `predict` calls its argument with the scores of this rank's batches.
+size_t write_file(const Job& job, const PredictionFile& format, size_t samples,
+                  const std::function<void(IndexRange batches, const Take&)>& predict) {
+  const Request& request = job.request;
+  const fs::path file = job.environment.outputs / format.name();
+  const IndexRange shard =
+      runtime::batches_of(samples, request.batch, int(request.shard), int(request.shards));
+  runtime::FileWriter rows(part_file(file, job.comm.rank()));
+  predict(runtime::part_of(shard, job.comm.rank(), job.comm.size()),
+          [&](const runtime::Prediction& prediction) { rows.write(format.rows(prediction)); });
   rows.publish();
+  job.comm.barrier();
+  const size_t first = std::min(shard.first * request.batch, samples);
+  const size_t count = std::min((shard.first + shard.count) * request.batch, samples) - first;
+  if (job.comm.rank() == 0) join_parts(file, format, count, job.comm.size());
+  return count;
 }
 
-void write_results(const StepEnvironment& environment, const fs::path& file, size_t count,
-                   const runtime::Rate& rate, Clock::duration took) {
-  const double seconds = std::chrono::duration<double>(took).count();
-  std::printf("%zu samples, %s\n", count, file.filename().c_str());
-  write_outputs(environment, {{"predictions", file.filename().string()}});
-  write_summary(environment,
+void write_results(const Job& job, const PredictionFile& format, const Json& summary) {
+  if (job.comm.rank() != 0) return;
+  std::printf("%s samples, %s\n", summary.at("samples").dump().c_str(), format.name().c_str());
+  write_outputs(job.environment, {{"predictions", format.name()}});
+  write_summary(job.environment, summary);
+}
+
+void predict_data_set(const Job& job) {
+  const auto& [comm, environment, request, network] = job;
+  const auto format = prediction_file(request.format, network.model, network.classes);
+  runtime::SharedSplit split = runtime::open_shared_split(comm, request.data, request.split);
+  split.dataset = split.dataset.without_validation();
+  runtime::require_agreement(comm, {{"the data", split.identity}});
+  runtime::require_fitting(network.model, split.dataset, "the data", runtime::Purpose::Predict);
+  runtime::require_same_tokens(network, split.dataset, "the data");
+  const runtime::OrderedSamples samples = {
+      split.dataset, network.normalization, request.batch, split.images.get(),
+      runtime::loader_threads(request.loader_threads, split.dataset, threads_per_rank())};
+  const auto started = Clock::now();
+  const size_t count =
+      write_file(job, *format, split.dataset.size(), [&](IndexRange batches, const Take& take) {
+        runtime::predict(job.comm, job.network, samples, batches, take);
+      });
+  const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
+  const runtime::Rate rate = runtime::rate_of(network.model, split.dataset);
+  write_results(job, *format,
                 {{"samples", count}, {rate.metric, std::round(rate.of(double(count) / seconds))}});
+}
+
+/// Predicts `samples` batch by batch: they need not fit into memory together.
+void predict_batches(const Job& job, NewSamples& samples, IndexRange batches, const Take& take) {
+  const size_t batch = job.request.batch;
+  for (size_t i = batches.first; i < batches.first + batches.count; ++i) {
+    const size_t first = i * batch, count = std::min(batch, samples.names.size() - first);
+    runtime::Dataset dataset = samples.read({first, count}, samples.faults);
+    runtime::require_fitting(job.network.model, dataset, "the data", runtime::Purpose::Predict);
+    runtime::predict(job.comm, job.network, {dataset, job.network.normalization, batch}, {0, 1},
+                     [&](runtime::Prediction prediction) {
+                       prediction.first = first;
+                       take(prediction);
+                     });
+  }
+}
+
+/// Names what a CSV file leaves out, and returns how much. An .npy file cannot leave anything out,
+/// since its rows have no names.
+size_t report(const std::vector<std::string>& faults, PredictionFormat format) {
+  size_t count = 0;
+  for (const std::string& fault : faults) {
+    if (fault.empty()) continue;
+    if (format == PredictionFormat::Npy) {
+      throw Error(Errc::InvalidInput, fault + "; take it out of the folder, or write a CSV file");
+    }
+    std::fprintf(stderr, "warning: left out: %s\n", escaped(fault).c_str());
+    ++count;
+  }
+  return count;
+}
+
+void predict_new_samples(const Job& job) {
+  const auto& [comm, environment, request, network] = job;
+  NewSamples samples =
+      open_new_samples(request.data, network.model,
+                       request.origin.empty() ? network.origin : request.origin, network.tokenizer);
+  const auto format = prediction_file(request.format, network.model, network.classes, &samples);
+  runtime::require_agreement(comm, {{"the samples", join(samples.names, "\n")}});
+  size_t own = 0;
+  size_t rest =
+      write_file(job, *format, samples.names.size(), [&](IndexRange batches, const Take& take) {
+        predict_batches(job, samples, batches, take);
+        own = report(samples.faults, job.request.format);
+      });
+  for (const size_t left_out : runtime::gather(comm, own)) rest -= left_out;
+  if (rest == 0) throw Error(Errc::InvalidInput, request.data + ": none of its files can be read");
+  write_results(job, *format, {{"samples", rest}});
 }
 
 int predict_rank(runtime::Communicator& comm) {
@@ -129,26 +171,8 @@ int predict_rank(runtime::Communicator& comm) {
   const Request request = parse_request(environment.with);
   runtime::TrainedNetwork network =
       runtime::load_trained_network(comm, request.checkpoint, request.batch);
-  const auto format = prediction_file(request.format, network.model, network.classes);
-  runtime::SharedSplit split = runtime::open_shared_split(comm, request.data, request.split);
-  split.dataset = split.dataset.without_validation();
-  runtime::require_agreement(comm, {{"the data", split.identity}});
-  runtime::require_fitting(network.model, split.dataset, "the data", runtime::Purpose::Predict);
-  runtime::require_same_tokens(network, split.dataset, "the data");
-
-  const size_t samples = split.dataset.size();
-  const IndexRange shard =
-      runtime::batches_of(samples, request.batch, int(request.shard), int(request.shards));
-  const fs::path file = environment.outputs / format->name();
-  const auto started = Clock::now();
-  write_part(comm, network, split, request, shard, *format, part_file(file, comm.rank()));
-  comm.barrier();
-  if (comm.rank() != 0) return 0;
-  const size_t first = std::min(shard.first * request.batch, samples);
-  const size_t count = std::min((shard.first + shard.count) * request.batch, samples) - first;
-  join_parts(file, *format, count, comm.size());
-  write_results(environment, file, count, runtime::rate_of(network.model, split.dataset),
-                Clock::now() - started);
+  const Job job = {comm, environment, request, network};
+  runtime::is_data_set(request.data) ? predict_data_set(job) : predict_new_samples(job);
   return 0;
 }
 

@@ -47,10 +47,12 @@ std::string csv_number(float value) {
   return "," + std::string(text.data(), end);
 }
 
-/// A line per sample: number, label, prediction and probability.
-class CsvOfClasses : public PredictionFile {
+/// A line per sample: its number and its answers in a data set, or the name of a new sample; then
+/// the class with its probability, or the predicted numbers. Leaves out what cannot be read.
+class CsvFile : public PredictionFile {
  public:
-  explicit CsvOfClasses(std::vector<std::string> classes) : classes_(std::move(classes)) {}
+  CsvFile(const runtime::Model& model, std::vector<std::string> classes, const NewSamples* samples)
+      : model_(model), classes_(std::move(classes)), samples_(samples) {}
 
   std::string name() const override { return "predictions.csv"; }
 
@@ -58,45 +60,11 @@ class CsvOfClasses : public PredictionFile {
     const size_t count = prediction.labels.size(), width = prediction.scores.size() / count;
     std::string rows;
     for (size_t i = 0; i < count; ++i) {
-      const Answer answer = answer_of(prediction.scores.subspan(i * width, width));
-      char probability[32];
-      std::snprintf(probability, sizeof probability, "%.6f", answer.probability);
-      rows += std::to_string(prediction.first + i) + "," + field(prediction.labels[i]) + "," +
-              field(answer.most_probable) + "," + probability + "\n";
-    }
-    return rows;
-  }
-
- private:
-  std::string head(size_t) const override { return "sample,label,prediction,probability\n"; }
-
-  /// The name of class `number`, or the number if it has none.
-  std::string field(uint32_t number) const {
-    return csv_field(number < classes_.size() ? classes_[number] : std::to_string(number));
-  }
-
-  std::vector<std::string> classes_;
-};
-
-/// A line per sample: number, targets and predictions.
-class CsvOfTargets : public PredictionFile {
- public:
-  explicit CsvOfTargets(const runtime::Model& model) : model_(model) {}
-
-  std::string name() const override { return "predictions.csv"; }
-
-  std::string rows(const runtime::Prediction& prediction) const override {
-    const size_t count = prediction.labels.size(), width = prediction.scores.size() / count;
-    std::string rows;
-    for (size_t i = 0; i < count; ++i) {
-      rows += std::to_string(prediction.first + i);
-      for (const float target : prediction.targets.subspan(i * width, width)) {
-        rows += csv_number(target);
-      }
-      for (const float score : prediction.scores.subspan(i * width, width)) {
-        rows += csv_number(value_of(model_, score));
-      }
-      rows += "\n";
+      const size_t number = prediction.first + i;
+      if (samples_ != nullptr && !samples_->faults[number].empty()) continue;
+      rows += samples_ != nullptr ? csv_field(samples_->names[number])
+                                  : std::to_string(number) + answers(prediction, i, width);
+      rows += predicted(prediction.scores.subspan(i * width, width)) + "\n";
     }
     return rows;
   }
@@ -104,11 +72,49 @@ class CsvOfTargets : public PredictionFile {
  private:
   std::string head(size_t) const override {
     const auto targets = size_t(model_.num_scores());
-    return "sample," + join(numbered("target", targets), ",") + "," +
-           join(numbered("prediction", targets), ",") + "\n";
+    if (!has_targets(model_.loss)) {
+      return samples_ != nullptr ? samples_->noun + ",class,score\n"
+                                 : "sample,label,prediction,probability\n";
+    }
+    std::vector<std::string> names = numbered("prediction", targets);
+    if (samples_ == nullptr) {
+      return "sample," + join(numbered("target", targets), ",") + "," + join(names, ",") + "\n";
+    }
+    if (samples_->targets.size() == targets) {
+      std::ranges::transform(samples_->targets, names.begin(), csv_field);
+    }
+    return samples_->noun + "," + join(names, ",") + "\n";
+  }
+
+  std::string answers(const runtime::Prediction& prediction, size_t i, size_t width) const {
+    if (!has_targets(model_.loss)) return "," + class_field(prediction.labels[i]);
+    std::string fields;
+    for (const float target : prediction.targets.subspan(i * width, width)) {
+      fields += csv_number(target);
+    }
+    return fields;
+  }
+
+  std::string predicted(std::span<const float> scores) const {
+    std::string fields;
+    if (has_targets(model_.loss)) {
+      for (const float score : scores) fields += csv_number(value_of(model_, score));
+      return fields;
+    }
+    const Answer answer = answer_of(scores);
+    char probability[32];
+    std::snprintf(probability, sizeof probability, "%.6f", answer.probability);
+    return "," + class_field(answer.most_probable) + "," + probability;
+  }
+
+  /// The name of class `number`, or the number if it has none.
+  std::string class_field(uint32_t number) const {
+    return csv_field(number < classes_.size() ? classes_[number] : std::to_string(number));
   }
 
   const runtime::Model& model_;
+  std::vector<std::string> classes_;
+  const NewSamples* samples_;
 };
 
 /// The masks that a segmentation network predicts for the samples, a byte per pixel.
@@ -166,15 +172,15 @@ void PredictionFile::write(runtime::FileWriter& file, size_t samples,
 
 std::unique_ptr<PredictionFile> prediction_file(PredictionFormat format,
                                                 const runtime::Model& model,
-                                                std::vector<std::string> classes) {
+                                                std::vector<std::string> classes,
+                                                const NewSamples* samples) {
   if (format == PredictionFormat::Npy) return std::make_unique<NpyFile>(model);
-  if (has_targets(model.loss)) return std::make_unique<CsvOfTargets>(model);
-  if (model.loss == runtime::LossKind::SoftmaxCrossEntropy) {
-    return std::make_unique<CsvOfClasses>(std::move(classes));
+  if (has_targets(model.loss) || model.loss == runtime::LossKind::SoftmaxCrossEntropy) {
+    return std::make_unique<CsvFile>(model, std::move(classes), samples);
   }
   throw Error(Errc::InvalidInput,
-              "with: 'format: csv' is for networks with a score per class or target; write "
-              "'format: npy'");
+              "a CSV file is for networks with a score per class or target; write an .npy file: "
+              "`dlflow predict … -o FILE.npy`, or in a step 'format: npy'");
 }
 
 }  // namespace dlflow::steps

@@ -9,6 +9,7 @@
 #include "runtime/data/file_writer.h"
 #include "runtime/nn/model.h"
 #include "runtime/train/prediction.h"
+#include "steps/predict/new_samples.h"
 
 namespace dlflow::steps {
 
@@ -38,10 +39,12 @@ class PredictionFile {
   virtual std::string head(size_t samples) const = 0;
 };
 
-/// `classes` are the names of the classes, if any. Throws Error{InvalidInput} if the format cannot
-/// hold the predictions of `model`.
+/// `classes` are the names of the classes, if any; `samples`, if not null, are new ones, which have
+/// names and no answers. Throws Error{InvalidInput} if the format cannot hold the predictions of
+/// `model`. `model` and `samples` must outlive the result.
 std::unique_ptr<PredictionFile> prediction_file(PredictionFormat format,
                                                 const runtime::Model& model,
-                                                std::vector<std::string> classes);
+                                                std::vector<std::string> classes,
+                                                const NewSamples* samples = nullptr);
 
 }  // namespace dlflow::steps

@@ -187,8 +187,9 @@ Training open_training(runtime::Communicator& comm, const StepEnvironment& envir
   job.data = std::move(split.dataset);
   job.data_identity = std::move(split.identity);
   job.images = std::move(split.images);
-  job.class_names =
-      runtime::read_names(std::filesystem::path(job.settings.data) / runtime::kClassNames);
+  const std::filesystem::path folder = job.settings.data;
+  job.class_names = runtime::read_names(folder / runtime::kClassNames);
+  job.origin = runtime::read_names(folder / runtime::kColumnNames);
   job.rules = cluster_rules(comm);
   // With one core, a loader thread would only interrupt the computation, unless the GPU computes.
   const bool core_is_free = job.settings.device == runtime::Device::Cuda;

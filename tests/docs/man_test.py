@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import support  # noqa: E402
 
 
-STEP_PROGRAMS = [name for name in ("dlflow-train", "dlflow-evaluate", "dlflow-predict") if (support.BIN / name).exists()]
+STEP_PROGRAMS = [name for name in ("dlflow-train", "dlflow-evaluate") if (support.BIN / name).exists()]  # dlflow-predict.1 is the verb's
 # Where a step program reads its environment: folders of both, and its own.
 READERS = ["steps/environment", "steps/ranks", "steps/scratch"]
 ENVIRONMENT = support.ROOT / "docs/user/environment.md"
@@ -116,7 +116,7 @@ class ManPages(support.Case):
             self.assertIn(f".TP\n\\fB{term}\\fR\n{meaning}\n".replace("`", ""), place)
 
     def test_the_page_of_verbs_equals_the_help_of_the_programs(self):
-        if len(STEP_PROGRAMS) < 3:
+        if not (support.BIN / "dlflow-predict").exists():
             self.skipTest("needs dlflow-train, dlflow-evaluate and dlflow-predict")
         made = output_of(sys.executable, "-B", support.ROOT / "tests/docs/verbs.py", support.BIN)
         self.assertEqual(VERBS.read_text(), made, "tests/docs/verbs.py BIN >docs/user/verbs.md writes it")

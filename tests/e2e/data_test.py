@@ -230,7 +230,7 @@ class Data(Case):
         self.assertEqual(self.dlflow("data", "verify", "prices")[0], "prices/train.dlset: good\n")
         self.assertEqual((self.folder / "prices/columns.txt").read_text(), "feature rooms\ntarget price\n")
         _, err = self.dlflow("data", "pack", "t.csv", "-o", "prices", "--split", "test", "--target", "rooms", "--features", "price", status=2)
-        self.assertIn("has the columns feature rooms, target price, but the source has feature price, target rooms; name the same", err)
+        self.assertIn("has the columns feature rooms, target price, but the source has feature price, target rooms; give both splits the same", err)
         self.dlflow("data", "pack", "t.csv", "-o", "towns", "--class", "town", "--shards", "2")
         self.assertEqual([(c["name"], c["samples"]) for c in self.show("towns")[0]["classes"]], [("Bonn", 1), ("Ulm", 2)])
         self.dlflow("data", "pack", "prices", "-o", "shards", "--shards", "3")

@@ -8,8 +8,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = ROOT / "engine/model/step_kinds.cpp"
 PROGRAMS = ROOT / "engine/cli/main.cpp"  # the other table: the kinds that dlflow runs itself
 
-# Words that are names of other things, too: a key, a split of the data, a folder.
-AMBIGUOUS = {"train", "checkpoint"}
+# Words that are names of other things, too: a key, a split of the data, a folder, a verb.
+AMBIGUOUS = {"train", "checkpoint", "predict"}
 
 
 def kinds():
