@@ -42,17 +42,19 @@ void TableReader::report(size_t offset, const std::string& text) {
 }
 
 void TableReader::note(const TableField& field, const std::string& column, const std::string& kind,
-                       const std::string& text, const std::string& advice) {
+                       const std::string& text, const std::string& advice, bool is_mistake) {
   Note& note = notes_[column + "\n" + kind];
   if (note.count++ > 0) return;
   const auto [line, at] = place_of(field.offset);
   note.begin = fmt::format("{}:{}:{}: {} (column '{}'", name_, line, at, text, column);
   note.advice = advice;
+  note.is_mistake = is_mistake;
 }
 
-std::vector<std::string> TableReader::notes() const {
+std::vector<std::string> TableReader::notes(bool are_mistakes) const {
   std::vector<std::string> lines;
   for (const auto& [kind, note] : notes_) {
+    if (note.is_mistake != are_mistakes) continue;
     const std::string more = note.count == 1 ? "" : fmt::format(", and {} more", note.count - 1);
     lines.push_back(note.begin + more + "); " + note.advice);
   }
@@ -60,6 +62,9 @@ std::vector<std::string> TableReader::notes() const {
 }
 
 void TableReader::finish() {
+  for (const std::string& line : notes(true)) {
+    if (++num_mistakes_ <= kMaxMistakes) mistakes_.push_back(line);
+  }
   if (mistakes_.empty()) return;
   if (num_mistakes_ > mistakes_.size()) {
     mistakes_.push_back(fmt::format("and {} more", num_mistakes_ - mistakes_.size()));

@@ -30,10 +30,11 @@ class TableReader {
   /// Adds a mistake in the field at `offset`.
   void report(size_t offset, const std::string& text);
 
-  /// Adds a likely mistake. All of one `kind` in a column make one note, which names the first.
+  /// Adds a likely mistake, or a mistake. All of one `kind` in a column make one line, which names
+  /// the first.
   void note(const TableField& field, const std::string& column, const std::string& kind,
-            const std::string& text, const std::string& advice);
-  std::vector<std::string> notes() const;
+            const std::string& text, const std::string& advice, bool is_mistake = false);
+  std::vector<std::string> notes(bool are_mistakes = false) const;
 
   /// Throws Error{Corrupt} if there were mistakes, with the first 20.
   void finish();
@@ -41,6 +42,7 @@ class TableReader {
  private:
   struct Note {
     std::string begin, advice;
+    bool is_mistake = false;
     size_t count = 0;
   };
 
