@@ -141,7 +141,7 @@ void check(Session& session, const fs::path& set, const fs::path& file) {
     add([&] { return checked(split, model, set); });
   }
   if (session.status == kDone) add([&] { return first_steps(set, file); });
-  if (session.json) print_json(list);
+  if (session.json) print_json({{"findings", list}});
 }
 
 double deviation_of(const TargetRange& target, double num_samples) {

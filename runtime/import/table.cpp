@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -219,19 +218,22 @@ void learn_codings(Uses& uses, TableReader reader, const TableColumns& columns,
   }
 }
 
-/// Throws if the first row has texts in columns of numbers.
+/// Throws if columns of numbers have texts in the first row.
 void require_numbers(const Fields& fields, const Uses& uses, TableReader& reader) {
+  bool has_texts = false;
   for (size_t i = 0; i < uses.features.size(); ++i) {
     const auto& [text, offset] = fields[uses.features[i]];
     const std::string& column = uses.codings[i].column;
     if (uses.codings[i].kind != Feature::Kind::Number) continue;
-    if (is_missing(text, Feature::Kind::Number) || !std::isalpha(uint8_t(text[0]))) continue;
+    if (is_missing(text, Feature::Kind::Number) || number_from<double>(text)) continue;
+    if (text.find_first_of("+-.0123456789") == 0) continue;  // more likely a typing error
+    has_texts = true;
     reader.report(offset,
                   fmt::format("{} is not a number (column '{}'); for texts add --categories "
                               "{}, or name other --features",
                               shown_field(text), column, shell_quote(column)));
   }
-  reader.finish();
+  if (has_texts) reader.finish();
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ constexpr const char *kEmpty = "empty", *kOneHot = "one_hot", *kHash = "hash";
 
 /// Whether other programs use `text` for a missing value.
 bool looks_missing(std::string text) {
+  if (text.find_first_of("nN<?") != 0) return false;  // quickly, for numbers
   constexpr std::array<std::string_view, 8> kMissing = {"na",   "n/a",  "nan", "null",
                                                         "none", "<na>", "nil", "?"};
   std::ranges::transform(text, text.begin(), [](char c) { return char(std::tolower(uint8_t(c))); });

@@ -13,7 +13,7 @@
 namespace dlflow::runtime {
 
 /// The most numbers of a column of texts.
-constexpr uint32_t kMaxTextNumbers = 1 << 12;
+constexpr uint32_t kMaxTextNumbers = 1 << 10;
 
 /// What becomes of rows with cells that lack a value.
 enum class Missing { Refuse, Mean, Drop };

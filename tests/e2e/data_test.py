@@ -289,7 +289,7 @@ class Data(Case):
         self.assertRegex(lines[1], "  ✔ set/test.dlset: ")
         self.assertEqual(lines[2], "  ✔ steps of 16 samples: forward and backward")
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 4}\n")
-        found = json.loads(self.dlflow("data", "check", "set", "m.yaml", "--json", status=1)[0])
+        found = json.loads(self.dlflow("data", "check", "set", "m.yaml", "--json", status=1)[0])["findings"]
         self.assertEqual([one["finding"] for one in found], ["fails", "fails"])
         self.assertEqual(found[0]["text"], "model 'm' takes (B,2), set has (B,3,1,1)")
         self.assertIn("no training data", self.dlflow("data", "check", "none", "m.yaml", status=2)[1])

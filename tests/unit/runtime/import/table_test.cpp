@@ -176,7 +176,7 @@ TEST_CASE("a category with many texts is hashed, as Python's hashlib does", "[ta
   std::string many = "name,y\n";
   for (uint32_t i = 0; i <= kMaxTextNumbers; ++i) many += "n" + std::to_string(i) + ",1\n";
   CHECK(table_error(many, columns) ==
-        "t.csv: column 'name' has more than 4096 texts; add --hash 64");
+        "t.csv: column 'name' has more than 1024 texts; add --hash 64");
 }
 
 TEST_CASE("codings come from the training rows alone", "[table]") {
