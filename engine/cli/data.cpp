@@ -22,6 +22,7 @@
 #include "runtime/data/split_files.h"
 #include "runtime/fit/fit.h"
 #include "runtime/import/checked_samples.h"
+#include "runtime/import/table_features.h"
 #include "runtime/nn/model.h"
 #include "runtime/text/token_samples.h"
 
@@ -74,8 +75,17 @@ void verify(Session& session, const std::vector<std::string>& paths) {
   if (session.json) print_json(list);
 }
 
-/// "3 of 784 numbers never change, such as number 0", for a table.
-std::string note_on_constants(const Dataset& dataset) {
+/// The column of a number that the rows of a table have.
+std::string column_of(size_t number, const fs::path& folder) {
+  for (const Feature& feature : features_of(read_names(folder / kColumnNames))) {
+    if (number < feature.num_values()) return "column '" + feature.column + "'";
+    number -= feature.num_values();
+  }
+  return "the first";
+}
+
+/// "3 of 784 numbers never change: leave out column 'x'", for a table.
+std::string note_on_constants(const Dataset& dataset, const fs::path& folder) {
   const auto* const rows = std::get_if<Images<float>>(&dataset.pixels);
   if (rows == nullptr || dataset.shape.num_values() != dataset.shape.channels) return "";
   const std::span<const float> first = (*rows)[0];
@@ -85,9 +95,9 @@ std::string note_on_constants(const Dataset& dataset) {
     while (i < rows->size() && (*rows)[i][k] == first[k]) ++i;
     if (i == rows->size()) constant.push_back(k);
   }
-  return constant.empty() ? ""
-                          : fmt::format("{} of {} numbers never change, such as number {}",
-                                        constant.size(), first.size(), constant[0]);
+  if (constant.empty()) return "";
+  return fmt::format("{} of {} numbers never change, such as that of {}", constant.size(),
+                     first.size(), column_of(constant[0], folder));
 }
 
 /// Checks a split without computing anything; returns what to say of it.
@@ -99,7 +109,7 @@ std::string checked(const SplitFiles& split, const Model& model, const fs::path&
   });
   std::vector<std::string> notes = {split.files[0].string() + ": " + description_of(found),
                                     note_on_classes(model, found.dataset, set.string()),
-                                    note_on_constants(found.dataset)};
+                                    note_on_constants(found.dataset, set)};
   std::erase(notes, "");
   return join(notes, "; ");
 }
@@ -132,9 +142,9 @@ void check(Session& session, const fs::path& set, const fs::path& file) {
   const FindingsPrinter printer(session, list);
   const auto add = [&](const auto& look) {
     try {
-      printer.add(Finding::Kind::Works, look());
+      printer.add(Finding::Kind::Works, escaped_lines(look()));
     } catch (const Error& error) {
-      printer.add(Finding::Kind::Fails, error.what());
+      printer.add(Finding::Kind::Fails, escaped_lines(error.what()));
     }
   };
   for (const SplitFiles& split : splits_at(set)) {

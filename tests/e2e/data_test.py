@@ -285,7 +285,7 @@ class Data(Case):
         out, err = self.dlflow("data", "check", "set", "m.yaml")
         lines = out.splitlines()
         self.assertRegex(lines[0], r"  ✔ set/train.dlset: \d+ samples of 3 floats in 3 classes; model 'm' gives 4 scores, and set has 3 classes; "
-                                   "give its last layer 3; 1 of 3 numbers never change, such as number 2")
+                                   "give its last layer 3; 1 of 3 numbers never change, such as that of column 'c'")
         self.assertRegex(lines[1], "  ✔ set/test.dlset: ")
         self.assertEqual(lines[2], "  ✔ steps of 16 samples: forward and backward")
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 4}\n")
