@@ -254,18 +254,16 @@ void refuse_unreadable(const std::filesystem::path& file) {
     throw Error(Errc::InvalidInput, file.string() + " is a compressed table; unpack it: " +
                                         program + " -k " + shell_quote(file.string()));
   }
-  using Endings = std::vector<std::string_view>;
-  const std::string ending = file.extension().string();
-  const auto is_one_of = [&](const Endings& endings) {
-    return std::ranges::find(endings, ending) != endings.end();
-  };
-  if (is_one_of({".pt", ".pth", ".pkl", ".pickle", ".mat"})) {
+  const std::filesystem::path ending = file.extension();
+  for (const char* const other : {".pt", ".pth", ".pkl", ".pickle", ".mat"}) {
+    if (ending != other) continue;
     throw Error(Errc::InvalidInput, file.string() +
                                         " can be read only by Python; write its arrays "
                                         "there: np.save('images.npy', ARRAY)");
   }
   const bool is_parquet = ending == ".parquet";
-  if (!is_parquet && !is_one_of({".h5", ".hdf5", ".nc", ".npz"})) return;
+  const bool is_array = ending == ".h5" || ending == ".hdf5" || ending == ".nc" || ending == ".npz";
+  if (!is_parquet && !is_array) return;
   const std::string converted = file.stem().string() + (is_parquet ? ".csv" : ".npy");
   throw Error(Errc::InvalidInput, file.string() + " is read by Python: python -m dlflow.convert " +
                                       shell_quote(file.string()) + " -o " + shell_quote(converted));

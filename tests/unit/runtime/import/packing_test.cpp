@@ -42,7 +42,8 @@ TEST_CASE("a second split takes features and codings of the training split", "[p
   const Dataset data = open_dataset(set, Split::Test);
   CHECK(data == make_dataset({3, 1, 1}, std::vector<float>{0, 0, 2.5f, 1, 0, 3}, {1, 2}, 1));
   CHECK_THAT(test::error_of([&] {
-               pack(packing_of(test, set, {{"a"}, {"y"}, ""}, Split::Validation));
+               const auto other = folder.write("other.csv", "a,y\n1,2\n");
+               pack(packing_of(other, set, {{"a"}, {"y"}, ""}, Split::Validation));
              }),
              Catch::Contains("columns.txt has the columns feature town") &&
                  Catch::EndsWith("name the same --features and --target for both splits"));
