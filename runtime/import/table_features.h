@@ -15,7 +15,7 @@ namespace dlflow::runtime {
 /// The most numbers of a column of texts.
 constexpr uint32_t kMaxTextNumbers = 1 << 10;
 
-/// What becomes of rows with cells that lack a value.
+/// The treatment of rows with cells that lack a value.
 enum class Missing { Refuse, Mean, Drop };
 
 /// A column that a network reads, as a number, or as several of which one is 1 and the others 0.
