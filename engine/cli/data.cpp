@@ -124,11 +124,16 @@ std::string first_steps(const fs::path& set, const fs::path& model) {
                          {"batch", 16},
                          {"lr", 1e-6}};
   write_output(with, settings.dump());
-  const Output output = run({{this_program().parent_path() / "dlflow-train", "--profile-steps", "1",
-                              "--measurement", folder.path() / "measurement.json", with},
-                             current_environment(),
-                             folder.path()},
-                            {.collect_errors = true});
+  Command command;
+  command.argv = {this_program().parent_path() / "dlflow-train",
+                  "--profile-steps",
+                  "1",
+                  "--measurement",
+                  folder.path() / "measurement.json",
+                  with};
+  command.environment = current_environment();
+  command.directory = folder.path();
+  const Output output = run(command, {.collect_errors = true});
   if (output.status == ExitStatus{}) return "steps of 16 samples: forward and backward";
   const std::string_view errors = trim(output.errors);
   constexpr std::string_view kBegin = "error: ";

@@ -149,7 +149,7 @@ void require_no_text(const PackArguments& arguments) {
 
 void pack_samples(Session& session, const PackArguments& arguments) {
   require_no_text(arguments);
-  const PackedData packed = pack(arguments.packing);
+  const PackedSplits packed = pack(arguments.packing);
   if (!session.quiet) print_notes(packed.notes);
   Json all = Json::array();
   for (const WrittenSplit& split : packed.splits) {

@@ -197,7 +197,7 @@ std::vector<WrittenSplit> write_splits(const Packing& packing, const NamedSource
   return written;
 }
 
-PackedData pack(Packing packing) {
+PackedSplits pack(Packing packing) {
   packing.import.columns.shares = packing.shares;
   if (is_table(packing.source)) take_known_features(packing, packing.import.columns);
   ImportedSplit imported =
@@ -207,7 +207,7 @@ PackedData pack(Packing packing) {
   const NamedParts parts = parts_of(packing, imported);
   std::optional<Vocabulary> vocabulary;
   if (!source.tokenizer.empty()) vocabulary = read_vocabulary(source.tokenizer, packing.source);
-  PackedData packed;
+  PackedSplits packed;
   write_checked(source, packing.source.string(), [&](const SampleSource& checked) {
     packed.splits = write_splits(packing, sources_of(packing.split, parts, checked),
                                  imported.classes, imported.columns);

@@ -30,7 +30,7 @@ struct WrittenSplit {
   std::vector<std::filesystem::path> files = {};  ///< including shards
 };
 
-struct PackedData {
+struct PackedSplits {
   std::vector<WrittenSplit> splits;
   SampleSource source;             ///< of all splits together
   std::vector<std::string> notes;  ///< likely mistakes, a line each
@@ -52,6 +52,6 @@ std::vector<WrittenSplit> write_splits(const Packing& packing, const NamedSource
 /// Packs the source. If the folder has another split, its classes apply, and for tables its columns
 /// with their codings, unless the options name others. Throws Error: InvalidInput for samples that
 /// cannot be packed, and as open_source(); nothing is then written.
-PackedData pack(Packing packing);
+PackedSplits pack(Packing packing);
 
 }  // namespace dlflow::runtime

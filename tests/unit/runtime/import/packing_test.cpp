@@ -37,7 +37,7 @@ TEST_CASE("a second split takes features and codings of the training split", "[p
   CHECK(read_file(set / "columns.txt") ==
         "feature town {\"empty\":0.0,\"one_hot\":[\"Bonn\",\"Ulm\"]}\n"
         "feature a {\"empty\":2.5}\ntarget y\n");
-  const PackedData packed = pack(packing_of(test, set, {{}, {"y"}, ""}, Split::Test));
+  const PackedSplits packed = pack(packing_of(test, set, {{}, {"y"}, ""}, Split::Test));
   CHECK(packed.notes.size() == 2);
   const Dataset data = open_dataset(set, Split::Test);
   CHECK(data == make_dataset({3, 1, 1}, std::vector<float>{0, 0, 2.5f, 1, 0, 3}, {1, 2}, 1));
@@ -67,7 +67,7 @@ TEST_CASE("a class that a part lacks causes a note, and parts repeat", "[packing
   const auto table = folder.write("t.csv", content + "40,rare\n41,sparse\n");
   Packing packing = packing_of(table, folder.path() / "set", {{}, {}, "y"});
   packing.shares.test = 0.2;
-  const PackedData packed = pack(packing);
+  const PackedSplits packed = pack(packing);
   REQUIRE(packed.splits.size() == 2);
   const Dataset train = open_dataset(packing.output, Split::Train);
   const Dataset test = open_dataset(packing.output, Split::Test);
@@ -89,7 +89,7 @@ TEST_CASE("a split is written once", "[packing]") {
   Packing packing = packing_of(table, folder.path() / "set", {{}, {"y"}, ""});
   CHECK_NOTHROW(require_new_splits(packing));
   packing.shards = 2;
-  const PackedData packed = pack(packing);
+  const PackedSplits packed = pack(packing);
   CHECK(packed.splits[0].file == packing.output / "train.shards.json");
   CHECK(packed.splits[0].files.size() == 3);
   CHECK_THAT(
