@@ -199,13 +199,13 @@ def _write_netcdf(path: Path, arrays: Arrays) -> None:
 
 FORMATS: Dict[str, Tuple[Callable[[Path], Arrays], Callable[[Path, Arrays], None]]] = {
     ".npy": (_read_npy, _write_npy),
-    ".npz": (_read_npz, _write_npz),
     ".csv": (_read_csv, _write_csv),
     ".tsv": (_read_csv, _write_csv),
     ".parquet": (_read_parquet, _write_parquet),
     ".h5": (_read_hdf5, _write_hdf5),
     ".hdf5": (_read_hdf5, _write_hdf5),
     ".nc": (_read_netcdf, _write_netcdf),
+    ".npz": (_read_npz, _write_npz),
 }
 
 
