@@ -32,7 +32,7 @@ void print_notes(const std::vector<std::string>& notes) {
   }
 }
 
-struct PackArguments {
+struct DatasetArguments {
   std::vector<fs::path> sources;  // one; two for samples and labels; any number for text
   Packing packing;
   std::string shard_size;
@@ -112,7 +112,7 @@ void print(const WrittenSplit& written, const TextSplit& split, const TextOption
               format_count(split.left_over).c_str(), split.left_over == 1 ? "" : "s");
 }
 
-void pack_text(Session& session, const PackArguments& arguments) {
+void pack_text(Session& session, const DatasetArguments& arguments) {
   const Packing& packing = arguments.packing;
   require_text_alone(packing.import);
   TextOptions options = arguments.text;
@@ -133,7 +133,7 @@ void pack_text(Session& session, const PackArguments& arguments) {
 }
 
 /// Throws if there are options for text, or files other than samples and labels.
-void require_no_text(const PackArguments& arguments) {
+void require_no_text(const DatasetArguments& arguments) {
   const bool has_text_column = !arguments.text.column.empty();
   if (arguments.text.length || arguments.text.pattern || arguments.text.labels || has_text_column ||
       arguments.text.per != TextOptions::Per::Length) {
@@ -147,7 +147,7 @@ void require_no_text(const PackArguments& arguments) {
                   " sources: only text may have more than two; add --tokens if it is");
 }
 
-void pack_samples(Session& session, const PackArguments& arguments) {
+void pack_samples(Session& session, const DatasetArguments& arguments) {
   require_no_text(arguments);
   const PackedSplits packed = pack(arguments.packing);
   if (!session.quiet) print_notes(packed.notes);
@@ -159,7 +159,7 @@ void pack_samples(Session& session, const PackArguments& arguments) {
   if (session.json) print_json(arguments.packing.shares.given() ? all : all[0]);
 }
 
-void pack_data(Session& session, PackArguments& arguments) {
+void pack_data(Session& session, DatasetArguments& arguments) {
   Packing& packing = arguments.packing;
   packing.source = arguments.sources[0];
   if (arguments.sources.size() > 1) packing.labels = arguments.sources[1];
@@ -297,7 +297,7 @@ void declare_data_pack(CLI::App& data, Session& session) {
   dlflow data pack reviews.txt -o reviews --tokens bytes --per line --length 512
   dlflow data pack news -o set --tokens bytes --per document --labels folders
   dlflow data pack fashion-mnist -o fashion --shard-size 256MiB)");
-  const auto arguments = std::make_shared<PackArguments>();
+  const auto arguments = std::make_shared<DatasetArguments>();
   command
       ->add_option(
           "source", arguments->sources,
