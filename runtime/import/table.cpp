@@ -92,8 +92,8 @@ struct Classes {
 
   void add(const TableField& field, const std::string& column, TableReader& reader) {
     if (field.text.empty()) {
-      return reader.note(field, column, "missing", "is empty",
-                         "write the name of a class, or choose --missing drop", true);
+      return reader.refuse_missing(field, column, "is empty",
+                                   "write the name of a class, or choose --missing drop");
     }
     if (!names_class(field, column, reader)) return;
     const auto known = numbers.emplace(field.text, uint32_t(numbers.size()));

@@ -105,8 +105,8 @@ std::optional<float> number_in(const TableField& field, const std::string& colum
     return std::nullopt;
   };
   if (is_missing(field.text, Kind::Number)) {
-    reader.note(field, column, "missing", missing_text(field.text),
-                "write a number, or choose --missing " + remedies, true);
+    reader.refuse_missing(field, column, missing_text(field.text),
+                          "write a number, or choose --missing " + remedies);
     return std::nullopt;
   }
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -155,8 +155,8 @@ void append_numbers(const Feature& feature, const TableField& field, TableReader
   values.resize(first + feature.num_values());
   if (lacks_value && fill) return;
   if (lacks_value) {
-    return reader.note(field, column, "missing", "is empty",
-                       "write a text, or choose --missing mean or drop", true);
+    return reader.refuse_missing(field, column, "is empty",
+                                 "write a text, or choose --missing mean or drop");
   }
   if (kind == Kind::Hash) {
     values[first + hash_of(field.text) % buckets] = 1;

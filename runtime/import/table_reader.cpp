@@ -42,13 +42,18 @@ void TableReader::report(size_t offset, const std::string& text) {
 }
 
 void TableReader::note(const TableField& field, const std::string& column, const std::string& kind,
-                       const std::string& text, const std::string& advice, bool is_mistake) {
+                       const std::string& text, const std::string& advice) {
   Note& note = notes_[column + "\n" + kind];
   if (note.count++ > 0) return;
   const auto [line, at] = place_of(field.offset);
   note.begin = fmt::format("{}:{}:{}: {} (column '{}'", name_, line, at, text, column);
   note.advice = advice;
-  note.is_mistake = is_mistake;
+}
+
+void TableReader::refuse_missing(const TableField& field, const std::string& column,
+                                 const std::string& text, const std::string& advice) {
+  note(field, column, "missing", text, advice);
+  notes_[column + "\nmissing"].is_mistake = true;
 }
 
 std::vector<std::string> TableReader::notes(bool are_mistakes) const {

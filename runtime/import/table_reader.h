@@ -30,10 +30,13 @@ class TableReader {
   /// Adds a mistake in the field at `offset`.
   void report(size_t offset, const std::string& text);
 
-  /// Adds a likely mistake, or a mistake. All of one `kind` in a column make one line, which names
-  /// the first.
+  /// Adds a likely mistake. All of one `kind` in a column make one note, which names the first.
   void note(const TableField& field, const std::string& column, const std::string& kind,
-            const std::string& text, const std::string& advice, bool is_mistake = false);
+            const std::string& text, const std::string& advice);
+
+  /// The same for a mistake: that a value is missing.
+  void refuse_missing(const TableField& field, const std::string& column, const std::string& text,
+                      const std::string& advice);
   std::vector<std::string> notes(bool are_mistakes = false) const;
 
   /// Throws Error{Corrupt} if there were mistakes, with the first 20.
