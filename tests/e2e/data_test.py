@@ -276,7 +276,7 @@ class Data(Case):
         self.assertEqual(out, "drop/train.dlset: 1 samples of 2 floats with 1 target\n")
         self.write("new.csv", "y,town,age\n5,Rom,\n")
         self.dlflow("data", "pack", "new.csv", "--target", "y", "-o", "mean", "--split", "test")
-        self.assertEqual(struct.unpack("<3f", (self.folder / "mean/test.dlset").read_bytes()[-12:]), (30, 0, 0))
+        self.assertEqual(struct.unpack_from("<4f", (self.folder / "mean/test.dlset").read_bytes(), 128), (5, 30, 0, 0))
 
     def test_a_set_is_checked_with_a_model_before_any_job(self):
         self.write("t.csv", "a,b,c,y\n" + "".join(f"{n},{n % 7},5,{'uvw'[n % 3]}\n" for n in range(200)))
@@ -300,7 +300,7 @@ class Data(Case):
         self.write("m.yaml", "name: m\ninput: [1]\nloss: mse\nlayers:\n  - linear: {features: 1}\n")
         file = self.folder / "set/train.dlset"
         content = bytearray(file.read_bytes())
-        content[-4:] = struct.pack("<f", float("nan"))
+        struct.pack_into("<f", content, 128 + 4 * (40 + 39), float("nan"))  # behind the header and 40 targets
         file.write_bytes(content)
         out = self.dlflow("data", "check", "set", "m.yaml", status=1)[0]
         self.assertIn("✘ set/train.dlset: 1 of 40 samples cannot be used; repair them, or take them out:\n", out)
