@@ -291,7 +291,7 @@ void declare_data_pack(CLI::App& data, Session& session) {
   dlflow data pack streets -o roads --ignore 0
   dlflow data pack images.npy labels.npy -o digits --split test
   dlflow data pack houses.csv -o houses --target price
-  dlflow data pack houses.csv -o houses --target price --categories town --missing mean
+  dlflow data pack t.csv -o set --class y --categories town --missing mean
   dlflow data pack stories -o tokens --tokens bytes --test-share 0.05
   dlflow data pack tokens.npy -o set --tokenizer pieces.model --length 128
   dlflow data pack reviews.txt -o reviews --tokens bytes --per line --length 512
