@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -5,14 +7,23 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/output_file.h"
+#include "base/process.h"
+#include "base/temporary_folder.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/data_overview.h"
+#include "engine/cli/findings_printer.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
+#include "runtime/fit/fit.h"
+#include "runtime/import/checked_samples.h"
+#include "runtime/import/table_features.h"
+#include "runtime/nn/model.h"
 #include "runtime/text/token_samples.h"
 
 namespace dlflow {
@@ -20,19 +31,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace runtime;
-
-/// The splits that `path` names: a folder, a .dlset, or an index of shards.
-std::vector<SplitFiles> splits_at(const fs::path& path) {
-  using Format = SplitFiles::Format;
-  if (path.extension() == ".dlset") return {{Format::Binary, {path}}};
-  if (path.string().ends_with(shard_index_name(""))) return {{Format::Shards, {path}}};
-  std::vector<SplitFiles> splits;
-  for (const Split split : {Split::Train, Split::Validation, Split::Test}) {
-    if (auto found = find_split(path, split)) splits.push_back(std::move(*found));
-  }
-  if (splits.empty()) split_files(path, Split::Train);  // throws and lists the expected files
-  return splits;
-}
 
 /// Reads the whole split. Returns its mistakes, one line for each file.
 std::vector<std::string> mistakes_in(const SplitFiles& split) {
@@ -75,6 +73,90 @@ void verify(Session& session, const std::vector<std::string>& paths) {
     }
   }
   if (session.json) print_json(list);
+}
+
+/// The column of a number that the rows of a table have.
+std::string column_of(size_t number, const fs::path& folder) {
+  for (const Feature& feature : features_of(read_names(folder / kColumnNames))) {
+    if (number < feature.num_values()) return "column '" + feature.column + "'";
+    number -= feature.num_values();
+  }
+  return "the first";
+}
+
+/// "3 of 784 numbers never change: leave out column 'x'", for a table.
+std::string note_on_constants(const Dataset& dataset, const fs::path& folder) {
+  const auto* const rows = std::get_if<PixelRows<float>>(&dataset.pixels);
+  if (rows == nullptr || dataset.shape.num_values() != dataset.shape.channels) return "";
+  const std::span<const float> first = (*rows)[0];
+  std::vector<size_t> constant;
+  for (size_t k = 0; k < first.size(); ++k) {
+    size_t i = 1;
+    while (i < rows->size() && (*rows)[i][k] == first[k]) ++i;
+    if (i == rows->size()) constant.push_back(k);
+  }
+  if (constant.empty()) return "";
+  return fmt::format("{} of {} numbers never change, such as that of {}", constant.size(),
+                     first.size(), column_of(constant[0], folder));
+}
+
+/// Checks a split without computing anything; returns what to say of it.
+std::string checked(const SplitFiles& split, const Model& model, const fs::path& set) {
+  const Overview found = overview(split);
+  require_fit(model, found.dataset, set.string());
+  write_checked(source_of(found.dataset), split.files[0].string(), [](const SampleSource& samples) {
+    for (size_t i = 0; i < samples.size(); ++i) samples.image(i);  // throws for NaN and infinity
+  });
+  std::vector<std::string> notes = {split.files[0].string() + ": " + description_of(found),
+                                    note_on_classes(model, found.dataset, set.string()),
+                                    note_on_constants(found.dataset, set)};
+  std::erase(notes, "");
+  return join(notes, "; ");
+}
+
+/// Lets dlflow-train compute some small steps, whose result is forgotten.
+std::string first_steps(const fs::path& set, const fs::path& model) {
+  const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-check");
+  const fs::path with = folder.path() / "with.json";
+  const Json settings = {{"model", fs::absolute(model).string()},
+                         {"data", fs::absolute(set).string()},
+                         {"epochs", 1},
+                         {"batch", 16},
+                         {"lr", 1e-6}};
+  write_output(with, settings.dump());
+  Command command;
+  command.argv = {this_program().parent_path() / "dlflow-train",
+                  "--profile-steps",
+                  "1",
+                  "--measurement",
+                  folder.path() / "measurement.json",
+                  with};
+  command.environment = current_environment();
+  command.directory = folder.path();
+  const Output output = run(command, {.collect_errors = true});
+  if (output.status == ExitStatus{}) return "steps of 16 samples: forward and backward";
+  const std::string_view errors = trim(output.errors);
+  constexpr std::string_view kBegin = "error: ";
+  throw Error(Errc::InvalidInput,
+              std::string(errors.substr(errors.starts_with(kBegin) ? kBegin.size() : 0)));
+}
+
+void check(Session& session, const fs::path& set, const fs::path& file) {
+  const Model model = parse_model(read_file(file), file.string());
+  Json list = Json::array();
+  const FindingsPrinter printer(session, list);
+  const auto add = [&](const auto& look) {
+    try {
+      printer.add(Finding::Kind::Works, escaped_lines(look()));
+    } catch (const Error& error) {
+      printer.add(Finding::Kind::Fails, escaped_lines(error.what()));
+    }
+  };
+  for (const SplitFiles& split : splits_at(set)) {
+    add([&] { return checked(split, model, set); });
+  }
+  if (session.status == kDone) add([&] { return first_steps(set, file); });
+  if (session.json) print_json({{"findings", list}});
 }
 
 double deviation_of(const TargetRange& target, double num_samples) {
@@ -228,10 +310,25 @@ void show(Session& session, const std::string& path) {
 void add_data(CLI::App& app, Session& session) {
   CLI::App* data = add_command(app, "data", "Make data sets for training, and look at them.", R"(
   dlflow data pack pictures/train -o digits
-  dlflow data show digits)");
+  dlflow data show digits
+  dlflow data check digits lenet.yaml)");
   data->require_subcommand(1);
   data->fallthrough();
   declare_data_pack(*data, session);
+
+  struct Checked {
+    std::string set, model;
+  };
+  const auto given = std::make_shared<Checked>();
+  CLI::App* check_command = add_command(
+      *data, "check",
+      "Check that a network can learn from a data set: shapes, classes, numbers, and some steps.",
+      R"(
+  dlflow data check digits lenet.yaml)");
+  check_command->add_option("set", given->set, "the folder of the data set")->required();
+  check_command->add_option("model", given->model, "the model file")->required();
+  add_json_option(*check_command, session);
+  check_command->callback([&session, given] { check(session, given->set, given->model); });
 
   CLI::App* verify_command =
       add_command(*data, "verify", "Read data sets and report damaged files.", R"(

@@ -353,15 +353,8 @@ std::vector<DataMistake> doubts_about_data(const Workflow& workflow, const StepK
     data = open(fs::path(workflow.file).parent_path() / place.value(), runtime::Split::Train);
   };
   if (!place || mistake_of(kind.data, read)) return doubts;
-  const bool has_classes = model && model->loss == runtime::LossKind::SoftmaxCrossEntropy &&
-                           data.num_classes > 0 && data.num_targets == 0;
-  if (has_classes && model->num_classes() > int64_t(data.num_classes)) {
-    const std::string classes = std::to_string(data.num_classes);
-    doubts.push_back({"with." + kind.data, "model '" + model->name + "' gives " +
-                                               std::to_string(model->num_classes()) +
-                                               " scores, and " + *place + " has " + classes +
-                                               " classes; give its last layer " + classes});
-  }
+  const std::string classes = model ? runtime::note_on_classes(*model, data, *place) : "";
+  if (!classes.empty()) doubts.push_back({"with." + kind.data, classes});
   const Json batch = with.value(kBatch, Json());
   if (batch.is_number_integer() && batch.get<size_t>() > data.size()) {
     doubts.push_back(

@@ -40,6 +40,18 @@ TokenText text_of(const Dataset& dataset, const fs::path& folder) {
 
 }  // namespace
 
+std::vector<SplitFiles> splits_at(const fs::path& path) {
+  using Format = SplitFiles::Format;
+  if (path.extension() == ".dlset") return {{Format::Binary, {path}}};
+  if (path.string().ends_with(shard_index_name(""))) return {{Format::Shards, {path}}};
+  std::vector<SplitFiles> splits;
+  for (const Split split : {Split::Train, Split::Validation, Split::Test}) {
+    if (auto found = find_split(path, split)) splits.push_back(std::move(*found));
+  }
+  if (splits.empty()) split_files(path, Split::Train);  // throws and lists the expected files
+  return splits;
+}
+
 Overview overview(const SplitFiles& split) {
   Overview result;
   result.file = split.files[0];

@@ -45,6 +45,10 @@ struct Overview {
   std::optional<TokenText> text;  ///< if it holds tokens
 };
 
+/// The splits that `path` names: a folder, a .dlset, or an index of shards. Throws Error{NotFound}
+/// if there are none.
+std::vector<runtime::SplitFiles> splits_at(const std::filesystem::path& path);
+
 /// Throws Error like read_split.
 Overview overview(const runtime::SplitFiles& split);
 

@@ -1,7 +1,11 @@
 #include "engine/init/training.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -29,6 +33,10 @@ constexpr const char* kConvolutionBlock = R"(blocks:
 layers:)";
 constexpr const char* kLinearLayers =
     "  - linear: {features: 64}\n  - relu\n  - linear: {features: 64}\n  - relu";
+
+/// Share of samples held back as a test, if there are enough.
+constexpr double kTestShare = 0.2;
+constexpr size_t kSamplesForTest = 50;
 
 /// Makes workflow, model and, for numbers, the weights of the scale. \param packing  the step that
 /// makes the data set; may be empty. \param place  path of the data set, as YAML
@@ -67,11 +75,10 @@ std::vector<InitFile> training_files(const InitRequest& request, const TrainingD
 
 /// Like training_files(), with a first step that packs `source` and holds samples back as a test.
 /// \param comments  above that step. \param options  ", --target, price"
-std::vector<InitFile> packed_training(const InitRequest& request, TrainingData data,
+std::vector<InitFile> packed_training(const InitRequest& request, const TrainingData& data,
                                       const std::string& comments, const std::string& source,
                                       const std::string& options) {
-  data.has_test = data.samples >= 50;
-  const std::string share = data.has_test ? ", --test-share, \"0.2\"" : "";
+  const std::string share = data.has_test ? fmt::format(", --test-share, \"{}\"", kTestShare) : "";
   const std::string packing = yaml_lines({{"  data:\n    run: [dlflow, data, pack, @]",
                                            yaml_quote(source) + ", -o, data" + options + share},
                                           {"@\n    outputs: {data: data}", yaml_inputs({source})}});
@@ -100,6 +107,54 @@ bool are_classes(const runtime::Dataset& rows) {
     different.insert(rows.targets[i][0]);
   }
   return different.size() <= kFew;
+}
+
+/// A column of a table, from all its cells.
+struct Column {
+  std::string name;
+  size_t num_rows = 0;
+  bool lacks_values = false;
+  std::optional<bool> begins_with_number = {};  // in its first cell with a value
+  std::set<std::string> texts = {};             // the first of them
+
+  bool is_number() const { return begins_with_number.value_or(false); }
+
+  /// Whether the texts occur so often that they are worth a number each.
+  bool is_category() const {
+    return !texts.empty() && texts.size() <= kMostTexts && 2 * texts.size() <= num_rows;
+  }
+
+  void add(const std::string& text) {
+    const bool is_missing = runtime::is_missing(text, runtime::Feature::Kind::Number);
+    ++num_rows;
+    lacks_values = lacks_values || is_missing;
+    if (is_missing) return;
+    if (!begins_with_number) begins_with_number = number_from<double>(text).has_value();
+    if (!is_number() && texts.size() <= kMostTexts) texts.insert(text);
+  }
+
+  static constexpr size_t kMostTexts = 20;
+};
+
+std::vector<Column> columns_of(runtime::TableReader reader) {
+  std::vector<runtime::TableField> fields;
+  std::vector<Column> columns;
+  reader.next(fields);
+  for (const runtime::TableField& field : fields) columns.push_back({field.text});
+  while (reader.next(fields)) {
+    fields.resize(columns.size());
+    for (size_t i = 0; i < columns.size(); ++i) columns[i].add(fields[i].text);
+  }
+  return columns;
+}
+
+/// The rows of a table that `shares` leaves for training.
+runtime::Dataset training_rows(const runtime::Table& table, const runtime::SplitShares& shares) {
+  if (!shares.given()) return table.dataset;
+  const auto parts = runtime::split_by_name(table.rows, shares);
+  const std::vector<size_t>& training = parts.at(Split::Train);
+  const auto list = std::make_shared<std::vector<uint32_t>>(training.begin(), training.end());
+  return table.dataset.select(runtime::Subset::only({*list, list}));
 }
 
 constexpr uint32_t kSide = 64;  // of resized pictures, in pixels
@@ -183,38 +238,54 @@ std::vector<InitFile> init_table(const InitRequest& request) {
   const std::string name = request.source.string();
   const char separator = runtime::separator_of(request.source);
   const SharedBytes content = map_file(request.source);
-  runtime::TableReader reader(content.view, name, separator);
-  std::vector<runtime::TableField> header, row;
-  reader.next(header);
-  reader.next(row);  // shows which columns hold numbers
-  row.resize(header.size());
+  const std::vector<Column> all = columns_of({content.view, name, separator});
   Words names, ignored;
-  for (const runtime::TableField& field : header) names.push_back(field.text);
+  for (const Column& column : all) names.push_back(column.name);
   const std::string target = target_of(request, names);
   runtime::TableColumns columns;
   bool has_classes = false;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const bool is_number = number_from<double>(row[i].text).has_value();
-    if (names[i] == target) has_classes = !is_number;
-    if (names[i] != target) (is_number ? columns.features : ignored).push_back(names[i]);
+  for (const Column& column : all) {
+    const bool is_target = column.name == target;
+    if (!is_target && !column.is_number() && !column.is_category()) {
+      ignored.push_back(column.name);
+      continue;
+    }
+    if (column.lacks_values) {
+      const bool drops = is_target || columns.missing == runtime::Missing::Drop;
+      columns.missing = drops ? runtime::Missing::Drop : runtime::Missing::Mean;
+    }
+    if (is_target) has_classes = !column.is_number();
+    if (!is_target) columns.features.push_back(column.name);
+    if (!is_target && !column.is_number()) columns.categories.push_back(column.name);
   }
+  const bool has_test = !all.empty() && all[0].num_rows >= kSamplesForTest;
+  if (has_test) columns.shares.test = kTestShare;
   const auto read = [&] {
     columns.label = has_classes ? target : "";
     columns.targets = has_classes ? Words() : Words{target};
-    return runtime::parse_table(content.view, name, columns, separator).dataset;
+    return runtime::parse_table(content.view, name, columns, separator);
   };
-  runtime::Dataset rows = read();
-  if (!has_classes && are_classes(rows)) {
+  runtime::Table table = read();
+  if (!has_classes && are_classes(table.dataset)) {
     has_classes = true;
-    rows = read();
+    table = read();
   }
   std::string options = (has_classes ? ", --class, " : ", --target, ") + yaml_quote(target);
-  if (!ignored.empty()) options += ", --features, " + yaml_quote(join(columns.features, ","));
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) options += std::string(", ") + option + ", " + yaml_quote(value);
+  };
+  add("--features", ignored.empty() ? "" : join(columns.features, ","));
+  add("--categories", join(columns.categories, ","));
+  add("--missing", columns.missing == runtime::Missing::Mean   ? "mean"
+                   : columns.missing == runtime::Missing::Drop ? "drop"
+                                                               : "");
   const std::string comments = yaml_lines(
-      {{"  # Learns the @ from columns of numbers, each scaled to mean 0 and deviation 1",
+      {{"  # Learns the @ from the other columns, each scaled to mean 0 and deviation 1",
         (has_classes ? "class " : "number ") + target},
-       {"  # Left out, since they hold no numbers: @", join(ignored, ", ")}});
-  return packed_training(request, training_data_of(rows), comments,
+       {"  # Left out, since they hold neither numbers nor a few texts: @", join(ignored, ", ")}});
+  TrainingData data = training_data_of(training_rows(table, columns.shares));
+  data.has_test = has_test;
+  return packed_training(request, data, comments,
                          named_by_workflow(request.source, request.workflow), options);
 }
 
@@ -229,7 +300,9 @@ std::vector<InitFile> init_pictures(const InitRequest& request) {
     options = ", --resize, " + side + ", --crop, " + side;
     pictures = runtime::open_source(request.source, {}, Split::Train, resized).source;
   }
-  return packed_training(request, {pictures.shape, pictures.size(), pictures.num_classes}, "",
+  TrainingData data{pictures.shape, pictures.size(), pictures.num_classes};
+  data.has_test = data.samples >= kSamplesForTest;
+  return packed_training(request, data, "",
                          fs::absolute(request.source).lexically_normal().string(), options);
 }
 

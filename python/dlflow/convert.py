@@ -1,4 +1,4 @@
-"""`python -m dlflow.convert FILE -o FILE`: .npy, .csv and .tsv files to and from Parquet, HDF5 and NetCDF.
+"""`python -m dlflow.convert FILE -o FILE`: .npy, .csv and .tsv files to and from .npz, Parquet, HDF5 and NetCDF.
 
 The endings name the formats. A file holds named arrays: columns, datasets or variables; the array of an .npy file has the
 name of the file. --name NAME takes one of several arrays, and may be given more than once.
@@ -63,6 +63,15 @@ def _write_npy(path: Path, arrays: Arrays) -> None:
         raise Mistake("an .npy file holds one array; choose one with --name: " + ", ".join(arrays))
     (array,) = arrays.values()
     _library("numpy").save(path, array.astype(str) if _is_text(array) else array)
+
+
+def _read_npz(path: Path) -> Arrays:
+    with _library("numpy").load(path) as archive:
+        return dict(archive)
+
+
+def _write_npz(path: Path, arrays: Arrays) -> None:
+    _library("numpy").savez(path, **{name: array.astype(str) if _is_text(array) else array for name, array in arrays.items()})
 
 
 def _separator(path: Path) -> str:
@@ -196,6 +205,7 @@ FORMATS: Dict[str, Tuple[Callable[[Path], Arrays], Callable[[Path, Arrays], None
     ".h5": (_read_hdf5, _write_hdf5),
     ".hdf5": (_read_hdf5, _write_hdf5),
     ".nc": (_read_netcdf, _write_netcdf),
+    ".npz": (_read_npz, _write_npz),
 }
 
 

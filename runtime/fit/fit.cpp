@@ -174,6 +174,15 @@ void require_fit(const Model& model, const Dataset& dataset, const std::string& 
   if (has_classes && !learns_shares(model, dataset)) require_classes(model, dataset, name);
 }
 
+std::string note_on_classes(const Model& model, const Dataset& dataset, const std::string& name) {
+  const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy && dataset.num_targets == 0;
+  const uint32_t classes = has_classes ? dataset.num_classes : 0;
+  if (classes == 0 || model.num_classes() <= int64_t(classes)) return "";
+  return "model '" + model.name + "' gives " + std::to_string(model.num_classes()) +
+         " scores, and " + name + " has " + std::to_string(classes) +
+         " classes; give its last layer " + std::to_string(classes);
+}
+
 void require_training_samples(size_t num_samples, size_t validation) {
   if (validation < num_samples) return;
   throw Error(Errc::InvalidInput, "with: 'validation' holds out " + std::to_string(validation) +

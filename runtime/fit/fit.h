@@ -24,6 +24,9 @@ bool learns_shares(const Model& model, const Dataset& dataset);
 void require_fit(const Model& model, const Dataset& dataset, const std::string& name,
                  Purpose purpose = Purpose::Learn);
 
+/// Returns why `model` should have fewer scores, if it has more than `dataset` has classes.
+std::string note_on_classes(const Model& model, const Dataset& dataset, const std::string& name);
+
 /// Throws Error{InvalidInput} if no training samples remain when `validation` of `num_samples` are
 /// held out.
 void require_training_samples(size_t num_samples, size_t validation);

@@ -67,7 +67,7 @@ struct Checked {
   }
   if (num_bad > named.size()) named.push_back(fmt::format("  and {} more", num_bad - named.size()));
   throw Error(Errc::InvalidInput,
-              fmt::format("{}: {} of {} samples cannot be packed; repair them, or take them out:\n",
+              fmt::format("{}: {} of {} samples cannot be used; repair them, or take them out:\n",
                           checked.name, format_count(num_bad), format_count(num_samples)) +
                   join(named, "\n"));
 }

@@ -58,15 +58,19 @@ void UsualKind::count_kinds() {
   if (most == all.end()) return;
   first_ = most->first;
   kind_ = most->kind;
+  count_ = most->count;
 }
 
 void UsualKind::refuse(size_t sample, const PictureKind& own) const {
   const bool same_pixels =
       own.shape.channels == kind_.shape.channels && own.is_wide == kind_.is_wide;
-  throw Error(Errc::InvalidInput, files_[sample].string() + ": has " + describe(own) + ", " +
-                                      files_[first_].string() + " has " + describe(kind_) +
-                                      (same_pixels ? "; --resize and --crop give all the same size"
-                                                   : "; convert them to one kind first"));
+  const std::string advice =
+      same_pixels ? fmt::format("write --resize {}x{}", kind_.shape.width, kind_.shape.height)
+                  : "convert them to one kind first";
+  throw Error(Errc::InvalidInput,
+              fmt::format("{}: has {}; the commonest are {} ({} of {} pictures, such as {}); {}",
+                          files_[sample].string(), describe(own), describe(kind_), count_,
+                          files_.size(), files_[first_].string(), advice));
 }
 
 }  // namespace dlflow::runtime

@@ -42,6 +42,7 @@ class UsualKind {
   std::vector<std::filesystem::path> files_;
   KindOf kind_of_;
   size_t first_ = 0;  // first file of this kind
+  size_t count_ = 0;  // number of such files, once all are read
   PictureKind kind_;
   bool has_counted_ = false;
 };

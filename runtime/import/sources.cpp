@@ -219,14 +219,13 @@ bool is_npy(const fs::path& file) { return file.extension() == ".npy"; }
 
 ImportedSplit open_table(const fs::path& file, const TableColumns& columns) {
   Table table = parse_table(map_file(file).view, file.string(), columns, separator_of(file));
-  ImportedSplit split{source_of(std::move(table.dataset)), std::move(table.classes), {}, {}};
-  for (const std::string& name : table.features) split.columns.push_back("feature " + name);
+  ImportedSplit split{
+      source_of(std::move(table.dataset)), std::move(table.classes), {}, std::move(table.rows)};
+  for (const Feature& feature : table.features) split.columns.push_back(line_of(feature));
   for (const std::string& name : table.targets) split.columns.push_back("target " + name);
   split.notes = [notes = std::move(table.notes)] { return notes; };
   return split;
 }
-
-bool is_archive(const fs::path& file) { return file.extension() == ".npz"; }
 
 /// Throws Error{InvalidInput} if there is nothing to import.
 ImportedSplit not_empty(ImportedSplit split, const fs::path& source) {
@@ -259,15 +258,6 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
   if (fs::is_directory(source)) {
     if (labels.empty()) return not_empty(open_folder(source, split, options), source);
     throw Error(Errc::InvalidInput, source.string() + " is a folder, which needs no labels");
-  }
-  if (is_archive(source) || is_archive(labels)) {
-    const std::string name = (is_archive(source) ? source : labels).string();
-    throw Error(
-        Errc::InvalidInput,
-        name +
-            " is an archive of arrays, but only one array can be read from a file; in Python, "
-            "np.save('images.npy', np.load('" +
-            name + "')['NAME']) writes one of them; do the same for the labels");
   }
   if (labels.empty()) {
     throw Error(Errc::InvalidInput, "where are the labels of " + source.string() +

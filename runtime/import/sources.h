@@ -16,8 +16,8 @@ namespace dlflow::runtime {
 struct ImportedSplit {
   SampleSource source;
   std::vector<std::string> classes;  ///< names, by label; empty if the source has none
-  std::vector<std::string> columns;  ///< for tables, "feature NAME" and "target NAME", in order
-  std::vector<std::string> names;    ///< names of samples, if they are pictures: "cat/1.png"
+  std::vector<std::string> columns;  ///< for tables, line_of(feature) and "target NAME", in order
+  std::vector<std::string> names;    ///< of samples: "cat/1.png", or the numbers of a table's rows
   /// Returns likely mistakes, a line each, once all samples are read; empty if there can be none.
   std::function<std::vector<std::string>()> notes = {};
 };

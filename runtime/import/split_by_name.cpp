@@ -10,10 +10,13 @@
 
 namespace dlflow::runtime {
 
-Split split_of(const std::string& name, const SplitShares& shares) {
+uint64_t hash_of(const std::string& text) {
   constexpr size_t kDigits = 16;  // 64 bits
-  const uint64_t hash = std::stoull(sha256_hex(name).substr(0, kDigits), nullptr, 16);
-  const double drawn = std::ldexp(double(hash), -64);
+  return std::stoull(sha256_hex(text).substr(0, kDigits), nullptr, 16);
+}
+
+Split split_of(const std::string& name, const SplitShares& shares) {
+  const double drawn = std::ldexp(double(hash_of(name)), -64);
   if (drawn < shares.test) return Split::Test;
   return 1 - drawn <= shares.validation ? Split::Validation : Split::Train;
 }

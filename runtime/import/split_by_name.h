@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -14,11 +15,15 @@ namespace dlflow::runtime {
 /// Approximate shares of the samples for test and validation, together 0 to 1.
 struct SplitShares {
   double test = 0, validation = 0;
+
+  bool given() const { return test > 0 || validation > 0; }
 };
 
-/// Returns the split of the sample `name`, which depends only on the first 64 bits of the name's
-/// SHA-256. A sample thus stays in its split when others are added or removed, and a test sample
-/// stays one when a share grows.
+/// Returns the first 64 bits of the SHA-256 of `text`.
+uint64_t hash_of(const std::string& text);
+
+/// Returns the split of the sample `name`, which depends only on hash_of(name). A sample thus stays
+/// in its split when others are added or removed, and a test sample stays one when a share grows.
 Split split_of(const std::string& name, const SplitShares& shares);
 
 /// Returns the samples of each split, ascending; test and validation only if they have a share.

@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,15 +13,16 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/data/names.h"
-#include "runtime/import/table_reader.h"
 
 namespace dlflow::runtime {
 namespace {
 
 /// The fields of a record that are used, by use.
 struct Uses {
+  std::vector<std::string> header;
   std::vector<size_t> features, targets;
   std::optional<size_t> label;
+  std::vector<Feature> codings = {};  // of the features
 };
 
 size_t column_called(const std::string& wanted, const std::vector<std::string>& header,
@@ -43,7 +41,7 @@ Uses uses_of(const TableColumns& columns, const std::vector<std::string>& header
                                         "numbers or --class COLUMN; its columns are " +
                                         join(header, ", "));
   }
-  Uses uses;
+  Uses uses{header, {}, {}, {}, {}};
   std::vector<bool> taken(header.size());
   const auto take = [&](const std::string& wanted) {
     const size_t column = column_called(wanted, header, name);
@@ -60,70 +58,21 @@ Uses uses_of(const TableColumns& columns, const std::vector<std::string>& header
   for (size_t i = 0; i < header.size() && columns.features.empty(); ++i) {
     if (!taken[i]) uses.features.push_back(i);
   }
-  if (!uses.features.empty()) return uses;
-  throw Error(Errc::InvalidInput, name + ": no column is left for a network to read");
-}
-
-/// Single precision has a sign and 24 bits, so it rounds some larger whole numbers. `text`: of the
-/// field, without a plus sign.
-void note_rounding(const TableField& field, std::string_view text, float rounded,
-                   const std::string& column, TableReader& reader) {
-  constexpr float kLargest = 1 << 24;
-  if (std::abs(rounded) < kLargest || text.find_first_of("eE") != text.npos) return;
-  long double exact = 0;  // double has 53 bits
-  std::from_chars(text.data(), text.data() + text.size(), exact);
-  if (exact != std::floor(exact) || exact == rounded) return;
-  reader.note(
-      field, column, "rounded",
-      fmt::format("{} becomes {:.0f} in single precision", shown_field(field.text), rounded),
-      "leave the column out with --features, or subtract a constant, if this matters");
-}
-
-/// Returns the number in a field; reports a mistake and returns nothing if there is none.
-std::optional<float> number_in(const TableField& field, const std::string& column,
-                               TableReader& reader) {
-  std::string_view text = field.text;
-  const auto refuse = [&](const std::string& what) {
-    reader.report(field.offset, what + " (column '" + column + "')");
-    return std::nullopt;
-  };
-  if (text.empty()) return refuse("is empty; write a number, or leave the row out");
-  if (text.starts_with('+')) text.remove_prefix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (end != text.data() + text.size() || error == std::errc::invalid_argument) {
-    return refuse(shown_field(field.text) + " is not a number");
+  if (uses.features.empty()) {
+    throw Error(Errc::InvalidInput, name + ": no column is left for a network to read");
   }
-  if (std::isnan(value) || std::isinf(value))
-    return refuse(shown_field(field.text) + " is not finite");
-  if (error != std::errc() || std::abs(value) > double(std::numeric_limits<float>::max())) {
-    return refuse(shown_field(field.text) + " does not fit into single precision");
+  for (const size_t column : uses.features) uses.codings.push_back({header[column]});
+  for (const std::string& column : columns.categories) {
+    column_called(column, header, name);  // throws if there is none
+    const auto feature = std::ranges::find(uses.codings, column, &Feature::column);
+    if (feature == uses.codings.end()) {
+      throw Error(Errc::InvalidInput,
+                  name + ": column '" + column + "' is not a feature; add it to --features");
+    }
+    feature->kind = Feature::Kind::OneHot;
   }
-  note_rounding(field, text, float(value), column, reader);
-  return float(value);
-}
-
-/// Whether other programs use `text` for a missing value.
-bool looks_missing(std::string text) {
-  constexpr std::array<std::string_view, 8> kMissing = {"na",   "n/a",  "nan", "null",
-                                                        "none", "<na>", "nil", "?"};
-  std::ranges::transform(text, text.begin(), [](char c) { return char(std::tolower(uint8_t(c))); });
-  return std::ranges::find(kMissing, text) != kMissing.end();
-}
-
-/// Whether a field names a class; reports a mistake if not.
-bool names_class(const TableField& field, const std::string& column, TableReader& reader) {
-  const std::string mistake = mistake_in_name(field.text);
-  if (mistake == "is not UTF-8") {
-    reader.report(field.offset,
-                  mistake + "; convert the file with iconv (column '" + column + "')");
-  } else if (!mistake.empty()) {
-    reader.report(field.offset, mistake + "; write the name of a class (column '" + column + "')");
-  } else if (looks_missing(field.text)) {
-    reader.note(field, column, field.text, shown_field(field.text) + " is a class like any other",
-                "leave the row out if its class is not known");
-  }
-  return mistake.empty();
+  if (!columns.known.empty()) uses.codings = columns.known;
+  return uses;
 }
 
 /// Whether a field is a text; reports a mistake if not.
@@ -142,6 +91,10 @@ struct Classes {
   std::vector<uint32_t> of_samples;
 
   void add(const TableField& field, const std::string& column, TableReader& reader) {
+    if (field.text.empty()) {
+      return reader.refuse_missing(field, column, "is empty",
+                                   "write the name of a class, or choose --missing drop");
+    }
     if (!names_class(field, column, reader)) return;
     const auto known = numbers.emplace(field.text, uint32_t(numbers.size()));
     of_samples.push_back(known.first->second);
@@ -160,13 +113,6 @@ struct Classes {
     return names;
   }
 };
-
-std::vector<std::string> names_of(const std::vector<size_t>& columns,
-                                  const std::vector<std::string>& header) {
-  std::vector<std::string> names;
-  for (const size_t column : columns) names.push_back(header[column]);
-  return names;
-}
 
 std::vector<std::string> read_header(TableReader& reader, std::string_view content,
                                      const std::string& name) {
@@ -202,6 +148,95 @@ bool fits_header(const std::vector<TableField>& fields, const std::vector<std::s
   return false;
 }
 
+using Fields = std::vector<TableField>;
+
+/// Whether a row lacks a value that is used; notes the first such cell.
+bool lacks_value(const Fields& fields, const Uses& uses, TableReader& reader) {
+  const auto lacks = [&](size_t column, Feature::Kind kind) {
+    if (!is_missing(fields[column].text, kind)) return false;
+    reader.note(fields[column], uses.header[column], "dropped", missing_text(fields[column].text),
+                "such rows are left out");
+    return true;
+  };
+  for (size_t i = 0; i < uses.features.size(); ++i) {
+    if (lacks(uses.features[i], uses.codings[i].kind)) return true;
+  }
+  for (const size_t target : uses.targets) {
+    if (lacks(target, Feature::Kind::Number)) return true;
+  }
+  return uses.label && lacks(*uses.label, Feature::Kind::OneHot);
+}
+
+/// Calls `use` with number and fields of each row, except of those that `missing` leaves out.
+template <typename Use>
+void read_rows(TableReader& reader, const Uses& uses, Missing missing, const Use& use) {
+  Fields fields;
+  for (size_t row = 1; reader.next(fields); ++row) {
+    if (!fits_header(fields, uses.header, reader)) continue;
+    if (missing == Missing::Drop && lacks_value(fields, uses, reader)) continue;
+    use(row, fields);
+  }
+}
+
+/// Takes the texts of categories, and means for empty cells, from the rows for training.
+/// \param reader  a copy, since mistakes are reported later
+void learn_codings(Uses& uses, TableReader reader, const TableColumns& columns,
+                   const std::string& name) {
+  const size_t most = columns.buckets > 0 ? columns.buckets : kMaxTextNumbers;
+  std::vector<std::set<std::string>> texts(uses.codings.size());
+  std::vector<double> sums(uses.codings.size()), counts(uses.codings.size());
+  size_t num_rows = 0;
+  read_rows(reader, uses, columns.missing, [&](size_t row, const Fields& fields) {
+    const bool is_divided = columns.shares.given();
+    if (is_divided && split_of(std::to_string(row), columns.shares) != Split::Train) return;
+    ++num_rows;
+    for (size_t i = 0; i < uses.codings.size(); ++i) {
+      const TableField& field = fields[uses.features[i]];
+      const bool is_number = uses.codings[i].kind == Feature::Kind::Number;
+      if (is_missing(field.text, uses.codings[i].kind)) continue;
+      ++counts[i];
+      if (is_number) sums[i] += double(number_in(field, "", "", reader).value_or(0));
+      if (!is_number && texts[i].size() <= most) texts[i].insert(field.text);
+    }
+  });
+  for (size_t i = 0; i < uses.codings.size(); ++i) {
+    Feature& coding = uses.codings[i];
+    const auto refuse = [&](const std::string& reason) {
+      throw Error(Errc::InvalidInput, name + ": column '" + coding.column + "' has " + reason);
+    };
+    if (columns.missing == Missing::Mean) coding.fill = float(sums[i] / std::max(counts[i], 1.0));
+    if (counts[i] == 0 && num_rows > 0) {
+      refuse("no value in the rows for training; leave it out with --features");
+    }
+    if (texts[i].size() <= most) {
+      coding.texts.assign(texts[i].begin(), texts[i].end());
+    } else if (columns.buckets > 0) {
+      coding.kind = Feature::Kind::Hash;
+      coding.buckets = columns.buckets;
+    } else {
+      refuse(fmt::format("more than {} texts; add --hash 64", most));
+    }
+  }
+}
+
+/// Throws if columns of numbers have texts in the first row.
+void require_numbers(const Fields& fields, const Uses& uses, TableReader& reader) {
+  bool has_texts = false;
+  for (size_t i = 0; i < uses.features.size(); ++i) {
+    const auto& [text, offset] = fields[uses.features[i]];
+    const std::string& column = uses.codings[i].column;
+    if (uses.codings[i].kind != Feature::Kind::Number) continue;
+    if (is_missing(text, Feature::Kind::Number) || number_from<double>(text)) continue;
+    if (text.find_first_of("+-.0123456789") == 0) continue;  // more likely a typing error
+    has_texts = true;
+    reader.report(offset,
+                  fmt::format("{} is not a number (column '{}'); for texts add --categories "
+                              "{}, or name other --features",
+                              shown_field(text), column, shell_quote(column)));
+  }
+  if (has_texts) reader.finish();
+}
+
 }  // namespace
 
 bool is_table(const std::filesystem::path& file) {
@@ -228,7 +263,8 @@ void refuse_unreadable(const std::filesystem::path& file) {
                                         "there: np.save('images.npy', ARRAY)");
   }
   const bool is_parquet = ending == ".parquet";
-  if (!is_parquet && ending != ".h5" && ending != ".hdf5" && ending != ".nc") return;
+  const bool is_array = ending == ".h5" || ending == ".hdf5" || ending == ".nc" || ending == ".npz";
+  if (!is_parquet && !is_array) return;
   const std::string converted = file.stem().string() + (is_parquet ? ".csv" : ".npy");
   throw Error(Errc::InvalidInput, file.string() + " is read by Python: python -m dlflow.convert " +
                                       shell_quote(file.string()) + " -o " + shell_quote(converted));
@@ -284,41 +320,43 @@ TextTable parse_text_table(std::string_view content, const std::string& name,
 Table parse_table(std::string_view content, const std::string& name, const TableColumns& columns,
                   char separator) {
   TableReader reader(content, name, separator);
-  const std::vector<std::string> header = read_header(reader, content, name);
-  const Uses uses = uses_of(columns, header, name);
+  Uses uses = uses_of(columns, read_header(reader, content, name), name);
+  const bool learns = !columns.categories.empty() || columns.missing == Missing::Mean;
+  if (learns && columns.known.empty()) learn_codings(uses, reader, columns, name);
+  Table table;
   std::vector<float> values, targets;
   Classes classes;
-  std::vector<TableField> fields;
-  const auto add = [&](const std::vector<size_t>& from, std::vector<float>& to) {
-    for (const size_t column : from) {
-      if (const auto value = number_in(fields[column], header[column], reader)) {
-        to.push_back(*value);
-      }
-    }
-  };
   const size_t num_rows = size_t(std::ranges::count(content, '\n'));
   values.reserve(std::min(num_rows * uses.features.size(), content.size() / 2));
   targets.reserve(std::min(num_rows * uses.targets.size(), content.size() / 2));
-  while (reader.next(fields)) {
-    if (!fits_header(fields, header, reader)) continue;
-    add(uses.features, values);
-    add(uses.targets, targets);
-    if (uses.label) classes.add(fields[*uses.label], header[*uses.label], reader);
+  bool is_first = true;
+  read_rows(reader, uses, columns.missing, [&](size_t row, const Fields& fields) {
+    if (std::exchange(is_first, false)) require_numbers(fields, uses, reader);
+    for (size_t i = 0; i < uses.features.size(); ++i) {
+      append_numbers(uses.codings[i], fields[uses.features[i]], reader, values);
+    }
+    for (const size_t column : uses.targets) {
+      const auto value = number_in(fields[column], uses.header[column], "drop", reader);
+      if (value) targets.push_back(*value);
+    }
+    if (uses.label) classes.add(fields[*uses.label], uses.header[*uses.label], reader);
     if (classes.numbers.size() > kMaxTableClasses) {
       throw Error(
           Errc::Corrupt,
           fmt::format(
               "{}: column '{}' has more than {} classes; for numbers to learn, use --target", name,
-              header[*uses.label], kMaxTableClasses));
+              uses.header[*uses.label], kMaxTableClasses));
     }
-  }
+    if (columns.shares.given()) table.rows.push_back(std::to_string(row));
+  });
   reader.finish();
-  Table table;
-  table.features = names_of(uses.features, header);
-  table.targets = names_of(uses.targets, header);
+  for (const size_t column : uses.targets) table.targets.push_back(uses.header[column]);
   table.classes = classes.sort(name);
   table.notes = reader.notes();
-  const ImageShape shape = {uint32_t(uses.features.size()), 1, 1};
+  size_t width = 0;
+  for (const Feature& feature : uses.codings) width += feature.num_values();
+  table.features = std::move(uses.codings);
+  const ImageShape shape = {uint32_t(width), 1, 1};
   table.dataset = uses.label ? make_dataset(shape, uint32_t(table.classes.size()),
                                             std::move(values), std::move(classes.of_samples))
                              : make_dataset(shape, std::move(values), std::move(targets),

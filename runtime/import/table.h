@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/data/dataset.h"
+#include "runtime/import/split_by_name.h"
+#include "runtime/import/table_features.h"
 
 /// Tables as text: CSV with a header (RFC 4180); columns are separated by commas, or by tabs in
 /// .tsv files.
@@ -13,28 +16,39 @@ namespace dlflow::runtime {
 
 /// The columns of a table by their use. An empty name or list means: not given.
 struct TableColumns {
-  std::vector<std::string> features;  ///< numbers that a network reads; default: all other columns
-  std::vector<std::string> targets;   ///< numbers that it learns; or
-  std::string label;                  ///< the class that it learns
-  bool has_answers = true;            ///< false: `features` alone, of rows to predict
+  std::vector<std::string> features;         ///< that a network reads; default: all other columns
+  std::vector<std::string> targets;          ///< numbers that it learns; or
+  std::string label;                         ///< the class that it learns
+  bool has_answers = true;                   ///< false: `features` alone, of rows to predict
+  std::vector<std::string> categories = {};  ///< features that are texts
+  uint32_t buckets = 0;  ///< such a column is hashed if it has more texts; 0: never
+  Missing missing = Missing::Refuse;
+  SplitShares shares = {};          ///< means and one-hot texts are those of the rows for training
+  std::vector<Feature> known = {};  ///< the codings of the training split, for other splits
 
-  bool given() const { return !features.empty() || !targets.empty() || !label.empty(); }
+  bool given() const {
+    return !features.empty() || !targets.empty() || !label.empty() || !categories.empty() ||
+           missing != Missing::Refuse;
+  }
 };
 
 struct Table {
-  Dataset dataset;  ///< samples of (F, 1, 1) floats with targets or labels
-  std::vector<std::string> features, targets;  ///< names, in column order
-  std::vector<std::string> classes;            ///< names, by label
-  std::vector<std::string> notes;  ///< likely mistakes: a line "`name`:LINE:COLUMN: …" each
+  Dataset dataset;                   ///< samples of (F, 1, 1) floats with targets or labels
+  std::vector<Feature> features;     ///< in column order, with their codings
+  std::vector<std::string> targets;  ///< names, in column order
+  std::vector<std::string> classes;  ///< names, by label
+  std::vector<std::string> notes;    ///< likely mistakes: a line "`name`:LINE:COLUMN: …" each
+  std::vector<std::string> rows;     ///< the number of each sample's row, from 1
 };
 
 /// The most classes that a table may have; more are a mistake.
 constexpr size_t kMaxTableClasses = 1 << 16;
 
 /// Reads a table. Labels number the classes in the order of their names, or of their values if all
-/// are numbers. Throws Error: InvalidInput if `columns` are not in its header, or two classes are
-/// the same number; Corrupt with the first 20 mistakes, a line "`name`:LINE:COLUMN: …" each. The
-/// numbers take at most twice the memory of `content`.
+/// are numbers. Throws Error: InvalidInput if `columns` are not in its header, a coding cannot be
+/// found, or two classes are the same number; Corrupt with the first 20 mistakes, a line
+/// "`name`:LINE:COLUMN: …" each. Numbers of columns without texts take at most twice the memory of
+/// `content`.
 Table parse_table(std::string_view content, const std::string& name, const TableColumns& columns,
                   char separator = ',');
 

@@ -50,9 +50,16 @@ void TableReader::note(const TableField& field, const std::string& column, const
   note.advice = advice;
 }
 
-std::vector<std::string> TableReader::notes() const {
+void TableReader::refuse_missing(const TableField& field, const std::string& column,
+                                 const std::string& text, const std::string& advice) {
+  note(field, column, "missing", text, advice);
+  notes_[column + "\nmissing"].is_mistake = true;
+}
+
+std::vector<std::string> TableReader::notes(bool are_mistakes) const {
   std::vector<std::string> lines;
   for (const auto& [kind, note] : notes_) {
+    if (note.is_mistake != are_mistakes) continue;
     const std::string more = note.count == 1 ? "" : fmt::format(", and {} more", note.count - 1);
     lines.push_back(note.begin + more + "); " + note.advice);
   }
@@ -60,6 +67,9 @@ std::vector<std::string> TableReader::notes() const {
 }
 
 void TableReader::finish() {
+  for (const std::string& line : notes(true)) {
+    if (++num_mistakes_ <= kMaxMistakes) mistakes_.push_back(line);
+  }
   if (mistakes_.empty()) return;
   if (num_mistakes_ > mistakes_.size()) {
     mistakes_.push_back(fmt::format("and {} more", num_mistakes_ - mistakes_.size()));

@@ -33,7 +33,11 @@ class TableReader {
   /// Adds a likely mistake. All of one `kind` in a column make one note, which names the first.
   void note(const TableField& field, const std::string& column, const std::string& kind,
             const std::string& text, const std::string& advice);
-  std::vector<std::string> notes() const;
+
+  /// The same for a mistake: that a value is missing.
+  void refuse_missing(const TableField& field, const std::string& column, const std::string& text,
+                      const std::string& advice);
+  std::vector<std::string> notes(bool are_mistakes = false) const;
 
   /// Throws Error{Corrupt} if there were mistakes, with the first 20.
   void finish();
@@ -41,6 +45,7 @@ class TableReader {
  private:
   struct Note {
     std::string begin, advice;
+    bool is_mistake = false;
     size_t count = 0;
   };
 

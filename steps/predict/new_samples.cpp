@@ -136,13 +136,14 @@ NewSamples open_pictures(const fs::path& place, const Model& model, const Words&
 
 NewSamples open_table(const fs::path& place, const Model& model, const Words& origin) {
   TableColumns columns;
-  columns.features = named(origin, "feature");
+  columns.known = features_of(origin);
+  for (const Feature& feature : columns.known) columns.features.push_back(feature.column);
   columns.has_answers = false;
   if (columns.features.empty()) {
     refuse(place, "which columns does the network read?" + unrecorded("feature COLUMN"));
   }
   Table table = parse_table(map_file(place).view, place.string(), columns, separator_of(place));
-  const size_t rows = std::get<Images<float>>(table.dataset.pixels).size();
+  const size_t rows = std::get<PixelRows<float>>(table.dataset.pixels).size();
   return parts_of(std::move(table.dataset), rows, {}, model);
 }
 

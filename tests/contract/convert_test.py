@@ -15,7 +15,7 @@ PYTHON = pathlib.Path(os.environ["DLFLOW_BIN"]).parent / "venv/bin/python"  # ma
 FIND = "import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, ('h5py', 'netCDF4', 'pyarrow'))))"
 HAS_LIBRARIES = PYTHON.exists() and subprocess.run([PYTHON, "-c", FIND]).returncode == 0
 TABLE = 'sample,label,score\n0,"kind 1, of ten",0.1\n1,"a ""q"" é",2.5\n'
-OTHERS = ".parquet", ".h5", ".nc"
+OTHERS = ".parquet", ".h5", ".nc", ".npz"
 
 
 class Case(unittest.TestCase):

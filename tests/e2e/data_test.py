@@ -195,7 +195,7 @@ class Data(Case):
             (self.folder / "train" / name).write_bytes(content)
         for shards in ((), ("--shards", "3")):
             _, err = self.dlflow("data", "pack", "train", "-o", "set", *shards, status=2)
-            self.assertEqual(err, "error: train: 2 of 4 samples cannot be packed; repair them, or take them out:\n"
+            self.assertEqual(err, "error: train: 2 of 4 samples cannot be used; repair them, or take them out:\n"
                                   "  train/a/2.pgm: has 0 bytes of pixels, but its header declares 1\n"
                                   "  train/b/1.txt: is not a JPEG, PNG, PGM or PPM picture; convert it, or take it out of the folder\n")
             self.assertEqual(list((self.folder / "set").iterdir()), [])
@@ -249,16 +249,62 @@ class Data(Case):
         self.assertTrue(0 <= int(longer.splitlines()[1].split(": ")[1].split(" ")[0]) - test <= 10, longer)
 
     def test_mistakes_in_tables_are_named_with_line_and_column(self):
-        (self.folder / "t.csv").write_text("a,b\n1,2\nx,3\n4,\n")
+        (self.folder / "t.csv").write_text("a,b\n1,2\n1x,3\n4,\n")
         _, err = self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", status=2)
-        self.assertEqual(err, "error: t.csv:3:1: 'x' is not a number (column 'a')\n"
-                              "t.csv:4:3: is empty; write a number, or leave the row out (column 'b')\n")
+        self.assertEqual(err, "error: t.csv:3:1: '1x' is not a number (column 'a')\n"
+                              "t.csv:4:3: is empty (column 'b'); write a number, or choose --missing drop\n")
         self.assertFalse((self.folder / "set").exists())
         for argv, text in ((["t.csv"], "name what to learn, with --target COLUMN for numbers or --class COLUMN; its columns are a, b"),
                            (["t.csv", "--target", "c"], "has no column 'c'"), (["t.csv", "b.npy", "--target", "b"], "is a table, which is a single file"),
                            (["b.npy", "a.npy", "--target", "b"], "name columns of a .csv or .tsv file; b.npy is not one")):
             (self.folder / "b.npy").write_bytes(b"")
             self.assertIn(text, self.dlflow("data", "pack", *argv, "-o", "set", status=2)[1])
+
+    def test_empty_cells_and_texts_of_a_table_become_numbers(self):
+        self.write("t.csv", "age,town,y\n20,Ulm,1\n,Bonn,2\nNA,Ulm,3\n40,,4\n")
+        argv = ("data", "pack", "t.csv", "--target", "y", "-o")
+        self.assertIn("t.csv:2:4: 'Ulm' is not a number (column 'town'); for texts add --categories town, or name other --features\n", self.dlflow(*argv, "set", status=2)[1])
+        err = self.dlflow(*argv, "set", "--categories", "town", status=2)[1]
+        self.assertEqual(err, "error: t.csv:3:1: is empty (column 'age', and 1 more); write a number, or choose --missing mean or drop\n"
+                              "t.csv:5:4: is empty (column 'town'); write a text, or choose --missing mean or drop\n")
+        out, err = self.dlflow(*argv, "mean", "--categories", "town", "--missing", "mean")
+        self.assertEqual(out, "mean/train.dlset: 4 samples of 3 floats with 1 target\n")
+        self.assertIn("warning: t.csv:3:1: is empty (column 'age', and 1 more); 30 is in its place\n", err)
+        self.assertEqual((self.folder / "mean/columns.txt").read_text(),
+                         'feature age {"empty":30.0}\nfeature town {"empty":0.0,"one_hot":["Bonn","Ulm"]}\ntarget y\n')
+        out, err = self.dlflow(*argv, "drop", "--categories", "town", "--missing", "drop", "--hash", "1")
+        self.assertEqual(out, "drop/train.dlset: 1 samples of 2 floats with 1 target\n")
+        self.write("new.csv", "y,town,age\n5,Rom,\n")
+        self.dlflow("data", "pack", "new.csv", "--target", "y", "-o", "mean", "--split", "test")
+        self.assertEqual(struct.unpack_from("<4f", (self.folder / "mean/test.dlset").read_bytes(), 128), (5, 30, 0, 0))
+
+    def test_a_set_is_checked_with_a_model_before_any_job(self):
+        self.write("t.csv", "a,b,c,y\n" + "".join(f"{n},{n % 7},5,{'uvw'[n % 3]}\n" for n in range(200)))
+        self.dlflow("data", "pack", "t.csv", "-o", "set", "--class", "y", "--test-share", "0.2")
+        self.write("m.yaml", "name: m\ninput: [3]\nlayers:\n  - linear: {features: 4}\n")
+        out, err = self.dlflow("data", "check", "set", "m.yaml")
+        lines = out.splitlines()
+        self.assertRegex(lines[0], r"  ✔ set/train.dlset: \d+ samples of 3 floats in 3 classes; model 'm' gives 4 scores, and set has 3 classes; "
+                                   "give its last layer 3; 1 of 3 numbers never change, such as that of column 'c'")
+        self.assertRegex(lines[1], "  ✔ set/test.dlset: ")
+        self.assertEqual(lines[2], "  ✔ steps of 16 samples: forward and backward")
+        self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 4}\n")
+        found = json.loads(self.dlflow("data", "check", "set", "m.yaml", "--json", status=1)[0])["findings"]
+        self.assertEqual([one["finding"] for one in found], ["fails", "fails"])
+        self.assertEqual(found[0]["text"], "model 'm' takes (B,2), set has (B,3,1,1)")
+        self.assertIn("no training data", self.dlflow("data", "check", "none", "m.yaml", status=2)[1])
+
+    def test_a_number_that_is_not_finite_is_found_by_the_check(self):
+        self.write("t.csv", "a,y\n" + "".join(f"{n},{n}\n" for n in range(40)))
+        self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "y")
+        self.write("m.yaml", "name: m\ninput: [1]\nloss: mse\nlayers:\n  - linear: {features: 1}\n")
+        file = self.folder / "set/train.dlset"
+        content = bytearray(file.read_bytes())
+        struct.pack_into("<f", content, 128 + 4 * (40 + 39), float("nan"))  # behind the header and 40 targets
+        file.write_bytes(content)
+        out = self.dlflow("data", "check", "set", "m.yaml", status=1)[0]
+        self.assertIn("✘ set/train.dlset: 1 of 40 samples cannot be used; repair them, or take them out:\n", out)
+        self.assertIn("sample 39: value 0 is NaN", out)
 
     def test_pictures_of_many_sizes_are_resized_and_divided_by_their_names(self):
         sizes = [(4 + i % 5, 9 - i % 4) for i in range(40)]
@@ -268,8 +314,8 @@ class Data(Case):
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(png(width, height, bytes([i] * (width * height))))
         _, err = self.dlflow("data", "pack", "photos", "-o", "set", status=2)
-        self.assertIn("samples cannot be packed", err)
-        self.assertIn("; --resize and --crop give all the same size\n", err)
+        self.assertIn("samples cannot be used", err)
+        self.assertIn(": has 5 x 8 pixels in grey; the commonest are 4 x 9 pixels in grey (4 of 80 pictures, such as photos/cat/0.png); write --resize 4x9\n", err)
         reshaped = ("--resize", "6", "--crop", "5x4", "--test-share", "0.25", "--validation-share", "0.2")
         out = json.loads(self.dlflow("data", "pack", "photos", "-o", "set", *reshaped, "--json")[0])
         self.assertEqual(sum(split["samples"] for split in out), 80)

@@ -116,7 +116,7 @@ class Init(Case):
             self.write_table(640, lambda x: round(mean + scale * (2 * x[0] - 3 * x[1] + x[2] * x[3]), 3))
             self.dlflow("init", "houses.csv", "--target", "price", "-o", f"w{scale:g}.yaml")
             self.validate(f"w{scale:g}.yaml")
-            self.assertIn("# Left out, since they hold no numbers: name\n", (self.folder / f"w{scale:g}.yaml").read_text())
+            self.assertIn("# Left out, since they hold neither numbers nor a few texts: name\n", (self.folder / f"w{scale:g}.yaml").read_text())
             self.assertLess(self.result(f"w{scale:g}.yaml", "evaluate", "rmse"), 0.25 * 3.7 * scale)
 
     def test_a_table_of_classes_is_learnt(self):
@@ -124,6 +124,22 @@ class Init(Case):
         self.dlflow("init", "houses.csv", "--target", "price")
         self.validate("houses.yaml")
         self.assertGreater(self.result("houses.yaml", "evaluate", "accuracy"), 0.9)
+
+    def test_a_table_with_empty_cells_and_texts_is_learnt(self):
+        draw = random.Random(1)
+        table = ["size,town,note,price"]
+        for row in range(600):
+            size, town = draw.gauss(0, 1), draw.choice(["Ulm", "Bonn", "Rom"])
+            table.append(f"{'' if row % 10 == 3 else f'{size:.4f}'},{town},note {row},{2 * size + 10 * len(town):.3f}")
+        self.write("houses.csv", "\n".join(table) + "\n")
+        self.dlflow("init", "houses.csv", "--target", "price")
+        self.validate("houses.yaml")
+        text = (self.folder / "houses.yaml").read_text()
+        self.assertIn(', --target, "price", --features, "size,town", --categories, "town", --missing, "mean", --test-share, "0.2"]', text)
+        self.assertLess(self.result("houses.yaml", "evaluate", "rmse"), 1.5)  # 5 without the town; 0.6 for the empty cells
+        self.write("gaps.csv", "a,b\n" + "1,2.5\n3,\n" * 20)
+        self.dlflow("init", "gaps.csv", "--target", "b")
+        self.assertIn(', --target, "b", --missing, "drop"]', (self.folder / "gaps.yaml").read_text())
 
     def test_a_small_table_has_no_test_share(self):
         self.write_table(36, lambda x: x[0])  # 33 of them are for training: a step has one sample
@@ -148,9 +164,9 @@ class Init(Case):
         self.assertIn(b"Wrote houses.yaml, houses-model.yaml, houses-scale.safetensors.", out)
 
     def test_a_mistake_in_a_table_is_reported_before_anything_is_written(self):
-        self.write("houses.csv", "a,price\n1,2\nn/a,3\n4,5\n5,7.5\n")
+        self.write("houses.csv", "a,price\n1,2\n3x,3\n4,5\n5,7.5\n")
         _, err = self.dlflow("init", "houses.csv", "--target", "price", status=2)
-        self.assertIn("houses.csv:3:1: 'n/a' is not a number (column 'a')", err)
+        self.assertIn("houses.csv:3:1: '3x' is not a number (column 'a')", err)
         self.assertFalse((self.folder / "houses.yaml").exists())
 
     def write_shapes(self, side, sizes=(32,)):

@@ -114,13 +114,14 @@ IN_USE = [
 
     # Data, ONNX files, and training on them.
     typed("an import of a workflow", ["model", "import", "w.yaml"], "w.yaml", "is not an ONNX file", "", ONE),
-    typed("an archive of arrays", ["data", "pack", "x.npz", "-o", "d"], "x.npz", "is an archive of arrays", "np.save('images.npy'",
+    typed("an archive of arrays", ["data", "pack", "x.npz", "-o", "d"], "x.npz", "is read by Python", "python -m dlflow.convert x.npz -o x.npy",
           {"x.npz": "PK"}),
     typed("images without labels", ["data", "pack", "x.npy", "-o", "d"], "x.npy", "where are the labels", "dlflow data pack x.npy LABELS",
           {"x.npy": "x"}),
     data("a table without what to learn", ["t.csv"], "t.csv", "name what to learn", "--target COLUMN"),
     data("a column that is not there", ["t.csv", "--target", "z"], "t.csv", "has no column 'z'", "it has a, b, y"),
-    data("an empty cell", ["t.csv", "--target", "y"], "t.csv:3:3", "is empty", "or leave the row out", {"t.csv": "a,b,y\n1,2,3\n4,,6\n"}),
+    data("an empty cell", ["t.csv", "--target", "y"], "t.csv:3:3", "is empty", "choose --missing mean or drop", {"t.csv": "a,b,y\n1,2,3\n4,,6\n"}),
+    data("a column of texts", ["t.csv", "--target", "y"], "t.csv:2:3", "'red' is not a number", "add --categories b", {"t.csv": "a,b,y\n1,red,3\n"}),
     data("a row that is too long", ["t.csv", "--target", "y"], "t.csv:2:1", "the row has 4 values", "the header has 3 columns", {"t.csv": "a,b,y\n1,2,3,4\n"}),
     data("pictures without classes", ["img"], "img", "one for each class", "folders of JPEG, PNG", {"img/1.png": "x"}),
     data("a file that is not a picture", ["img"], "img/cat/1.png", "is neither a JPEG", "repair them, or take them out", {"img/cat/1.png": "x"}),

@@ -138,7 +138,7 @@ class JpegData(TrainingCase):
         cut.write_bytes(cut.read_bytes()[:-200])
         (bad / "class-1/notes.txt").write_text("no picture")
         errors = self.pack(bad, "-o", self.data / "none", "--resize", "20", "--crop", "16", "--keep-jpeg", status=2)
-        self.assertIn("2 of 7 samples cannot be packed", errors)
+        self.assertIn("2 of 7 samples cannot be used", errors)
         self.assertIn("000.jpg: is a damaged JPEG file", errors)
         self.assertIn("notes.txt: is not a JPEG file", errors)
         self.assertFalse((self.data / "none/train.dlset").exists())

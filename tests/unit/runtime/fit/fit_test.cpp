@@ -55,6 +55,13 @@ TEST_CASE("a network and data that do not match are refused with the reason", "[
              Catch::Contains("sample 1 of set has 0.5"));
 }
 
+TEST_CASE("more scores than classes cause a note", "[fit]") {
+  CHECK(note_on_classes(model("[2]", 3, "softmax_cross_entropy"), kClasses, "set").empty());
+  CHECK(note_on_classes(model("[2]", 4, "softmax_cross_entropy"), kClasses, "set") ==
+        "model 'm' gives 4 scores, and set has 3 classes; give its last layer 3");
+  CHECK(note_on_classes(model("[2]", 4, "mse"), kNumbers, "set").empty());
+}
+
 TEST_CASE("targets are shares of classes if each sample's add up to 1", "[fit]") {
   const Model two = model("[2]", 2, "softmax_cross_entropy");
   const auto set = [](float first, float second) {

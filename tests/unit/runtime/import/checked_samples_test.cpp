@@ -35,7 +35,7 @@ TEST_CASE("every sample with NaN or an infinite number is named at once", "[chec
   CHECK(error_of(source_of_floats({1, 1, 2}, {0, 1, -2, 3e38f})).empty());
   CHECK(
       error_of(source_of_floats({1, 2, 2}, {0, 0, 0, 0, 0, 0, 0, kNan, 0, 0, -kInfinity, kNan})) ==
-      "set: 2 of 3 samples cannot be packed; repair them, or take them out:\n"
+      "set: 2 of 3 samples cannot be used; repair them, or take them out:\n"
       "  set: sample 1: channel 0, row 1, column 1 is NaN\n"
       "  set: sample 2: channel 0, row 1, column 0 is infinite, and 1 more values");
   CHECK_THAT(error_of(source_of_floats({3, 1, 1}, {0, 0, kNan})),
@@ -49,14 +49,14 @@ TEST_CASE("targets that are NaN or infinite are named with their samples", "[che
   };
   CHECK(error_with({0, 1, -3e38f, 3e38f}).empty());
   CHECK(error_with({0, 1, kNan, 2, -3, -kInfinity}) ==
-        "set: 2 of 3 samples cannot be packed; repair them, or take them out:\n"
+        "set: 2 of 3 samples cannot be used; repair them, or take them out:\n"
         "  set: sample 1: target 0 is NaN\n"
         "  set: sample 2: target 1 is infinite");
 }
 
 TEST_CASE("the first of many bad samples are named, and the others counted", "[checked_samples]") {
   const std::string text = error_of(source_of_floats({1, 1, 1}, std::vector<float>(1234, kNan)));
-  CHECK_THAT(text, Catch::StartsWith("set: 1,234 of 1,234 samples cannot be packed;"));
+  CHECK_THAT(text, Catch::StartsWith("set: 1,234 of 1,234 samples cannot be used;"));
   CHECK_THAT(text, Catch::Contains("\n  set: sample 19: value 0 is NaN\n  and 1214 more"));
   CHECK_THAT(text, !Catch::Contains("sample 20"));
 }

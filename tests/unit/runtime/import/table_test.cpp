@@ -19,7 +19,7 @@ std::string table_error(const std::string& content, const TableColumns& columns)
 
 TEST_CASE("a table has features and targets in the order of their names", "[table]") {
   const Table table = parse_table("a,y,b\n1,2,3\n-4.5,+5e1,6\n", "t", kTarget);
-  CHECK(table.features == std::vector<std::string>{"a", "b"});
+  CHECK(table.features == std::vector<Feature>{{"a"}, {"b"}});
   CHECK(table.targets == std::vector<std::string>{"y"});
   CHECK(table.dataset == make_dataset({2, 1, 1}, std::vector<float>{1, 3, -4.5f, 6}, {2, 50}, 1));
   const Table chosen = parse_table("a,y,b\n1,2,3\n", "t", {{"b"}, {"a", "y"}, ""});
@@ -39,7 +39,7 @@ TEST_CASE("quotes, line ends, empty lines and a byte order mark are read as in R
           "[table]") {
   const Table table =
       parse_table("\xEF\xBB\xBF\"a, \"\"b\"\"\",y\r\n\r\n\"1\",2\r\n3,\"4\"", "t", kTarget);
-  CHECK(table.features == std::vector<std::string>{"a, \"b\""});
+  CHECK(table.features == std::vector<Feature>{{"a, \"b\""}});
   CHECK(table.dataset == make_dataset({1, 1, 1}, std::vector<float>{1, 3}, {2, 4}, 1));
   const Table returns = parse_table("x,y\r1,2\r\r3,\"4\"\r", "t", kTarget);  // without line feeds
   CHECK(returns.targets == std::vector<std::string>{"y"});
@@ -51,14 +51,13 @@ TEST_CASE("quotes, line ends, empty lines and a byte order mark are read as in R
 TEST_CASE("every mistake in a table is reported with line and column", "[table]") {
   CHECK(table_error("x,y\n1,2\nü,3\n4,\n5\n6,nan\n1e99,7\n\"7,8\n", kTarget) ==
         "t.csv:3:1: 'ü' is not a number (column 'x')\n"
-        "t.csv:4:3: is empty; write a number, or leave the row out (column 'y')\n"
         "t.csv:5:1: the row has 1 values, but the header has 2 columns\n"
-        "t.csv:6:3: 'nan' is not finite (column 'y')\n"
         "t.csv:7:1: '1e99' does not fit into single precision (column 'x')\n"
-        "t.csv:8:1: the quote that begins here is not closed");
-  CHECK(table_error("x,y\n\"ü\",\n", kTarget) ==
-        "t.csv:2:1: 'ü' is not a number (column 'x')\n"
-        "t.csv:2:5: is empty; write a number, or leave the row out (column 'y')");
+        "t.csv:8:1: the quote that begins here is not closed\n"
+        "t.csv:4:3: is empty (column 'y', and 1 more); write a number, or choose --missing drop");
+  CHECK(table_error("x,y\n1,2\n\"ü\",\n", kTarget) ==
+        "t.csv:3:1: 'ü' is not a number (column 'x')\n"
+        "t.csv:3:5: is empty (column 'y'); write a number, or choose --missing drop");
   CHECK(table_error("x,\"y\n1,2\n", kTarget) ==
         "t.csv:1:3: the quote that begins here is not closed");
   std::string many = "x,y\n";
@@ -69,7 +68,7 @@ TEST_CASE("every mistake in a table is reported with line and column", "[table]"
     CHECK(table_error(lines, kTarget) == "t.csv:3:3: 'no' is not a number (column 'y')");
   }
   CHECK(table_error("x,y\n1,\n", kClass) ==
-        "t.csv:2:3: is empty; write the name of a class (column 'y')");
+        "t.csv:2:3: is empty (column 'y'); write the name of a class, or choose --missing drop");
   CHECK_THAT(table_error("x,y\n1,\"a\nb\"\n", kClass), Catch::Contains("has control characters"));
 }
 
@@ -83,6 +82,147 @@ TEST_CASE("unknown columns of a table are reported with the known ones", "[table
   CHECK_THAT(table_error("a,b\n", {{"a"}, {"a"}, ""}), Catch::Contains("'a' is named twice"));
   CHECK_THAT(table_error("a\n1\n", {{}, {"a"}, ""}), Catch::Contains("no column is left"));
   CHECK_THAT(table_error("a,,b\n", kTarget), Catch::StartsWith("t.csv:1:3: the first line names"));
+}
+
+TEST_CASE("cells without a value are refused, with the first place and the count of a column",
+          "[table]") {
+  CHECK(table_error("a,b,y\n1,2,3\n,NA,4\n,5,?\n", kTarget) ==
+        "t.csv:3:1: is empty (column 'a', and 1 more); write a number, or choose --missing mean or "
+        "drop\n"
+        "t.csv:3:2: 'NA' is not a number (column 'b'); write a number, or choose --missing mean or "
+        "drop\n"
+        "t.csv:4:4: '?' is not a number (column 'y'); write a number, or choose --missing drop");
+}
+
+TEST_CASE("cells without a value take the mean of their column", "[table]") {
+  TableColumns columns = kTarget;
+  columns.missing = Missing::Mean;
+  const Table table = parse_table("a,b,y\n1,2,3\n,n/a,4\n4,,5\n", "t.csv", columns);
+  CHECK(table.dataset ==
+        make_dataset({2, 1, 1}, std::vector<float>{1, 2, 2.5f, 2, 4, 2}, {3, 4, 5}, 1));
+  CHECK(table.features ==
+        std::vector<Feature>{{.column = "a", .fill = 2.5f}, {.column = "b", .fill = 2.f}});
+  CHECK(table.notes == std::vector<std::string>{
+                           "t.csv:3:1: is empty (column 'a'); 2.5 is in its place",
+                           "t.csv:3:2: 'n/a' is not a number (column 'b', and 1 more); 2 is in its "
+                           "place"});
+  CHECK(table_error("a,y\n1,\n", columns) ==
+        "t.csv:2:3: is empty (column 'y'); write a number, or choose --missing drop");
+  CHECK(table_error("a,b,y\n1,,2\n", columns) ==
+        "t.csv: column 'b' has no value in the rows for training; leave it out with --features");
+  CHECK(table_error("a,y\n1\n", columns) ==
+        "t.csv:2:1: the row has 1 values, the header 2 columns");
+}
+
+TEST_CASE("rows that lack a value in use are dropped, and the others keep their numbers",
+          "[table]") {
+  TableColumns columns = {{"a"}, {"y"}, ""};
+  columns.missing = Missing::Drop;
+  columns.shares.test = 0.5;
+  const Table table = parse_table("a,b,y\n1,,3\nnan,2,4\n5,6,\n7,8,9\n", "t.csv", columns);
+  CHECK(table.dataset == make_dataset({1, 1, 1}, std::vector<float>{1, 7}, {3, 9}, 1));
+  CHECK(table.rows == std::vector<std::string>{"1", "4"});
+  CHECK(table.notes == std::vector<std::string>{
+                           "t.csv:3:1: 'nan' is not a number (column 'a'); such rows are left out",
+                           "t.csv:4:5: is empty (column 'y'); such rows are left out"});
+  TableColumns classes = kClass;
+  classes.missing = Missing::Drop;
+  CHECK(parse_table("x,y\n1,a\n2,\n", "t.csv", classes).dataset.size() == 1);
+}
+
+TEST_CASE("a column of texts in the first row is refused with what to type", "[table]") {
+  CHECK(table_error("a,my town,b,y\n1,Ulm,x,2\n3,Bonn,z,4\n", kTarget) ==
+        "t.csv:2:3: 'Ulm' is not a number (column 'my town'); for texts add --categories 'my "
+        "town', or name other --features\n"
+        "t.csv:2:7: 'x' is not a number (column 'b'); for texts add --categories b, or name other "
+        "--features");
+}
+
+TEST_CASE("each text of a category has a number", "[table]") {
+  TableColumns columns = kTarget;
+  columns.categories = {"town"};
+  const Table table = parse_table("a,town,y\n1,Ulm,2\n3,Bonn,4\n5,Ulm,6\n", "t.csv", columns);
+  CHECK(table.dataset ==
+        make_dataset({3, 1, 1}, std::vector<float>{1, 0, 1, 3, 1, 0, 5, 0, 1}, {2, 4, 6}, 1));
+  CHECK(table.features[1].texts == std::vector<std::string>{"Bonn", "Ulm"});
+  CHECK(table_error("a,town,y\n1,,2\n", columns) ==
+        "t.csv: column 'town' has no value in the rows for training; leave it out with --features");
+  CHECK(table_error("a,town,y\n1,,2\n1,Ulm,2\n", columns) ==
+        "t.csv:2:3: is empty (column 'town'); write a text, or choose --missing mean or drop");
+  CHECK_THAT(table_error("a,town,y\n1,d\xe4,2\n", columns), Catch::Contains("is not UTF-8"));
+  columns.missing = Missing::Mean;
+  CHECK(parse_table("town,y\n,2\nUlm,2\n", "t.csv", columns).dataset ==
+        make_dataset({1, 1, 1}, std::vector<float>{0, 1}, {2, 2}, 1));
+  columns.categories = {"twon"};
+  CHECK_THAT(table_error("town,y\n", columns), Catch::Contains("did you mean 'town'?"));
+  columns.categories = {"y"};
+  CHECK(table_error("town,y\n", columns) ==
+        "t.csv: column 'y' is not a feature; add it to --features");
+}
+
+TEST_CASE("a category with many texts is hashed, as Python's hashlib does", "[table]") {
+  TableColumns columns = kTarget;
+  columns.categories = {"name"};
+  columns.buckets = 2;
+  const std::string content = "name,y\nAda,1\nBob,2\nEve,3\n";
+  const Table table = parse_table(content, "t.csv", columns);
+  CHECK(table.features == std::vector<Feature>{{"name", Feature::Kind::Hash, {}, 2}});
+  // int(hashlib.sha256(b"Ada").hexdigest()[:16], 16) % 2 and so on, which no version may change
+  CHECK(table.dataset ==
+        make_dataset({2, 1, 1}, std::vector<float>{0, 1, 1, 0, 0, 1}, {1, 2, 3}, 1));
+  columns.buckets = 3;
+  CHECK(parse_table(content, "t.csv", columns).features[0].kind == Feature::Kind::OneHot);
+  columns.buckets = 0;
+  std::string many = "name,y\n";
+  for (uint32_t i = 0; i <= kMaxTextNumbers; ++i) many += "n" + std::to_string(i) + ",1\n";
+  CHECK(table_error(many, columns) ==
+        "t.csv: column 'name' has more than 1024 texts; add --hash 64");
+}
+
+TEST_CASE("codings come from the training rows alone", "[table]") {
+  TableColumns columns = kTarget;
+  columns.categories = {"town"};
+  columns.missing = Missing::Mean;
+  columns.shares.test = 0.5;
+  std::string content = "a,town,y\n";
+  double sum = 0;
+  size_t count = 0;
+  for (int row = 1; row <= 20; ++row) {
+    const bool is_test = split_of(std::to_string(row), columns.shares) == Split::Test;
+    content += std::to_string(row) + (is_test ? ",Rom,1\n" : ",Ulm,1\n");
+    if (!is_test) sum += row, ++count;
+  }
+  const Table table = parse_table(content, "t.csv", columns);
+  CHECK(table.features[0].fill == float(sum / double(count)));
+  CHECK(table.features[1].texts == std::vector<std::string>{"Ulm"});
+  REQUIRE(table.notes.size() == 1);
+  CHECK_THAT(table.notes[0], Catch::Contains("'Rom' is in no training row (column 'town', and ") &&
+                                 Catch::EndsWith("0 is in its place"));
+
+  TableColumns test = kTarget;
+  test.features = {"a", "town"};
+  test.known = table.features;
+  const Table other = parse_table("town,a,y\nUlm,,1\n,7,2\n", "test.csv", test);
+  CHECK(other.features == table.features);
+  CHECK(other.dataset ==
+        make_dataset({2, 1, 1}, std::vector<float>{*table.features[0].fill, 1, 7, 0}, {1, 2}, 1));
+}
+
+TEST_CASE("a line of columns.txt has a feature with its coding", "[table]") {
+  const std::vector<Feature> features = {{"a b"},
+                                         {.column = "age", .fill = 29.7f},
+                                         {"town", Feature::Kind::OneHot, {"Bonn", "U\"{\"lm"}},
+                                         {"name", Feature::Kind::Hash, {}, 64, 0.f}};
+  std::vector<std::string> lines;
+  for (const Feature& feature : features) lines.push_back(line_of(feature));
+  CHECK(lines == std::vector<std::string>{"feature a b", R"(feature age {"empty":29.7})",
+                                          R"(feature town {"one_hot":["Bonn","U\"{\"lm"]})",
+                                          R"(feature name {"empty":0.0,"hash":64})"});
+  lines.push_back("target price");
+  CHECK(features_of(lines) == features);
+  CHECK(features_of({"feature x {y}", "feature x {\"y"}) == std::vector<Feature>{{"x {y}"}, {"x"}});
+  CHECK_THROWS_WITH(features_of({R"(feature a {"hash":"x"})"}),
+                    Catch::Contains("is not a column: type must be number"));
 }
 
 TEST_CASE("a table of texts has a text per row, and its class if there is such a column",
@@ -155,7 +295,7 @@ TEST_CASE("a table is not read beyond the end of its text", "[table]") {
         targets.push_back(table.dataset.targets[i][0]);
       }
     } catch (const Error& error) {
-      CHECK_THAT(error.what(), Catch::Contains("t.csv:2:3: is empty; write a number"));
+      CHECK_THAT(error.what(), Catch::Contains("t.csv:2:3: is empty (column 'y')"));
     }
     return targets;
   };
@@ -195,7 +335,7 @@ TEST_CASE("a file that Python can convert is refused with the command for it", "
   CHECK_THROWS_WITH(refuse_unreadable("a/my t.parquet"),
                     "a/my t.parquet is read by Python: python -m dlflow.convert 'a/my t.parquet' "
                     "-o 'my t.csv'");
-  for (const std::string ending : {"h5", "hdf5", "nc"}) {
+  for (const std::string ending : {"h5", "hdf5", "nc", "npz"}) {
     CHECK_THROWS_WITH(refuse_unreadable("t." + ending), Catch::EndsWith(" -o t.npy"));
   }
 }
