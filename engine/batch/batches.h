@@ -44,6 +44,12 @@ struct PlannedBatch {
   bool leaves_if_hopeless = false;  ///< see Batch
 };
 
+/// The submissions of a plan's jobs, and the standing of each job for which they were planned.
+struct BatchPlan {
+  std::vector<Standing> standing = {};
+  std::vector<PlannedBatch> batches = {};
+};
+
 /// The tasks of an array, each once; none of a plain job.
 std::vector<uint32_t> distinct_tasks(const PlannedBatch& batch);
 /// The number of jobs for the batch system: an array's tasks count.

@@ -22,6 +22,7 @@ struct Standing {
   };
   Kind kind = Kind::Done;
   std::string id = {};  ///< also of a job that is left out, if the batch system has it
+  bool operator==(const Standing&) const = default;
 };
 
 /// Returns the standing of each job. \param ids  in the batch system, by job; empty: none. \param

@@ -18,6 +18,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// Keeps the submitted script beside its log, for people. A full disk must not prevent the
+/// submission.
+void keep_script(const Batch& batch, const std::string& text) {
+  std::filesystem::path file = batch.log;
+  file.replace_extension(".sh");
+  std::ofstream(file) << text;
+}
+
 /// The number of batches of the round that must have their ids before `batch` can be submitted.
 size_t num_needed(const PlannedBatch& batch) {
   size_t needed = 0;
@@ -98,21 +106,15 @@ void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
     if (is_cancel_requested(run_.plan().directory)) {
       throw Error(Errc::Unavailable, "stopped by `dlflow cancel`");
     }
+    const Plan& plan = run_.plan();
     const Batch batch = describe(i);
-    const Profile& profile = place_of(i);
-    keep_script(batch, profile);
+    SubmitCall call =
+        run_.batch().render(batch, profile_of(plan, plan.jobs[batches_[i].jobs.front()]));
+    keep_script(batch, call.text);
     crash_point("submit");
-    calls_.begin(batch, profile);
+    calls_.begin(std::move(call));
   }
   while (!calls_.empty()) take_answer(submitted);
-}
-
-/// Keeps the submitted script beside its log, for people. A full disk must not prevent the
-/// submission.
-void SubmissionRound::keep_script(const Batch& batch, const Profile& profile) const {
-  std::filesystem::path file = batch.log;
-  file.replace_extension(".sh");
-  std::ofstream(file) << run_.batch().script(batch, profile);
 }
 
 Batch SubmissionRound::describe(uint32_t place) const {
@@ -142,11 +144,6 @@ Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange n
                    std::to_string(number), std::string(kTaskWord)};
   batch.comment = "step '" + step.name + "' of " + plan.run;
   return batch;
-}
-
-const Profile& SubmissionRound::place_of(uint32_t place) const {
-  const Plan& plan = run_.plan();
-  return profile_of(plan, plan.jobs[batches_[place].jobs.front()]);
 }
 
 void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/fault.h"
-#include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
 #include "engine/decide/standing.h"
 #include "engine/plan/run_directory.h"
@@ -81,8 +80,7 @@ size_t leave_out_beyond_limit(const ChainRun& run, std::vector<Standing>& standi
 }
 
 /// If a limit that only the batch system knows refuses an array, half of it is tried, and so on.
-void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
-  const ArrayRules rules = array_rules(run.batch(), run.plan().profile);
+void submit_rounds(ChainRun& run, ChainRepair& repair, BatchPlan& planned, ChainResult& result) {
   size_t most = run.jobs().size();  // of a round
   for (bool complete = false; !complete;) {
     std::vector<Standing> standing =
@@ -91,7 +89,8 @@ void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
     result.held_back = leave_out_beyond_limit(run, standing);
     complete = leave_out_beyond(most, run.plan(), standing) == 0;
     try {
-      SubmissionRound(run, plan_batches(run.plan(), standing, rules), result.excluded_nodes)
+      SubmissionRound(run, batches_for(run.plan(), standing, run.batch(), planned),
+                      result.excluded_nodes)
           .submit(result.submitted);
       complete = repair.repoint(result.repointed) && complete;
     } catch (const TooManyJobs& refused) {
@@ -246,7 +245,8 @@ void reuse_known_results(ChainRun& run) {
 
 }  // namespace
 
-ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const FoundLists& lists) {
+ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const FoundLists& lists,
+                                BatchPlan planned) {
   ChainResult result;
   // A job on its node submits only new jobs. It does not ask about the end of others, whose records
   // may show late there, and runs no jobs of the login node.
@@ -257,8 +257,8 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
   run.block_hopeless();
   ChainRepair repair(run);
   if (!again.none) keep_waiting_jobs(run, at_work, repair);
-  PlannedAgain planned = again.none ? PlannedAgain{} : plan_jobs_again(run, again, repair);
-  follow_new_parents(run, at_work, std::move(planned), repair, result.too_early);
+  PlannedAgain anew = again.none ? PlannedAgain{} : plan_jobs_again(run, again, repair);
+  follow_new_parents(run, at_work, std::move(anew), repair, result.too_early);
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     result.kept += satisfies_dependents(run.jobs()[job].state);
   }
@@ -274,7 +274,7 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
   if (!again.none) result.interrupted = run_login_jobs(run);
   try {
-    if (!result.interrupted) submit_rounds(run, repair, result);
+    if (!result.interrupted) submit_rounds(run, repair, planned, result);
   } catch (const std::exception&) {
     run.save();  // some were submitted
     throw;
