@@ -7,6 +7,7 @@
 
 #include "base/sha256.h"
 #include "engine/decide/decide.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/restore.h"
@@ -113,14 +114,10 @@ JobIdentity ChainRun::identity(uint32_t job) const {
           .since = plan_.created - kClocksDiffer};
 }
 
-std::string ChainRun::batch_name(uint32_t number, uint32_t step) const {
-  return dlflow::batch_name(plan_, number, step);
-}
-
 bool ChainRun::block_if_hopeless(uint32_t job) {
   const auto block = dlflow::block_if_hopeless(plan_, jobs(), job, looked_up_);
   if (block) record_.decide(*block);
-  return block || (jobs()[job].state == JobState::Blocked && jobs().obstacle(job));
+  return block || (jobs()[job].state == JobState::Blocked && !is_freed(jobs(), job));
 }
 
 void ChainRun::block_hopeless() {

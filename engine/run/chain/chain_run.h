@@ -20,7 +20,7 @@ namespace dlflow {
 /// The end of the names of all submissions of the run, and of no other run with the run's name.
 std::string end_of_names(const Plan& plan);
 
-/// The name of a submission: unique in the cluster, so that it can be found by it.
+/// The name of a submission, "RUN.7.train.5c1e": unique in the cluster, so that it is found by it.
 std::string batch_name(const Plan& plan, uint32_t number, uint32_t step);
 
 /// A run in a batch system, by its record. The caller holds RunLock; `services` must outlive the
@@ -77,9 +77,6 @@ class ChainRun {
 
   /// The number of jobs with an id.
   size_t num_submitted() const;
-
-  /// "RUN.7.train.5c1e": found by its number in the run; no other run of that name has it.
-  std::string batch_name(uint32_t number, uint32_t step) const;
 
   /// From now on, the batch system is known not to have the jobs that are still Submitting.
   void note_looked_up() { looked_up_ = true; }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/batch/batch_file.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -57,13 +58,11 @@ void believe_successes(ChainRun& run) {
   }
 }
 
-/// Requeues jobs that the batch system still has and that have no obstacle any more: a parent was
-/// lost only for a while.
+/// Requeues freed jobs that the batch system still has.
 void unblock(ChainRun& run, const JobsAtWork& at_work) {
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {  // parents before children
-    if (run.jobs()[job].state != JobState::Blocked || !at_work.contains(run.name(job))) continue;
-    if (run.jobs().obstacle(job)) continue;
-    run.record().decide(job, JobState::Queued, "", run.id(job));
+    if (is_freed(run.jobs(), job) && at_work.contains(run.name(job)))
+      run.record().decide(job, JobState::Queued, "", run.id(job));
   }
 }
 
@@ -80,7 +79,7 @@ std::multimap<std::string, BatchEntry> doubtful_entries(const ChainRun& run) {
     for (BatchEntry& entry : read_batch_entries(batch_file(directory, *range))) {
       if (doubtful.erase(entry.job) == 0) continue;
       const uint32_t step = run.plan().jobs[run.number_of(entry.job)].step;
-      entries.emplace(run.batch_name(entry.batch, step), std::move(entry));
+      entries.emplace(batch_name(run.plan(), entry.batch, step), std::move(entry));
     }
   }
   return entries;

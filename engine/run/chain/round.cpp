@@ -185,7 +185,7 @@ std::string SubmissionRound::id_of(uint32_t place, const SubmitAnswer& answer) {
 /// The answer was lost; the job may show late.
 std::string SubmissionRound::look_up(uint32_t place, const std::string& problem) {
   constexpr int kLooks = 5;
-  const std::string name = run_.batch_name(numbers_.first + place, batches_[place].step);
+  const std::string name = batch_name(run_.plan(), numbers_.first + place, batches_[place].step);
   for (int look = 0; look < kLooks; ++look) {
     const auto found = run_.batch().find_by_name({&name, 1}, run_.plan().created);
     if (!found.empty()) return std::string(array_id(found.front().id));

@@ -105,31 +105,15 @@ WithdrawnAttempt attempt_of(const ChainRun& run, uint32_t job) {
   return {run.name(job), run.jobs()[job].attempt};
 }
 
-/// Whether the job may wait for the task of a parent's earlier attempt, which ends well for the
-/// others that share it: an earlier call was killed before it pointed the job to the new one.
-bool may_wait_for_earlier(const ChainRun& run, uint32_t job) {
-  bool may = false;
-  run.plan().graph.each_parent(job, [&](uint32_t parent) {
-    const JobProgress& progress = run.jobs()[parent];
-    const bool is_new = progress.state == JobState::Planned || progress.attempt > 1;
-    may |= is_new && (run.is_packed(job) || run.is_packed(parent)) && !run.lets_run(job, parent);
-  });
-  return may;
-}
-
-/// Finds the jobs that wait in the batch system for jobs that will never succeed. Jobs that an
-/// earlier `cancel` could not take from the queue may run after all.
+/// Finds the jobs that wait in the batch system for jobs that will never succeed.
 void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& repair) {
   std::vector<WithdrawnAttempt> wanted;
   for (const auto& [name, found] : at_work) {
     if (!has_not_begun(found.state)) continue;
     const uint32_t job = run.number_of(name);
-    const JobState state = run.jobs()[job].state;
-    if (state == JobState::Blocked || state == JobState::Planned || found.never_starts ||
-        may_wait_for_earlier(run, job)) {
-      repair.add(job);
-    }
-    if (state == JobState::Planned) {
+    const InQueue kept = keep_waiting(run.plan(), run.jobs(), job, found.never_starts);
+    if (kept != InQueue::Stays) repair.add(job);
+    if (kept == InQueue::QueuedAgain) {
       run.record().decide(job, JobState::Submitting);
       run.record().decide(job, JobState::Queued, "", run.id(job));
     }
@@ -149,10 +133,7 @@ void take_sources_of_now(ChainRun& run, const ChainRepair& repair) {
        [&](const std::filesystem::path& folder) {
          return other_user_of(reuses, run.plan().run, folder);
        }},
-      [&run](uint32_t job, int tries, const std::string& reason) {
-        run.record().plan_again(job, tries, reason);
-      },
-      [&run] { run.record().sync(); });
+      run.record().planner(), [&run] { run.record().sync(); });
 }
 
 /// The jobs that are planned again.

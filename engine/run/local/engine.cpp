@@ -256,14 +256,13 @@ void Engine::withdraw(uint32_t job) {
 bool Engine::take_lists() {
   if (!looks_for_lists_ || stops_ > 0) return false;  // the next engine finds them again
   while (std::exchange(looks_for_lists_, false)) {
-    for (uint32_t job = 0; job < jobs().size() && !looks_for_lists_; ++job) {
-      const uint32_t step = plan_.jobs[job].step;
-      if (!satisfies_dependents(jobs()[job].state) || !leaves_lists(plan_, step)) continue;
+    for (const uint32_t job : list_sources(plan_, jobs(), false)) {
+      if (looks_for_lists_) break;
       try {
         if (take_list(job)) return false;
       } catch (const Error& error) {
         if (error.retryable()) throw;
-        const std::string& name = plan_.workflow.steps[step].name;  // the job itself succeeded
+        const std::string& name = step_of(plan_, job).name;  // the job itself succeeded
         for (const Decision& decision : refuse_list(plan_, jobs(), name, error.what())) {
           carry_out(decision);
         }
@@ -287,9 +286,7 @@ bool Engine::take_list(uint32_t job) {
   looks_for_lists_ = true;
   if (has_to_wait) return true;
   if (lists_again) {
-    plan_listed_again(plan_, jobs(), job, [this](uint32_t again, int tries, const auto& why) {
-      record_.plan_again(again, tries, why);
-    });
+    plan_listed_again(plan_, jobs(), job, record_.planner());
     record_.sync();
     crash_point("listed again");
     next = extended(plan_, std::move(*extension));
