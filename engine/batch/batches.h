@@ -15,19 +15,11 @@ namespace dlflow {
 
 /// One thing that a batch waits for.
 struct PlannedDependency {
-  enum class Kind {
-    All,        ///< all of an earlier batch
-    SameTask,   ///< task i for task i of it
-    OneTask,    ///< for `task` of it
-    EndedTask,  ///< for any end of `task` of it
-    Id,         ///< for a job that the batch system had before
-    Ended,      ///< for any end of all of an earlier batch
-    EndedId,    ///< the same of a job or array that the batch system had before
-  };
-  Kind kind = Kind::All;
-  uint32_t batch = 0;  ///< its place in the list
-  uint32_t task = 0;
-  std::string id = {};
+  using Kind = Dependency::Kind;
+  Kind kind = Kind::Success;
+  std::string id = {};                ///< of a job or array that the batch system had before
+  uint32_t batch = 0;                 ///< else the place of an earlier batch in the list
+  std::optional<uint32_t> task = {};  ///< of that batch; nothing: all of it
   auto operator<=>(const PlannedDependency&) const = default;
 };
 

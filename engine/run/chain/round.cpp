@@ -30,9 +30,7 @@ void keep_script(const Batch& batch, const std::string& text) {
 size_t num_needed(const PlannedBatch& batch) {
   size_t needed = 0;
   for (const PlannedDependency& dependency : batch.waits_for) {
-    const bool earlier = dependency.kind != PlannedDependency::Kind::Id &&
-                         dependency.kind != PlannedDependency::Kind::EndedId;
-    if (earlier) needed = std::max<size_t>(needed, dependency.batch + 1);
+    if (dependency.id.empty()) needed = std::max<size_t>(needed, dependency.batch + 1);
   }
   return needed;
 }
