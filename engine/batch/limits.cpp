@@ -293,12 +293,13 @@ ArrayRules array_rules(const BatchSystem& system, const Profile& profile) {
 
 /// The submissions of the whole plan.
 BatchPlan all_batches(const Plan& plan, const ArrayRules& rules) {
-  std::vector<Standing> standing(plan.jobs.size());
-  for (size_t job = 0; job < standing.size(); ++job) {
-    if (plan.jobs[job].action != Action::Reuse) standing[job].kind = Standing::Kind::ToSubmit;
+  BatchPlan all;
+  for (const PlannedJob& job : plan.jobs) {
+    using enum Standing::Kind;
+    all.standing.push_back({.kind = job.action == Action::Reuse ? Done : ToSubmit});
   }
-  std::vector<PlannedBatch> batches = plan_batches(plan, standing, rules);
-  return {std::move(standing), std::move(batches)};
+  all.batches = plan_batches(plan, all.standing, rules);
+  return all;
 }
 
 void check_dependencies(const Plan& plan, const BatchSystem& system,

@@ -91,10 +91,6 @@ void ChainRun::note_unrecorded_ends() {
   }
 }
 
-size_t ChainRun::num_submitted() const {
-  return ids_.size() - size_t(std::count(ids_.begin(), ids_.end(), ""));
-}
-
 std::string end_of_names(const Plan& plan) {
   const std::string place = plan.directory.string() + to_rfc3339(plan.created);
   return "." + sha256_hex(place).substr(0, 4);
@@ -103,6 +99,11 @@ std::string end_of_names(const Plan& plan) {
 std::string batch_name(const Plan& plan, uint32_t number, uint32_t step) {
   return plan.run + "." + std::to_string(number) + "." + plan.workflow.steps[step].name +
          end_of_names(plan);
+}
+
+void ChainRun::take_id(uint32_t job, const std::string& batch, uint32_t task) {
+  ids_[job] = plan_.jobs[job].label().empty() ? batch : batch + "_" + std::to_string(task);
+  record_.decide(job, JobState::Queued, "", ids_[job]);
 }
 
 /// A task has the number of its element, so that step and task identify the job.

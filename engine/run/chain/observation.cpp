@@ -85,13 +85,6 @@ std::multimap<std::string, BatchEntry> doubtful_entries(const ChainRun& run) {
   return entries;
 }
 
-void adopt(ChainRun& run, const BatchEntry& entry, const std::string& id) {
-  const uint32_t job = run.number_of(entry.job);
-  const bool is_task = !run.plan().jobs[job].label().empty();
-  run.set_id(job, is_task ? id + "_" + std::to_string(entry.task) : id);
-  run.record().decide(job, JobState::Queued, "", run.id(job));
-}
-
 /// Asks the controller about jobs that neither queue nor accounting has. Jobs that it shows join
 /// the queue, those that it denies are gone, and about others nothing is known now. The number of
 /// questions is limited; the next look asks about the rest.
@@ -171,7 +164,7 @@ std::vector<std::string> adopt_doubtful(ChainRun& run) {
   for (const auto& [name, entry] : entries) {
     const auto id = ids.find(name);
     if (id == ids.end()) continue;
-    adopt(run, entry, id->second);
+    run.take_id(run.number_of(entry.job), id->second, entry.task);
     adopted.push_back(entry.job);
   }
   return adopted;

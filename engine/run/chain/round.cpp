@@ -105,7 +105,8 @@ void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
       throw Error(Errc::Unavailable, "stopped by `dlflow cancel`");
     }
     const Plan& plan = run_.plan();
-    const Batch batch = describe(i);
+    Batch batch = describe_batch(plan, batches_[i], numbers_, i, ids_);
+    batch.excluded_nodes = excluded_nodes_;
     SubmitCall call =
         run_.batch().render(batch, profile_of(plan, plan.jobs[batches_[i].jobs.front()]));
     keep_script(batch, call.text);
@@ -113,12 +114,6 @@ void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
     calls_.begin(std::move(call));
   }
   while (!calls_.empty()) take_answer(submitted);
-}
-
-Batch SubmissionRound::describe(uint32_t place) const {
-  Batch batch = describe_batch(run_.plan(), batches_[place], numbers_, place, ids_);
-  batch.excluded_nodes = excluded_nodes_;
-  return batch;
 }
 
 Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange numbers,
@@ -151,7 +146,9 @@ void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {
   const SubmitAnswer answer = calls_.finish_first();
   crash_point("accepted");
   ids_.back() = id_of(place, answer);
-  take_id(batch, ids_.back());
+  // Not synced: after a power cut the id is found again by name.
+  for (size_t i = 0; i < batch.jobs.size(); ++i)
+    run_.take_id(batch.jobs[i], ids_.back(), batch.is_array ? batch.tasks[i] : 0);
   submitted.push_back({batch.step, ids_.back(), batch.jobs.size(), num_tasks(batch),
                        *run_.plan().jobs[batch.jobs.front()].resources});
   crash_point("recorded");
@@ -192,19 +189,11 @@ std::string SubmissionRound::look_up(uint32_t place, const std::string& problem)
   throw Error(Errc::Unavailable, problem);
 }
 
-/// Not synced: after a power cut the id is found again by name.
-void SubmissionRound::take_id(const PlannedBatch& batch, const std::string& id) {
-  for (size_t i = 0; i < batch.jobs.size(); ++i) {
-    const uint32_t job = batch.jobs[i];
-    run_.set_id(job, batch.is_array ? id + "_" + std::to_string(batch.tasks[i]) : id);
-    run_.record().decide(job, JobState::Queued, "", run_.id(job));
-  }
-}
-
 std::string SubmissionRound::progress() const {
-  return std::to_string(run_.num_submitted()) + " of " + std::to_string(run_.jobs().size()) +
-         " jobs are submitted.\n       `dlflow run --resume " + run_.plan().run +
-         "` looks for the others first and submits only what is missing.";
+  const std::vector<std::string>& ids = run_.ids();  // some are empty
+  return std::to_string(ids.size() - size_t(std::ranges::count(ids, ""))) + " of " +
+         std::to_string(ids.size()) + " jobs are submitted.\n       `dlflow run --resume " +
+         run_.plan().run + "` looks for the others first and submits only what is missing.";
 }
 
 /// How to keep dlflow below the limit that it reached.
