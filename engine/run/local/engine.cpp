@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/notifications.h"
-#include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/run/again.h"
 #include "engine/run/cancel_request.h"
