@@ -31,7 +31,7 @@ std::vector<Standing> standings(const Plan& plan, const Jobs& states,
                                 const std::vector<std::string>& ids,
                                 const std::function<bool(uint32_t job)>& is_kept);
 
-/// What becomes of a job that waits in the batch system when the rest is submitted.
+/// The treatment of a job that waits in the batch system when the rest is submitted.
 enum class InQueue {
   Stays,
   Repointed,  ///< to the present jobs of its parents: it may wait for jobs that will never succeed
