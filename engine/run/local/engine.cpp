@@ -342,7 +342,7 @@ void Engine::start(uint32_t job) {
   is_queued_[job] = false;
   not_before_.erase(job);
   handed_over_.intend(job);
-  // Queued: it is another pass of the same attempt.
+  // A queued job begins another pass of the same attempt.
   if (jobs()[job].state != JobState::Queued) crash_point("intent");
   plan_.graph.each_parent(job, [this](uint32_t parent) {
     // Only the engine knows the end of a job that never ran, or was lost.
