@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,14 @@ struct Unclear {
 
 using SubmitAnswer = std::variant<Accepted, Refused, Unclear>;
 
+/// A batch in the form that the batch system takes.
+struct SubmitCall {
+  std::string text;  ///< its input, for people
+  /// Submits once: a job with the answer Unclear may have been accepted. Several threads may call
+  /// those of one batch system, which must outlive them.
+  std::function<SubmitAnswer()> submit;
+};
+
 /// The result of a request about existing jobs.
 struct JobAnswer {
   enum class Kind {
@@ -61,10 +70,9 @@ struct ArrayRules {
   bool same_tasks = false;      ///< an array waits task by task only for one with the same tasks
 };
 
-/// Called by one thread, except submit(). No call changes a job twice. Queries throw
-/// Error{Unavailable} if the batch system did not answer after several tries, and every call
-/// Error{NotFound} if its tools are missing. Implementations: SlurmTools, GridEngineTools,
-/// tests/support/FakeBatchSystem.
+/// Called by one thread. No call changes a job twice. Queries throw Error{Unavailable} if the batch
+/// system did not answer after several tries, and every call Error{NotFound} if its tools are
+/// missing. Implementations: SlurmTools, GridEngineTools, tests/support/FakeBatchSystem.
 class BatchSystem {
  public:
   virtual ~BatchSystem() = default;
@@ -75,12 +83,8 @@ class BatchSystem {
   /// The shell command by which a job asks about itself; empty if jobs do not.
   virtual std::string self_query() const { return ""; }
 
-  /// Submits once: a job with the answer Unclear may have been accepted. Several threads may call
-  /// it. Throws Error{InvalidInput} if the batch cannot be expressed.
-  virtual SubmitAnswer submit(const Batch& batch, const Profile& profile) const = 0;
-
-  /// The input that submit() gives to the batch system, as text for people. Throws like submit().
-  virtual std::string script(const Batch& batch, const Profile& profile) const = 0;
+  /// The call that submits `batch`. Throws Error{InvalidInput} if the batch cannot be expressed.
+  virtual SubmitCall render(const Batch& batch, const Profile& profile) const = 0;
 
   /// The number of submissions that are worth making at once.
   virtual size_t submissions_at_once() const { return 4; }

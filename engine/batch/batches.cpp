@@ -119,7 +119,7 @@ class BatchPlanner {
       for (PlannedDependency& dependency : batch.waits_for) {
         const bool pairs = batches_[dependency.batch].tasks == batch.tasks;
         if (dependency.kind == PlannedDependency::Kind::SameTask && !pairs)
-          dependency.kind = PlannedDependency::Kind::All;
+          dependency.kind = PlannedDependency::Kind::Success;
       }
       std::sort(batch.waits_for.begin(), batch.waits_for.end());
       batch.waits_for.erase(std::unique(batch.waits_for.begin(), batch.waits_for.end()),
@@ -138,7 +138,7 @@ class BatchPlanner {
       batch.max_parallel = int(size_t(most) / lanes + (i % lanes < size_t(most) % lanes ? 1 : 0));
       if (i >= lanes) {
         batch.waits_for.push_back(
-            {.kind = PlannedDependency::Kind::Ended, .batch = uint32_t(first + i - lanes)});
+            {.kind = PlannedDependency::Kind::End, .batch = uint32_t(first + i - lanes)});
       } else {
         batch.waits_for.insert(batch.waits_for.end(), before.begin(), before.end());
       }
@@ -161,7 +161,7 @@ class BatchPlanner {
     }
     std::vector<PlannedDependency> dependencies;
     for (const std::string& id : ids)
-      dependencies.push_back({.kind = PlannedDependency::Kind::EndedId, .id = id});
+      dependencies.push_back({.kind = PlannedDependency::Kind::End, .id = id});
     return dependencies;
   }
 
@@ -185,9 +185,7 @@ class BatchPlanner {
   /// ended.
   static PlannedDependency on_end(PlannedDependency dependency) {
     using Kind = PlannedDependency::Kind;
-    if (dependency.kind == Kind::All) dependency.kind = Kind::Ended;
-    if (dependency.kind == Kind::OneTask) dependency.kind = Kind::EndedTask;
-    if (dependency.kind == Kind::Id) dependency.kind = Kind::EndedId;
+    if (dependency.kind == Kind::Success) dependency.kind = Kind::End;
     return dependency;
   }
 
@@ -222,15 +220,16 @@ class BatchPlanner {
     return on_task(parent, job);
   }
 
+  Dependency::Kind kind_of(uint32_t parent, uint32_t job) const {
+    return waits_for_end(job, parent) ? Dependency::Kind::End : Dependency::Kind::Success;
+  }
+
   PlannedDependency on_waiting(uint32_t parent, uint32_t job) const {
-    using Kind = PlannedDependency::Kind;
-    return {.kind = waits_for_end(job, parent) ? Kind::EndedId : Kind::Id,
-            .id = standing_[parent].id};
+    return {.kind = kind_of(parent, job), .id = standing_[parent].id};
   }
 
   PlannedDependency on_batch(uint32_t batch, uint32_t parent, uint32_t job) const {
-    using Kind = PlannedDependency::Kind;
-    return {.kind = waits_for_end(job, parent) ? Kind::Ended : Kind::All, .batch = batch};
+    return {.kind = kind_of(parent, job), .batch = batch};
   }
 
   /// Whether the parent is the same element of a matrix: no other task waits for it. If several do,
@@ -246,10 +245,7 @@ class BatchPlanner {
   }
 
   PlannedDependency on_task(uint32_t parent, uint32_t job) const {
-    using Kind = PlannedDependency::Kind;
-    return {.kind = waits_for_end(job, parent) ? Kind::EndedTask : Kind::OneTask,
-            .batch = batch_of_[parent],
-            .task = task_of(parent)};
+    return {.kind = kind_of(parent, job), .batch = batch_of_[parent], .task = task_of(parent)};
   }
 
   /// The dependencies on several jobs of a step: each batch as a whole if it has no other jobs,
@@ -284,26 +280,9 @@ class BatchPlanner {
 
 /// \param ids  of the batches, by their places
 Dependency dependency_of(const PlannedDependency& planned, const std::vector<std::string>& ids) {
-  using enum PlannedDependency::Kind;
-  using Kind = Dependency::Kind;
-  const auto task = [&] { return ids[planned.batch] + "_" + std::to_string(planned.task); };
-  switch (planned.kind) {
-    case All:
-      return {Kind::Success, ids[planned.batch]};
-    case OneTask:
-      return {Kind::Success, task()};
-    case Id:
-      return {Kind::Success, planned.id};
-    case SameTask:
-      return {Kind::SameTask, ids[planned.batch]};
-    case EndedTask:
-      return {Kind::End, task()};
-    case Ended:
-      return {Kind::End, ids[planned.batch]};
-    case EndedId:
-      break;
-  }
-  return {Kind::End, planned.id};
+  if (!planned.id.empty()) return {planned.kind, planned.id};
+  const std::string task = planned.task ? "_" + std::to_string(*planned.task) : "";
+  return {planned.kind, ids[planned.batch] + task};
 }
 
 }  // namespace

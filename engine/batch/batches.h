@@ -15,19 +15,11 @@ namespace dlflow {
 
 /// One thing that a batch waits for.
 struct PlannedDependency {
-  enum class Kind {
-    All,        ///< all of an earlier batch
-    SameTask,   ///< task i for task i of it
-    OneTask,    ///< for `task` of it
-    EndedTask,  ///< for any end of `task` of it
-    Id,         ///< for a job that the batch system had before
-    Ended,      ///< for any end of all of an earlier batch
-    EndedId,    ///< the same of a job or array that the batch system had before
-  };
-  Kind kind = Kind::All;
-  uint32_t batch = 0;  ///< its place in the list
-  uint32_t task = 0;
-  std::string id = {};
+  using Kind = Dependency::Kind;
+  Kind kind = Kind::Success;
+  std::string id = {};                ///< of a job or array that the batch system had before
+  uint32_t batch = 0;                 ///< else the place of an earlier batch in the list
+  std::optional<uint32_t> task = {};  ///< of that batch; nothing: all of it
   auto operator<=>(const PlannedDependency&) const = default;
 };
 
@@ -42,6 +34,12 @@ struct PlannedBatch {
   std::vector<PlannedDependency> waits_for = {};  ///< each once
   int max_parallel = 0;             ///< of its tasks that run at a time; 0: any number
   bool leaves_if_hopeless = false;  ///< see Batch
+};
+
+/// The submissions of a plan's jobs, and the standing of each job for which they were planned.
+struct BatchPlan {
+  std::vector<Standing> standing = {};
+  std::vector<PlannedBatch> batches = {};
 };
 
 /// The tasks of an array, each once; none of a plain job.

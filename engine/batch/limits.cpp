@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/batch/batches.h"
 #include "engine/model/node_layout.h"
 #include "engine/plan/places.h"
 
@@ -285,13 +284,22 @@ void check_places(const Plan& plan, const std::vector<PlannedBatch>& batches,
   }
 }
 
+/// The batch system's rules for an array, with the size that the profile sets.
+ArrayRules array_rules(const BatchSystem& system, const Profile& profile) {
+  ArrayRules rules = system.array_rules();
+  if (profile.limits.array_size > 0) rules.max_size = uint32_t(profile.limits.array_size);
+  return rules;
+}
+
 /// The submissions of the whole plan.
-std::vector<PlannedBatch> all_batches(const Plan& plan, const ArrayRules& rules) {
-  std::vector<Standing> standing(plan.jobs.size());
-  for (size_t job = 0; job < standing.size(); ++job) {
-    if (plan.jobs[job].action != Action::Reuse) standing[job].kind = Standing::Kind::ToSubmit;
+BatchPlan all_batches(const Plan& plan, const ArrayRules& rules) {
+  BatchPlan all;
+  for (const PlannedJob& job : plan.jobs) {
+    using enum Standing::Kind;
+    all.standing.push_back({.kind = job.action == Action::Reuse ? Done : ToSubmit});
   }
-  return plan_batches(plan, standing, rules);
+  all.batches = plan_batches(plan, all.standing, rules);
+  return all;
 }
 
 void check_dependencies(const Plan& plan, const BatchSystem& system,
@@ -343,22 +351,26 @@ Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster) {
   return profile;
 }
 
-ArrayRules array_rules(const BatchSystem& system, const Profile& profile) {
-  ArrayRules rules = system.array_rules();
-  if (profile.limits.array_size > 0) rules.max_size = uint32_t(profile.limits.array_size);
-  return rules;
+const std::vector<PlannedBatch>& batches_for(const Plan& plan,
+                                             const std::vector<Standing>& standing,
+                                             const BatchSystem& system, BatchPlan& planned) {
+  if (planned.standing != standing)
+    planned = {standing, plan_batches(plan, standing, array_rules(system, plan.profile))};
+  return planned.batches;
 }
 
-void check_limits(const Plan& plan, const BatchSystem& system,
-                  const std::optional<ClusterLimits>& cluster) {
+BatchPlan check_limits(const Plan& plan, const BatchSystem& system,
+                       const std::optional<ClusterLimits>& cluster) {
   Problems problems(plan);
-  const ArrayRules rules = array_rules(system, plan.profile);
-  const std::vector<PlannedBatch> batches = all_batches(plan, rules);
-  check_places(plan, batches, cluster, problems);
+  const ArrayRules rules =
+      array_rules(system, cluster ? with_cluster_limits(plan.profile, *cluster) : plan.profile);
+  BatchPlan planned = all_batches(plan, rules);
+  check_places(plan, planned.batches, cluster, problems);
   check_exclusive(plan, system, problems);
   check_packs(plan, system, problems);
-  check_dependencies(plan, system, batches, rules, problems);
+  check_dependencies(plan, system, planned.batches, rules, problems);
   problems.finish();
+  return planned;
 }
 
 }  // namespace dlflow

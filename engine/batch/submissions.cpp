@@ -7,15 +7,13 @@
 
 namespace dlflow {
 
-void Submissions::begin(Batch batch, const Profile& profile) {
+void Submissions::begin(SubmitCall call) {
   DLFLOW_CHECK(!is_full());
   std::this_thread::sleep_until(next_);
   next_ = std::chrono::steady_clock::now() + interval_;
   const bool alone = system_.submissions_at_once() == 1;
   const auto policy = alone ? std::launch::deferred : std::launch::async;
-  calls_.push_back(std::async(policy, [this, batch = std::move(batch), &profile] {
-    return system_.submit(batch, profile);
-  }));
+  calls_.push_back(std::async(policy, std::move(call.submit)));
 }
 
 SubmitAnswer Submissions::finish_first() {

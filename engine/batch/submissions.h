@@ -21,11 +21,10 @@ class Submissions {
   bool is_full() const { return calls_.size() >= system_.submissions_at_once(); }
   bool empty() const { return calls_.empty(); }
 
-  /// Submits `batch` once its time has come; it must not be full. `profile`, as the batch's jobs
-  /// see it, must outlive the call.
-  void begin(Batch batch, const Profile& profile);
+  /// Begins `call` once its time has come; it must not be full.
+  void begin(SubmitCall call);
 
-  /// Waits for the call that began first. Throws like BatchSystem::submit.
+  /// Waits for the call that began first. Throws like SubmitCall::submit.
   SubmitAnswer finish_first();
 
  private:

@@ -162,7 +162,7 @@ class ClusterCheck {
   }
 
   std::optional<std::string> submit(const Probe& probe) {
-    const SubmitAnswer answer = batch_->submit(probe_batch(probe, profile_), profile_);
+    const SubmitAnswer answer = batch_->render(probe_batch(probe, profile_), profile_).submit();
     if (const auto* accepted = std::get_if<Accepted>(&answer)) return accepted->id;
     if (is_interrupted()) {  // the submitter got Ctrl-C, too, perhaps after submitting
       for (const BatchJob& job : batch_->queue()) {

@@ -13,6 +13,11 @@ bool has_not_begun(JobState state) {
   return state == JobState::Planned || state == JobState::Submitting || state == JobState::Queued;
 }
 
+/// Whether the job has yet to run, with the list of `step`.
+bool awaits_list(const Plan& plan, const Jobs& states, uint32_t job, const std::string& step) {
+  return states[job].state == JobState::Planned && takes_list_of(step_of(plan, job).matrix, step);
+}
+
 class Decisions {
  public:
   Decisions(const Plan& plan, const Jobs& states, Capabilities capabilities)
@@ -131,13 +136,25 @@ std::optional<Decision> block_if_hopeless(const Plan& plan, const Jobs& states, 
   return Decision{Decision::Kind::Block, job, "waits for " + plan.jobs[*obstacle].name};
 }
 
+std::vector<uint32_t> list_sources(const Plan& plan, const Jobs& states, bool awaited) {
+  std::vector<uint32_t> sources;
+  for (uint32_t job = 0; job < states.size(); ++job) {
+    if (!satisfies_dependents(states[job].state) || !leaves_lists(plan, plan.jobs[job].step))
+      continue;
+    bool is_awaited = !awaited;
+    for (uint32_t other = 0; other < states.size() && !is_awaited; ++other)
+      is_awaited = awaits_list(plan, states, other, step_of(plan, job).name);
+    if (is_awaited) sources.push_back(job);
+  }
+  return sources;
+}
+
 std::vector<Decision> refuse_list(const Plan& plan, const Jobs& states, const std::string& step,
                                   const std::string& reason) {
   std::vector<Decision> decisions;
   for (uint32_t job = 0; job < states.size(); ++job) {
-    if (states[job].state != JobState::Planned || !takes_list_of(step_of(plan, job).matrix, step))
-      continue;
-    decisions.push_back({Decision::Kind::Block, job, "the list of " + step + ": " + reason});
+    if (awaits_list(plan, states, job, step))
+      decisions.push_back({Decision::Kind::Block, job, "the list of " + step + ": " + reason});
   }
   return decisions;
 }

@@ -75,6 +75,10 @@ std::vector<Decision> decide_when_idle(const Plan& plan, const Jobs& states,
 std::optional<Decision> block_if_hopeless(const Plan& plan, const Jobs& states, uint32_t job,
                                           bool submitting_is_known);
 
+/// The jobs that may have left a list, in the order in which lists are laid out. \param awaited
+/// only those whose list a job has yet to take
+std::vector<uint32_t> list_sources(const Plan& plan, const Jobs& states, bool awaited);
+
 /// Blocks the jobs that the list of `step` would have made, since the list is refused.
 std::vector<Decision> refuse_list(const Plan& plan, const Jobs& states, const std::string& step,
                                   const std::string& reason);

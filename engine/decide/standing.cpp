@@ -17,6 +17,21 @@ Standing::Kind standing_alone(const Plan& plan, const Jobs& states, uint32_t job
   return is_new && !waits_for_list(plan, states, job) ? ToSubmit : LeftOut;
 }
 
+/// Whether the job may wait for the task of a parent's earlier attempt, which ends well for the
+/// others that share it: an earlier call was killed before it pointed the job to the new one.
+bool may_wait_for_earlier(const Plan& plan, const Jobs& states, uint32_t job) {
+  bool may = false;
+  const Step& child = step_of(plan, job);
+  plan.graph.each_parent(job, [&](uint32_t parent) {
+    const JobProgress& progress = states[parent];
+    const Step& from = step_of(plan, parent);
+    const bool is_new = progress.state == JobState::Planned || progress.attempt > 1;
+    const bool is_packed = child.matrix.pack > 1 || from.matrix.pack > 1;
+    may |= is_new && is_packed && !lets_run(child, from, progress.state);
+  });
+  return may;
+}
+
 }  // namespace
 
 std::vector<Standing> standings(const Plan& plan, const Jobs& states,
@@ -37,6 +52,17 @@ std::vector<Standing> standings(const Plan& plan, const Jobs& states,
     });
   }
   return result;
+}
+
+InQueue keep_waiting(const Plan& plan, const Jobs& states, uint32_t job, bool never_starts) {
+  const JobState state = states[job].state;
+  if (state == JobState::Planned) return InQueue::QueuedAgain;
+  const bool is_stuck = state == JobState::Blocked || never_starts;
+  return is_stuck || may_wait_for_earlier(plan, states, job) ? InQueue::Repointed : InQueue::Stays;
+}
+
+bool is_freed(const Jobs& states, uint32_t job) {
+  return states[job].state == JobState::Blocked && !states.obstacle(job);
 }
 
 bool waits_for_list(const Plan& plan, const Jobs& states, uint32_t job) {

@@ -22,6 +22,7 @@ struct Standing {
   };
   Kind kind = Kind::Done;
   std::string id = {};  ///< also of a job that is left out, if the batch system has it
+  bool operator==(const Standing&) const = default;
 };
 
 /// Returns the standing of each job. \param ids  in the batch system, by job; empty: none. \param
@@ -29,6 +30,17 @@ struct Standing {
 std::vector<Standing> standings(const Plan& plan, const Jobs& states,
                                 const std::vector<std::string>& ids,
                                 const std::function<bool(uint32_t job)>& is_kept);
+
+/// The treatment of a job that waits in the batch system when the rest is submitted.
+enum class InQueue {
+  Stays,
+  Repointed,  ///< to the present jobs of its parents: it may wait for jobs that will never succeed
+  QueuedAgain,  ///< the same, and on record: an earlier `cancel` could not take it from the queue
+};
+InQueue keep_waiting(const Plan& plan, const Jobs& states, uint32_t job, bool never_starts);
+
+/// Whether the job is blocked, and nothing is in its way any more: a parent was lost for a while.
+bool is_freed(const Jobs& states, uint32_t job);
 
 /// Whether the job is an element of a list that may change before it could run, since the job that
 /// leaves the list has yet to end.

@@ -70,17 +70,14 @@ GridEngineTools::GridEngineTools(ToolOptions options)
     : runner_(options, query_environment(options.environment), is_transient_for_gridengine),
       submission_environment_(submission_environment(options.environment, kOwnVariables)) {}
 
-std::string GridEngineTools::script(const Batch& batch, const Profile& profile) const {
-  const QsubCall call = qsub_call(batch, profile);
+SubmitCall GridEngineTools::render(const Batch& batch, const Profile& profile) const {
+  QsubCall call = qsub_call(batch, profile);
   std::string words = "#";
   for (const std::string& word : call.argv) words += " " + shell_quote(word);
-  return words + "\n" + call.script;
-}
-
-SubmitAnswer GridEngineTools::submit(const Batch& batch, const Profile& profile) const {
-  const QsubCall call = qsub_call(batch, profile);
-  return qsub_answer(runner_.submit(call.argv, call.script, submission_environment_),
-                     runner_.options().time_limit);
+  return {words + "\n" + call.script, [this, call = std::move(call)] {
+            return qsub_answer(runner_.submit(call.argv, call.script, submission_environment_),
+                               runner_.options().time_limit);
+          }};
 }
 
 ArrayRules GridEngineTools::array_rules() const {

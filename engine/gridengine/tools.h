@@ -28,9 +28,8 @@ class GridEngineTools : public BatchSystem {
 
   std::string_view name() const override { return "Grid Engine"; }
 
-  /// Runs one qsub.
-  SubmitAnswer submit(const Batch& batch, const Profile& profile) const override;
-  std::string script(const Batch& batch, const Profile& profile) const override;
+  /// The call runs one qsub.
+  SubmitCall render(const Batch& batch, const Profile& profile) const override;
 
   ArrayRules array_rules() const override;
   bool has_exclusive_nodes() const override { return false; }

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/decide/decide.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/job.h"
 #include "engine/plan/published.h"
@@ -297,8 +298,7 @@ void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJ
       continue;
     }
     const bool chosen = is_chosen(plan, jobs, job, what, blocks[job]);
-    const bool freed = progress.state == JobState::Blocked && !jobs.obstacle(job);
-    if (!chosen && !freed) continue;
+    if (!chosen && !is_freed(jobs, job)) continue;
     again[job] = true;
     if (ended_badly(progress.state) && !what.failed) {
       plan_job(job, progress.tries, "tried again");

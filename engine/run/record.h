@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,7 @@ class RunRecord {
 
   /// Moves the job back to Planned. \param tries  the number of tries that it has used.
   void plan_again(uint32_t job, int tries, const std::string& reason);
+  auto planner() { return std::bind_front(&RunRecord::plan_again, this); }
 
   /// Gives the job the result that plan.reused has for it.
   void reuse(uint32_t job);

@@ -51,12 +51,9 @@ SlurmTools::SlurmTools(ToolOptions options)
     : runner_(options, query_environment(options.environment), is_transient),
       submission_environment_(submission_environment(options.environment, kTheirs)) {}
 
-SubmitAnswer SlurmTools::submit(const Batch& batch, const Profile& profile) const {
-  return submit(sbatch_script(batch, profile));
-}
-
-std::string SlurmTools::script(const Batch& batch, const Profile& profile) const {
-  return sbatch_script(batch, profile);
+SubmitCall SlurmTools::render(const Batch& batch, const Profile& profile) const {
+  const std::string script = sbatch_script(batch, profile);
+  return {script, [this, script] { return submit(script); }};
 }
 
 SubmitAnswer SlurmTools::submit(const std::string& script) const {

@@ -24,10 +24,8 @@ class SlurmTools : public BatchSystem {
   std::string_view name() const override { return "SLURM"; }
   std::string self_query() const override { return "scontrol show job \"$SLURM_JOB_ID\""; }
 
-  /// Runs one sbatch.
-  SubmitAnswer submit(const Batch& batch, const Profile& profile) const override;
-  std::string script(const Batch& batch, const Profile& profile) const override;
-  /// The same with a given script (script.h).
+  SubmitCall render(const Batch& batch, const Profile& profile) const override;
+  /// Runs one sbatch with a given script (script.h).
   SubmitAnswer submit(const std::string& script) const;
 
   ArrayRules array_rules() const override;

@@ -44,16 +44,16 @@ def seen_by_all_ranks():
 
 
 def decided_elsewhere():
-    """Places outside of engine/decide that block, skip or retry a job by a rule of their own; a node retries passes by those of decide."""
-    rule = re.compile(r"\bdecide\([^;]*JobState::(Blocked|Skipped)|\b(should_retry|retry_delay|next_try_in_words)\(")
+    """Places outside of engine/decide that block, free, skip or retry a job or choose a list by a rule of their own; a node retries passes by those of decide."""
+    rule = re.compile(r"\bdecide\([^;]*JobState::(?:Blocked|Skipped)|\.obstacle\(|\btakes_list_of\(|\b(should_retry|retry_delay|next_try_in_words)\(")
     on_node = {"engine/supervisor/ending.cpp", "engine/batch/pass.cpp"}
     carries_out = "engine/run/record.cpp"
     for file in sorted((ROOT / "engine").rglob("*.cpp")):
         path = file.relative_to(ROOT).as_posix()
-        if path.startswith("engine/decide/") or path == carries_out:
+        if path.startswith(("engine/decide/", "engine/plan/", "engine/model/")) or path == carries_out:
             continue
         for found in rule.finditer(file.read_text()):
-            if not (found[2] and path in on_node):
+            if not (found[1] and path in on_node):
                 yield f"{path} decides by itself: {found[0].splitlines()[0]}; engine/decide is the place for it"
 
 

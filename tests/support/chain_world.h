@@ -27,9 +27,9 @@ class ChainWorld : public RunFolder {
   /// `dlflow run WORKFLOW`.
   ChainResult start() {
     Plan created = plan(profile);
-    create_chain(created, services(), program());
+    BatchPlan planned = create_chain(created, services(), program());
     directory = created.directory;
-    return submit_chain(directory, {}, services());
+    return submit_chain(directory, {}, services(), std::move(planned));
   }
 
   /// `dlflow run --resume`, `dlflow resubmit`.

@@ -48,6 +48,8 @@ class FakeBatchSystem : public BatchSystem {
 
   // Inspected by a test.
   std::vector<std::string> submitted;  ///< "train 812 0-2 <- SameTask 811"
+  size_t rendered = 0;                 ///< number of batches
+  mutable int plannings = 0;           ///< each asks for the rules of arrays
 
   const std::map<std::string, Job>& jobs() const { return jobs_; }
 
@@ -104,17 +106,19 @@ class FakeBatchSystem : public BatchSystem {
   void forget(const std::string& id) { jobs_.erase(id); }
 
   std::string_view name() const override { return "FAKE"; }
-  ArrayRules array_rules() const override { return rules; }
+  ArrayRules array_rules() const override {
+    ++plannings;
+    return rules;
+  }
   size_t submissions_at_once() const override { return at_once; }
 
-  std::string script(const Batch& batch, const Profile&) const override {
-    return "#!/bin/sh\n# " + batch.name + "\n";
-  }
-
-  SubmitAnswer submit(const Batch& batch, const Profile&) const override {
+  SubmitCall render(const Batch& batch, const Profile&) const override {
     auto* const self = const_cast<FakeBatchSystem*>(this);
-    const std::lock_guard lock(*submitting_);
-    return self->take(batch);
+    ++self->rendered;
+    return {"#!/bin/sh\n# " + batch.name + "\n", [self, batch] {
+              const std::lock_guard lock(*self->submitting_);
+              return self->take(batch);
+            }};
   }
 
   std::vector<BatchJob> queue() override {

@@ -33,7 +33,7 @@ class Cancellation {
     for (uint32_t job = 0; job < run_.jobs().size(); ++job) {
       if (!is_meant(run_.plan(), job, names)) continue;
       if (run_.jobs()[job].state == JobState::Submitting) {  // a submission that was killed before
-        run_.set_id(job, "");
+        run_.forget_id(job);
         waiting_.push_back(job);
         continue;
       }

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "engine/batch/batches.h"
 #include "engine/batch/cluster.h"
 #include "engine/batch/limits.h"
 #include "engine/decide/standing.h"
@@ -35,17 +34,16 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Gives `plan` the limits of the cluster and each job its class, and checks that all jobs may run
-/// there. Throws Error{InvalidInput} naming those that may not.
-ClusterLimits fit_to_cluster(Plan& plan, const ChainServices& services) {
-  ClusterLimits cluster = services.batch.cluster();
+/// there. Throws Error{InvalidInput} naming those that may not. Returns the checked submissions.
+BatchPlan fit_to_cluster(Plan& plan, const ChainServices& services, const ClusterLimits& cluster) {
   const Profile limited = with_cluster_limits(plan.profile, cluster);
   plan.profile.classes = limited.classes;
   place_jobs(plan);  // with the cluster's limits of each class
-  check_limits(plan, services.batch, cluster);
+  BatchPlan planned = check_limits(plan, services.batch, cluster);
   check_login_jobs(plan, services);
   plan.profile = limited;
   place_jobs(plan);
-  return cluster;
+  return planned;
 }
 
 /// Why this batch system cannot be asked about a run on the cluster `here`: its jobs are elsewhere.
@@ -124,15 +122,16 @@ void add(ChainResult& result, ChainResult&& more) {
 }
 
 ChainResult submit_all(const fs::path& run_directory, const PlanAgain& again,
-                       const ChainServices& services) {
+                       const ChainServices& services, BatchPlan planned = {}) {
   std::optional<ChainRun> run(std::in_place, run_directory, services);
   FoundLists lists = lay_out_lists(run, again.none);
-  ChainResult result = submit_missing_jobs(*run, again, lists);
+  if (lists.any) planned = {};  // there were other jobs
+  ChainResult result = submit_missing_jobs(*run, again, lists, std::move(planned));
   // A reused result, or one of the login node, may also list jobs to submit.
   while (!result.interrupted) {
     lists = lay_out_lists(run, again.none);
     if (!lists.any) break;
-    add(result, submit_missing_jobs(*run, {.none = again.none}, lists));
+    add(result, submit_missing_jobs(*run, {.none = again.none}, lists, {}));
   }
   return result;
 }
@@ -183,20 +182,22 @@ void cancel_withdrawn(const ChainRun& run) {
 
 }  // namespace
 
-void create_chain(Plan& plan, const ChainServices& services, const fs::path& program) {
-  const ClusterLimits cluster = fit_to_cluster(plan, services);
+BatchPlan create_chain(Plan& plan, const ChainServices& services, const fs::path& program) {
+  const ClusterLimits cluster = services.batch.cluster();
+  BatchPlan planned = fit_to_cluster(plan, services, cluster);
   create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
                        [&](const std::string& run) { return services.store.has_run(run); });
   write_file_atomic(cluster_file(plan.directory), cluster.cluster);
   record_new_run(plan, services.store);
+  return planned;
 }
 
 ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
-                         const ChainServices& services) {
+                         const ChainServices& services, BatchPlan planned) {
   require_here(run_directory, services.batch);
   const RunLock lock(run_directory);
   withdraw_cancel_request(run_directory);  // it was meant for a submission before us
-  return submit_all(run_directory, again, services);
+  return submit_all(run_directory, again, services, std::move(planned));
 }
 
 ChainResult submit_listed(const fs::path& run_directory, const ChainServices& services) {
@@ -271,11 +272,10 @@ std::vector<ChainView> refresh_chains(std::span<const fs::path> run_directories,
 }
 
 std::vector<PreviewedBatch> preview_chain(Plan plan, const ChainServices& services) {
-  fit_to_cluster(plan, services);
+  BatchPlan checked = fit_to_cluster(plan, services, services.batch.cluster());
   plan.run = "RUN";
   plan.directory = std::filesystem::absolute(plan.profile.runs) / plan.run;
-  const ArrayRules rules = array_rules(services.batch, plan.profile);
-  const std::vector<PlannedBatch> batches = plan_batches(plan, standings_of(plan), rules);
+  const auto& batches = batches_for(plan, standings_of(plan), services.batch, checked);
   const BatchRange numbers = {1, uint32_t(batches.size())};
   std::vector<std::string> ids;
   std::vector<PreviewedBatch> previewed;
@@ -290,7 +290,7 @@ std::vector<PreviewedBatch> preview_chain(Plan plan, const ChainServices& servic
                          .nodes = num_nodes(batch.resources, profile),
                          .limit = time_limit(batch.resources, profile),
                          .waits_for = parents_of(planned),
-                         .script = services.batch.script(batch, profile)});
+                         .script = services.batch.render(batch, profile).text});
     ids.push_back("JOB" + std::to_string(place + 1));
   }
   return previewed;

@@ -12,6 +12,7 @@
 
 #include "engine/backend/backend.h"
 #include "engine/batch/batch_system.h"
+#include "engine/batch/batches.h"
 #include "engine/plan/plan.h"
 #include "engine/report/chain_text.h"
 #include "engine/run/again.h"
@@ -46,9 +47,9 @@ struct ChainResult {
 };
 
 /// Checks the plan against the limits of profile and cluster, freezes it (see create_run_directory)
-/// and adds it to the store. Nothing is submitted yet.
-void create_chain(Plan& plan, const ChainServices& services,
-                  const std::filesystem::path& program = "/proc/self/exe");
+/// and adds it to the store. Nothing is submitted yet. Returns the checked submissions.
+BatchPlan create_chain(Plan& plan, const ChainServices& services,
+                       const std::filesystem::path& program = "/proc/self/exe");
 
 /// Submits every runnable job that the batch system does not have yet, each attempt once (P2): jobs
 /// that an earlier call left in doubt are looked up by name, and adopted or submitted; jobs that
@@ -57,9 +58,9 @@ void create_chain(Plan& plan, const ChainServices& services,
 /// InvalidInput if it refuses one; both report how many jobs it has and how to continue. NotFound
 /// and InvalidInput for names, as resubmit_run. If there are more jobs than the user may have at a
 /// time (those of other runs included), the first in the plan are submitted; a later call
-/// continues.
+/// continues. \param planned  of a run that create_chain() has just made
 ChainResult submit_chain(const std::filesystem::path& run_directory, const PlanAgain& again,
-                         const ChainServices& services);
+                         const ChainServices& services, BatchPlan planned = {});
 
 /// For a job that has succeeded, on its node: lays out the list that it left, and submits the jobs
 /// that the list makes, and any others that were never submitted. Cancelled and lost jobs stay so,

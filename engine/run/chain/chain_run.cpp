@@ -7,6 +7,7 @@
 
 #include "base/sha256.h"
 #include "engine/decide/decide.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/restore.h"
@@ -90,10 +91,6 @@ void ChainRun::note_unrecorded_ends() {
   }
 }
 
-size_t ChainRun::num_submitted() const {
-  return ids_.size() - size_t(std::count(ids_.begin(), ids_.end(), ""));
-}
-
 std::string end_of_names(const Plan& plan) {
   const std::string place = plan.directory.string() + to_rfc3339(plan.created);
   return "." + sha256_hex(place).substr(0, 4);
@@ -102,6 +99,11 @@ std::string end_of_names(const Plan& plan) {
 std::string batch_name(const Plan& plan, uint32_t number, uint32_t step) {
   return plan.run + "." + std::to_string(number) + "." + plan.workflow.steps[step].name +
          end_of_names(plan);
+}
+
+void ChainRun::take_id(uint32_t job, const std::string& batch, uint32_t task) {
+  ids_[job] = plan_.jobs[job].label().empty() ? batch : batch + "_" + std::to_string(task);
+  record_.decide(job, JobState::Queued, "", ids_[job]);
 }
 
 /// A task has the number of its element, so that step and task identify the job.
@@ -113,14 +115,10 @@ JobIdentity ChainRun::identity(uint32_t job) const {
           .since = plan_.created - kClocksDiffer};
 }
 
-std::string ChainRun::batch_name(uint32_t number, uint32_t step) const {
-  return dlflow::batch_name(plan_, number, step);
-}
-
 bool ChainRun::block_if_hopeless(uint32_t job) {
   const auto block = dlflow::block_if_hopeless(plan_, jobs(), job, looked_up_);
   if (block) record_.decide(*block);
-  return block || (jobs()[job].state == JobState::Blocked && jobs().obstacle(job));
+  return block || (jobs()[job].state == JobState::Blocked && !is_freed(jobs(), job));
 }
 
 void ChainRun::block_hopeless() {

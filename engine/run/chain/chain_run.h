@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "engine/batch/batch_job.h"
-#include "engine/decide/needed_inputs.h"
 #include "engine/plan/plan.h"
 #include "engine/run/chain/chain.h"
 #include "engine/run/record.h"
@@ -20,7 +19,7 @@ namespace dlflow {
 /// The end of the names of all submissions of the run, and of no other run with the run's name.
 std::string end_of_names(const Plan& plan);
 
-/// The name of a submission: unique in the cluster, so that it can be found by it.
+/// The name of a submission, "RUN.7.train.5c1e": unique in the cluster, so that it is found by it.
 std::string batch_name(const Plan& plan, uint32_t number, uint32_t step);
 
 /// A run in a batch system, by its record. The caller holds RunLock; `services` must outlive the
@@ -44,7 +43,9 @@ class ChainRun {
   /// The batch system's id of the job's latest attempt; empty: it has none.
   const std::string& id(uint32_t job) const { return ids_[job]; }
   const std::vector<std::string>& ids() const { return ids_; }
-  void set_id(uint32_t job, const std::string& id) { ids_[job] = id; }
+  void forget_id(uint32_t job) { ids_[job].clear(); }
+  /// Records that the batch system has the job, in `batch` and there as `task` if that is an array.
+  void take_id(uint32_t job, const std::string& batch, uint32_t task);
   /// Identifies that job, even if a job of another user has the same number.
   JobIdentity identity(uint32_t job) const;
 
@@ -62,10 +63,6 @@ class ChainRun {
   /// Whether that is an end: no job of the batch system runs it any more.
   bool has_own_end(uint32_t job) const;
 
-  /// Whether `child` may run as far as `parent` in its present state is concerned.
-  bool lets_run(uint32_t child, uint32_t parent) const {
-    return dlflow::lets_run(step_of(child), step_of(parent), jobs()[parent].state);
-  }
   const Step& step_of(uint32_t job) const { return plan_.workflow.steps[plan_.jobs[job].step]; }
 
   /// Whether the job was skipped or ended badly without a record in its folder: the login node
@@ -74,12 +71,6 @@ class ChainRun {
 
   /// Notes such jobs in the plan, for the JobSpecs of their children.
   void note_unrecorded_ends();
-
-  /// The number of jobs with an id.
-  size_t num_submitted() const;
-
-  /// "RUN.7.train.5c1e": found by its number in the run; no other run of that name has it.
-  std::string batch_name(uint32_t number, uint32_t step) const;
 
   /// From now on, the batch system is known not to have the jobs that are still Submitting.
   void note_looked_up() { looked_up_ = true; }

@@ -126,7 +126,7 @@ class ChainVerbs : public Verbs {
       : batch_(std::move(batch)),
         services_{services.store, *batch_, services.clock, nullptr, services.tell} {}
 
-  void create(Plan& plan) override { create_chain(plan, services_); }
+  void create(Plan& plan) override { first_ = create_chain(plan, services_); }
 
   std::vector<PreviewedBatch> preview(const Plan& plan) override {
     return preview_chain(plan, services_);
@@ -136,10 +136,12 @@ class ChainVerbs : public Verbs {
     return plan.run + "  " + count_of_jobs(plan) + " on " + plan.profile.name + partitions_of(plan);
   }
 
-  Outcome start(Plan plan, const RunOptions&) override { return submit(plan.directory, {}); }
+  Outcome start(Plan plan, const RunOptions&) override {
+    return submit(plan.directory, {}, std::move(first_));
+  }
 
   Outcome detach(const Plan& plan, const RunOptions&) override {
-    return submit(plan.directory, {});
+    return submit(plan.directory, {}, std::move(first_));
   }
 
   Outcome resume(const std::filesystem::path& run_directory, const RunOptions&) override {
@@ -193,9 +195,10 @@ class ChainVerbs : public Verbs {
   std::chrono::seconds look_interval() const override { return std::chrono::seconds(10); }
 
  private:
-  Outcome submit(const std::filesystem::path& run_directory, const PlanAgain& again) {
+  Outcome submit(const std::filesystem::path& run_directory, const PlanAgain& again,
+                 BatchPlan planned = {}) {
     Outcome outcome;
-    outcome.chain = submit_chain(run_directory, again, services_);
+    outcome.chain = submit_chain(run_directory, again, services_, std::move(planned));
     outcome.interrupted = outcome.chain->interrupted;
     outcome.state = services_.store.status(run_directory.string()).state;
     tell_end(run_directory);
@@ -204,6 +207,7 @@ class ChainVerbs : public Verbs {
 
   std::unique_ptr<BatchSystem> batch_;
   ChainServices services_;
+  BatchPlan first_;  // of the run that was created
 };
 
 }  // namespace

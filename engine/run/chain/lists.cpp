@@ -28,15 +28,6 @@ void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
   }
 }
 
-/// Whether a job that takes the list of this step has yet to run.
-bool is_waited_for(const Plan& plan, const Jobs& jobs, const std::string& source) {
-  for (uint32_t job = 0; job < jobs.size(); ++job) {
-    const Step& step = plan.workflow.steps[plan.jobs[job].step];
-    if (jobs[job].state == JobState::Planned && takes_list_of(step.matrix, source)) return true;
-  }
-  return false;
-}
-
 struct NextList {
   uint32_t source = 0;  ///< the job that left it
   Extension extension;
@@ -48,12 +39,9 @@ std::optional<NextList> next_list(const ChainRun& run, bool from_job, FoundLists
   const Jobs& jobs = run.jobs();
   const ChainServices& services = run.services();
   const ParentResults results(plan, jobs);
-  for (uint32_t job = 0; job < jobs.size(); ++job) {
-    const uint32_t step = plan.jobs[job].step;
-    const std::string& name = plan.workflow.steps[step].name;
-    if (!satisfies_dependents(jobs[job].state) || !leaves_lists(plan, step)) continue;
+  for (const uint32_t job : list_sources(plan, jobs, from_job)) {
+    const std::string& name = run.step_of(job).name;
     if (found.refused.contains(name)) continue;
-    if (from_job && !is_waited_for(plan, jobs, name)) continue;
     try {
       auto extension = extension_for(plan, results.of(job));
       if (!extension) continue;
@@ -80,10 +68,7 @@ FoundLists lay_out_lists(std::optional<ChainRun>& run, bool from_job) {
   while (const auto next = next_list(*run, from_job, found)) {
     if (has_list_of(run->plan(), next->extension.step)) {
       check_idle(run->plan(), run->jobs(), next->source);
-      plan_listed_again(run->plan(), run->jobs(), next->source,
-                        [&run](uint32_t job, int tries, const std::string& reason) {
-                          run->record().plan_again(job, tries, reason);
-                        });
+      plan_listed_again(run->plan(), run->jobs(), next->source, run->record().planner());
       run->save();
       crash_point("listed again");
     }

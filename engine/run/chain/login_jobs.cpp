@@ -14,9 +14,9 @@
 #include "engine/plan/extension.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/places.h"
-#include "engine/plan/run_directory.h"
 #include "engine/run/again.h"
 #include "engine/run/cancel_request.h"
+#include "engine/run/handed_over.h"
 #include "engine/run/interrupts.h"
 
 namespace dlflow {
@@ -63,26 +63,16 @@ class LoginJobs {
       : run_(run),
         node_(run.services(), run.plan().profile),
         backend_(node_.backend()),
-        mine_(jobs_to_start(run)) {
+        mine_(jobs_to_start(run)),
+        handed_over_{run.plan(), run.record(), backend_} {
     backend_.begin(run.plan().directory);
   }
 
   /// Takes over the jobs that an earlier dlflow handed over, or was about to.
   void recover() {
     for (const uint32_t job : mine_) {
-      const JobState state = jobs()[job].state;
-      if (is_final(state) || state == JobState::Planned) continue;
-      events_read_[job] = run_.record().follow(job);
-      if (is_final(jobs()[job].state)) continue;
-      switch (backend_.recover(submission(job))) {
-        case Recovery::NotStarted:
-          break;  // it is started in its turn, as the same attempt and pass
-        case Recovery::Watched:
-          active_.insert(job);
-          break;
-        case Recovery::Vanished:
-          run_.record().decide(job, JobState::Lost, "its supervisor was killed");
-      }
+      // Jobs that have not begun are started in their turn.
+      if (is_under_way(jobs()[job].state)) handed_over_.recover(job);
     }
   }
 
@@ -95,7 +85,7 @@ class LoginJobs {
 
   size_t end() {
     recover();
-    const size_t count = active_.size();
+    const size_t count = handed_over_.jobs.size();
     stop_once();
     work();
     return count;
@@ -108,10 +98,10 @@ class LoginJobs {
 
   void work() {
     for (const uint32_t job : mine_) {
-      if (!active_.contains(job)) changed_[job];
+      if (!handed_over_.jobs.contains(job)) changed_[job];
     }
     settle({.resumes = true});
-    while (start_jobs() || !active_.empty()) {
+    while (start_jobs() || !handed_over_.jobs.empty()) {
       run_.record().try_save();  // for `dlflow status` in another shell
       for (const Update& update : backend_.wait(kTick, interrupts_.descriptor())) take(update);
       settle({});
@@ -123,18 +113,6 @@ class LoginJobs {
 
   void tell(const std::string& line) const {
     if (run_.services().tell) run_.services().tell(line);
-  }
-
-  Submission submission(uint32_t job) const {
-    const JobProgress& progress = jobs()[job];
-    const auto read = events_read_.find(job);
-    return {.job = job,
-            .name = run_.name(job),
-            .attempt = progress.attempt,
-            .pass = progress.pass,
-            .job_directory = job_directory(run_.plan(), job),
-            .resources = *run_.plan().jobs[job].resources,
-            .events_read = read == events_read_.end() ? 0 : read->second};
   }
 
   /// Carries out decisions until nothing changes.
@@ -184,7 +162,7 @@ class LoginJobs {
       if (backend_.has_room(*run_.plan().jobs[job].resources)) {
         waiting_.erase(job);
         start(job);
-      } else if (active_.empty()) {
+      } else if (handed_over_.jobs.empty()) {
         throw_no_room(job);
       }
     }
@@ -201,32 +179,19 @@ class LoginJobs {
   }
 
   void start(uint32_t job) {
-    const JobState state = jobs()[job].state;
-    if (state == JobState::Planned) {
-      run_.record().submit_anew(job);
-      events_read_.erase(job);  // these were of the previous attempt
-    }
-    if (state == JobState::Submitting) run_.record().decide(job, JobState::Submitting);
+    handed_over_.intend(job);
     run_.record().sync();
     crash_point("intent");
     run_.note_unrecorded_ends();
-    make_attempt(run_.plan(), job, jobs()[job].attempt);
-    crash_point("attempt");
     tell(run_.name(job) + " runs here, on the login node");
-    backend_.submit(submission(job));
-    crash_point("spawn");
-    events_read_.erase(job);
-    active_.insert(job);
+    handed_over_.start(job);
     started_[job] = run_.services().clock.now();
   }
 
   void take(const Update& update) {
+    if (!handed_over_.take(update)) return;
     const uint32_t job = update.job;
-    const bool moved = update.recorded ? run_.record().take(job, update.event)
-                                       : run_.record().observe(job, update.event);
     const JobState state = jobs()[job].state;
-    if (!moved || state == JobState::Running) return;
-    active_.erase(job);
     changed_[job] = update.event.reason;
     if (!is_final(state)) return;  // it saved, and continues in another pass
     tell(run_.name(job) + " " + std::string(name(state)) + " after " + time_of(job) +
@@ -240,20 +205,16 @@ class LoginJobs {
         run_.services().clock.now() - started->second));
   }
 
-  void stop_once() {
-    const Stop how = stops_++ == 0 ? Stop::AndSave : Stop::AtOnce;
-    for (const uint32_t job : active_) backend_.stop(job, how);
-  }
+  void stop_once() { handed_over_.stop(stops_++ == 0 ? Stop::AndSave : Stop::AtOnce); }
 
   ChainRun& run_;
   Interrupts interrupts_;
   LoginNode node_;
   Backend& backend_;
   const std::set<uint32_t> mine_;
+  HandedOver handed_over_;
   Changes changed_;             // to be decided on
   std::set<uint32_t> waiting_;  // for their turn; parents before children
-  std::set<uint32_t> active_;   // handed over, not ended
-  std::map<uint32_t, uint64_t> events_read_;
   std::map<uint32_t, Time> not_before_;
   std::map<uint32_t, Time> started_;
   int stops_ = 0;

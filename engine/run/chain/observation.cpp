@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/batch/batch_file.h"
+#include "engine/decide/standing.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -57,13 +58,11 @@ void believe_successes(ChainRun& run) {
   }
 }
 
-/// Requeues jobs that the batch system still has and that have no obstacle any more: a parent was
-/// lost only for a while.
+/// Requeues freed jobs that the batch system still has.
 void unblock(ChainRun& run, const JobsAtWork& at_work) {
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {  // parents before children
-    if (run.jobs()[job].state != JobState::Blocked || !at_work.contains(run.name(job))) continue;
-    if (run.jobs().obstacle(job)) continue;
-    run.record().decide(job, JobState::Queued, "", run.id(job));
+    if (is_freed(run.jobs(), job) && at_work.contains(run.name(job)))
+      run.record().decide(job, JobState::Queued, "", run.id(job));
   }
 }
 
@@ -80,17 +79,10 @@ std::multimap<std::string, BatchEntry> doubtful_entries(const ChainRun& run) {
     for (BatchEntry& entry : read_batch_entries(batch_file(directory, *range))) {
       if (doubtful.erase(entry.job) == 0) continue;
       const uint32_t step = run.plan().jobs[run.number_of(entry.job)].step;
-      entries.emplace(run.batch_name(entry.batch, step), std::move(entry));
+      entries.emplace(batch_name(run.plan(), entry.batch, step), std::move(entry));
     }
   }
   return entries;
-}
-
-void adopt(ChainRun& run, const BatchEntry& entry, const std::string& id) {
-  const uint32_t job = run.number_of(entry.job);
-  const bool is_task = !run.plan().jobs[job].label().empty();
-  run.set_id(job, is_task ? id + "_" + std::to_string(entry.task) : id);
-  run.record().decide(job, JobState::Queued, "", run.id(job));
 }
 
 /// Asks the controller about jobs that neither queue nor accounting has. Jobs that it shows join
@@ -172,7 +164,7 @@ std::vector<std::string> adopt_doubtful(ChainRun& run) {
   for (const auto& [name, entry] : entries) {
     const auto id = ids.find(name);
     if (id == ids.end()) continue;
-    adopt(run, entry, id->second);
+    run.take_id(run.number_of(entry.job), id->second, entry.task);
     adopted.push_back(entry.job);
   }
   return adopted;

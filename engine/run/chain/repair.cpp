@@ -23,7 +23,7 @@ std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(uint32_t 
   for (const JobRange& range : run_.plan().graph.parents(job)) {
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
       const JobState state = run_.jobs()[parent].state;
-      if (run_.lets_run(job, parent)) continue;
+      if (lets_run(run_.step_of(job), run_.step_of(parent), state)) continue;
       const std::string& id = run_.id(parent);
       // A job that is planned again still has the id of its last attempt.
       if (state == JobState::Planned || id.empty()) return std::nullopt;
@@ -150,7 +150,7 @@ bool ChainRepair::replace(uint32_t job) {
 void ChainRepair::plan_anew(uint32_t job, const std::string& reason) {
   run_.record().decide(job, JobState::Lost, reason);
   run_.record().plan_again(job, run_.jobs()[job].tries, "");
-  run_.set_id(job, "");
+  run_.forget_id(job);
 }
 
 }  // namespace dlflow

@@ -18,13 +18,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
+/// Keeps the submitted script beside its log, for people. A full disk must not prevent the
+/// submission.
+void keep_script(const Batch& batch, const std::string& text) {
+  std::filesystem::path file = batch.log;
+  file.replace_extension(".sh");
+  std::ofstream(file) << text;
+}
+
 /// The number of batches of the round that must have their ids before `batch` can be submitted.
 size_t num_needed(const PlannedBatch& batch) {
   size_t needed = 0;
   for (const PlannedDependency& dependency : batch.waits_for) {
-    const bool earlier = dependency.kind != PlannedDependency::Kind::Id &&
-                         dependency.kind != PlannedDependency::Kind::EndedId;
-    if (earlier) needed = std::max<size_t>(needed, dependency.batch + 1);
+    if (dependency.id.empty()) needed = std::max<size_t>(needed, dependency.batch + 1);
   }
   return needed;
 }
@@ -98,27 +104,16 @@ void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
     if (is_cancel_requested(run_.plan().directory)) {
       throw Error(Errc::Unavailable, "stopped by `dlflow cancel`");
     }
-    const Batch batch = describe(i);
-    const Profile& profile = place_of(i);
-    keep_script(batch, profile);
+    const Plan& plan = run_.plan();
+    Batch batch = describe_batch(plan, batches_[i], numbers_, i, ids_);
+    batch.excluded_nodes = excluded_nodes_;
+    SubmitCall call =
+        run_.batch().render(batch, profile_of(plan, plan.jobs[batches_[i].jobs.front()]));
+    keep_script(batch, call.text);
     crash_point("submit");
-    calls_.begin(batch, profile);
+    calls_.begin(std::move(call));
   }
   while (!calls_.empty()) take_answer(submitted);
-}
-
-/// Keeps the submitted script beside its log, for people. A full disk must not prevent the
-/// submission.
-void SubmissionRound::keep_script(const Batch& batch, const Profile& profile) const {
-  std::filesystem::path file = batch.log;
-  file.replace_extension(".sh");
-  std::ofstream(file) << run_.batch().script(batch, profile);
-}
-
-Batch SubmissionRound::describe(uint32_t place) const {
-  Batch batch = describe_batch(run_.plan(), batches_[place], numbers_, place, ids_);
-  batch.excluded_nodes = excluded_nodes_;
-  return batch;
 }
 
 Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange numbers,
@@ -144,11 +139,6 @@ Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange n
   return batch;
 }
 
-const Profile& SubmissionRound::place_of(uint32_t place) const {
-  const Plan& plan = run_.plan();
-  return profile_of(plan, plan.jobs[batches_[place].jobs.front()]);
-}
-
 void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {
   const auto place = uint32_t(ids_.size());
   const PlannedBatch& batch = batches_[place];
@@ -156,7 +146,9 @@ void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {
   const SubmitAnswer answer = calls_.finish_first();
   crash_point("accepted");
   ids_.back() = id_of(place, answer);
-  take_id(batch, ids_.back());
+  // Not synced: after a power cut the id is found again by name.
+  for (size_t i = 0; i < batch.jobs.size(); ++i)
+    run_.take_id(batch.jobs[i], ids_.back(), batch.is_array ? batch.tasks[i] : 0);
   submitted.push_back({batch.step, ids_.back(), batch.jobs.size(), num_tasks(batch),
                        *run_.plan().jobs[batch.jobs.front()].resources});
   crash_point("recorded");
@@ -188,7 +180,7 @@ std::string SubmissionRound::id_of(uint32_t place, const SubmitAnswer& answer) {
 /// The answer was lost; the job may show late.
 std::string SubmissionRound::look_up(uint32_t place, const std::string& problem) {
   constexpr int kLooks = 5;
-  const std::string name = run_.batch_name(numbers_.first + place, batches_[place].step);
+  const std::string name = batch_name(run_.plan(), numbers_.first + place, batches_[place].step);
   for (int look = 0; look < kLooks; ++look) {
     const auto found = run_.batch().find_by_name({&name, 1}, run_.plan().created);
     if (!found.empty()) return std::string(array_id(found.front().id));
@@ -197,19 +189,11 @@ std::string SubmissionRound::look_up(uint32_t place, const std::string& problem)
   throw Error(Errc::Unavailable, problem);
 }
 
-/// Not synced: after a power cut the id is found again by name.
-void SubmissionRound::take_id(const PlannedBatch& batch, const std::string& id) {
-  for (size_t i = 0; i < batch.jobs.size(); ++i) {
-    const uint32_t job = batch.jobs[i];
-    run_.set_id(job, batch.is_array ? id + "_" + std::to_string(batch.tasks[i]) : id);
-    run_.record().decide(job, JobState::Queued, "", run_.id(job));
-  }
-}
-
 std::string SubmissionRound::progress() const {
-  return std::to_string(run_.num_submitted()) + " of " + std::to_string(run_.jobs().size()) +
-         " jobs are submitted.\n       `dlflow run --resume " + run_.plan().run +
-         "` looks for the others first and submits only what is missing.";
+  const std::vector<std::string>& ids = run_.ids();  // some are empty
+  return std::to_string(ids.size() - size_t(std::ranges::count(ids, ""))) + " of " +
+         std::to_string(ids.size()) + " jobs are submitted.\n       `dlflow run --resume " +
+         run_.plan().run + "` looks for the others first and submits only what is missing.";
 }
 
 /// How to keep dlflow below the limit that it reached.

@@ -54,14 +54,10 @@ class SubmissionRound {
  private:
   void write_intents();
   void submit_all(std::vector<SubmittedBatch>& submitted);
-  void keep_script(const Batch& batch, const Profile& profile) const;
-  Batch describe(uint32_t place) const;
-  const Profile& place_of(uint32_t place) const;
   void take_answer(std::vector<SubmittedBatch>& submitted);
   void take_the_rest(std::vector<SubmittedBatch>& submitted);
   std::string id_of(uint32_t place, const SubmitAnswer& answer);
   std::string look_up(uint32_t place, const std::string& problem);
-  void take_id(const PlannedBatch& batch, const std::string& id);
   std::string progress() const;
   std::string limit_advice() const;
 

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/fault.h"
-#include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
 #include "engine/decide/standing.h"
 #include "engine/plan/run_directory.h"
@@ -81,8 +80,7 @@ size_t leave_out_beyond_limit(const ChainRun& run, std::vector<Standing>& standi
 }
 
 /// If a limit that only the batch system knows refuses an array, half of it is tried, and so on.
-void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
-  const ArrayRules rules = array_rules(run.batch(), run.plan().profile);
+void submit_rounds(ChainRun& run, ChainRepair& repair, BatchPlan& planned, ChainResult& result) {
   size_t most = run.jobs().size();  // of a round
   for (bool complete = false; !complete;) {
     std::vector<Standing> standing =
@@ -91,7 +89,8 @@ void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
     result.held_back = leave_out_beyond_limit(run, standing);
     complete = leave_out_beyond(most, run.plan(), standing) == 0;
     try {
-      SubmissionRound(run, plan_batches(run.plan(), standing, rules), result.excluded_nodes)
+      SubmissionRound(run, batches_for(run.plan(), standing, run.batch(), planned),
+                      result.excluded_nodes)
           .submit(result.submitted);
       complete = repair.repoint(result.repointed) && complete;
     } catch (const TooManyJobs& refused) {
@@ -106,31 +105,15 @@ WithdrawnAttempt attempt_of(const ChainRun& run, uint32_t job) {
   return {run.name(job), run.jobs()[job].attempt};
 }
 
-/// Whether the job may wait for the task of a parent's earlier attempt, which ends well for the
-/// others that share it: an earlier call was killed before it pointed the job to the new one.
-bool may_wait_for_earlier(const ChainRun& run, uint32_t job) {
-  bool may = false;
-  run.plan().graph.each_parent(job, [&](uint32_t parent) {
-    const JobProgress& progress = run.jobs()[parent];
-    const bool is_new = progress.state == JobState::Planned || progress.attempt > 1;
-    may |= is_new && (run.is_packed(job) || run.is_packed(parent)) && !run.lets_run(job, parent);
-  });
-  return may;
-}
-
-/// Finds the jobs that wait in the batch system for jobs that will never succeed. Jobs that an
-/// earlier `cancel` could not take from the queue may run after all.
+/// Finds the jobs that wait in the batch system for jobs that will never succeed.
 void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& repair) {
   std::vector<WithdrawnAttempt> wanted;
   for (const auto& [name, found] : at_work) {
     if (!has_not_begun(found.state)) continue;
     const uint32_t job = run.number_of(name);
-    const JobState state = run.jobs()[job].state;
-    if (state == JobState::Blocked || state == JobState::Planned || found.never_starts ||
-        may_wait_for_earlier(run, job)) {
-      repair.add(job);
-    }
-    if (state == JobState::Planned) {
+    const InQueue kept = keep_waiting(run.plan(), run.jobs(), job, found.never_starts);
+    if (kept != InQueue::Stays) repair.add(job);
+    if (kept == InQueue::QueuedAgain) {
       run.record().decide(job, JobState::Submitting);
       run.record().decide(job, JobState::Queued, "", run.id(job));
     }
@@ -150,10 +133,7 @@ void take_sources_of_now(ChainRun& run, const ChainRepair& repair) {
        [&](const std::filesystem::path& folder) {
          return other_user_of(reuses, run.plan().run, folder);
        }},
-      [&run](uint32_t job, int tries, const std::string& reason) {
-        run.record().plan_again(job, tries, reason);
-      },
-      [&run] { run.record().sync(); });
+      run.record().planner(), [&run] { run.record().sync(); });
 }
 
 /// The jobs that are planned again.
@@ -246,7 +226,8 @@ void reuse_known_results(ChainRun& run) {
 
 }  // namespace
 
-ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const FoundLists& lists) {
+ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const FoundLists& lists,
+                                BatchPlan planned) {
   ChainResult result;
   // A job on its node submits only new jobs. It does not ask about the end of others, whose records
   // may show late there, and runs no jobs of the login node.
@@ -257,8 +238,8 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
   run.block_hopeless();
   ChainRepair repair(run);
   if (!again.none) keep_waiting_jobs(run, at_work, repair);
-  PlannedAgain planned = again.none ? PlannedAgain{} : plan_jobs_again(run, again, repair);
-  follow_new_parents(run, at_work, std::move(planned), repair, result.too_early);
+  PlannedAgain anew = again.none ? PlannedAgain{} : plan_jobs_again(run, again, repair);
+  follow_new_parents(run, at_work, std::move(anew), repair, result.too_early);
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     result.kept += satisfies_dependents(run.jobs()[job].state);
   }
@@ -274,7 +255,7 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
   if (!again.none) result.interrupted = run_login_jobs(run);
   try {
-    if (!result.interrupted) submit_rounds(run, repair, result);
+    if (!result.interrupted) submit_rounds(run, repair, planned, result);
   } catch (const std::exception&) {
     run.save();  // some were submitted
     throw;

@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/notifications.h"
-#include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/run/again.h"
 #include "engine/run/cancel_request.h"
@@ -86,32 +85,11 @@ Engine::Engine(Plan plan, std::vector<JobProgress> known, const Services& servic
       results_(plan_, record_.jobs()),
       news_(plan_, record_.jobs()),
       is_queued_(plan_.jobs.size(), false),
-      queue_(plan_, services.backend) {}
-
-Submission Engine::submission(uint32_t job) const {
-  const JobProgress& progress = jobs()[job];
-  const auto read = events_read_.find(job);
-  return {.job = job,
-          .name = plan_.jobs[job].name,
-          .attempt = progress.attempt,
-          .pass = progress.pass,
-          .job_directory = job_directory(plan_, job),
-          .resources = *plan_.jobs[job].resources,
-          .events_read = read == events_read_.end() ? 0 : read->second};
-}
+      queue_(plan_, services.backend),
+      handed_over_{plan_, record_, services.backend} {}
 
 void Engine::recover(uint32_t job) {
-  events_read_[job] = record_.follow(job);
-  if (is_final(jobs()[job].state)) return;
-  switch (services_.backend.recover(submission(job))) {
-    case Recovery::NotStarted:
-      return enqueue(job);
-    case Recovery::Watched:
-      active_.insert(job);
-      return;
-    case Recovery::Vanished:
-      record_.decide(job, JobState::Lost, "its supervisor was killed");
-  }
+  if (handed_over_.recover(job)) enqueue(job);
 }
 
 RunResult Engine::run() {
@@ -145,7 +123,7 @@ RunResult Engine::work() {
     settle();
     start_jobs();
     if (settle_idle()) continue;
-    if (active_.empty() && (is_idle() || queue_.empty())) return end();
+    if (handed_over_.jobs.empty() && (is_idle() || queue_.empty())) return end();
     for (const Update& update : services_.backend.wait(patience(), interrupts_.descriptor())) {
       take(update);
     }
@@ -176,7 +154,7 @@ Capabilities Engine::now() const {
 
 /// Whether nothing is at work, and nothing may start any more.
 bool Engine::is_idle() const {
-  if (!active_.empty()) return false;
+  if (!handed_over_.jobs.empty()) return false;
   return stops_ > 0 || (failed_ && !options_.keep_going && !queue_.holds_always());
 }
 
@@ -192,7 +170,7 @@ template <typename Condition>
 void Engine::look_at_jobs(const Condition& is_looked_at) {
   Changes changed;
   for (uint32_t job = 0; job < jobs().size(); ++job) {
-    if (is_looked_at(jobs()[job].state) && !active_.contains(job)) changed[job];
+    if (is_looked_at(jobs()[job].state) && !handed_over_.jobs.contains(job)) changed[job];
   }
   Capabilities capabilities = now();
   capabilities.resumes = true;
@@ -266,7 +244,7 @@ void Engine::look_up(uint32_t job) {
 /// it is asked to end, too.
 void Engine::withdraw(uint32_t job) {
   const bool is_planned = jobs()[job].state == JobState::Planned;
-  if (is_planned || services_.backend.withdraw(submission(job))) {
+  if (is_planned || services_.backend.withdraw(handed_over_.submission(job))) {
     return record_.decide(job, JobState::Cancelled);
   }
   recover(job);
@@ -277,14 +255,13 @@ void Engine::withdraw(uint32_t job) {
 bool Engine::take_lists() {
   if (!looks_for_lists_ || stops_ > 0) return false;  // the next engine finds them again
   while (std::exchange(looks_for_lists_, false)) {
-    for (uint32_t job = 0; job < jobs().size() && !looks_for_lists_; ++job) {
-      const uint32_t step = plan_.jobs[job].step;
-      if (!satisfies_dependents(jobs()[job].state) || !leaves_lists(plan_, step)) continue;
+    for (const uint32_t job : list_sources(plan_, jobs(), false)) {
+      if (looks_for_lists_) break;
       try {
         if (take_list(job)) return false;
       } catch (const Error& error) {
         if (error.retryable()) throw;
-        const std::string& name = plan_.workflow.steps[step].name;  // the job itself succeeded
+        const std::string& name = step_of(plan_, job).name;  // the job itself succeeded
         for (const Decision& decision : refuse_list(plan_, jobs(), name, error.what())) {
           carry_out(decision);
         }
@@ -303,14 +280,12 @@ bool Engine::take_list(uint32_t job) {
   Plan next = extended(plan_, *extension);
   services_.backend.check(next);
   const bool lists_again = has_list_of(plan_, extension->step);
-  const bool has_to_wait = !keeps(active_, job, plan_, next);
+  const bool has_to_wait = !keeps(handed_over_.jobs, job, plan_, next);
   if (lists_again && !has_to_wait) keep_listed_results(plan_, jobs(), job, services_.store);
   looks_for_lists_ = true;
   if (has_to_wait) return true;
   if (lists_again) {
-    plan_listed_again(plan_, jobs(), job, [this](uint32_t again, int tries, const auto& why) {
-      record_.plan_again(again, tries, why);
-    });
+    plan_listed_again(plan_, jobs(), job, record_.planner());
     record_.sync();
     crash_point("listed again");
     next = extended(plan_, std::move(*extension));
@@ -330,8 +305,8 @@ void Engine::extend(Plan next) {
   for (uint32_t job = 0; job < known.size(); ++job) {
     if (before[job]) known[job] = jobs()[*before[job]];
   }
-  events_read_ = renumbered(events_read_, before);  // also those of jobs that wait for their next
-                                                    // pass
+  // Also those of jobs that wait for their next pass.
+  handed_over_.events_read = renumbered(handed_over_.events_read, before);
   not_before_ = renumbered(not_before_, before);
   go_on_with(std::move(next), std::move(known));
   services_.observer.extended(plan_, status);
@@ -350,7 +325,7 @@ void Engine::go_on_with(Plan next, std::vector<JobProgress> known) {
 
 /// A job that waited for its next try before a list was laid out still does.
 void Engine::enqueue(uint32_t job) {
-  if (is_queued_[job] || active_.contains(job)) return;
+  if (is_queued_[job] || handed_over_.jobs.contains(job)) return;
   is_queued_[job] = true;
   const auto time = not_before_.find(job);
   if (time == not_before_.end()) return queue_.push(job);
@@ -360,31 +335,22 @@ void Engine::enqueue(uint32_t job) {
 void Engine::start_jobs() {
   const auto may = [this](uint32_t job) { return may_start(plan_, job, now()); };
   if (stops_ > 0 || looks_for_lists_) return;
-  while (const auto job = queue_.pop(services_.clock.now(), active_, may)) start(*job);
+  while (const auto job = queue_.pop(services_.clock.now(), handed_over_.jobs, may)) start(*job);
 }
 
 void Engine::start(uint32_t job) {
   is_queued_[job] = false;
   not_before_.erase(job);
-  const JobState state = jobs()[job].state;
-  if (state == JobState::Planned) {
-    record_.submit_anew(job);
-    events_read_.erase(job);  // these were of the previous attempt
-  }
-  if (state == JobState::Submitting) record_.decide(job, JobState::Submitting);
-  if (state != JobState::Queued) crash_point("intent");  // else another pass of the same attempt
+  handed_over_.intend(job);
+  // A queued job begins another pass of the same attempt.
+  if (jobs()[job].state != JobState::Queued) crash_point("intent");
   plan_.graph.each_parent(job, [this](uint32_t parent) {
     // Only the engine knows the end of a job that never ran, or was lost.
     const JobState left = jobs()[parent].state;
     if (left == JobState::Skipped) plan_.skipped.insert(parent);
     if (is_broken(left)) plan_.failed.insert(parent);
   });
-  make_attempt(plan_, job, jobs()[job].attempt);
-  crash_point("attempt");
-  services_.backend.submit(submission(job));
-  crash_point("spawn");
-  events_read_.erase(job);
-  active_.insert(job);
+  handed_over_.start(job);
 }
 
 void Engine::take(const Update& update) {
@@ -392,12 +358,8 @@ void Engine::take(const Update& update) {
   const uint32_t job = update.job;
   // It may be an element that a later list left out.
   if (job >= jobs().size() || update.event.job != plan_.jobs[job].name) return;
-  const bool moved =
-      update.recorded ? record_.take(job, update.event) : record_.observe(job, update.event);
-  const JobState state = jobs()[job].state;
-  if (!moved || state == JobState::Running) return;
-  active_.erase(job);
-  if (state == JobState::Succeeded) {
+  if (!handed_over_.take(update)) return;
+  if (jobs()[job].state == JobState::Succeeded) {
     results_.add(job, update.event);
     looks_for_lists_ |= leaves_lists(plan_, plan_.jobs[job].step);
   }
@@ -414,7 +376,7 @@ void Engine::look_for_requests() {
 void Engine::stop_once() {
   const Stop how = stops_++ == 0 ? Stop::AndSave : Stop::AtOnce;
   if (how == Stop::AndSave) services_.observer.stopping();
-  for (const uint32_t job : active_) services_.backend.stop(job, how);
+  handed_over_.stop(how);
 }
 
 void Engine::tick() {

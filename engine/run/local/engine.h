@@ -11,6 +11,7 @@
 #include "engine/decide/decide.h"
 #include "engine/decide/jobs.h"
 #include "engine/plan/plan.h"
+#include "engine/run/handed_over.h"
 #include "engine/run/interrupts.h"
 #include "engine/run/local/local_run.h"
 #include "engine/run/local/parent_results.h"
@@ -66,7 +67,6 @@ class Engine {
 
  private:
   const Jobs& jobs() const { return record_.jobs(); }
-  Submission submission(uint32_t job) const;
 
   void begin();
   RunResult work();
@@ -103,13 +103,12 @@ class Engine {
   RunRecord record_;
   ParentResults results_;
   RunNews news_;
-  Changes changed_;                           // to be decided on
-  std::vector<bool> is_queued_;               // by job: in `queue_`
-  std::map<uint32_t, Time> not_before_;       // of jobs that wait for their next try
-  StartQueue queue_;                          // to be handed over
-  bool looks_for_lists_ = true;               // a step may have left a list that is not laid out
-  std::set<uint32_t> active_;                 // handed over, not ended
-  std::map<uint32_t, uint64_t> events_read_;  // of recovered attempts, see Submission
+  Changes changed_;                      // to be decided on
+  std::vector<bool> is_queued_;          // by job: in `queue_`
+  std::map<uint32_t, Time> not_before_;  // of jobs that wait for their next try
+  StartQueue queue_;                     // to be handed over
+  bool looks_for_lists_ = true;          // a step may have left a list that is not laid out
+  HandedOver handed_over_;
   Time last_tick_{};
   Time last_save_{};
   int stops_ = 0;             // the number of requests to stop

@@ -16,12 +16,6 @@
 namespace dlflow {
 namespace {
 
-PlanJob planner(Engine& engine) {
-  return [&engine](uint32_t job, int tries, const std::string& reason) {
-    engine.record().plan_again(job, tries, reason);
-  };
-}
-
 /// An engine with the jobs in the states that the run directory shows: running jobs are watched,
 /// those about to start are handed over again, and vanished ones are Lost. Backend::recover
 /// distinguishes the four cases of docs/contributor/architecture.md, "Exactly once on the local
@@ -65,7 +59,7 @@ RunResult resume_run(const std::filesystem::path& run_directory, const Services&
   const RunLock lock(run_directory);
   const auto engine = restored_engine(run_directory, services, options);
   keep_used_results(engine->plan(), engine->record().jobs(), {}, services.store);
-  plan_again(engine->plan(), engine->record().jobs(), {}, planner(*engine));
+  plan_again(engine->plan(), engine->record().jobs(), {}, engine->record().planner());
   return engine->run();
 }
 
@@ -89,9 +83,9 @@ RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain aga
          [&](const std::filesystem::path& folder) {
            return other_user_of(reuses, engine->plan().run, folder);
          }},
-        planner(*engine), [&engine] { engine->record().sync(); });
+        engine->record().planner(), [&engine] { engine->record().sync(); });
   }
-  plan_again(engine->plan(), engine->record().jobs(), again, planner(*engine));
+  plan_again(engine->plan(), engine->record().jobs(), again, engine->record().planner());
   return engine->run();
 }
 

@@ -71,18 +71,19 @@ class StandinTools : public BatchSystem {
   std::string_view name() const override { return "Stand-in"; }
   std::string cluster_name() override { return "standin"; }
   ArrayRules array_rules() const override { return {}; }
-  std::string script(const Batch& batch, const Profile&) const override {
-    return script_of(batch, 0);
+  SubmitCall render(const Batch& batch, const Profile& profile) const override {
+    const int throttle = array_throttle(batch, profile);
+    return {script_of(batch, 0), [=] { return submit(batch, size_t(throttle)); }};
   }
   std::string detect_profile(const std::string&, const std::string&) override { return ""; }
-  SubmitAnswer submit(const Batch& batch, const Profile& profile) const override {
+
+  static SubmitAnswer submit(const Batch& batch, size_t throttle) {
     int number = 1;
     while (!fs::create_directory(folder_of("number-" + std::to_string(number)))) ++number;
     const std::string job = std::to_string(number);
     std::vector<std::string> ids;
     for (const uint32_t task : batch.tasks) ids.push_back(job + "_" + std::to_string(task));
     if (ids.empty()) ids.push_back(job);
-    const size_t throttle = size_t(array_throttle(batch, profile));
     for (size_t i = 0; i < ids.size(); ++i) {
       Command shell;
       shell.directory = folder_of(ids[i]);

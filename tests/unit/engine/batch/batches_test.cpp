@@ -205,12 +205,12 @@ TEST_CASE("omitted jobs are not submitted", "[slurm]") {
 TEST_CASE("a dependency is written in the words of sbatch", "[slurm]") {
   const std::vector<std::string> ids = {"811", "812"};
   CHECK(dependencies({}, ids).empty());
-  CHECK(waits_for({{.kind = PlannedDependency::Kind::All, .batch = 1},
+  CHECK(waits_for({{.batch = 1},
                    {.kind = PlannedDependency::Kind::SameTask, .batch = 0},
-                   {.kind = PlannedDependency::Kind::OneTask, .batch = 0, .task = 3},
-                   {.kind = PlannedDependency::Kind::Id, .id = "700_2"},
-                   {.kind = PlannedDependency::Kind::EndedId, .id = "699"},
-                   {.kind = PlannedDependency::Kind::Ended, .batch = 1}},
+                   {.batch = 0, .task = 3},
+                   {.id = "700_2"},
+                   {.kind = PlannedDependency::Kind::End, .id = "699"},
+                   {.kind = PlannedDependency::Kind::End, .batch = 1}},
                   ids) == "afterok:812:811_3:700_2,aftercorr:811,afterany:699:812");
 }
 
@@ -234,8 +234,7 @@ TEST_CASE("an array whose list of tasks is longer than SLURM reads is split", "[
 }
 
 TEST_CASE("a dependency that is longer than SLURM reads is an error", "[slurm]") {
-  std::vector<PlannedDependency> planned(
-      9000, PlannedDependency{.kind = PlannedDependency::Kind::Id, .id = "1234567_8901"});
+  std::vector<PlannedDependency> planned(9000, PlannedDependency{.id = "1234567_8901"});
   CHECK(waits_for(planned).size() < kMaxDependencyText);
   planned.resize(11000, planned.front());
   CHECK_THROWS_WITH(waits_for(planned), Catch::Contains("11,000 others one by one"));

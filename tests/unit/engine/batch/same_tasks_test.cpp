@@ -29,5 +29,5 @@ TEST_CASE("arrays with other tasks wait for each other as a whole, if the batch 
   CHECK(dependencies_of_last(R"(
   train: {run: "true", matrix: {n: [0, 1, 2]}}
   eval: {run: "true", matrix: {n: [0, 1]}, needs: [train]}
-)") == std::vector<PlannedDependency>{{.kind = PlannedDependency::Kind::All, .batch = 0}});
+)") == std::vector<PlannedDependency>{{.batch = 0}});
 }

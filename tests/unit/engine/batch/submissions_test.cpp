@@ -21,9 +21,11 @@ class Threads : public FakeBatchSystem {
     at_once = submissions;
   }
 
-  SubmitAnswer submit(const Batch& batch, const Profile&) const override {
-    all_.arrive_and_wait();
-    return Accepted{batch.name + (std::this_thread::get_id() == caller_ ? " by caller" : "")};
+  SubmitCall render(const Batch& batch, const Profile&) const override {
+    return {"", [this, name = batch.name] {
+              all_.arrive_and_wait();
+              return Accepted{name + (std::this_thread::get_id() == caller_ ? " by caller" : "")};
+            }};
   }
 
  private:
@@ -39,7 +41,7 @@ struct UnderWay {
   void begin(const std::string& name) {
     Batch batch;
     batch.name = name;
-    submissions.begin(batch, profile);
+    submissions.begin(system.render(batch, profile));
   }
   std::string finish_first() { return std::get<Accepted>(submissions.finish_first()).id; }
 

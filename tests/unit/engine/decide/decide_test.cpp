@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "engine/decide/standing.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/unit/engine/plan/plan_of.h"
@@ -61,6 +62,7 @@ std::string workflow_of(const Case& row) {
   if (has(row.job, "tries left"))
     text += ", retry: {attempts: 2, on: [failure, timeout, node-failure]}";
   if (has(row.job, "of a sweep")) text += ", matrix: {m: [0]}";
+  if (has(row.job, "packed")) text += ", matrix: {m: [0, 1], pack: 2}";
   if (has(row.job, "of a list")) text += R"(, matrix: {m: "${{ steps.p.outputs.o }}"})";
   text += "}\n";
   if (has(row.job, "before always"))
@@ -80,6 +82,14 @@ std::string in_words(const Decision& decision) {
   constexpr const char* kWords[] = {"start", "reuse",     "look up", "skip",
                                     "block", "try again", "give up", "withdraw"};
   return kWords[int(decision.kind)] + std::string(decision.ends_run ? ", the run fails" : "");
+}
+
+/// Returns the decision on a job that the batch system has.
+std::string in_queue(const Plan& plan, const Jobs& states, uint32_t job, bool never_starts) {
+  if (is_freed(states, job)) return "queue again";
+  const InQueue kept = keep_waiting(plan, states, job, never_starts);
+  if (kept == InQueue::Stays) return "wait";
+  return kept == InQueue::Repointed ? "repoint" : "queue again, repoint";
 }
 
 /// Returns the answer of the supervisor of `c` to the same parents.
@@ -122,6 +132,10 @@ TEST_CASE("each decision is that of the documented table", "[decide]") {
     known[c] = {.state = job_state(row.job[0]), .attempt = 1, .tries = 1};
     if (has(row.job, "reused")) plan.reused[c] = {};
     const Jobs states(plan, known);
+    if (has(row.run, "in the queue")) {
+      CHECK(in_queue(plan, states, c, has(row.run, "never starts")) == row.decision);
+      continue;
+    }
     Capabilities now;
     now.failed = has(row.run, "failed");
     now.keep_going = has(row.run, "keeps going");
@@ -155,6 +169,23 @@ TEST_CASE("a batch system starts the jobs that the executor does not", "[decide]
   const auto decisions = decide(plan, states, {{0, ""}, {1, ""}}, {.starts = &mine});
   REQUIRE(decisions.size() == 1);
   CHECK(decisions[0].job == 1);
+}
+
+TEST_CASE("a list is taken from each step that left one, or only where a job awaits it",
+          "[decide]") {
+  const Plan plan = plan_of(parsed(
+      R"(name: w
+steps:
+  a: {run: ./a, outputs: {o: o}}
+  b: {run: ./b, matrix: {m: "${{ steps.a.outputs.o }}"}}
+)"));
+  using Sources = std::vector<uint32_t>;
+  const Jobs planned(plan, {{.state = JobState::Cached}, {}});
+  CHECK(list_sources(plan, planned, true) == Sources{0});
+  const Jobs ended(plan, {{.state = JobState::Cached}, {.state = JobState::Blocked}});
+  CHECK(list_sources(plan, ended, true).empty());
+  CHECK(list_sources(plan, ended, false) == Sources{0});
+  CHECK(list_sources(plan, Jobs(plan, std::vector<JobProgress>(2)), false).empty());
 }
 
 TEST_CASE("a job waits for the end of one more parent", "[decide]") {

@@ -53,7 +53,7 @@ TEST_CASE("qsub reads a script and passes a minimal environment", "[gridengine]"
   batch.name = "a.1.b";
   batch.command = {"true"};
   batch.log = "log";
-  const auto answer = scripts.tools().submit(batch, Profile());
+  const auto answer = scripts.tools().render(batch, Profile()).submit();
   CHECK(std::get<Accepted>(answer).id == "812");
   CHECK_THAT(read_file(scripts.path("script")), Catch::EndsWith("\nexec true\n"));
   const std::string environment = read_file(scripts.path("environment"));

@@ -34,6 +34,20 @@ TEST_CASE("a chain is submitted as a whole and runs without dlflow's process", "
   run_all_once(world, kChainJobs);
 }
 
+TEST_CASE("batches are planned once and rendered once", "[chain]") {
+  ChainWorld world(kChainSteps);
+  CHECK(preview_chain(world.plan(world.profile), world.services()).size() == 4);
+  CHECK(world.batch.plannings == 1);
+  CHECK(world.batch.rendered == 4);
+  world.start();
+  CHECK(world.batch.plannings == 2);
+  CHECK(world.batch.rendered == 8);
+  world.nodes.pass("811", Failed);
+  world.resubmit();
+  CHECK(world.batch.plannings == 3);
+  CHECK(world.batch.rendered == 9);
+}
+
 TEST_CASE("a run is recorded before any of its jobs is submitted", "[chain]") {
   ChainWorld world(kChainSteps);
   Plan created = world.plan(world.profile);
@@ -47,7 +61,8 @@ TEST_CASE("the submitted script stays beside its log, for people", "[chain]") {
   StartedChain world(kChainSteps);
   const Batch& batch = world.batch.jobs().at("811").batch;
   std::filesystem::path script = batch.log;
-  CHECK(read_file(script.replace_extension(".sh")) == world.batch.script(batch, world.profile));
+  CHECK(read_file(script.replace_extension(".sh")) ==
+        world.batch.render(batch, world.profile).text);
 }
 
 TEST_CASE("a job may be requeued if it can save or may be tried again", "[chain]") {
