@@ -76,7 +76,6 @@ class StandinTools : public BatchSystem {
     return {script_of(batch, 0), [=] { return submit(batch, size_t(throttle)); }};
   }
   std::string detect_profile(const std::string&, const std::string&) override { return ""; }
-
   static SubmitAnswer submit(const Batch& batch, size_t throttle) {
     int number = 1;
     while (!fs::create_directory(folder_of("number-" + std::to_string(number)))) ++number;
