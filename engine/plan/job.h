@@ -76,7 +76,7 @@ struct ParentRef {
 struct ContainerSpec {
   std::string image;  ///< its name in the workflow
   std::string from;   ///< `images.NAME.from`, with an absolute path
-  std::string digest;
+  Digest digest;
   Json build;  ///< `images.NAME.build`, or null
   ContainerSettings settings;
   bool operator==(const ContainerSpec&) const = default;

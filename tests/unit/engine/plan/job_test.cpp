@@ -67,7 +67,7 @@ JobSpec example_spec() {
                                      .newer = "ckpt/*.pt"};
   spec.container = ContainerSpec{"torch",
                                  "oci:/images/torch",
-                                 "sha256:11",
+                                 Digest::of_hex(std::string(64, '1')),
                                  {{"run", "make"}},
                                  {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
   spec.base = "/home/ann/workflow";
