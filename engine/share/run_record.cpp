@@ -216,7 +216,7 @@ class Recorder {
 
   Json job_record(const JobRow& job) const {
     Json events = Json::array();
-    std::string fingerprint;
+    Fingerprint fingerprint;
     Json outputs = Json::object();
     const auto recorded = run_.events.find(job.job);
     for (const JobEvent& event :

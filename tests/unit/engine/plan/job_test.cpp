@@ -223,7 +223,7 @@ TEST_CASE("an event is one line of JSON and is read back equal", "[job]") {
   event.node = "n1";
   event.exit = 3;
   event.reason = "exit 3:\n\"NaN\" → stop";
-  event.fingerprint = "f1";
+  event.fingerprint = Fingerprint::of_hex(std::string(64, 'f'));
   event.outputs["model"] = {{"value", "/m"}, {"sha256", "0a"}};
   event.metrics = {{"loss", 0.5}};
   event.published_nothing = true;

@@ -498,13 +498,13 @@ TEST_CASE("the published outputs are those that the linked attempt recorded", "[
   JobEvent event;
   event.state = JobState::Succeeded;
   event.at = kNow;
-  event.fingerprint = "abc";
+  event.fingerprint = test::fingerprint_named("abc");
   AppendFile(attempt / "events.jsonl").append(to_line(event));
   fs::create_symlink("attempt-2/pass-3/outputs", job / "outputs");
   const auto published = published_result(job);
   REQUIRE(published.has_value());
   CHECK(published->attempt == 2);
-  CHECK(published->fingerprint == "abc");
+  CHECK(published->fingerprint == event.fingerprint);
 }
 
 TEST_CASE("a tail gives each event once, and a torn one when it is whole", "[run_directory]") {

@@ -67,7 +67,7 @@ class PackedRunOf {
     fs::create_symlink("/etc/passwd", directory / "steps/work/checkpoints/theirs");
     JobEvent done = event(JobState::Succeeded, 120, "beta7");
     done.exit = 0;
-    done.fingerprint = "f-work";
+    done.fingerprint = Fingerprint::of_hex(std::string(64, 'f'));
     const std::string job = (directory / "steps/work").string();
     done.outputs = {{"result", {{"value", job + "/outputs/deep/result"}, {"sha256", "s1"}}},
                     {"best", {{"value", job + "/checkpoints/step-1"}, {"sha256", "s2"}}},
@@ -148,7 +148,8 @@ TEST_CASE("a run's record has each job and event, and names no machine", "[run_r
                    "node": null, "exit": null},
                   {"at": "1970-01-01T00:01:45.000Z", "attempt": 2, "state": "succeeded",
                    "node": "node-1", "exit": null}]},
-      {"job": "work", "state": "succeeded", "attempt": 2, "fingerprint": "f-work",
+      {"job": "work", "state": "succeeded", "attempt": 2, "fingerprint": ")" +
+                                    std::string(64, 'f') + R"(",
        "metrics": {"loss": 0.5},
        "started": "1970-01-01T00:01:50.000Z", "ended": "1970-01-01T00:02:00.000Z",
        "outputs": {"result": {"value": "run/steps/work/outputs/deep/result", "sha256": "s1",
