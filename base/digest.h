@@ -24,8 +24,8 @@ class HashText {
   HashText(std::string text, const std::string& source) : text_(std::move(text)) {
     if (!accepts(text_)) refuse_hash(text_, Kind::kForm, source);
   }
-  static HashText of_hex(const std::string& digits) {
-    return {std::string(Kind::kPrefix) + digits, "a hash"};
+  static HashText of_hex(std::string digits) {
+    return {std::move(digits.insert(0, Kind::kPrefix)), "a hash"};
   }
   static bool accepts(std::string_view text) { return is_hash(text, Kind::kPrefix); }
 
