@@ -239,11 +239,6 @@ TEST_CASE("an event is one line of JSON and is read back equal", "[job]") {
   CHECK(job_event_from_line(line) == event);
 }
 
-TEST_CASE("an event's fingerprint that could be a path is refused", "[job]") {
-  const std::string line = R"({"at":"2026-11-21T08:00:00.123Z","fingerprint":"../../x"})";
-  CHECK_THROWS_WITH(job_event_from_line(line), Catch::Contains("'../../x' is not a fingerprint"));
-}
-
 TEST_CASE("an event's line omits empty fields", "[job]") {
   JobEvent note;
   note.at = from_rfc3339("2026-11-21T08:00:00.123Z");
@@ -268,7 +263,8 @@ TEST_CASE("invalid UTF-8 does not make a line unreadable", "[job]") {
 
 TEST_CASE("a line that is not an event is refused", "[job]") {
   const std::string line = GENERATE("", "{", "[]", "{}", R"({"at":"yesterday"})",
-                                    R"({"at":"2026-11-21T08:00:00.123Z","state":"done"})");
+                                    R"({"at":"2026-11-21T08:00:00.123Z","state":"done"})",
+                                    R"({"at":"2026-11-21T08:00:00.123Z","fingerprint":"../x"})");
   INFO(line);
   CHECK_THROWS_AS(job_event_from_line(line), Error);
 }

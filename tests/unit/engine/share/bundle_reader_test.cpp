@@ -261,14 +261,11 @@ TEST_CASE("a bundle's image digest that is a path is refused", "[bundle][attack]
   Manifest manifest = manifest_of(good_files());
   const Digest digest = Digest::of_hex(std::string(64, 'a'));
   manifest.images["a"] = {"oci:a", digest, false};
-  const auto refusal = [&](const std::string& other) {
-    std::vector<Packed> files = good_files();
-    const std::string text = replaced(to_json(manifest).dump(), digest.text(), other);
-    files.insert(files.begin(), {kManifestName, text});
-    return refusal_of(files);
-  };
-  CHECK_THAT(refusal("sha256:../../../canary"), Catch::Contains("is not a digest"));
-  CHECK_THAT(refusal(""), Catch::Contains("image 'a' has no digest"));
+  const std::string other = GENERATE("sha256:../../../canary", "");
+  const std::string text = replaced(to_json(manifest).dump(), digest.text(), other);
+  std::vector<Packed> files = good_files();
+  files.insert(files.begin(), {kManifestName, text});
+  CHECK_THAT(refusal_of(files), Catch::Contains(other.empty() ? "'a' has no" : "is not a digest"));
 }
 
 TEST_CASE("a manifest that another user put above a workflow is ignored", "[bundle][attack]") {
