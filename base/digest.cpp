@@ -8,8 +8,6 @@
 namespace dlflow {
 namespace {
 
-constexpr size_t kNumDigits = 64;
-
 bool is_hexadecimal(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 
 class RefusedHash : public Json::exception {
@@ -20,7 +18,7 @@ class RefusedHash : public Json::exception {
 }  // namespace
 
 bool is_hash(std::string_view text, std::string_view prefix) {
-  return text.size() == prefix.size() + kNumDigits && text.starts_with(prefix) &&
+  return text.size() == prefix.size() + 64 && text.starts_with(prefix) &&
          std::ranges::all_of(text.substr(prefix.size()), is_hexadecimal);
 }
 

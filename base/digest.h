@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/sha256.h"
 
 /// Hashes as values. They become names of files, so any other text is refused, whatever its source.
 namespace dlflow {
@@ -27,6 +28,8 @@ class HashText {
   static HashText of_hex(std::string digits) {
     return {std::move(digits.insert(0, Kind::kPrefix)), "a hash"};
   }
+  /// Without a check, for plans of many jobs. `hash` cannot be updated afterwards.
+  static HashText of(Sha256& hash) { return HashText(hash.hex()); }
   static bool accepts(std::string_view text) { return is_hash(text, Kind::kPrefix); }
 
   bool empty() const { return text_.empty(); }
@@ -34,7 +37,6 @@ class HashText {
   const std::string& text() const { return text_; }
   /// The 64 digits, for a path. Throws Error{Corrupt} if there is none.
   std::string hex() const { return HashText(text_, "a path").text_.substr(Kind::kPrefix.size()); }
-
   auto operator<=>(const HashText&) const = default;
 
   friend void to_json(Json& json, const HashText& hash) { json = hash.text_; }
@@ -45,6 +47,8 @@ class HashText {
   }
 
  private:
+  explicit HashText(std::string digits) : text_(std::move(digits.insert(0, Kind::kPrefix))) {}
+
   std::string text_;
 };
 

@@ -206,7 +206,7 @@ Fingerprint fingerprint(std::string_view base, const Json& element,
                         std::span<const ParentResult> parents) {
   Sha256 hash;
   hash.update(base);
-  if (parents.empty()) return Fingerprint::of_hex(hash.hex());
+  if (parents.empty()) return Fingerprint::of(hash);
   const Json known = Json::parse(base);
   std::map<std::string_view, size_t> parents_of;
   for (const ParentResult& parent : parents) ++parents_of[parent.step];
@@ -215,7 +215,7 @@ Fingerprint fingerprint(std::string_view base, const Json& element,
     const bool in_list = is_list(parents_of[parent.step], parent.element, element);
     hash.update("\n").update(seen_parent(parent, in_list, known).dump());
   }
-  return Fingerprint::of_hex(hash.hex());
+  return Fingerprint::of(hash);
 }
 
 bool sees_run(const Step& step, std::span<const std::string> texts) {
