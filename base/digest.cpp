@@ -1,32 +1,33 @@
 #include "base/digest.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 
 namespace dlflow {
 namespace {
 
-constexpr std::string_view kPrefix = "sha256:";
-constexpr size_t kNumDigits = 64;
+bool is_hexadecimal(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
+
+class RefusedHash : public Json::exception {
+ public:
+  explicit RefusedHash(const std::string& reason) : exception(0, reason.c_str()) {}
+};
 
 }  // namespace
 
-bool is_digest(std::string_view text) {
-  return text.size() == kPrefix.size() + kNumDigits && text.starts_with(kPrefix) &&
-         text.find_first_not_of("0123456789abcdef", kPrefix.size()) == text.npos;
+bool is_hash(std::string_view text, std::string_view prefix) {
+  return text.size() == prefix.size() + 64 && text.starts_with(prefix) &&
+         std::ranges::all_of(text.substr(prefix.size()), is_hexadecimal);
 }
 
-std::string checked_digest(std::string digest, const std::string& source) {
-  if (is_digest(digest)) return digest;
+void refuse_hash(std::string_view text, std::string_view form, const std::string& source) {
   constexpr size_t kShown = 100;
-  throw Error(
-      Errc::Corrupt,
-      source + " names '" + escaped(digest.substr(0, kShown)) +
-          "' where an image digest is required: sha256: and 64 lower-case hexadecimal digits");
-}
-
-std::string digest_hex(const std::string& digest) {
-  return checked_digest(digest, "an image").substr(kPrefix.size());
+  const std::string reason =
+      "'" + escaped(text.substr(0, kShown)) + "' is not " + std::string(form);
+  if (source.empty()) throw RefusedHash(reason);
+  throw Error(Errc::Corrupt, source + ": " + reason);
 }
 
 }  // namespace dlflow

@@ -50,7 +50,7 @@ std::vector<JobEvent> batch(const Plan& plan, int first, int count, JobState sta
     if (state == JobState::Running) event.node = "node17";
     if (state == JobState::Succeeded) {
       event.exit = 0;
-      event.fingerprint = std::string(58, 'f') + std::to_string(100'000 + job);
+      event.fingerprint = Fingerprint::of_hex(std::string(58, 'f') + std::to_string(100'000 + job));
     }
     events.push_back(std::move(event));
   }

@@ -59,8 +59,8 @@ std::vector<CacheItem> items_of(const CacheArguments& arguments) {
   const std::filesystem::path cache = cache_of(arguments);
   std::vector<CacheItem> items;
   for (const StoredImage& image : ImageStore(cache).list()) {
-    items.push_back({"image", image.digest.substr(image.digest.find(':') + 1), image.from,
-                     image.bytes, since(ImageStore::last_used(image)), image.folder,
+    items.push_back({"image", image.digest.hex(), image.from, image.bytes,
+                     since(ImageStore::last_used(image)), image.folder,
                      [cache, image] { return ImageStore(cache).remove(image); }});
   }
   for (const StoredResult& result : list_shared_results(cache)) {

@@ -82,12 +82,12 @@ void pin(const Workflow& workflow, Image& image, FileHashes& hashes) {
   ImageSource source = source_of(workflow, image);
   const bool in_registry = source.kind == ImageSource::Kind::Registry;
   if (in_registry && source.digest.empty()) source.digest = image.digest;
-  std::string now;
+  Digest now;
   try {
     if (in_registry && source.digest.empty()) {
-      throw Error(Errc::InvalidInput, image.from +
-                                          " may point to another image tomorrow; add `digest: " +
-                                          registry_digest(source.name) + "`, its current digest");
+      throw Error(Errc::InvalidInput,
+                  image.from + " may point to another image tomorrow; add `digest: " +
+                      registry_digest(source.name).text() + "`, its current digest");
     }
     now = image_digest(source, [&](const fs::path& file) { return hashes.sha256(file); });
   } catch (const Error& error) {
@@ -95,8 +95,9 @@ void pin(const Workflow& workflow, Image& image, FileHashes& hashes) {
   }
   if (!image.digest.empty() && image.digest != now) {
     throw_at_image(workflow, image,
-                   image.from + " is " + now + " now, but should be " + image.digest +
-                       "; restore it, or, if the change is intended, write `digest: " + now + "`");
+                   image.from + " is " + now.text() + " now, but should be " + image.digest.text() +
+                       "; restore it, or, if the change is intended, write `digest: " + now.text() +
+                       "`");
   }
   image.digest = now;
 }

@@ -105,7 +105,7 @@ std::vector<std::string> use_release_image(Workflow& workflow, Profile& profile)
     if (problem.empty() || needs_gpu(step, *find_step_kind(step.uses))) continue;
     if (lines.empty()) {
       workflow.images.push_back(
-          {kReleaseImage, "oci:" + image_file().string(), "", step.location_of("uses"), Json()});
+          {kReleaseImage, "oci:" + image_file().string(), {}, step.location_of("uses"), Json()});
     }
     step.image = kReleaseImage;
     lines.push_back(step.name + " runs in the release's image with " + runtime + ": " +

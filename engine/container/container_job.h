@@ -20,7 +20,7 @@ namespace dlflow {
 struct ContainerJob {
   std::string image;  ///< its name in the workflow, for messages
   std::string from;   ///< `images.NAME.from`, with an absolute path
-  std::string digest;
+  Digest digest;
   Json build;  ///< `images.NAME.build`, or null
   std::filesystem::path cache;
   uint64_t cache_budget_bytes = 0;  ///< 0: no limit

@@ -44,15 +44,15 @@ ContainerJob job_of_build(const ContainerJob& job, const fs::path& directory) {
 }
 
 /// A `dir:` image may change in place, so its present content counts.
-std::string digest_of(const ContainerJob& job, const StoredImage& base) {
+Digest digest_of(const ContainerJob& job, const StoredImage& base) {
   if (!base.folder.empty()) return job.digest;
   return folder_digest(base.rootfs, [](const fs::path& file) { return sha256_file(file); });
 }
 
 }  // namespace
 
-std::string built_digest(const std::string& base, const Json& build) {
-  return "sha256:" + sha256_hex(Json{{"base", base}, {"build", build}}.dump());
+Digest built_digest(const Digest& base, const Json& build) {
+  return Digest::of_hex(sha256_hex(Json{{"base", base}, {"build", build}}.dump()));
 }
 
 StoredImage built_image(

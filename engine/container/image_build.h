@@ -13,7 +13,7 @@ namespace dlflow {
 
 /// The identity of the image that `build` makes from the one with digest `base`. It is derived from
 /// the recipe, since the result is unknown before the build.
-std::string built_digest(const std::string& base, const Json& build);
+Digest built_digest(const Digest& base, const Json& build);
 
 /// The image of `job.build`, built from `base` unless the store has it. Among concurrent callers
 /// one builds, in `directory` on the node, which a container can see. `run` executes a job in a

@@ -7,7 +7,6 @@
 
 #include "base/archive/byte_source.h"
 #include "base/archive/tar.h"
-#include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse_json.h"
@@ -151,13 +150,13 @@ fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
         archive.string() + " has no index.json: it is not an OCI image; is it docker-archive:?");
   }
   fs::rename(*index, layout / "index.json");
-  const auto take_blob = [&](const std::string& digest) {
+  const auto take_blob = [&](const Digest& digest) {
     const fs::path to = blob_path(layout, digest);
     if (fs::exists(to)) return;  // a layer may occur twice
     fs::rename(files.at("blobs/sha256/" + to.filename().string(), archive), to);
   };
   const auto text_of = [](const fs::path& file) { return read_file(file, kMaxTextBytes); };
-  std::string digest = manifest_for_this_machine(text_of(layout / "index.json"), archive);
+  Digest digest = manifest_for_this_machine(text_of(layout / "index.json"), archive);
   take_blob(digest);
   if (const std::string list = text_of(blob_path(layout, digest)); is_image_index(list)) {
     digest = manifest_for_this_machine(list, archive);
@@ -168,11 +167,11 @@ fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
 }
 
 /// The path of the blob, after verifying its content.
-fs::path checked_blob(const fs::path& layout, const std::string& digest) {
+fs::path checked_blob(const fs::path& layout, const Digest& digest) {
   fs::path path = blob_path(layout, digest);
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw corrupt("the image lacks its part " + path.string());
-  if ("sha256:" + sha256_file(path) != digest) {
+  if (sha256_file(path) != digest.hex()) {
     throw corrupt("the image is damaged: " + path.string() +
                   " does not match the digest in its name");
   }
@@ -181,27 +180,27 @@ fs::path checked_blob(const fs::path& layout, const std::string& digest) {
 
 }  // namespace
 
-fs::path blob_path(const fs::path& layout, const std::string& digest) {
-  return layout / "blobs/sha256" / digest_hex(digest);
+fs::path blob_path(const fs::path& layout, const Digest& digest) {
+  return layout / "blobs/sha256" / digest.hex();
 }
 
 bool is_image_index(const std::string& manifest) {
   return parse(manifest, "the image's manifest").contains("manifests");
 }
 
-std::string manifest_for_this_machine(const std::string& index, const std::string& what) {
+Digest manifest_for_this_machine(const std::string& index, const std::string& what) {
   utsname machine{};
   ::uname(&machine);
   const std::string here = machine.machine == std::string("aarch64") ? "arm64" : "amd64";
   return reading(what, [&] {
-    std::string found;
+    Digest found;
     const Json json = parse(index, what);
     const Json& manifests = json.at("manifests");
     for (const Json& manifest : manifests) {
       const Json platform = manifest.value("platform", Json::object());
       const bool fits =
           platform.value("architecture", here) == here && platform.value("os", "linux") == "linux";
-      if (fits && found.empty()) found = checked_digest(manifest.at("digest"), what);
+      if (fits && found.empty()) manifest.at("digest").get_to(found);
     }
     if (found.empty()) {
       throw Error(Errc::InvalidInput, what + " has no image for linux on " + here);
@@ -218,7 +217,7 @@ std::vector<Blob> blobs_of(const std::string& manifest) {
       if (!size.is_number_unsigned()) {
         throw corrupt("the image's manifest declares a part of " + size.dump() + " bytes");
       }
-      return Blob{checked_digest(part.at("digest"), "the image's manifest"), size.get<uint64_t>()};
+      return Blob{part.at("digest").get<Digest>(), size.get<uint64_t>()};
     };
     std::vector<Blob> blobs = {blob(json.at("config"))};
     for (const Json& layer : json.at("layers")) blobs.push_back(blob(layer));
@@ -226,21 +225,20 @@ std::vector<Blob> blobs_of(const std::string& manifest) {
   });
 }
 
-std::string oci_manifest_digest(const fs::path& layout) {
+Digest oci_manifest_digest(const fs::path& layout) {
   const fs::path index = layout / "index.json";
   if (!fs::exists(index)) {
     throw Error(Errc::InvalidInput, layout.string() + " has no index.json: it is not an OCI image");
   }
-  const std::string digest =
-      manifest_for_this_machine(read_file(index, kMaxTextBytes), layout.string());
+  const Digest digest = manifest_for_this_machine(read_file(index, kMaxTextBytes), layout.string());
   const std::string list = read_file(checked_blob(layout, digest), kMaxTextBytes);
   return is_image_index(list) ? manifest_for_this_machine(list, layout.string()) : digest;
 }
 
-ImageContents oci_contents(const fs::path& layout, const std::string& digest) {
+ImageContents oci_contents(const fs::path& layout, const Digest& digest) {
   std::string manifest = read_file(checked_blob(layout, digest), kMaxTextBytes);
   if (is_image_index(manifest)) {
-    const std::string chosen = manifest_for_this_machine(manifest, layout.string());
+    const Digest chosen = manifest_for_this_machine(manifest, layout.string());
     manifest = read_file(checked_blob(layout, chosen), kMaxTextBytes);
   }
   const std::vector<Blob> blobs = blobs_of(manifest);

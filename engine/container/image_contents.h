@@ -22,21 +22,21 @@ ImageContents image_contents(const ImageSource& source, const std::filesystem::p
 
 /// The contents of an OCI layout (blobs/ and index.json) whose manifest, or list of
 /// manifests, has this digest.
-ImageContents oci_contents(const std::filesystem::path& layout, const std::string& digest);
+ImageContents oci_contents(const std::filesystem::path& layout, const Digest& digest);
 
 /// The digest of the one manifest in an OCI layout that is for this kind of machine.
-std::string oci_manifest_digest(const std::filesystem::path& layout);
+Digest oci_manifest_digest(const std::filesystem::path& layout);
 
 /// In an image index (a list of manifests): the digest of the manifest for this kind of machine.
 /// `what` is for messages.
-std::string manifest_for_this_machine(const std::string& index, const std::string& what);
+Digest manifest_for_this_machine(const std::string& index, const std::string& what);
 
 /// Whether a manifest is a list of manifests.
 bool is_image_index(const std::string& manifest);
 
 /// A part of an image.
 struct Blob {
-  std::string digest;
+  Digest digest;
   uint64_t bytes = 0;  ///< from the manifest
 };
 
@@ -44,6 +44,6 @@ struct Blob {
 std::vector<Blob> blobs_of(const std::string& manifest);
 
 /// layout/blobs/sha256/HEX
-std::filesystem::path blob_path(const std::filesystem::path& layout, const std::string& digest);
+std::filesystem::path blob_path(const std::filesystem::path& layout, const Digest& digest);
 
 }  // namespace dlflow

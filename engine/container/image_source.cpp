@@ -1,6 +1,5 @@
 #include "engine/container/image_source.h"
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "engine/container/image_contents.h"
 #include "engine/container/tree.h"
@@ -54,14 +53,14 @@ ImageSource image_source(const std::string& from, const fs::path& base) {
     }
     const size_t at = rest.find('@');
     source.name = rest.substr(0, at);
-    if (at != rest.npos) source.digest = checked_digest(rest.substr(at + 1), "'" + from + "'");
+    if (at != rest.npos) source.digest = Digest(rest.substr(at + 1), "'" + from + "'");
     return source;
   }
   throw Error(Errc::InvalidInput, "'" + from + "' is not an image source");
 }
 
-std::string image_digest(const ImageSource& source,
-                         const std::function<std::string(const fs::path&)>& sha256) {
+Digest image_digest(const ImageSource& source,
+                    const std::function<std::string(const fs::path&)>& sha256) {
   if (source.kind == Kind::Registry) {
     if (!source.digest.empty()) return source.digest;
     throw Error(Errc::InvalidInput,
@@ -72,7 +71,7 @@ std::string image_digest(const ImageSource& source,
   check_there(source);
   if (source.kind == Kind::Folder) return folder_digest(source.path, sha256);
   if (fs::is_directory(source.path)) return oci_manifest_digest(source.path);
-  return "sha256:" + sha256(source.path);
+  return Digest::of_hex(sha256(source.path));
 }
 
 }  // namespace dlflow

@@ -4,6 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "base/digest.h"
+
 /// The source of an image, and its present state.
 namespace dlflow {
 
@@ -18,7 +20,7 @@ struct ImageSource {
   Kind kind = Kind::Folder;
   std::filesystem::path path;  ///< absolute; empty for a registry
   std::string name;            ///< "host/repository:tag" of a registry, without the digest
-  std::string digest;          ///< the digest of docker://NAME@sha256:…, or empty
+  Digest digest;               ///< the digest of docker://NAME@sha256:…, or empty
 
   bool operator==(const ImageSource&) const = default;
 };
@@ -26,12 +28,12 @@ struct ImageSource {
 /// Parses `from`, in the form of the workflow; relative paths are relative to `base`.
 ImageSource image_source(const std::string& from, const std::filesystem::path& base);
 
-/// "sha256:…", the identity of an image: the hash of an archive file, the digest of an OCI folder's
+/// The identity of an image: the hash of an archive file, the digest of an OCI folder's
 /// manifest, or the hash of all names and contents of a root file system. Throws Error: NotFound if
 /// there is no such file or folder, InvalidInput for a registry name without a digest, Corrupt if
 /// it is not an image.
 /// \param sha256  hashes a file's content; may use remembered hashes.
-std::string image_digest(const ImageSource& source,
-                         const std::function<std::string(const std::filesystem::path&)>& sha256);
+Digest image_digest(const ImageSource& source,
+                    const std::function<std::string(const std::filesystem::path&)>& sha256);
 
 }  // namespace dlflow

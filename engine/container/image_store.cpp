@@ -10,7 +10,6 @@
 #include <random>
 
 #include "base/archive/byte_source.h"
-#include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_identity.h"
@@ -49,15 +48,14 @@ std::string name_of(const ImageSource& source) {
 constexpr const char* kRemoved = "removed.";
 
 /// The contents of an image on this machine. Its digest must be `digest` before and after reading.
-ImageContents checked_contents(const ImageSource& source, const std::string& digest,
+ImageContents checked_contents(const ImageSource& source, const Digest& digest,
                                const fs::path& work) {
   const bool is_file = fs::is_regular_file(source.path);
   const FileIdentity before = identity_of(source.path);
-  const std::string now =
-      image_digest(source, [](const fs::path& file) { return sha256_file(file); });
+  const Digest now = image_digest(source, [](const fs::path& file) { return sha256_file(file); });
   if (now != digest) {
-    throw Error(Errc::InvalidInput, name_of(source) + " is " + now + " now, but should be " +
-                                        digest + "; restore it, or start a new run");
+    throw Error(Errc::InvalidInput, name_of(source) + " is " + now.text() + " now, but should be " +
+                                        digest.text() + "; restore it, or start a new run");
   }
   if (!is_file) return oci_contents(source.path, digest);  // all parts are verified by hash
   ImageContents contents = image_contents(source, work);
@@ -171,27 +169,28 @@ void mark_used(const StoredImage& image) {
 
 }  // namespace
 
-fs::path ImageStore::folder(const std::string& digest) const { return root_ / digest_hex(digest); }
+fs::path ImageStore::folder(const Digest& digest) const { return root_ / digest.hex(); }
 
-fs::path ImageStore::use_lock(const std::string& digest) const {
-  return root_ / "locks" / (digest_hex(digest) + ".use");
+fs::path ImageStore::use_lock(const Digest& digest) const {
+  return root_ / "locks" / (digest.hex() + ".use");
 }
 
-FileLock ImageStore::lock(const std::string& digest, const std::string& purpose) {
+FileLock ImageStore::lock(const Digest& digest, const std::string& purpose) {
   make_directories(root_ / "locks");
-  return FileLock::acquire(root_ / "locks" / digest_hex(digest), purpose);
+  return FileLock::acquire(root_ / "locks" / digest.hex(), purpose);
 }
 
-std::optional<StoredImage> ImageStore::find(const std::string& digest) const {
+std::optional<StoredImage> ImageStore::find(const Digest& digest) const {
   auto image = read_image(folder(digest));
   if (image && image->digest != digest) {
-    throw Error(Errc::Corrupt, image->folder.string() + " holds another image, " + image->digest +
+    throw Error(Errc::Corrupt, image->folder.string() + " holds another image, " +
+                                   image->digest.text() +
                                    "; remove the folder, and it is unpacked again");
   }
   return image;
 }
 
-StoredImage ImageStore::unpack(const ImageSource& source, const std::string& digest) {
+StoredImage ImageStore::unpack(const ImageSource& source, const Digest& digest) {
   WorkFolder::sweep(root_ / "work");
   const WorkFolder work(root_ / "work");
   ImageContents contents;
@@ -233,7 +232,7 @@ StoredImage ImageStore::publish(StoredImage image) {
   return *find(image.digest);
 }
 
-StoredImage ImageStore::derive(const StoredImage& base, const std::string& digest,
+StoredImage ImageStore::derive(const StoredImage& base, const Digest& digest,
                                const std::string& name,
                                const std::function<void(const fs::path&)>& change) {
   if (auto image = find(digest)) return *image;
@@ -257,7 +256,7 @@ StoredImage ImageStore::derive(const StoredImage& base, const std::string& diges
   return image;
 }
 
-StoredImage ImageStore::provide(const ImageSource& source, const std::string& digest) {
+StoredImage ImageStore::provide(const ImageSource& source, const Digest& digest) {
   if (auto image = find(digest)) return *image;
   const FileLock making = lock(digest, "unpacks " + name_of(source));
   if (auto image = find(digest)) return *image;  // unpacked meanwhile
@@ -312,7 +311,7 @@ bool ImageStore::remove(const StoredImage& image) {
   if (!unused || !unused->exclusive()) return false;  // without locks, it may be in use
   // Renames it first, so that a kill leaves no partial image under its name.
   make_directories(root_ / "work");
-  const fs::path gone = root_ / "work" / (kRemoved + digest_hex(image.digest));
+  const fs::path gone = root_ / "work" / (kRemoved + image.digest.hex());
   remove_tree(gone);
   if (::rename(image.folder.c_str(), gone.c_str()) != 0) {
     throw_errno("cannot remove " + image.folder.string(), errno);

@@ -27,7 +27,7 @@
 namespace dlflow {
 
 struct StoredImage {
-  std::string digest;            ///< "sha256:…"
+  Digest digest;
   std::string from;              ///< its source when it was unpacked
   std::filesystem::path folder;  ///< CACHE/images/HEX; empty for `dir:`
   std::filesystem::path rootfs;
@@ -47,15 +47,15 @@ class ImageStore {
   /// The image with this digest, unpacked from `source` if needed. Among concurrent callers, on any
   /// node, one unpacks and the others wait. Throws Error, leaving the store unchanged: InvalidInput
   /// if the source has another digest, or if there is no space.
-  StoredImage provide(const ImageSource& source, const std::string& digest);
+  StoredImage provide(const ImageSource& source, const Digest& digest);
 
   /// The image with `digest`; if the store lacks it, `change` makes its root file system in a new
   /// folder, and the rest is copied from `base`. Among concurrent callers one makes it. An
   /// exception of `change` leaves the store unchanged.
-  StoredImage derive(const StoredImage& base, const std::string& digest, const std::string& name,
+  StoredImage derive(const StoredImage& base, const Digest& digest, const std::string& name,
                      const std::function<void(const std::filesystem::path& rootfs)>& change);
 
-  std::optional<StoredImage> find(const std::string& digest) const;
+  std::optional<StoredImage> find(const Digest& digest) const;
 
   /// The image in a runtime's form: the file or folder `name` beside rootfs, made by `make` under
   /// the image's lock if it is missing. `make` gets its final path: udocker writes the path into
@@ -67,7 +67,7 @@ class ImageStore {
   void drop_converted(const StoredImage& image, const std::string& name);
 
   /// The lock for changes in the image's folder.
-  FileLock lock(const std::string& digest, const std::string& purpose);
+  FileLock lock(const Digest& digest, const std::string& purpose);
 
   /// Marks the image as used now, and keeps it from being removed while the returned lock lives.
   FileLock use(const StoredImage& image);
@@ -80,9 +80,9 @@ class ImageStore {
   bool remove(const StoredImage& image);
 
  private:
-  std::filesystem::path use_lock(const std::string& digest) const;
-  std::filesystem::path folder(const std::string& digest) const;
-  StoredImage unpack(const ImageSource& source, const std::string& digest);
+  std::filesystem::path use_lock(const Digest& digest) const;
+  std::filesystem::path folder(const Digest& digest) const;
+  StoredImage unpack(const ImageSource& source, const Digest& digest);
   StoredImage publish(StoredImage image);
 
   std::filesystem::path root_;

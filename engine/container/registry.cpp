@@ -137,9 +137,10 @@ class Registry {
   std::string authorization_;
 };
 
-void check_content(const fs::path& file, const std::string& digest) {
-  if ("sha256:" + sha256_file(file) == digest) return;
-  throw Error(Errc::Corrupt, "the registry's answer does not match " + digest + "; try again");
+void check_content(const fs::path& file, const Digest& digest) {
+  if (sha256_file(file) == digest.hex()) return;
+  throw Error(Errc::Corrupt,
+              "the registry's answer does not match " + digest.text() + "; try again");
 }
 
 /// Checks that all parts fit before the first transfer; the sizes in a manifest may be wrong.
@@ -189,35 +190,35 @@ RegistryName registry_name(const std::string& name) {
   return result;
 }
 
-std::string registry_digest(const std::string& name) {
+Digest registry_digest(const std::string& name) {
   const TemporaryFolder scratch(fs::temp_directory_path() / "dlflow-registry");
   Registry registry(name, scratch.path());
   const fs::path file = scratch.path() / "manifest";
   registry.get("manifests/" + registry.name().tag, file, kMaxManifestBytes);
   const std::string manifest = read_file(file, kMaxManifestBytes);
   return is_image_index(manifest) ? manifest_for_this_machine(manifest, "docker://" + name)
-                                  : "sha256:" + sha256_hex(manifest);
+                                  : Digest::of_hex(sha256_hex(manifest));
 }
 
-void fetch_image(const std::string& name, const std::string& digest, const fs::path& layout,
+void fetch_image(const std::string& name, const Digest& digest, const fs::path& layout,
                  uint64_t budget_bytes) {
   const TemporaryFolder scratch(fs::temp_directory_path() / "dlflow-registry");
   Registry registry(name, scratch.path());
   make_directories(layout / "blobs/sha256");
   const fs::path file = blob_path(layout, digest);
-  registry.get("manifests/" + digest, file, kMaxManifestBytes);
+  registry.get("manifests/" + digest.text(), file, kMaxManifestBytes);
   check_content(file, digest);
   std::string manifest = read_file(file, kMaxManifestBytes);
   if (is_image_index(manifest)) {
-    const std::string chosen = manifest_for_this_machine(manifest, "docker://" + name);
-    registry.get("manifests/" + chosen, blob_path(layout, chosen), kMaxManifestBytes);
+    const Digest chosen = manifest_for_this_machine(manifest, "docker://" + name);
+    registry.get("manifests/" + chosen.text(), blob_path(layout, chosen), kMaxManifestBytes);
     check_content(blob_path(layout, chosen), chosen);
     manifest = read_file(blob_path(layout, chosen), kMaxManifestBytes);
   }
   const std::vector<Blob> blobs = blobs_of(manifest);
   check_room(blobs, name, layout, budget_bytes);
   for (const auto& [blob, bytes] : blobs) {
-    registry.get("blobs/" + blob, blob_path(layout, blob), bytes);
+    registry.get("blobs/" + blob.text(), blob_path(layout, blob), bytes);
     check_content(blob_path(layout, blob), blob);
   }
 }

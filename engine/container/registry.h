@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "base/digest.h"
+
 /// Images from registries, through the program curl, with the login of registry_login.h. Source:
 /// OCI distribution specification 1.1; the Docker registry's token authentication.
 namespace dlflow {
@@ -12,11 +14,11 @@ namespace dlflow {
 /// OCI layout. Throws Error: NotFound if the registry has no such image, Unavailable if it cannot
 /// be reached, InvalidInput before the first transfer if all parts together exceed `budget_bytes`
 /// (0: no limit) or the free disk space.
-void fetch_image(const std::string& name, const std::string& digest,
-                 const std::filesystem::path& layout, uint64_t budget_bytes);
+void fetch_image(const std::string& name, const Digest& digest, const std::filesystem::path& layout,
+                 uint64_t budget_bytes);
 
 /// The current digest of `name` for this kind of machine. Throws like fetch_image.
-std::string registry_digest(const std::string& name);
+Digest registry_digest(const std::string& name);
 
 /// The parts of a name: "python:3.12" is "https://registry-1.docker.io", "library/python", "3.12".
 struct RegistryName {

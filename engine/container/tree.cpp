@@ -198,12 +198,12 @@ TreeHash hash_tree(const fs::path& root,
   return hash_entries(root, entries_of(root), sha256);
 }
 
-std::string folder_digest(const fs::path& root,
-                          const std::function<std::string(const fs::path&)>& sha256) {
+Digest folder_digest(const fs::path& root,
+                     const std::function<std::string(const fs::path&)>& sha256) {
   std::vector<Entry> entries = entries_of(root, is_anything);
   std::erase_if(entries, [&](const Entry& entry) { return is_covered(root, entry); });
-  return "sha256:" +
-         hash_entries(root, without_needless_folders(std::move(entries)), sha256).sha256;
+  return Digest::of_hex(
+      hash_entries(root, without_needless_folders(std::move(entries)), sha256).sha256);
 }
 
 std::string tree_state(const fs::path& root) {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "base/digest.h"
+
 /// Root file systems as folders.
 namespace dlflow {
 
@@ -20,11 +22,11 @@ struct TreeHash {
 TreeHash hash_tree(const std::filesystem::path& root,
                    const std::function<std::string(const std::filesystem::path&)>& sha256);
 
-/// The digest of an image in the folder `root`: "sha256:" and hash_tree(), but without the mount
+/// The digest of an image in the folder `root`: like hash_tree(), but without the mount
 /// points of add_mount_points(), where runtimes put the host's files, and with the names of pipes,
 /// sockets, devices and empty folders elsewhere. Throws Error.
-std::string folder_digest(const std::filesystem::path& root,
-                          const std::function<std::string(const std::filesystem::path&)>& sha256);
+Digest folder_digest(const std::filesystem::path& root,
+                     const std::function<std::string(const std::filesystem::path&)>& sha256);
 
 /// Whether nothing at or below `root` has changed since `file` was made or changed. False if they
 /// are on different file systems, whose clocks may differ. Reads no file.

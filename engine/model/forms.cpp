@@ -186,7 +186,7 @@ bool is_selection(std::string_view text) {
 
 bool is_image_source(std::string_view text) {
   const size_t at = text.starts_with("docker://") ? text.find('@') : text.npos;
-  if (at != text.npos && !is_digest(text.substr(at + 1))) return false;
+  if (at != text.npos && !Digest::accepts(text.substr(at + 1))) return false;
   constexpr std::array<std::string_view, 4> kTransports = {"docker-archive:", "docker://",
                                                            "oci:", "dir:"};
   return std::any_of(kTransports.begin(), kTransports.end(), [text](std::string_view transport) {
@@ -383,7 +383,7 @@ const Form kImageSourceForm = {
 const Form kDigestForm = {.what = "a digest",
                           .examples = "sha256: and 64 digits",
                           .pattern = "^sha256:[0-9a-f]{64}$",
-                          .accepts = is_digest};
+                          .accepts = Digest::accepts};
 
 const Form kIntervalForm = {
     .what = "an interval between checkpoints",

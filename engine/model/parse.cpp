@@ -192,7 +192,7 @@ class WorkflowReader {
       image_names_.push_back(entry.key);
       if (!value || entry.first_line > 0) continue;
       const Json& image = value->at(entry.key);
-      workflow_.images.push_back({entry.key, image.at("from"), image.value("digest", ""),
+      workflow_.images.push_back({entry.key, image.at("from"), image.value("digest", Digest()),
                                   entry.location, image.value("build", Json())});
     }
   }

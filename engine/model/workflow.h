@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/json.h"
 #include "engine/model/diagnostic.h"
 #include "engine/model/expression.h"
@@ -181,7 +182,7 @@ inline constexpr const char* kReleaseImage = "dlflow release";
 struct Image {
   std::string name;
   std::string from;  ///< docker-archive:FILE, oci:…, docker://…, dir:…
-  std::string digest;
+  Digest digest;
   Location location;
   Json build;  ///< null, or run: and env: of a command that modifies the image once
 };

@@ -185,11 +185,11 @@ std::optional<Nearest> nearest(const Plan& plan, uint32_t number, History& histo
   return best;
 }
 
-/// The fingerprint of a job that has not run yet, if its parents are all reused; else empty.
-std::string known_fingerprint(const Plan& plan, uint32_t number) {
+/// The fingerprint of a job that has not run yet, if its parents are all reused; else none.
+Fingerprint known_fingerprint(const Plan& plan, uint32_t number) {
   bool known = true;
   plan.graph.each_parent(number, [&](uint32_t p) { known = known && plan.reused.contains(p); });
-  if (!known) return "";
+  if (!known) return {};
   const PlannedJob& job = plan.jobs[number];
   const auto left = [&](uint32_t parent) {
     return as_parent(plan, parent, plan.reused.at(parent));

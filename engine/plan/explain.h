@@ -28,8 +28,8 @@ class History {
   virtual std::string maker(const std::string& run, const std::string& job) = 0;
 
   /// Why the newest earlier result with this fingerprint is not reused; nothing if there is none.
-  /// \param fingerprint  empty: the fingerprint of `job` of `run`
-  virtual std::string refusal(const std::string& fingerprint, const std::string& run,
+  /// \param fingerprint  none: the fingerprint of `job` of `run`
+  virtual std::string refusal(const Fingerprint& fingerprint, const std::string& run,
                               const std::string& job) = 0;
 };
 

@@ -202,20 +202,20 @@ bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json&
   return num_parents_of_step != 1 || !is_part_of(parent_element, element);
 }
 
-std::string fingerprint(std::string_view base, const Json& element,
+Fingerprint fingerprint(std::string_view base, const Json& element,
                         std::span<const ParentResult> parents) {
   Sha256 hash;
   hash.update(base);
-  if (parents.empty()) return hash.hex();
+  if (parents.empty()) return Fingerprint::of(hash);
   const Json known = Json::parse(base);
   std::map<std::string_view, size_t> parents_of;
   for (const ParentResult& parent : parents) ++parents_of[parent.step];
   for (const ParentResult& parent : parents) {
-    if (left_what_nobody_knows(parent, known)) return "";
+    if (left_what_nobody_knows(parent, known)) return {};
     const bool in_list = is_list(parents_of[parent.step], parent.element, element);
     hash.update("\n").update(seen_parent(parent, in_list, known).dump());
   }
-  return hash.hex();
+  return Fingerprint::of(hash);
 }
 
 bool sees_run(const Step& step, std::span<const std::string> texts) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/digest.h"
 #include "base/json.h"
 #include "engine/model/workflow.h"
 
@@ -14,6 +15,12 @@
 /// the base is known when a run is planned (fingerprint_base.h), the parents' outputs once the
 /// parents have ended.
 namespace dlflow {
+
+struct FingerprintKind {
+  static constexpr std::string_view kPrefix = "";
+  static constexpr std::string_view kForm = "a fingerprint: 64 hexadecimal digits in lower case";
+};
+using Fingerprint = HashText<FingerprintKind>;
 
 /// SHA-256 of files. Implementations: Store, which remembers them; FreshFileHashes.
 class FileHashes {
@@ -63,7 +70,7 @@ struct ParentResult {
   bool failed = false;              ///< it left nothing, but its child runs anyway
   Json outputs = Json::object();    ///< JobEvent::outputs
   Json metrics = Json::object();    ///< JobEvent::metrics
-  std::string fingerprint;          ///< JobEvent::fingerprint
+  Fingerprint fingerprint;          ///< JobEvent::fingerprint
 };
 
 /// Whether a command may have had effects beyond `outputs`: it left none, or they name something
@@ -82,7 +89,7 @@ Json known_axes(const ParentResult& parent);
 /// matrix values are part of the job's own.
 bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json& element);
 
-/// The fingerprint of a job. Empty if its result cannot be recognized again: a parent declared no
+/// The fingerprint of a job. None if its result cannot be recognized again: a parent declared no
 /// outputs, so that its fingerprint has to stand for its effects, but has none; or a parent failed
 /// that the job only waits for.
 /// \param base     the text of fingerprint_base (JobSpec::fingerprint_base).
@@ -90,7 +97,7 @@ bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json&
 /// \param parents  in the order of JobSpec::parents. The fingerprint covers the step and element of
 /// each, how it is referred to, and the names (below its folder), values and hashes of its outputs;
 /// its metrics, and the axes of a selected result, only if the step refers to them.
-std::string fingerprint(std::string_view base, const Json& element,
+Fingerprint fingerprint(std::string_view base, const Json& element,
                         std::span<const ParentResult> parents);
 
 /// The parameters that a `run:` step can see as DLFLOW_PARAM_*: those whose variable occurs in its

@@ -26,7 +26,7 @@ Json image_identity(const Workflow& workflow, const std::string& name) {
   if (name.empty()) return {};
   for (const Image& image : workflow.images) {
     if (image.name != name) continue;
-    const std::string& base = image.digest.empty() ? image.from : image.digest;
+    const std::string& base = image.digest.empty() ? image.from : image.digest.text();
     return image.build.is_null() ? Json(base) : Json{{"base", base}, {"build", image.build}};
   }
   return name;

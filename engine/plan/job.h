@@ -14,6 +14,7 @@
 #include "base/json.h"
 #include "engine/model/profile.h"
 #include "engine/model/workflow.h"
+#include "engine/plan/fingerprint.h"
 
 /// Job: a step (or one element of its matrix) in a run. Attempt: one submission of it.
 namespace dlflow {
@@ -76,7 +77,7 @@ struct ParentRef {
 struct ContainerSpec {
   std::string image;  ///< its name in the workflow
   std::string from;   ///< `images.NAME.from`, with an absolute path
-  std::string digest;
+  Digest digest;
   Json build;  ///< `images.NAME.build`, or null
   ContainerSettings settings;
   bool operator==(const ContainerSpec&) const = default;
@@ -169,7 +170,7 @@ struct JobEvent {
   std::string node;
   std::optional<int> exit;  ///< exit status; 128+n for signal n
   std::string reason;       ///< in words, for people: "exit 3: loss is NaN at step 412"
-  std::string fingerprint;  ///< of a succeeded or cached job
+  Fingerprint fingerprint;  ///< of a succeeded or cached job
   Json outputs;  ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}; also
                  ///< "executable": true for a file that may be run, and "matrix": the axis values
                  ///< of a parent whose output was selected

@@ -182,7 +182,7 @@ std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number, st
   const PlannedJob& job = plan.jobs[number];
   if (has_unknown_conditions(plan, job)) return std::nullopt;
   const Json& element = (*plan.steps[job.step].elements)[job.element];
-  const std::string wanted = fingerprint(base, element, parents);
+  const Fingerprint wanted = fingerprint(base, element, parents);
   if (wanted.empty()) return std::nullopt;
   auto result = known.find(wanted, acting_parents(plan, number, parents));
   if (!result) return std::nullopt;

@@ -28,7 +28,7 @@ struct KnownResult {
   std::string run;
   std::string job;
   std::filesystem::path directory;  ///< its folder, absolute
-  std::string fingerprint = {};     ///< JobEvent::fingerprint
+  Fingerprint fingerprint = {};     ///< JobEvent::fingerprint
   Json outputs = Json::object();    ///< JobEvent::outputs
   Json metrics = Json::object();    ///< JobEvent::metrics
 };
@@ -41,13 +41,13 @@ class KnownResults {
   /// The newest result with this fingerprint whose published files are all there, unchanged. It
   /// must also be based on what the jobs `acting` of its own run did elsewhere, not on what other
   /// runs did in the same place since.
-  virtual std::optional<KnownResult> find(const std::string& fingerprint,
+  virtual std::optional<KnownResult> find(const Fingerprint& fingerprint,
                                           std::span<const std::string> acting) = 0;
 };
 
 class NothingKnown : public KnownResults {
  public:
-  std::optional<KnownResult> find(const std::string&, std::span<const std::string>) override {
+  std::optional<KnownResult> find(const Fingerprint&, std::span<const std::string>) override {
     return std::nullopt;
   }
 };

@@ -151,7 +151,7 @@ Json frozen_settings(const Plan& plan) {
   }
   Json reused = Json::object();
   for (const auto& [job, result] : plan.reused) reused[plan.jobs[job].name] = json_of(result);
-  std::map<std::string, std::string> images;
+  std::map<std::string, Digest> images;
   for (const Image& image : plan.workflow.images) {
     if (!image.digest.empty()) images[image.name] = image.digest;
   }

@@ -27,9 +27,9 @@ struct FrozenSettings {
   std::map<std::string, std::string> written;  ///< see Workflow
   PlanOptions options;
   Profile profile;
-  std::map<std::string, std::string> images;  ///< name -> digest
-  std::string release_image;                  ///< its `from`; empty: no step runs in it
-  std::set<std::string> in_release_image;     ///< steps
+  std::map<std::string, Digest> images;
+  std::string release_image;               ///< its `from`; empty: no step runs in it
+  std::set<std::string> in_release_image;  ///< steps
   std::string sources = "sources";
   ContentHashes files;
   ContentHashes outside;

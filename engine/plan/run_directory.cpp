@@ -208,7 +208,7 @@ Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings)
 
 void take_release_image(Workflow& workflow, const FrozenSettings& settings) {
   if (settings.release_image.empty()) return;
-  workflow.images.push_back({kReleaseImage, settings.release_image, "", {}, Json()});
+  workflow.images.push_back({kReleaseImage, settings.release_image, {}, {}, Json()});
   for (Step& step : workflow.steps) {
     if (settings.in_release_image.contains(step.name)) step.image = kReleaseImage;
   }

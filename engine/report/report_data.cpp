@@ -261,7 +261,7 @@ class RunJson {
   Json provenance_json() const {
     Json images = Json::object();
     for (const Image& image : plan_.workflow.images) {
-      images[image.name] = image.from + (image.digest.empty() ? "" : " " + image.digest);
+      images[image.name] = image.from + (image.digest.empty() ? "" : " " + image.digest.text());
     }
     Json files = Json::object();
     for (const auto& [file, hash] : plan_.files) {

@@ -155,7 +155,7 @@ class Collector {
   }
 
   /// The digest of the image: the one in the run or the workflow if there is one, else computed.
-  std::string digest_of(const Image& image) {
+  Digest digest_of(const Image& image) {
     if (!is_packed(image) && !image.digest.empty()) return image.digest;
     try {
       return image_digest(image_source(image.from, plan_.base),
@@ -168,10 +168,11 @@ class Collector {
   void add_images() {
     for (const Image& image : workflow_.images) {
       if (!is_used(image)) continue;
-      const std::string digest = digest_of(image);
+      const Digest digest = digest_of(image);
       if (!image.digest.empty() && digest != image.digest) {
         throw_at(workflow_, image.location,
-                 "image '" + image.name + "' is " + digest + " now, but was " + image.digest);
+                 "image '" + image.name + "' is " + digest.text() + " now, but was " +
+                     image.digest.text());
       }
       bundle_.manifest.images[image.name] = {image.from, digest, is_packed(image)};
       if (is_packed(image)) add_image(image);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/digest.h"
 #include "base/json.h"
 
 /// dlflow-bundle.json: the content of a bundle, with a checksum for each file. Its keys are in
@@ -31,7 +32,7 @@ struct PackedData {
 
 struct PackedImage {
   std::string from;
-  std::string digest;
+  Digest digest;
   bool packed = false;
   bool operator==(const PackedImage&) const = default;
 };

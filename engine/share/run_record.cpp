@@ -188,7 +188,7 @@ class Recorder {
   Json run_record(Json jobs) const {
     const Plan& plan = run_.plan;
     const Json frozen = read_json_file(plan.directory / "plan.json", kPlanLimits);
-    std::map<std::string, std::string> images;
+    std::map<std::string, Digest> images;
     for (const Image& image : plan.workflow.images) {
       if (!image.digest.empty()) images[image.name] = image.digest;
     }
@@ -216,7 +216,7 @@ class Recorder {
 
   Json job_record(const JobRow& job) const {
     Json events = Json::array();
-    std::string fingerprint;
+    Fingerprint fingerprint;
     Json outputs = Json::object();
     const auto recorded = run_.events.find(job.job);
     for (const JobEvent& event :

@@ -44,7 +44,7 @@ StoredJob read_job(const Statement& row) {
   record.node = row.text(8);
   if (!row.is_null(9)) record.exit = int(row.integer(9));
   record.reason = row.text(10);
-  record.fingerprint = row.text(11);
+  if (!row.is_null(11)) record.fingerprint = {row.text(11), "the database of runs"};
   record.outputs = json_at(row, 12);
   record.metrics = json_at(row, 13);
   record.reused_from = row.text(14);
@@ -102,7 +102,7 @@ void save_job(Database& database, int64_t run, const StoredJob& job) {
       "reused_from = ? WHERE run = ? AND number = ?",
       job.num_events, name(record.state), record.attempt, ms_or_null(record.started),
       ms_or_null(record.ended), text_or_null(record.backend_id), text_or_null(record.node),
-      record.exit, text_or_null(record.reason), text_or_null(record.fingerprint),
+      record.exit, text_or_null(record.reason), text_or_null(record.fingerprint.text()),
       json_or_null(record.outputs), json_or_null(record.metrics), text_or_null(record.reused_from),
       run, job.number);
 }

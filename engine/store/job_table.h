@@ -26,7 +26,7 @@ struct JobRecord {
   std::string node;
   std::optional<int> exit;
   std::string reason;
-  std::string fingerprint;
+  Fingerprint fingerprint;
   Json outputs;
   Json metrics;
   std::string reused_from;

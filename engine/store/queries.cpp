@@ -286,7 +286,7 @@ std::optional<std::string> Store::overtaker(const Candidate& candidate) {
           "UNION ALL SELECT '' FROM overtaken WHERE workflow = ?1 AND job = ?2 "
           "AND (ended_ms >= ?3 OR run > ?4) AND fingerprint <> ?5 LIMIT 1",
       candidate.workflow, candidate.result.job, candidate.started_ms, candidate.run,
-      candidate.result.fingerprint);
+      candidate.result.fingerprint.text());
   if (!later->next()) return std::nullopt;
   return later->text(0);
 }
@@ -334,7 +334,7 @@ std::map<std::string, std::set<uint32_t>> Store::shared_with_open_runs(std::stri
   return shared;
 }
 
-std::vector<Store::Candidate> Store::candidates(const std::string& fingerprint) {
+std::vector<Store::Candidate> Store::candidates(const Fingerprint& fingerprint) {
   read_open_runs();
   std::vector<Candidate> found;
   const Rows rows = database_.query(
@@ -343,7 +343,7 @@ std::vector<Store::Candidate> Store::candidates(const std::string& fingerprint) 
       "coalesce(jobs.reason, '') FROM jobs "
       "JOIN runs ON runs.id = jobs.run JOIN bases ON bases.id = jobs.base "
       "WHERE jobs.fingerprint = ?1 AND jobs.state = ?2 ORDER BY jobs.ended_ms DESC",
-      fingerprint, name(JobState::Succeeded));
+      fingerprint.text(), name(JobState::Succeeded));
   while (rows->next()) {
     Candidate& next = found.emplace_back();
     next.result.run = rows->text(0);
@@ -384,22 +384,20 @@ std::string Store::obstacle(const Candidate& candidate, std::span<const std::str
   return change ? "its outputs in " + result.run + " have changed: " + *change : "";
 }
 
-std::optional<KnownResult> Store::find(const std::string& fingerprint,
+std::optional<KnownResult> Store::find(const Fingerprint& fingerprint,
                                        std::span<const std::string> acting) {
-  if (fingerprint.empty()) return std::nullopt;
   for (Candidate& candidate : candidates(fingerprint)) {
     if (obstacle(candidate, acting).empty()) return std::move(candidate.result);
   }
   return std::nullopt;
 }
 
-std::string Store::refusal(const std::string& fingerprint, const std::string& run,
+std::string Store::refusal(const Fingerprint& fingerprint, const std::string& run,
                            const std::string& job) {
   const bool is_new = !has_run(run);
   const int64_t own = is_new ? 0 : run_id(run);
-  const std::string wanted =
+  const Fingerprint wanted =
       is_new ? fingerprint : load_job(database_, own, job).record.fingerprint;
-  if (wanted.empty()) return "";
   for (const Candidate& candidate : candidates(wanted)) {
     if (is_new || candidate.run < own) return obstacle(candidate, {});
   }

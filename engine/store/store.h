@@ -149,12 +149,12 @@ class Store : public KnownResults, public History, public FileHashes {
   void forget(std::string_view run);
 
   /// First reads the records that killed runs left, at most once a second for each run.
-  std::optional<KnownResult> find(const std::string& fingerprint,
+  std::optional<KnownResult> find(const Fingerprint& fingerprint,
                                   std::span<const std::string> acting) override;
   std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
                                    const std::string& job, const std::string& run) override;
   std::string maker(const std::string& run, const std::string& job) override;
-  std::string refusal(const std::string& fingerprint, const std::string& run,
+  std::string refusal(const Fingerprint& fingerprint, const std::string& run,
                       const std::string& job) override;
 
   /// The hash remembered for this path, size, time of change and inode; otherwise hashes the file.
@@ -170,7 +170,7 @@ class Store : public KnownResults, public History, public FileHashes {
   void read_open_runs();
   struct Candidate;
   /// The results with this fingerprint, newest first.
-  std::vector<Candidate> candidates(const std::string& fingerprint);
+  std::vector<Candidate> candidates(const Fingerprint& fingerprint);
   /// The reason why this result is not reused; empty if it is.
   std::string obstacle(const Candidate& candidate, std::span<const std::string> acting);
   std::optional<std::string> overtaker(const Candidate& candidate);

@@ -118,7 +118,7 @@ void add_files_of(pid_t pid, const fs::path& folder, std::set<fs::path>& found) 
 std::string work_of(const JobSpec& spec, std::span<const ParentResult> parents) {
   Json base = Json::parse(spec.fingerprint_base);
   base.erase("resources");
-  return fingerprint(base.dump(), spec.element, parents);
+  return fingerprint(base.dump(), spec.element, parents).text();
 }
 
 fs::path place_aside(const AttemptFiles& files) {
@@ -232,12 +232,12 @@ JobEvent try_state_before(const JobSpec& spec, const AttemptFiles& files,
 }
 
 std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const AttemptFiles& files,
-                                                const std::string& fingerprint,
+                                                const Fingerprint& fingerprint,
                                                 std::span<const ParentResult> parents) {
   if (!can_save(spec.uses, spec.checkpoint)) return std::nullopt;
   const fs::path folder = checkpoints_directory(spec);
   const std::string work = work_of(spec, parents);
-  const std::string all = work + " " + fingerprint + "\n";
+  const std::string all = work + " " + fingerprint.text() + "\n";
   const auto noted = read_file_if_exists(note_of(spec));
   if (noted == all) return std::nullopt;
   if (noted && holds_files(folder)) {

@@ -58,9 +58,9 @@ std::set<std::filesystem::path> files_being_saved(const JobSpec& spec, bool all)
 /// a note are of an earlier version, and kept. With other resources a job resumes, since its user
 /// asked for that, but its result belongs to neither: the reason why it will not be reused is
 /// returned. Call it before the pass looks for its checkpoints. Throws Error.
-/// \param fingerprint of the job; an empty one is unknown.
+/// \param fingerprint of the job; none: unknown
 std::optional<std::string> keep_own_checkpoints(const JobSpec& spec, const AttemptFiles& files,
-                                                const std::string& fingerprint,
+                                                const Fingerprint& fingerprint,
                                                 std::span<const ParentResult> parents);
 
 /// Whether this pass has put checkpoints aside. Then it does not take over files of an earlier

@@ -66,8 +66,9 @@ FileDescriptor shared_folder(const FileDescriptor& above, const std::string& nam
   return std::move(*made);
 }
 
-fs::path entry_of(const JobSpec& spec, const std::string& fingerprint) {
-  return spec.cache / "results" / fingerprint.substr(0, 2) / fingerprint;
+fs::path entry_of(const JobSpec& spec, const Fingerprint& fingerprint) {
+  const std::string hex = fingerprint.hex();
+  return spec.cache / "results" / hex.substr(0, 2) / hex;
 }
 
 /// The path of an output, relative to the job's folder; nothing if its value is not a path there.
@@ -117,11 +118,11 @@ Json hashes_of_trees(const std::function<fs::path(const std::string&)>& place_of
 /// into it.
 class NewEntry {
  public:
-  /// Of `fingerprint`, in the open folder `above`.
-  NewEntry(FileDescriptor above, const std::string& fingerprint)
+  /// In the open folder `above`.
+  NewEntry(FileDescriptor above, const std::string& final_name)
       : above_(std::move(above)),
-        fingerprint_(fingerprint),
-        name_("." + fingerprint + "." + host_name() + "." + std::to_string(::getpid())) {
+        final_name_(final_name),
+        name_("." + final_name + "." + host_name() + "." + std::to_string(::getpid())) {
     remove_tree(path_of(above_) / name_);
     auto made = make_folder(above_, name_);
     if (!made) throw Error(Errc::Unavailable, "another user made " + name_);
@@ -140,12 +141,12 @@ class NewEntry {
     }
     set_access(path(), sharing);
     std::error_code there_already;
-    fs::rename(path_of(above_) / name_, path_of(above_) / fingerprint_, there_already);
+    fs::rename(path_of(above_) / name_, path_of(above_) / final_name_, there_already);
   }
 
  private:
   FileDescriptor above_;
-  std::string fingerprint_;
+  std::string final_name_;
   std::string name_;
   FileDescriptor folder_;
 };
@@ -170,13 +171,13 @@ Json read_result(const FileDescriptor& entry) {
 }
 
 /// The name for a result of this user; nothing if an entry there must stay.
-std::optional<std::string> free_name(const JobSpec& spec, const std::string& fingerprint,
+std::optional<std::string> free_name(const JobSpec& spec, const Fingerprint& fingerprint,
                                      Existing existing) {
   const fs::path entry = entry_of(spec, fingerprint);
-  if (!fs::exists(entry)) return fingerprint;
+  if (!fs::exists(entry)) return fingerprint.text();
   if (existing == Existing::Stays) return std::nullopt;
-  if (remove_entry(entry)) return fingerprint;
-  const std::string beside = fingerprint + "." + std::to_string(::getuid());
+  if (remove_entry(entry)) return fingerprint.text();
+  const std::string beside = fingerprint.text() + "." + std::to_string(::getuid());
   remove_entry(entry.parent_path() / beside);
   return beside;
 }
@@ -315,12 +316,12 @@ std::optional<StoredResult> read_entry(const fs::path& entry) {
 }
 
 /// The entry with this fingerprint, and those beside it, as far as they may be read.
-std::vector<fs::path> entries_of(const JobSpec& spec, const std::string& fingerprint) {
+std::vector<fs::path> entries_of(const JobSpec& spec, const Fingerprint& fingerprint) {
   const fs::path first = entry_of(spec, fingerprint);
   std::vector<fs::path> entries = {first};
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(first.parent_path(), none)) {
-    if (entry.path().filename().string().starts_with(fingerprint + ".")) {
+    if (entry.path().filename().string().starts_with(fingerprint.text() + ".")) {
       entries.push_back(entry.path());
     }
   }
@@ -352,7 +353,7 @@ bool share_result(const JobSpec& spec, const JobEvent& end, Existing existing) {
 }
 
 TakenResult take_shared_result(const JobSpec& spec, const AttemptFiles& files,
-                               const std::string& fingerprint) {
+                               const Fingerprint& fingerprint) {
   if (!spec.reuse || !is_shareable(spec) || !sharing_of(spec.cache)) return {};
   if (has_checkpoints(spec)) return {};  // it has begun, and resumes from there
   TakenResult taken;

@@ -47,7 +47,7 @@ struct TakenResult {
 /// after a check that it is the shared one. Nothing if there is none, it may not be read, or it is
 /// damaged; then the job's folders are as before.
 TakenResult take_shared_result(const JobSpec& spec, const AttemptFiles& files,
-                               const std::string& fingerprint);
+                               const Fingerprint& fingerprint);
 
 /// A result in the cache, for the maintenance of the cache.
 struct StoredResult {

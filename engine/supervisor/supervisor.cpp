@@ -201,7 +201,7 @@ class Pass {
     const auto& own = options_.own_signals;  // launchers would forward them
     if (std::ranges::find(own, job.ranks.asked_by) != own.end()) job.ranks.asked_by = SIGUSR1;
     if (spec_.resources.ranks > 1) job.ranks.lost_rank = files_.lost_rank();
-    const std::string fingerprint =
+    const Fingerprint fingerprint =
         dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
     for (size_t i = 0; i < parents.size(); ++i) {
       const bool acts = spec_.parents[i].is_command && did_something_elsewhere(parents[i]);
@@ -337,7 +337,7 @@ class Pass {
     return watched;
   }
 
-  JobEvent succeeded(const std::string& fingerprint, const std::vector<ParentResult>& parents) {
+  JobEvent succeeded(const Fingerprint& fingerprint, const std::vector<ParentResult>& parents) {
     JobEvent end;
     end.exit = 0;
     try {
@@ -369,11 +369,11 @@ class Pass {
     if (!doubt) return;
     doubt_checkpoints(spec_, *doubt);
     if (!counts) return;
-    end.fingerprint.clear();
+    end.fingerprint = {};
     end.reason = "will not be reused: " + *doubt;
   }
 
-  JobEvent reused(SharedResult known, const std::string& fingerprint) {
+  JobEvent reused(SharedResult known, const Fingerprint& fingerprint) {
     JobEvent end = event(JobState::Succeeded, shared_reason(known.run));
     end.exit = 0;
     end.outputs = std::move(known.outputs);

@@ -50,9 +50,9 @@ struct SharingJob {
     make_directories(spec.cache);
     fs::permissions(spec.cache, fs::perms::group_write, fs::perm_options::add);
   }
-  fs::path entry() const { return spec.cache / "results/ff" / fingerprint; }
+  fs::path entry() const { return spec.cache / "results/ff" / fingerprint.hex(); }
 
-  const std::string fingerprint = std::string(64, 'f');
+  const Fingerprint fingerprint = Fingerprint::of_hex(std::string(64, 'f'));
   JobSpec spec;
   AttemptFiles files;
 };

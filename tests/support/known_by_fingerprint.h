@@ -3,9 +3,15 @@
 #include <map>
 #include <string>
 
+#include "base/sha256.h"
 #include "engine/plan/plan.h"
 
 namespace dlflow::test {
+
+/// A fingerprint for each name.
+inline Fingerprint fingerprint_named(const std::string& name) {
+  return Fingerprint::of_hex(sha256_hex(name));
+}
 
 /// Earlier results by their fingerprints, without a store.
 class KnownByFingerprint : public KnownResults {
@@ -31,7 +37,7 @@ class KnownByFingerprint : public KnownResults {
     }
   }
 
-  std::optional<KnownResult> find(const std::string& fingerprint,
+  std::optional<KnownResult> find(const Fingerprint& fingerprint,
                                   std::span<const std::string>) override {
     const auto found = known_.find(fingerprint);
     if (found == known_.end()) return std::nullopt;
@@ -39,7 +45,7 @@ class KnownByFingerprint : public KnownResults {
   }
 
  private:
-  std::map<std::string, KnownResult> known_;
+  std::map<Fingerprint, KnownResult> known_;
 };
 
 }  // namespace dlflow::test

@@ -9,7 +9,9 @@ using namespace dlflow;
 namespace {
 
 const Json kJob = Json::parse(R"({
-  "image": "box", "from": "oci:/images/box", "digest": "sha256:d1", "build": {"run": "make"}, "cache": "/cache",
+  "image": "box", "from": "oci:/images/box", "digest": "sha256:)" +
+                              std::string(64, 'd') +
+                              R"(", "build": {"run": "make"}, "cache": "/cache",
   "cache_budget_bytes": 11, "runtime": "podman", "command": ["sudo", "podman"], "mode": "P2",
   "arguments": ["--rm"], "launcher": ["srun", "-n2"], "mpirun": "mpirun", "ranks": 3,
   "binds": [{"source": "/data", "target": "/d", "read_only": true},

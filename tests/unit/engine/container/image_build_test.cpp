@@ -14,7 +14,7 @@ namespace {
 class Build {
  public:
   Build() {
-    base.digest = "sha256:" + std::string(64, 'a');
+    base.digest = Digest::of_hex(std::string(64, 'a'));
     base.rootfs = folder.path() / "base";
     base.folder = folder.path() / "stored";
     make_directories(base.rootfs);

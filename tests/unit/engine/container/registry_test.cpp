@@ -26,7 +26,7 @@ class TokenRegistry {
   explicit TokenRegistry(std::string token, std::string realm = "")
       : token_(std::move(token)), realm_(std::move(realm)) {}
 
-  std::string digest() const { return registry_digest(server_.host() + "/a/b:c"); }
+  Digest digest() const { return registry_digest(server_.host() + "/a/b:c"); }
 
  private:
   std::string answer_to(const std::string& request) const {
@@ -47,8 +47,8 @@ class BoastingRegistry {
 
   void fetch(uint64_t budget_bytes) const {
     const test::TempDir folder;
-    fetch_image(server_.host() + "/a/b", digest_of(manifest()), folder.path() / "layout",
-                budget_bytes);
+    fetch_image(server_.host() + "/a/b", Digest::of_hex(sha256_hex(manifest())),
+                folder.path() / "layout", budget_bytes);
   }
   int blobs_asked_for() const { return blobs_asked_for_; }
 
@@ -76,7 +76,7 @@ class BoastingRegistry {
 }  // namespace
 
 TEST_CASE("a registry that asks for a token gets the one that it issued", "[container]") {
-  CHECK(TokenRegistry(R"({"token": "aB3-._~+/=="})").digest() == "sha256:" + sha256_hex("{}"));
+  CHECK(TokenRegistry(R"({"token": "aB3-._~+/=="})").digest() == Digest::of_hex(sha256_hex("{}")));
 }
 
 TEST_CASE("a token that would add lines to curl's settings is refused", "[container]") {
@@ -91,9 +91,8 @@ TEST_CASE("a registry whose list of images names a path is refused", "[container
   const test::AnsweringServer server([](const std::string&) {
     return answer("200 OK", "", R"({"manifests": [{"digest": "sha256:../../../../canary"}]})");
   });
-  CHECK_THROWS_WITH(
-      registry_digest(server.host() + "/a/b:c"),
-      Contains("names 'sha256:../../../../canary' where an image digest is required"));
+  CHECK_THROWS_WITH(registry_digest(server.host() + "/a/b:c"),
+                    Contains("'sha256:../../../../canary' is not a digest"));
 }
 
 TEST_CASE("an endless manifest is refused at its size limit", "[container][attack]") {
@@ -154,10 +153,11 @@ TEST_CASE("a private image is read with the login that docker keeps", "[containe
   const auto file =
       folder.write("config.json", "{\"auths\": {\"" + host + "\": {\"auth\": \"bWU6cHc=\"}}}");
   std::filesystem::permissions(file, std::filesystem::perms(0600));
-  CHECK(registry_digest(host + "/a/b:c") == "sha256:" + sha256_hex("{}"));
+  CHECK(registry_digest(host + "/a/b:c") == Digest::of_hex(sha256_hex("{}")));
   folder.write("config.json", "{\"auths\": {\"" + host + "\": {}, \"https://" + host +
                                   "\": {\"auth\": \"bWU6cHc=\"}}}");
-  CHECK(registry_digest(host + "/a/b:c") == "sha256:" + sha256_hex("{}"));  // under its other name
+  CHECK(registry_digest(host + "/a/b:c") ==
+        Digest::of_hex(sha256_hex("{}")));  // under its other name
   std::filesystem::permissions(file, std::filesystem::perms(0644));
   CHECK_THROWS_WITH(registry_digest(host + "/a/b:c"),
                     Contains("other users can read it; type `chmod 600`"));
@@ -200,7 +200,7 @@ TEST_CASE("a registry of this machine is asked without proxies and ~/.curlrc", "
     agent = request;
     return answer("200 OK", "", "{}");
   });
-  CHECK(registry_digest(server.host() + "/a/b:c") == "sha256:" + sha256_hex("{}"));
+  CHECK(registry_digest(server.host() + "/a/b:c") == Digest::of_hex(sha256_hex("{}")));
   CHECK(agent.find("mine") == agent.npos);
 }
 

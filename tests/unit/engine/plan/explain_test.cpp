@@ -58,7 +58,7 @@ class OneRun : public History {
     return made_by.empty() ? run : made_by;
   }
 
-  std::string refusal(const std::string& fingerprint, const std::string&,
+  std::string refusal(const Fingerprint& fingerprint, const std::string&,
                       const std::string&) override {
     return known.find(fingerprint, {}) ? refused : "";
   }

@@ -5,10 +5,12 @@
 #include "base/sha256.h"
 #include "engine/plan/fingerprint_base.h"
 #include "tests/support/catch.h"
+#include "tests/support/known_by_fingerprint.h"
 #include "tests/support/parsed.h"
 #include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
+using test::fingerprint_named;
 using test::parsed;
 
 namespace {
@@ -60,7 +62,7 @@ Json output(const std::string& folder, const std::string& name, const std::strin
   return {{"o", {{"value", folder + "/outputs/" + name}, {"sha256", hash}}}};
 }
 
-std::string with_parents(const std::vector<ParentResult>& parents,
+Fingerprint with_parents(const std::vector<ParentResult>& parents,
                          const Json& element = Json::object(), const std::string& base = "{}") {
   return fingerprint(base, element, parents);
 }
@@ -153,7 +155,7 @@ TEST_CASE("the same text gives the same fingerprint on every day", "[fingerprint
   CHECK(
       base_of(kReference).dump() ==
       R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"job":"a","kind":"run","resources":{"alone":true,"cpus_per_rank":1,"gpus_per_rank":0,"ranks":1},"version":9})");
-  CHECK(fingerprint(R"({"kind":"run"})", Json::object(), {}) ==
+  CHECK(fingerprint(R"({"kind":"run"})", Json::object(), {}).text() ==
         "78eec4426114b612c414c0602dfefe269663c92230da2bbdb6cb7e1473edb0e0");
 }
 
@@ -225,7 +227,7 @@ TEST_CASE("parents are identified by the outputs that a child sees, not by their
           "[fingerprint]") {
   const ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
   const ParentResult b = parent("b", output("/r/steps/b", "y", "22"));
-  const std::string here = with_parents({a, b});
+  const Fingerprint here = with_parents({a, b});
   CHECK(with_parents({parent("a", output("/other/steps/a", "x", "11"), "/other/steps"), b}) ==
         here);
   CHECK(with_parents({}) != here);
@@ -255,7 +257,7 @@ TEST_CASE("parents are identified by the outputs that a child sees, not by their
     ParentResult skipped = parent("a", Json::object());
     skipped.skipped = true;
     ParentResult ran = parent("a", Json::object());
-    ran.fingerprint = "f";
+    ran.fingerprint = fingerprint_named("f");
     CHECK(with_parents({skipped}) != with_parents({ran}));
   }
 }
@@ -269,9 +271,9 @@ TEST_CASE("outputs of parents give the same fingerprint on every day", "[fingerp
   ParentResult skipped = parent("c", Json::object());
   skipped.skipped = true;
   ParentResult plain = parent("d", Json::object());
-  plain.fingerprint = "f1";
-  CHECK(with_parents({list, value, skipped, plain}, Json::object(),
-                     R"({"metrics":{"a":["loss"]}})") ==
+  plain.fingerprint = fingerprint_named("f1");
+  CHECK(with_parents({list, value, skipped, plain}, Json::object(), R"({"metrics":{"a":["loss"]}})")
+            .text() ==
         sha256_hex(R"({"metrics":{"a":["loss"]}})"
                    "\n"
                    R"({"element":{"fold":1},"in_list":true,"metrics":{"loss":0.5},)"
@@ -281,7 +283,8 @@ TEST_CASE("outputs of parents give the same fingerprint on every day", "[fingerp
                    "\n"
                    R"({"skipped":true,"step":"c"})"
                    "\n"
-                   R"({"fingerprint":"f1","step":"d"})"));
+                   R"({"fingerprint":")" +
+                   plain.fingerprint.text() + R"(","step":"d"})"));
 }
 
 TEST_CASE("an element of one list differs from that of another list", "[fingerprint]") {
@@ -290,7 +293,7 @@ TEST_CASE("an element of one list differs from that of another list", "[fingerpr
     of.element = {{"shard", number}};
     return of;
   };
-  const std::string before = with_parents({shard("train", 1), shard("train", 2), shard("test", 3)});
+  const Fingerprint before = with_parents({shard("train", 1), shard("train", 2), shard("test", 3)});
   CHECK(with_parents({shard("train", 1), shard("test", 2), shard("test", 3)}) != before);
   ParentResult other_element = shard("train", 1);
   other_element.element = {{"shard", 7}};
@@ -315,7 +318,7 @@ TEST_CASE(
   const Json element = {{"data", "a"}, {"lr", 0.1}};
   CHECK_FALSE(is_list(1, prep.element, element));
   CHECK(is_list(1, element, prep.element));  // a list of one, since the parent has an axis more
-  const std::string before = with_parents({prep}, element);
+  const Fingerprint before = with_parents({prep}, element);
   ParentResult other = prep;
   other.element = {{"data", "b"}};
   CHECK(with_parents({other}, {{"data", "b"}, {"lr", 0.1}}) != before);
@@ -334,7 +337,7 @@ TEST_CASE("a result of fewer parents differs from a result of all, and of those 
   ParentResult failed = train(2);
   failed.failed = true;
   failed.outputs = Json::object();
-  const std::string fewer = with_parents({train(1), failed, train(3)});
+  const Fingerprint fewer = with_parents({train(1), failed, train(3)});
   CHECK(fewer != with_parents({train(1), train(2), train(3)}));
   CHECK(fewer != with_parents({train(1), train(3)}));
   ParentResult skipped = failed;
@@ -344,16 +347,17 @@ TEST_CASE("a result of fewer parents differs from a result of all, and of those 
 }
 
 TEST_CASE("the fingerprint of a parent without outputs stands for its work", "[fingerprint]") {
-  const auto prepared = [](const std::string& fingerprint) {
+  const auto prepared = [](const Fingerprint& fingerprint) {
     ParentResult prep = parent("prep", Json::object());
     prep.fingerprint = fingerprint;
     return std::vector{prep};
   };
-  CHECK(with_parents(prepared("one")) != with_parents(prepared("two")));
-  CHECK(with_parents(prepared("")).empty());  // its work is unknown
+  CHECK(with_parents(prepared(fingerprint_named("one"))) !=
+        with_parents(prepared(fingerprint_named("two"))));
+  CHECK(with_parents(prepared({})).empty());  // its work is unknown
   ParentResult declares = parent("prep", output("/r/steps/prep", "x", "11"));
-  const std::string with_outputs = with_parents({declares});
-  declares.fingerprint = "another";
+  const Fingerprint with_outputs = with_parents({declares});
+  declares.fingerprint = fingerprint_named("another");
   CHECK(with_parents({declares}) == with_outputs);
 }
 
@@ -361,11 +365,11 @@ TEST_CASE("the parent's fingerprint counts if its outputs name places that are n
           "[fingerprint]") {
   const auto counts = [](const Json& value, const std::string& sha256) {
     ParentResult up = parent("up", {{"o", {{"value", value}, {"sha256", sha256}}}});
-    up.fingerprint = "one";
-    const std::string before = with_parents({up});
-    up.fingerprint = "two";
+    up.fingerprint = fingerprint_named("one");
+    const Fingerprint before = with_parents({up});
+    up.fingerprint = fingerprint_named("two");
     const bool differs = with_parents({up}) != before;
-    up.fingerprint = "";
+    up.fingerprint = {};
     CHECK(with_parents({up}).empty() == differs);
     return differs;
   };

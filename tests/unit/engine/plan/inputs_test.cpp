@@ -93,7 +93,7 @@ TEST_CASE("a program that setup lines may choose has no fingerprint, except one 
   profile.environment = {{"PATH", folder.path().string() + "/bin"}};
   profile.setup = {"module load tool"};
   struct Everything : KnownResults {
-    std::optional<KnownResult> find(const std::string&, std::span<const std::string>) override {
+    std::optional<KnownResult> find(const Fingerprint&, std::span<const std::string>) override {
       return KnownResult{};
     }
   } everything;
@@ -529,7 +529,7 @@ namespace {
 /// Knows every result.
 class AllKnown : public KnownResults {
  public:
-  std::optional<KnownResult> find(const std::string&, std::span<const std::string>) override {
+  std::optional<KnownResult> find(const Fingerprint&, std::span<const std::string>) override {
     return KnownResult();
   }
 };
@@ -538,7 +538,7 @@ class AllKnown : public KnownResults {
 class Disturbed : public AllKnown {
  public:
   explicit Disturbed(Json outputs) : outputs_(std::move(outputs)) {}
-  std::optional<KnownResult> find(const std::string&,
+  std::optional<KnownResult> find(const Fingerprint&,
                                   std::span<const std::string> acting) override {
     if (acting.empty()) {
       return KnownResult{.run = "w-1", .job = "a", .directory = "/r/a", .outputs = outputs_};

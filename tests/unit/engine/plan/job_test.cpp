@@ -67,7 +67,7 @@ JobSpec example_spec() {
                                      .newer = "ckpt/*.pt"};
   spec.container = ContainerSpec{"torch",
                                  "oci:/images/torch",
-                                 "sha256:11",
+                                 Digest::of_hex(std::string(64, '1')),
                                  {{"run", "make"}},
                                  {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
   spec.base = "/home/ann/workflow";
@@ -223,7 +223,7 @@ TEST_CASE("an event is one line of JSON and is read back equal", "[job]") {
   event.node = "n1";
   event.exit = 3;
   event.reason = "exit 3:\n\"NaN\" → stop";
-  event.fingerprint = "f1";
+  event.fingerprint = Fingerprint::of_hex(std::string(64, 'f'));
   event.outputs["model"] = {{"value", "/m"}, {"sha256", "0a"}};
   event.metrics = {{"loss", 0.5}};
   event.published_nothing = true;
@@ -263,7 +263,8 @@ TEST_CASE("invalid UTF-8 does not make a line unreadable", "[job]") {
 
 TEST_CASE("a line that is not an event is refused", "[job]") {
   const std::string line = GENERATE("", "{", "[]", "{}", R"({"at":"yesterday"})",
-                                    R"({"at":"2026-11-21T08:00:00.123Z","state":"done"})");
+                                    R"({"at":"2026-11-21T08:00:00.123Z","state":"done"})",
+                                    R"({"at":"2026-11-21T08:00:00.123Z","fingerprint":"../x"})");
   INFO(line);
   CHECK_THROWS_AS(job_event_from_line(line), Error);
 }

@@ -246,7 +246,7 @@ TEST_CASE("a frozen plan has the whole profile, also one from before SLURM suppo
 TEST_CASE("a step that got the release's image keeps it, and has another fingerprint",
           "[run_directory]") {
   const Place place;
-  const auto planned = [&](const std::string& digest) {
+  const auto planned = [&](const Digest& digest) {
     const std::string with = "{checkpoint: x, data: x}";
     Workflow workflow =
         parsed("name: w\nsteps:\n  a: {uses: evaluate, with: " + with + "}\n  b: {run: \"true\"}\n",
@@ -259,7 +259,7 @@ TEST_CASE("a step that got the release's image keeps it, and has another fingerp
     FreshFileHashes hashes;
     return make_plan(std::move(workflow), Profile(), PlanOptions(), nothing, hashes);
   };
-  const std::string digest = "sha256:" + std::string(64, 'a');
+  const Digest digest = Digest::of_hex(std::string(64, 'a'));
   Plan plan = planned(digest);
   create_run_directory(plan, place.runs, kNow, place.program);  // without dlflow-evaluate
   const Plan loaded = load_run(plan.directory);
@@ -271,10 +271,10 @@ TEST_CASE("a step that got the release's image keeps it, and has another fingerp
   CHECK(container->digest == digest);
   CHECK_FALSE(job_spec(loaded, 1).container);
 
-  const Plan outside = planned("");
+  const Plan outside = planned({});
   CHECK(fingerprint_base(plan, 0) != fingerprint_base(outside, 0));
   CHECK(fingerprint_base(plan, 1) == fingerprint_base(outside, 1));
-  const Plan other = planned("sha256:" + std::string(64, 'b'));
+  const Plan other = planned(Digest::of_hex(std::string(64, 'b')));
   CHECK(fingerprint_base(plan, 0) != fingerprint_base(other, 0));
 }
 
@@ -507,13 +507,13 @@ TEST_CASE("the published outputs are those that the linked attempt recorded", "[
   JobEvent event;
   event.state = JobState::Succeeded;
   event.at = kNow;
-  event.fingerprint = "abc";
+  event.fingerprint = test::fingerprint_named("abc");
   AppendFile(attempt / "events.jsonl").append(to_line(event));
   fs::create_symlink("attempt-2/pass-3/outputs", job / "outputs");
   const auto published = published_result(job);
   REQUIRE(published.has_value());
   CHECK(published->attempt == 2);
-  CHECK(published->fingerprint == "abc");
+  CHECK(published->fingerprint == event.fingerprint);
 }
 
 TEST_CASE("a tail gives each event once, and a torn one when it is whole", "[run_directory]") {

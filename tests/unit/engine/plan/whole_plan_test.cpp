@@ -22,6 +22,8 @@ using test::TempDir;
 
 namespace {
 
+const Digest kDigest = Digest::of_hex(std::string(64, '1'));
+
 /// Fails to compile when Profile has a new field, which must then be added to whole_profile().
 [[maybe_unused]] void know_every_field(const Profile& profile) {
   [[maybe_unused]] const auto& [name, file, extended_files, scheduler, cores, memory, gpus,
@@ -326,11 +328,11 @@ TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
   Plan& plan = whole.plan;
   plan.created = from_rfc3339("2026-11-21T08:00:00.123Z");
   plan.options = {.until = "t", .force = {"data"}, .set = {"epochs=3"}};
-  plan.workflow.images[0].digest = "sha256:11";
+  plan.workflow.images[0].digest = kDigest;
   plan.reused[1] = {.run = "whole-1111",
                     .job = "t[x=7]",
                     .directory = "/runs/whole-1111/steps/t/x=7",
-                    .fingerprint = "f1",
+                    .fingerprint = Fingerprint::of_hex(std::string(64, 'f')),
                     .outputs = {{"model", {{"value", "/m"}, {"sha256", "0a"}}}},
                     .metrics = {{"loss", 0.5}}};
   const FrozenSettings settings = frozen_settings_from_json(frozen_settings(plan));
@@ -343,7 +345,7 @@ TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
   CHECK(settings.options.force == std::vector<std::string>{"data"});
   CHECK(settings.options.set == std::vector<std::string>{"epochs=3"});
   CHECK(settings.profile == whole_profile());
-  CHECK(settings.images == std::map<std::string, std::string>{{"torch", "sha256:11"}});
+  CHECK(settings.images == std::map<std::string, Digest>{{"torch", kDigest}});
   CHECK(settings.files == plan.files);
   CHECK(settings.files.size() == 1);
   CHECK(settings.outside == plan.outside);
@@ -363,7 +365,7 @@ TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
   CHECK(reused.run == "whole-1111");
   CHECK(reused.job == "t[x=7]");
   CHECK(reused.directory == "/runs/whole-1111/steps/t/x=7");
-  CHECK(reused.fingerprint == "f1");
+  CHECK(reused.fingerprint == plan.reused[1].fingerprint);
   CHECK(reused.outputs == plan.reused[1].outputs);
   CHECK(reused.metrics == plan.reused[1].metrics);
 }
@@ -401,7 +403,7 @@ TEST_CASE("a plan that an older dlflow froze keeps its meaning", "[plan]") {
 TEST_CASE("a run that is loaded again is the plan that was frozen, in every part", "[plan]") {
   Whole whole;
   Plan& plan = whole.plan;
-  plan.workflow.images[0].digest = "sha256:11";
+  plan.workflow.images[0].digest = kDigest;
   plan.profile.runs = whole.folder.path() / "runs";
   create_run_directory(plan, whole.folder.path() / "runs", from_rfc3339("2026-11-21T08:00:00.123Z"),
                        whole.folder.write("bin/dlflow", "the program"));
@@ -423,7 +425,7 @@ TEST_CASE("a run that is loaded again is the plan that was frozen, in every part
     CHECK(to_json(job_spec(loaded, job)) == to_json(job_spec(plan, job)));
   }
   CHECK(loaded.jobs[1].resources->walltime == 40min);
-  CHECK(job_spec(loaded, 1).container->digest == "sha256:11");
+  CHECK(job_spec(loaded, 1).container->digest == kDigest);
   CHECK(run_profile(plan.directory) == plan.profile);
 }
 

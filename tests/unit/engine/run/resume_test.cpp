@@ -467,7 +467,7 @@ TEST_CASE("a reused result that is gone is looked up anew, and so are its depend
   const TempDir results;
   struct Known : KnownResults {
     explicit Known(fs::path results) : folder(std::move(results)) {}
-    std::optional<KnownResult> find(const std::string&, std::span<const std::string>) override {
+    std::optional<KnownResult> find(const Fingerprint&, std::span<const std::string>) override {
       return KnownResult{.run = "old", .job = "", .directory = folder / std::to_string(++found)};
     }
     fs::path folder;

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kDigest = "sha256:" + std::string(64, 'd');
+const Digest kDigest = Digest::of_hex(std::string(64, 'd'));
 
 /// Returns the content of a bundle of a workflow with `images`, each of which a step uses.
 Bundle collected(const TempDir& folder, const std::string& images, bool with_images,
@@ -59,7 +59,7 @@ TEST_CASE("an image is packed beside the workflow, with its own hash", "[bundle]
   const TempDir folder;
   write_layout(folder, "images/box");
   const Bundle bundle = collected(folder, R"(one: {from: "oci:images/box"})", true);
-  const std::string digest = "sha256:" + sha256_hex("{}");
+  const Digest digest = Digest::of_hex(sha256_hex("{}"));
   CHECK(bundle.manifest.images ==
         std::map<std::string, PackedImage>{{"one", {"oci:images/box", digest, true}}});
   std::vector<std::string> list = content_names(bundle);
@@ -89,7 +89,7 @@ TEST_CASE("an image above the workflow keeps its relative place", "[bundle]") {
 TEST_CASE("an unpacked image has the digest of the workflow, or the current one", "[bundle]") {
   const TempDir folder;
   write_layout(folder, "box");
-  const std::string images = R"(one: {from: "docker://far/box:1", digest: ")" + kDigest +
+  const std::string images = R"(one: {from: "docker://far/box:1", digest: ")" + kDigest.text() +
                              R"("}, three: {from: "oci:none"})";
   for (const bool with_images : {false, true}) {
     const Bundle bundle = collected(folder, images, with_images);
@@ -99,7 +99,7 @@ TEST_CASE("an unpacked image has the digest of the workflow, or the current one"
   }
   const Bundle today = collected(folder, R"(one: {from: "oci:box"})", false);
   CHECK(today.manifest.images.at("one") ==
-        PackedImage{"oci:box", "sha256:" + sha256_hex("{}"), false});
+        PackedImage{"oci:box", Digest::of_hex(sha256_hex("{}")), false});
   CHECK_THAT(refusal(folder, R"(one: {from: "docker://far/box:1"})"),
              Catch::Contains("add its `digest:`"));
 }

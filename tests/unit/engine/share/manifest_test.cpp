@@ -30,8 +30,8 @@ Manifest full_manifest() {
   manifest.workflow = "workflow/full.yaml";
   manifest.set = {{"n", 5}, {"name", "\xc3\xa4"}};
   manifest.data = {{"file:///d/one", kA, 11, true}, {"file:///d/two", "", 0, false}};
-  manifest.images = {{"box", {"oci:box", "sha256:" + kB, true}},
-                     {"far", {"docker://far", "sha256:" + kC, false}}};
+  manifest.images = {{"box", {"oci:box", Digest::of_hex(kB), true}},
+                     {"far", {"docker://far", Digest::of_hex(kC), false}}};
   manifest.run = "full-7f3a";
   manifest.files = {{"data/" + kA, {kA, 11, false}},
                     {"workflow/full.yaml", {kD, 12, false}},

@@ -31,8 +31,8 @@ class PackedRunOf {
     plan.base = "/flows/of/ada";
     plan.workflow.name = "shared";
     plan.workflow.params = {{"n", 5}};
-    plan.workflow.images = {{"box", "oci:box", "sha256:b", {}, {}},
-                            {"far", "docker://far", "", {}, {}}};
+    plan.workflow.images = {{"box", "oci:box", Digest::of_hex(std::string(64, 'b')), {}, {}},
+                            {"far", "docker://far", {}, {}, {}}};
     plan.profile.scheduler = "slurm";
     plan.profile.container.runtime = "podman";
     plan.files = {{"a.sh", "sha-a"}};
@@ -67,7 +67,7 @@ class PackedRunOf {
     fs::create_symlink("/etc/passwd", directory / "steps/work/checkpoints/theirs");
     JobEvent done = event(JobState::Succeeded, 120, "beta7");
     done.exit = 0;
-    done.fingerprint = "f-work";
+    done.fingerprint = Fingerprint::of_hex(std::string(64, 'f'));
     const std::string job = (directory / "steps/work").string();
     done.outputs = {{"result", {{"value", job + "/outputs/deep/result"}, {"sha256", "s1"}}},
                     {"best", {{"value", job + "/checkpoints/step-1"}, {"sha256", "s2"}}},
@@ -138,7 +138,8 @@ TEST_CASE("a run's record has each job and event, and names no machine", "[run_r
     "run": "shared-7f3a", "workflow": "shared", "state": "failed", "dlflow": "0.9.1",
     "started": "1970-01-01T00:01:40.000Z", "ended": "1970-01-01T00:03:20.000Z",
     "scheduler": "slurm", "container_runtime": "podman", "nodes": 2, "params": {"n": 5},
-    "images": {"box": "sha256:b"}, "files": {"a.sh": "sha-a"}, "data": {},
+    "images": {"box": "sha256:)" + std::string(64, 'b') +
+                                    R"("}, "files": {"a.sh": "sha-a"}, "data": {},
     "jobs": [
       {"job": "get", "state": "succeeded", "attempt": 2, "fingerprint": "", "metrics": {},
        "started": "1970-01-01T00:01:50.000Z", "ended": "1970-01-01T00:02:00.000Z",
@@ -147,7 +148,8 @@ TEST_CASE("a run's record has each job and event, and names no machine", "[run_r
                    "node": null, "exit": null},
                   {"at": "1970-01-01T00:01:45.000Z", "attempt": 2, "state": "succeeded",
                    "node": "node-1", "exit": null}]},
-      {"job": "work", "state": "succeeded", "attempt": 2, "fingerprint": "f-work",
+      {"job": "work", "state": "succeeded", "attempt": 2, "fingerprint": ")" +
+                                    std::string(64, 'f') + R"(",
        "metrics": {"loss": 0.5},
        "started": "1970-01-01T00:01:50.000Z", "ended": "1970-01-01T00:02:00.000Z",
        "outputs": {"result": {"value": "run/steps/work/outputs/deep/result", "sha256": "s1",

@@ -27,23 +27,25 @@ TEST_CASE("a result is found by its fingerprint while its outputs are on disk", 
   const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
                                         succeeded("data", "f1", output.string())};
   fixture.store.record(plan.run, events);
-  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // no output is published
+  CHECK_FALSE(
+      fixture.store.find(fingerprint_named("f1"), {}).has_value());  // no output is published
 
   finish_on_disk(plan, 0, events);
   write_file_atomic(output, "x");
-  CHECK_FALSE(fixture.store.find("f1", {}).has_value());  // changed since its publication
+  CHECK_FALSE(fixture.store.find(fingerprint_named("f1"), {})
+                  .has_value());  // changed since its publication
   record_publication(job_directory(plan, 0));
-  const auto result = fixture.store.find("f1", {});
+  const auto result = fixture.store.find(fingerprint_named("f1"), {});
   REQUIRE(result.has_value());
   CHECK(result->run == plan.run);
   CHECK(result->job == "data");
   CHECK(result->directory == job_directory(plan, 0));
   CHECK(result->outputs == events[2].outputs);
   CHECK(result->metrics == events[2].metrics);
-  CHECK_FALSE(fixture.store.find("f2", {}).has_value());
+  CHECK_FALSE(fixture.store.find(fingerprint_named("f2"), {}).has_value());
 
   fs::remove(output);
-  CHECK_FALSE(fixture.store.find("f1", {}).has_value());
+  CHECK_FALSE(fixture.store.find(fingerprint_named("f1"), {}).has_value());
 }
 
 TEST_CASE("the newest of several results with one fingerprint is reused", "[store]") {
@@ -57,7 +59,7 @@ TEST_CASE("the newest of several results with one fingerprint is reused", "[stor
     fixture.store.record(plan.run, events);
     finish_on_disk(plan, 0, events);
   }
-  const auto result = fixture.store.find("f1", {});
+  const auto result = fixture.store.find(fingerprint_named("f1"), {});
   REQUIRE(result.has_value());
   CHECK(result->outputs["path"]["value"].get<std::string>().ends_with("made/30"));
 }
@@ -71,7 +73,7 @@ TEST_CASE("a result that an earlier version took from a bundle is not reused", "
   events.back().reason = "taken from bundle b.dlflow";
   fixture.store.record(plan.run, events);
   finish_on_disk(plan, 0, events);
-  CHECK_FALSE(fixture.store.find("f1", {}).has_value());
+  CHECK_FALSE(fixture.store.find(fingerprint_named("f1"), {}).has_value());
 }
 
 namespace {
@@ -94,14 +96,14 @@ struct ActsElsewhere {
   void end(const Plan& plan, const std::string& fingerprint, int seconds,
            const Json& left = Json::object()) {
     JobEvent end = event("a", 1, Succeeded, seconds);
-    end.fingerprint = fingerprint;
+    end.fingerprint = fingerprint_named(fingerprint);
     end.outputs = left;
     const std::vector<JobEvent> events = {end};
     fixture.store.record(plan.run, events);
     finish_on_disk(plan, 0, events);
   }
   bool knows(const std::string& fingerprint) {
-    return fixture.store.find(fingerprint, {}).has_value();
+    return fixture.store.find(fingerprint_named(fingerprint), {}).has_value();
   }
 
   StoreFixture fixture;
@@ -114,17 +116,17 @@ TEST_CASE("the effects of a command without outputs hold until its step has othe
   ActsElsewhere command;
   command.run("one", 0);
   REQUIRE(command.knows("one"));
-  CHECK(command.fixture.store.find("one", {})->outputs == Json::object());
-  CHECK(command.fixture.store.find("one", {})->metrics == Json::object());
+  CHECK(command.fixture.store.find(fingerprint_named("one"), {})->outputs == Json::object());
+  CHECK(command.fixture.store.find(fingerprint_named("one"), {})->metrics == Json::object());
   command.run("one", 100);
   CHECK(command.knows("one"));
   const std::string two = command.run("two", 200);
   CHECK_FALSE(command.knows("one"));
   CHECK(command.knows("two"));
-  CHECK(command.fixture.store.refusal("one", "", "a")
+  CHECK(command.fixture.store.refusal(fingerprint_named("one"), "", "a")
             .starts_with(two + " has run another version of it"));
   const std::string third = command.run("one", 300);
-  CHECK(command.fixture.store.refusal("", third, "a")
+  CHECK(command.fixture.store.refusal({}, third, "a")
             .starts_with(two + " has run another version of it"));
 }
 
@@ -241,20 +243,20 @@ struct ReadsElsewhere {
             int end) {
     std::vector<JobEvent> events = {event(job, 1, Submitting, begin), event(job, 1, Running, begin),
                                     event(job, 1, Succeeded, end)};
-    events.back().fingerprint = fingerprint;
+    events.back().fingerprint = fingerprint_named(fingerprint);
     fixture.store.record(plan.run, events);
     finish_on_disk(plan, *find_job(plan, job), events);
   }
   void reuse(const Plan& plan, const std::string& job, const std::string& fingerprint,
              int seconds) {
     JobEvent cached = event(job, 0, Cached, seconds);
-    cached.fingerprint = fingerprint;
+    cached.fingerprint = fingerprint_named(fingerprint);
     fixture.store.record(plan.run, std::vector{cached});
   }
   /// Returns the run whose result of b counts, or "".
   std::string found(const std::string& fingerprint) {
     const std::vector<std::string> acting = {"a"};
-    const auto result = fixture.store.find(fingerprint, acting);
+    const auto result = fixture.store.find(fingerprint_named(fingerprint), acting);
     return result ? result->run : "";
   }
 
@@ -328,7 +330,7 @@ TEST_CASE("a cached job is not a new result, and shows the place of its outputs"
   cached.attempt = 0;
   cached.reused_from = "/runs/earlier/steps/data";
   fixture.store.record(plan.run, std::vector{cached});
-  CHECK_FALSE(fixture.store.find("f1", {}).has_value());
+  CHECK_FALSE(fixture.store.find(fingerprint_named("f1"), {}).has_value());
   const JobRow row = fixture.store.status(plan.run).jobs[0];
   CHECK(row.state == Cached);
   CHECK(row.directory == "/runs/earlier/steps/data");

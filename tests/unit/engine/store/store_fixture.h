@@ -7,6 +7,7 @@
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "engine/store/store.h"
+#include "tests/support/known_by_fingerprint.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
 
@@ -70,7 +71,7 @@ inline void run_to_success(Store& store, const Plan& plan, const std::string& jo
 inline JobEvent succeeded(const std::string& job, const std::string& fingerprint,
                           const std::string& value, int seconds = 0) {
   JobEvent result = event(job, 1, JobState::Succeeded, seconds);
-  result.fingerprint = fingerprint;
+  result.fingerprint = fingerprint_named(fingerprint);
   result.outputs["path"] = {{"value", value}, {"sha256", "0a"}};
   result.metrics = {{"accuracy", 0.9}};
   return result;

@@ -181,7 +181,7 @@ TEST_CASE("a lost database is rebuilt from the run directories", "[sync]") {
     CHECK(after.jobs[i].outputs == before.jobs[i].outputs);
     CHECK(after.jobs[i].ended == before.jobs[i].ended);
   }
-  CHECK(fresh.find("f1", {}).has_value());
+  CHECK(fresh.find(fingerprint_named("f1"), {}).has_value());
 }
 
 TEST_CASE("oversized events are refused before they are read", "[sync][attack]") {

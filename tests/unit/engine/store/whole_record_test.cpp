@@ -18,7 +18,7 @@ JobRecord whole_record() {
   record.node = "n1";
   record.exit = 75;
   record.reason = "walltime reached";
-  record.fingerprint = "f1";
+  record.fingerprint = fingerprint_named("f1");
   record.outputs = {{"model", {{"value", "/m"}, {"sha256", "0a"}}}};
   record.metrics = {{"loss", 0.5}};
   record.reused_from = "/runs/other/steps/a";

@@ -88,7 +88,7 @@ TEST_CASE("an image in another file system is read until a job has noted its sta
   FarImage image;
   if (!image.is_far()) return test::skip("there is no second file system to write to");
   const auto is_read = [&image] {
-    const std::string digest = std::exchange(image.spec.container->digest, "sha256:0");
+    const Digest digest = std::exchange(image.spec.container->digest, {});
     const bool is_other = image.proof().find_change().has_value();
     image.spec.container->digest = digest;
     return is_other;

@@ -106,7 +106,7 @@ TEST_CASE("the release's image runs its own programs, and these start their rank
   TwoRanks two;
   two.spec.uses = "train";
   two.spec.launcher = {"mpirun", "-np", "2"};
-  two.spec.container = ContainerSpec{kReleaseImage, "oci:/r.tar", "sha256:0", Json(), {}};
+  two.spec.container = ContainerSpec{kReleaseImage, "oci:/r.tar", Digest(), Json(), {}};
   two.spec.container->settings.runtime = "podman";
   const std::string with = "/runs/demo-1/steps/a/attempt-1/with.json";
   const auto inside = [&] { return container_job(two.spec, two.job, two.files).commands.front(); };
@@ -265,7 +265,7 @@ TEST_CASE("a job in a container has all settings of its step and its profile", "
   two.spec.container =
       ContainerSpec{"torch",
                     "oci:/images/torch",
-                    "sha256:11",
+                    Digest::of_hex(std::string(64, '1')),
                     {{"run", "make"}},
                     {"podman", {"podman-remote"}, "P2", {"--x"}, {"/site:/data:ro"}}};
   two.spec.launcher = {"mpirun"};
@@ -279,7 +279,7 @@ TEST_CASE("a job in a container has all settings of its step and its profile", "
   const ContainerJob job = container_job(two.spec, two.job, two.files);
   CHECK(job.image == "torch");
   CHECK(job.from == "oci:/images/torch");
-  CHECK(job.digest == "sha256:11");
+  CHECK(job.digest == two.spec.container->digest);
   CHECK(job.build == Json{{"run", "make"}});
   CHECK(job.mpirun == two.spec.launcher.front());
   TwoRanks without_launcher = two;

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string kFingerprint(64, 'f');
+const Fingerprint kFingerprint = Fingerprint::of_hex(std::string(64, 'f'));
 
 /// A job and its folders right after the end of its program.
 class Sharer {
@@ -79,7 +79,7 @@ struct Shared : Sharer {
 };
 
 fs::path entry(const test::TempDir& folder) {
-  return folder.path() / "cache/results/ff" / kFingerprint;
+  return folder.path() / "cache/results/ff" / kFingerprint.hex();
 }
 
 void change_result(const SharedCache& folder, const std::function<void(Json&)>& change) {
@@ -317,7 +317,7 @@ TEST_CASE("results are listed by their last use, and removed", "[shared_results]
 
   auto listed = list_shared_results(first.spec.cache);
   REQUIRE(listed.size() == 2);
-  CHECK(listed[0].fingerprint == kFingerprint);
+  CHECK(listed[0].fingerprint == kFingerprint.text());
   CHECK(listed[0].run == "first-1");
   CHECK(listed[0].job == "train");
   CHECK(listed[0].last_used == long_ago);
@@ -327,7 +327,7 @@ TEST_CASE("results are listed by their last use, and removed", "[shared_results]
   REQUIRE(second.take().result.has_value());
   listed = list_shared_results(first.spec.cache);
   REQUIRE(listed.size() == 2);
-  CHECK(listed[1].fingerprint == kFingerprint);
+  CHECK(listed[1].fingerprint == kFingerprint.text());
 
   CHECK(remove_shared_result(listed[1]));
   CHECK_FALSE(fs::exists(entry(folder)));
