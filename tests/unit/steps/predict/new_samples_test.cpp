@@ -39,7 +39,7 @@ Numbers values_of(NewSamples& samples) {
   CHECK(dataset.num_classes == 2);  // the loader compares labels with it
   Numbers all;
   for (size_t i = 0; i < dataset.size(); ++i) {
-    const auto row = std::get<Images<float>>(dataset.pixels)[i];
+    const auto row = std::get<PixelRows<float>>(dataset.pixels)[i];
     all.insert(all.end(), row.begin(), row.end());
   }
   return all;
