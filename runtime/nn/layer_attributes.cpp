@@ -1,3 +1,5 @@
+#include <array>
+
 #include "runtime/nn/model_parts.h"
 
 namespace dlflow::runtime {
@@ -45,14 +47,8 @@ ConvolutionAlgorithm read_algorithm(ModelValues& values, const YAML::Node& given
 }  // namespace
 
 std::string name(ConvolutionAlgorithm algorithm) {
-  switch (algorithm) {
-    case ConvolutionAlgorithm::Direct:
-      return "direct";
-    case ConvolutionAlgorithm::Winograd:
-      return "winograd";
-    default:
-      return "auto";
-  }
+  constexpr std::array kWords = {"auto", "direct", "winograd"};  // in the order of the enum
+  return kWords.at(size_t(algorithm));
 }
 
 Init read_init(ModelValues& values, const YAML::Node& given, LayerKind kind, ModelScope* scope) {
