@@ -98,7 +98,7 @@ TEST_CASE("a built image loses the mount point that the runtime left", "[image_b
 TEST_CASE("a command that fails makes no image", "[image_build]") {
   Build build;
   CHECK_THROWS_WITH(build.made([](const fs::path&) { return 3; }),
-                    Catch::Contains("the `build:` of image 'mpi' ends with 3"));
+                    Catch::Contains("the `build:` of image 'mpi' ended with exit status 3"));
   CHECK(build.made([](const fs::path&) { return 0; }).bytes == 0);
   CHECK(build.times == 2);
 }

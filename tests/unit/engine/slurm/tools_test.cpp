@@ -127,7 +127,8 @@ TEST_CASE("a controller that does not come back is a temporary error", "[slurm]"
 TEST_CASE("a failing squeue is not an empty queue", "[slurm]") {
   Scripts scripts;
   scripts.tool("squeue", "echo 'squeue: error: Invalid user' >&2; exit 1");
-  CHECK_THROWS_WITH(scripts.tools().queue(), Catch::Contains("squeue failed: Invalid user; call"));
+  CHECK_THROWS_WITH(scripts.tools().queue(),
+                    Catch::Contains("squeue failed: Invalid user; run dlflow"));
 }
 
 TEST_CASE("a cluster that cannot be asked does not count as one without limits", "[slurm]") {
@@ -137,7 +138,7 @@ TEST_CASE("a cluster that cannot be asked does not count as one without limits",
                "echo 'sinfo: fatal: Could not establish a configuration source' >&2; exit 1");
   CHECK_THROWS_WITH(
       scripts.tools().cluster(),
-      Catch::Contains("sinfo failed: Could not establish a configuration source; call"));
+      Catch::Contains("sinfo failed: Could not establish a configuration source; run dlflow"));
 }
 
 TEST_CASE("a cluster is asked for its partitions and their nodes", "[slurm]") {

@@ -46,7 +46,7 @@ TEST_CASE("a second split takes features and codings of the training split", "[p
                pack(packing_of(other, set, {{"a"}, {"y"}, ""}, Split::Validation));
              }),
              Catch::Contains("columns.txt has the columns feature town") &&
-                 Catch::EndsWith("name the same --features and --target for both splits"));
+                 Catch::EndsWith("--features and --target, or --resize and --crop"));
 }
 
 TEST_CASE("codings are not taken from a test table", "[packing]") {

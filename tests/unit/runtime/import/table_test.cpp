@@ -111,7 +111,7 @@ TEST_CASE("cells without a value take the mean of their column", "[table]") {
   CHECK(table_error("a,b,y\n1,,2\n", columns) ==
         "t.csv: column 'b' has no value in the rows for training; leave it out with --features");
   CHECK(table_error("a,y\n1\n", columns) ==
-        "t.csv:2:1: the row has 1 values, the header 2 columns");
+        "t.csv:2:1: the row has 1 values, but the header has 2 columns");
 }
 
 TEST_CASE("rows that lack a value in use are dropped, and the others keep their numbers",

@@ -126,8 +126,8 @@ TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
   CHECK(layer_mistakes("- conv2d: {channels: 4, kernel: 3, algorithm: fft}\n"
                        "- conv2d: {channels: 4, kernel: 3, stride: 2, algorithm: winograd}\n"
                        "- flatten\n- linear: {features: 2}\n") ==
-        Lines{"4:48: 'algorithm' must be 'auto', 'direct' or 'winograd'",
-              "5:59: 'algorithm: winograd' needs kernel 3, stride 1, dilation 1 and no groups"});
+        Lines{"4:47: 'algorithm' must be 'auto', 'direct' or 'winograd'",
+              "5:58: 'algorithm: winograd' needs kernel 3, stride 1, dilation 1 and no groups"});
   CHECK(layer_mistakes("- conv2d: {name: a, channels: 4, kernel: [3, 3, 3]}\n"
                        "- dropout: {rate: 1}\n- conv2d: {channels: 6, kernel: 1, groups: 4}\n"
                        "- concat: {from: a}\n- max_pool: {kernel: [2, 1]}\n"

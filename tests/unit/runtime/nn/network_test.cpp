@@ -7,6 +7,7 @@
 #include <dnnl.hpp>
 #include <numeric>
 
+#include "runtime/nn/convolution_choice.h"
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/nn/layer_shapes.h"
 #include "tests/support/catch.h"
@@ -148,9 +149,13 @@ TEST_CASE("each algorithm of a convolution agrees with the reference", "[network
   const auto layers = [](const std::string& algorithm) {
     return "- conv2d: {channels: 16, kernel: 3, algorithm: " + algorithm + "}\n" + kEnd;
   };
-  for (const char* algorithm : {"auto", "direct", "winograd"}) {
-    compare("[16, 3, 3]", layers(algorithm), 3);  // too few tiles for Winograd by the rules
+  for (const char* algorithm : {"auto", "direct"}) compare("[16, 3, 3]", layers(algorithm), 3);
+  const Model model = test::make_problem("[16, 3, 3]", layers("winograd"), 3).model;
+  if (!can_use_winograd(Compute::Float32, model.layers[0], model.input)) {
+    WARN("skipped here: this processor has no AVX2");
+    return;
   }
+  compare("[16, 3, 3]", layers("winograd"), 3);  // by the rules, there are too few tiles
   const auto scores = [&](const std::string& algorithm) {
     const test::Problem p = test::make_problem("[16, 9, 9]", layers(algorithm), 17);
     Network network(p.model, 17, Network::Mode::Training);
