@@ -220,7 +220,7 @@ class Segmentation(TrainingCase):
         self.train(folder, 1)
         (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(self.masks)}))
         status, _, errors = self.run_to_end(folder, 1, "dlflow-predict")
-        self.assertIn("write 'format: npy'", errors)
+        self.assertIn("or in a step 'format: npy'", errors)
 
     def small_pictures(self):
         """Pictures of the same size with labels."""

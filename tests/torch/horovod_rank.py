@@ -320,7 +320,7 @@ def stall():
         time.sleep(2.5)
     hvd.allreduce(torch.ones(1), name="late")
     if hvd.rank() != 1:
-        print(raises(hvd.HorovodInternalError, "allreduce.never waits for", lambda: hvd.allreduce(torch.ones(1), name="never")), flush=True)
+        print(raises(hvd.HorovodInternalError, "allreduce.never has waited for", lambda: hvd.allreduce(torch.ones(1), name="never")), flush=True)
     else:
         time.sleep(7)
 

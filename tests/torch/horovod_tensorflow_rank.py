@@ -187,7 +187,7 @@ def refusals():
         raises(hvd.HorovodInternalError, text, lambda: hvd.allreduce(tf.ones(3 + (rank == 1)), name="x"))
         raises(tf.errors.OpError, text, lambda: tf.function(lambda: hvd.allreduce(tf.ones(3 + (rank == 1)), name="x"))())
     raises(ValueError, f"the ranks are 0 to {size - 1}", lambda: hvd.broadcast([1.0], size))
-    raises(ValueError, "allreduce of text: string cannot travel", lambda: hvd.allreduce("text", name="text"))
+    raises(ValueError, "allreduce of text: string cannot be sent", lambda: hvd.allreduce("text", name="text"))
     inner = tf.optimizers.SGD(0.1)
     raises(NotImplementedError, "backward_passes_per_step: not here", lambda: hvd.DistributedOptimizer(inner, backward_passes_per_step=2))
     raises(NotImplementedError, "groups, num_groups: not here", lambda: hvd.DistributedOptimizer(inner, num_groups=2, groups=[1]))

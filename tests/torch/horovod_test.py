@@ -71,9 +71,9 @@ class Horovod(unittest.TestCase):
     def test_a_tensor_that_a_rank_does_not_submit_is_named(self):
         limits = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}
         outputs = self.run_ranks("stall", 3, **limits)
-        self.assertRegex(outputs[0][1], r"warning: allreduce.late waits for \d s: rank 1 did not submit it, ranks 0, 2 did")
+        self.assertRegex(outputs[0][1], r"warning: allreduce.late has waited for \d s: rank 1 did not submit it, ranks 0, 2 did")
         for rank in (0, 2):
-            self.assertRegex(outputs[rank][0], r"allreduce.never waits for \d+ s: rank 1 did not submit it, ranks 0, 2 did; all ranks end")
+            self.assertRegex(outputs[rank][0], r"allreduce.never has waited for \d+ s: rank 1 did not submit it, ranks 0, 2 did; all ranks end")
 
     def test_a_rank_that_dies_is_named_on_all_others_within_5_s(self):
         for who in (0, 1):
@@ -209,10 +209,10 @@ class Agreement(unittest.TestCase):
         table = self.table()
         table.submit(1, self.request("a"), 10)
         self.assertEqual(table.stalled(14, 5), [])
-        self.assertEqual(table.stalled(16, 5), ["a waits for 6 s: ranks 0, 2 did not submit it, rank 1 did"])
+        self.assertEqual(table.stalled(16, 5), ["a has waited for 6 s: ranks 0, 2 did not submit it, rank 1 did"])
         self.assertEqual(table.stalled(17, 5), [])
         self.assertEqual(len(table.stalled(22, 5)), 1)
-        self.assertEqual((table.oldest(22, 13), table.oldest(22, 12)), ("", "a waits for 12 s: ranks 0, 2 did not submit it, rank 1 did"))
+        self.assertEqual((table.oldest(22, 13), table.oldest(22, 12)), ("", "a has waited for 12 s: ranks 0, 2 did not submit it, rank 1 did"))
 
 
 class Waits(unittest.TestCase):

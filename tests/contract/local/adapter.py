@@ -14,7 +14,7 @@ class Adapter(Adapted):
         "forgotten": "its dlflow records every end itself",
         "killed_anywhere": "nothing is submitted",
         "has_the_number_of_ours": "its jobs have no numbers before they run",
-        "still_waits": "a failed run has ended, so nothing waits",
+        "pointed_to_the_new_parent": "a failed run has ended, so nothing waits",
         "ended_by_hand": "a program that a signal ended has failed",
     }
 
