@@ -275,7 +275,8 @@ std::vector<PreviewedBatch> preview_chain(Plan plan, const ChainServices& servic
   BatchPlan checked = fit_to_cluster(plan, services, services.batch.cluster());
   plan.run = "RUN";
   plan.directory = std::filesystem::absolute(plan.profile.runs) / plan.run;
-  const auto& batches = batches_for(plan, standings_of(plan), services.batch, checked);
+  const std::vector<Standing> standing = standings_of(plan);
+  const auto& batches = batches_for(plan, standing, services.batch, checked);
   const BatchRange numbers = {1, uint32_t(batches.size())};
   std::vector<std::string> ids;
   std::vector<PreviewedBatch> previewed;
