@@ -40,7 +40,7 @@ file(WRITE ${share}/lintian/overrides/dlflow
 dlflow: shared-library-lacks-prerequisites [usr/bin/dlflow]
 # All are to run where these libraries are missing or have other versions.
 dlflow: embedded-library libjpeg [usr/bin/dlflow*]
-dlflow: embedded-library libpng [usr/bin/dlflow]
+dlflow: embedded-library libpng [usr/bin/dlflow*]
 dlflow: embedded-library zlib [usr/bin/dlflow*]
 # CPack calls it for each library below /usr/lib. These are in a folder that the linker does not search.
 dlflow: maintscript-calls-ldconfig [post*]
