@@ -291,7 +291,7 @@ class Data(Case):
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 4}\n")
         found = json.loads(self.dlflow("data", "check", "set", "m.yaml", "--json", status=1)[0])["findings"]
         self.assertEqual([one["finding"] for one in found], ["fails", "fails"])
-        self.assertEqual(found[0]["text"], "model 'm' takes (B,2), set has (B,3,1,1)")
+        self.assertEqual(found[0]["text"], "model 'm' takes (B,2), but set has (B,3,1,1)")
         self.assertIn("no training data", self.dlflow("data", "check", "none", "m.yaml", status=2)[1])
 
     def test_a_number_that_is_not_finite_is_found_by_the_check(self):
