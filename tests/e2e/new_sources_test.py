@@ -195,7 +195,7 @@ class NewSourcesOfAChain(ChainCase):
         run = self.submit()
         self.write("a.sh", "exit 0\n")
         _, err = self.dlflow("resubmit", run, "--with-new-sources", status=2)
-        self.assertIn(f"`dlflow cancel {run} --step a` first", err)
+        self.assertIn(f"type `dlflow cancel {run} --step a`, then repeat", err)
 
 
 if __name__ == "__main__":

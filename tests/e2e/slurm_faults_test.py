@@ -29,7 +29,7 @@ class SlurmFaults(ChainCase):
         self.slurm.set(cluster="elsewhere")
         after = self.status(run)
         self.assertEqual(after["steps"], before)
-        self.assertIn("is on the cluster 'alpha', this is 'elsewhere'", after["problem"])
+        self.assertIn("is on the cluster 'alpha', but this is 'elsewhere'", after["problem"])
         for command in ("resubmit", "cancel"):
             _, err = self.dlflow(command, run, status=2)
             self.assertIn("repeat this command there", err)

@@ -143,7 +143,7 @@ class Text(Case):
                              (["good.csv", "--text", "revue", "--tokens", "bytes"], "did you mean 'review'?"),
                              (["good.csv", "--text", "stars", "--class", "stars", "--tokens", "bytes"], "'stars' is named twice"),
                              (["good.csv", *text, "--labels", "folders", "--per", "line", "--tokens", "bytes"], "--class names the column"),
-                             (["a.txt", *text, "--tokens", "bytes"], "a.txt is none")):
+                             (["a.txt", *text, "--tokens", "bytes"], "a.txt is not one")):
             with self.subTest(words):
                 self.assertIn(error, self.dlflow("data", "pack", *words, "-o", "set", status=2)[1])
         self.assertFalse((self.folder / "set").exists())
