@@ -30,6 +30,12 @@ bool is_checkpoint(const fs::path& folder) { return fs::exists(folder / runtime:
 /// The checkpoint that `word` names: itself, the newest in it, or the model of the run `word`.
 fs::path checkpoint_of(Session& session, const std::string& word) {
   if (is_checkpoint(word)) return word;
+  if (fs::exists(word) && !fs::is_directory(word)) {
+    throw Error(Errc::InvalidInput,
+                word +
+                    " is a file; first name the network: a run, a checkpoint, or a folder of "
+                    "checkpoints");
+  }
   if (const auto latest = runtime::latest_valid(word); latest.path) return *latest.path;
   const RunStatus run = read_run(session, find_run(session, word));
   std::vector<std::string> found;

@@ -331,7 +331,8 @@ Table parse_table(std::string_view content, const std::string& name, const Table
   targets.reserve(std::min(num_rows * uses.targets.size(), content.size() / 2));
   bool is_first = true;
   read_rows(reader, uses, columns.missing, [&](size_t row, const Fields& fields) {
-    if (std::exchange(is_first, false)) require_numbers(fields, uses, reader);
+    const bool learns_columns = columns.known.empty() && columns.has_answers;
+    if (std::exchange(is_first, false) && learns_columns) require_numbers(fields, uses, reader);
     for (size_t i = 0; i < uses.features.size(); ++i) {
       append_numbers(uses.codings[i], fields[uses.features[i]], reader, values);
     }

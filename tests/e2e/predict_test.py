@@ -93,6 +93,17 @@ class Predict(Case):
             (self.folder / f"new/sub/{number}.pgm").unlink()
         self.assertIn("none of its files can be read", self.dlflow("predict", run, "new", status=2)[1])
 
+    def test_texts_and_empty_cells_of_a_table_are_coded_as_in_the_training(self):
+        lines = ["age,sex,survived"]
+        for row in range(300):
+            sex = random.choice(("male", "female"))
+            lines.append(f"{'' if row % 7 == 0 else row % 80},{sex},{'yes' if sex == 'female' else 'no'}")
+        self.write("ship.csv", "\n".join(lines) + "\n")
+        self.dlflow("init", "ship.csv", "--target", "survived")
+        run = self.run_json("ship.yaml")["run"]
+        self.write("new.csv", "sex,age\nfemale,\nmale,30\nunknown,30\n")
+        self.assertEqual([row["class"] for row in self.rows(run, "new.csv")][:2], ["yes", "no"])
+
     def test_rows_of_a_table_get_numbers_by_the_columns_and_scales_of_the_training(self):
         lines = ["rooms,name,area,price"]
         for row in range(300):
@@ -106,7 +117,8 @@ class Predict(Case):
         for row, price in zip(rows, (9000, 4500)):
             self.assertAlmostEqual(float(row["price"]), price, delta=900)
         self.write("bad.csv", "area,rooms\n1,x\n")
-        self.assertIn("bad.csv:2:3: 'x' is not a number (column 'rooms')", self.dlflow("predict", run, "bad.csv", status=2)[1])
+        self.assertEqual(self.dlflow("predict", run, "bad.csv", status=2)[1].split(": ", 1)[1], f"{self.folder}/bad.csv:2:3: 'x' is not a number (column 'rooms')\n")
+        self.assertIn("houses.csv is a file; first name the network", self.dlflow("predict", "houses.csv", "new.csv", status=2)[1])
         self.assertIn("has no column 'rooms'", self.dlflow("predict", run, self.write("less.csv", "area\n1\n"), status=2)[1])
 
     def test_texts_get_classes(self):
