@@ -47,10 +47,10 @@ std::optional<RankPosition> position_by_srun(const RankPlan& plan, const ReadVar
   const auto rank = number(variable, kSrun.rank);
   if (!rank || number(variable, kSrun.size) != plan.num_programs()) return std::nullopt;
   RankPosition position{*rank,
-              number(variable, kSrun.local_rank),
-              {},
-              number(variable, "SLURM_NODEID"),
-              number(variable, "SLURM_STEP_NUM_NODES")};
+                        number(variable, kSrun.local_rank),
+                        {},
+                        number(variable, "SLURM_NODEID"),
+                        number(variable, "SLURM_STEP_NUM_NODES")};
   const std::vector<int> counts = expand_task_counts(variable("SLURM_STEP_TASKS_PER_NODE"));
   if (position.node && size_t(*position.node) < counts.size()) {
     position.local_ranks = counts[size_t(*position.node)];

@@ -66,7 +66,9 @@ void read_image(char kind, std::string input) {
   const Site site;
   if (kind == 'l') return put_on(site, input);
   const ImageSource source{kind == 'd' ? ImageSource::Kind::DockerArchive : ImageSource::Kind::Oci,
-                           site.packed(input), "", {}};
+                           site.packed(input),
+                           "",
+                           {}};
   image_contents(source, site.root());
 }
 
