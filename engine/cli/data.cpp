@@ -16,6 +16,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/data_overview.h"
 #include "engine/cli/findings_printer.h"
+#include "engine/cli/step_program.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/sharded_dataset.h"
@@ -124,15 +125,9 @@ std::string first_steps(const fs::path& set, const fs::path& model) {
                          {"batch", 16},
                          {"lr", 1e-6}};
   write_output(with, settings.dump());
-  Command command;
-  command.argv = {this_program().parent_path() / "dlflow-train",
-                  "--profile-steps",
-                  "1",
-                  "--measurement",
-                  folder.path() / "measurement.json",
-                  with};
-  command.environment = current_environment();
-  command.directory = folder.path();
+  const Command command = step_program(
+      "dlflow-train", folder.path(),
+      {"--profile-steps", "1", "--measurement", folder.path() / "measurement.json", with});
   const Output output = run(command, {.collect_errors = true});
   if (output.status == ExitStatus{}) return "steps of 16 samples: forward and backward";
   const std::string_view errors = trim(output.errors);

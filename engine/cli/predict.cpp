@@ -12,6 +12,7 @@
 #include "base/temporary_folder.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/step_program.h"
 #include "engine/cli/usage.h"
 #include "runtime/checkpoint/checkpoint_manifest.h"
 
@@ -59,23 +60,15 @@ std::string format_of(const fs::path& output) {
 
 void predict(Session& session, const PredictArguments& arguments) {
   const std::string format = format_of(arguments.output);
-  const fs::path program = this_program().parent_path() / "dlflow-predict";
-  if (!fs::exists(program)) {
-    throw Error(Errc::NotFound, program.string() + " is not there; install it beside dlflow");
-  }
-  const fs::path checkpoint = checkpoint_of(session, arguments.network);
   const TemporaryFolder room(fs::temp_directory_path() / "dlflow-predict");
+  Command command = step_program("dlflow-predict", room.path(), {"with.json"});
+  const fs::path checkpoint = checkpoint_of(session, arguments.network);
   Json with = {{"checkpoint", fs::absolute(checkpoint).string()},
                {"data", fs::absolute(arguments.data).string()},
                {"format", format}};
   if (!arguments.origin.empty()) with["origin"] = arguments.origin;
   write_output(room.path() / "with.json", with.dump());
-  Command command;
-  command.argv = {program.string(), "with.json"};
-  command.environment = current_environment();
-  std::erase_if(command.environment, [](const auto& one) { return one.starts_with("DLFLOW_"); });
   command.environment.push_back("DLFLOW_CPUS_PER_RANK=" + std::to_string(usable_cores()));
-  command.directory = room.path();
   command.standard_output = "/dev/null";
   command.dies_with_parent = true;
   if (wait_for(start(command)).code != 0) {  // the program has said why
