@@ -5,6 +5,7 @@
 #include "runtime/nn/convolution_choice.h"
 #include "runtime/nn/convolution_passes.h"
 #include "runtime/nn/kernel_convolution.h"
+#include "runtime/nn/layer_shapes.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -29,9 +30,8 @@ bool wants_plain(const Builder& builder, const TensorShape& input) {
 /// 0.76 (64, 256), 0.98 (64, 64), 1.31 (64, 32), 0.96 (32, 512), 1.12 (32, 256), 1.25 (16, 3136).
 /// oneDNN 3 does not have it.
 bool worth_winograd(const Layer& layer, const TensorShape& in, int64_t batch) {
-  const bool can = layer.kernel == Extent(3) && layer.stride == Extent(1) &&
-                   layer.dilation == Extent(1) && layer.groups == 1 && in[0] >= 32 &&
-                   layer.units >= 32 && in[0] % 16 == 0 && layer.units % 16 == 0 &&
+  const bool can = has_winograd_form(layer) && in[0] >= 32 && layer.units >= 32 &&
+                   in[0] % 16 == 0 && layer.units % 16 == 0 &&
                    dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
   if (layer.algorithm != ConvolutionAlgorithm::Auto) {
     return can && layer.algorithm == ConvolutionAlgorithm::Winograd;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <dnnl.hpp>
 
+#include "runtime/nn/layer_shapes.h"
 #include "runtime/nn/winograd_kernel.h"
 
 namespace dlflow::runtime {
@@ -25,10 +26,8 @@ bool can_use_winograd(Compute compute, const Layer& layer, const TensorShape& in
   // oneDNN uses all threads of a rank.
   return compute == Compute::Float32 && omp_get_max_threads() == 1 &&
          dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx2 && has(Registers::Avx2) &&
-         layer.kind == LayerKind::Conv2d && layer.kernel == Extent(3) &&
-         layer.stride == Extent(1) && layer.dilation == Extent(1) && layer.groups == 1 &&
-         layer.padding.height <= 2 && layer.padding.width <= 2 && input[0] % 16 == 0 &&
-         layer.units % 16 == 0;
+         layer.kind == LayerKind::Conv2d && has_winograd_form(layer) && layer.padding.height <= 2 &&
+         layer.padding.width <= 2 && input[0] % 16 == 0 && layer.units % 16 == 0;
 }
 
 bool uses_winograd(Compute compute, const Layer& layer, const TensorShape& input, int64_t batch) {

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "runtime/nn/layer_shapes.h"
 #include "runtime/nn/model_parts.h"
 
 namespace dlflow::runtime {
@@ -33,9 +34,7 @@ ConvolutionAlgorithm read_algorithm(ModelValues& values, const YAML::Node& given
   const std::string word = values.text_of(given, "'algorithm'", &scope);
   if (word == "direct") return ConvolutionAlgorithm::Direct;
   if (word == "winograd") {
-    const bool suits = layer.kernel == Extent(3) && layer.stride == Extent(1) &&
-                       layer.dilation == Extent(1) && layer.groups == 1;
-    if (suits) return ConvolutionAlgorithm::Winograd;
+    if (has_winograd_form(layer)) return ConvolutionAlgorithm::Winograd;
     values.report(given,
                   "'algorithm: winograd' needs kernel 3, stride 1, dilation 1 and no groups");
   } else if (word != "auto") {

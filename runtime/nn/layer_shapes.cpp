@@ -238,6 +238,11 @@ std::vector<LayerTensor> weight_and_bias(const Layer& layer, std::vector<int64_t
 
 }  // namespace
 
+bool has_winograd_form(const Layer& layer) {
+  return layer.kernel == Extent(3) && layer.stride == Extent(1) && layer.dilation == Extent(1) &&
+         layer.groups == 1;
+}
+
 std::string infer_shape(Layer& layer, const LayerInputs& inputs) {
   switch (layer.kind) {
 #define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \

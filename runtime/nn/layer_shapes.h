@@ -20,6 +20,9 @@ struct LayerInputs {
 /// empty string.
 std::string infer_shape(Layer& layer, const LayerInputs& inputs);
 
+/// Whether Winograd's algorithm computes convolutions of this form, on maps of any size.
+bool has_winograd_form(const Layer& layer);
+
 /// Standard deviation of the initial values of embeddings, as in GPT-2.
 constexpr float kEmbeddingDeviation = 0.02f;
 

@@ -27,7 +27,7 @@ using Words = std::vector<std::string>;
   throw Error(Errc::InvalidInput, place.string() + ": " + reason);
 }
 
-/// What to do if the checkpoint does not record a `line`.
+/// Advises how to give a `line` that the checkpoint does not record.
 std::string unrecorded(const std::string& line) {
   return "; the checkpoint does not record it, since an older version packed the data or nothing "
          "was given: write --origin '" +

@@ -41,8 +41,8 @@ std::vector<std::string> login_jobs_left(const ChainRun& run);
 /// The jobs that ended badly, in this call or before.
 std::vector<std::string> login_jobs_failed(const ChainRun& run);
 
-/// Returns for each job the one that must run on the login node first: itself or an ancestor.
-/// Nothing for jobs without one. \param states  by job
+/// Returns for each job the one that must run on the login node first: itself, an ancestor, or none.
+/// \param states  by job
 std::vector<std::optional<uint32_t>> login_jobs_before(const Plan& plan,
                                                        const std::vector<JobState>& states);
 
