@@ -67,7 +67,7 @@ struct ArrayRules {
   size_t max_text = 0;          ///< of the list of its tasks, in bytes; 0: any
   bool gaps = true;             ///< tasks need not be consecutive
   size_t max_dependencies = 0;  ///< of one submission; 0: any
-  bool same_tasks = false;      ///< an array waits task by task only for one with the same tasks
+  bool same_tasks = false;      ///< waiting task by task needs two arrays of the same tasks
 };
 
 /// Called by one thread. No call changes a job twice. Queries throw Error{Unavailable} if the batch

@@ -232,8 +232,8 @@ class BatchPlanner {
     return {.kind = kind_of(parent, job), .batch = batch};
   }
 
-  /// Whether the parent is the same element of a matrix: no other task waits for it. If several do,
-  /// they should be in one array, and so have the same dependency.
+  /// Whether both are the same element of a matrix; then no other job depends on this parent. Jobs
+  /// that share a parent should be in one array, with the same dependency.
   bool is_its_own(uint32_t parent, uint32_t job) const {
     const Json& element = element_of(job);
     return !element.empty() && element == element_of(parent);

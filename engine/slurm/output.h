@@ -38,9 +38,9 @@ inline constexpr const char* kSacctFormat =
     "JobID,State,ExitCode,Elapsed,Timelimit,Start,End,NodeList,AllocCPUS,TotalCPU,MaxRSS,NTasks,"
     "ConsumedEnergyRaw,Submit,JobName";
 
-/// Both read times as UTC (the tools run with TZ=UTC) and expand array ranges ("812_[3-9%2]" is
-/// seven jobs), up to kMaxExpandedTasks tasks. They return jobs in the order of the text, with the
-/// last line of each id.
+/// parse_squeue and parse_sacct read times as UTC (the tools run with TZ=UTC) and expand array
+/// ranges ("812_[3-9%2]" is seven jobs), up to kMaxExpandedTasks tasks. They return jobs in the
+/// order of the text, with the last line of each id.
 inline constexpr size_t kMaxExpandedTasks = 200'000;
 std::vector<BatchJob> parse_squeue(std::string_view text);
 /// Adds the memory and energy of steps ("812.batch") to their job.

@@ -172,7 +172,7 @@ __global__ void softmax_kernel(Scores scores, const float* scale, float* gradien
   }
 }
 
-/// One block. Multiplies *share, which is the scale, by the loss.
+/// Runs as one block. *share holds the scale; multiplies it by the loss.
 __global__ void add_up_kernel(SampleLosses losses, int64_t batch, Totals* totals, float* share) {
   double loss = 0, hits = 0;
   for (int64_t i = threadIdx.x; i < batch; i += kThreads) {
