@@ -61,6 +61,22 @@ InQueue keep_waiting(const Plan& plan, const Jobs& states, uint32_t job, bool ne
   return is_stuck || may_wait_for_earlier(plan, states, job) ? InQueue::Repointed : InQueue::Stays;
 }
 
+AfterParents follow_parents(const Plan& plan, const Jobs& states, uint32_t job,
+                            const PlannedAgain& again, bool has_begun,
+                            const std::function<bool()>& has_saved) {
+  const JobState state = states[job].state;
+  if (state != JobState::Queued && state != JobState::Running) return AfterParents::Stays;
+  bool any = false;
+  bool noted = false;
+  plan.graph.each_parent(job, [&](uint32_t parent) {
+    any |= again.jobs.contains(parent);
+    noted |= again.noted.contains(parent);
+  });
+  if (!any) return AfterParents::Stays;
+  if (state == JobState::Running || has_begun) return AfterParents::TooEarly;
+  return noted || has_saved() ? AfterParents::Replaced : AfterParents::Repointed;
+}
+
 bool is_freed(const Jobs& states, uint32_t job) {
   return states[job].state == JobState::Blocked && !states.obstacle(job);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,23 @@ enum class InQueue {
   QueuedAgain,  ///< the same, and on record: an earlier `cancel` could not take it from the queue
 };
 InQueue keep_waiting(const Plan& plan, const Jobs& states, uint32_t job, bool never_starts);
+
+/// Jobs that are planned again.
+struct PlannedAgain {
+  std::set<uint32_t> jobs;
+  std::set<uint32_t> noted;  ///< of these, jobs whose ends stand in the specifications of children
+};
+
+/// The treatment of a child that the batch system has when its parents are planned again.
+enum class AfterParents {
+  Stays,
+  Repointed,  ///< to the new jobs of its parents
+  Replaced,   ///< by a new job, since its specification or its checkpoints come from old parents
+  TooEarly,   ///< it runs already, with the old results
+};
+AfterParents follow_parents(const Plan& plan, const Jobs& states, uint32_t job,
+                            const PlannedAgain& again, bool has_begun,
+                            const std::function<bool()>& has_saved);
 
 /// Whether the job is blocked, and nothing is in its way any more: a parent was lost for a while.
 bool is_freed(const Jobs& states, uint32_t job);

@@ -136,13 +136,6 @@ void take_sources_of_now(ChainRun& run, const ChainRepair& repair) {
       run.record().planner(), [&run] { run.record().sync(); });
 }
 
-/// The jobs that are planned again.
-struct PlannedAgain {
-  std::set<uint32_t> jobs;
-  std::set<uint32_t> noted;  ///< those whose ends are part of the specifications of submitted
-                             ///< children
-};
-
 bool has_checkpoints(const Plan& plan, uint32_t job) {
   std::error_code none;
   return std::filesystem::exists(job_directory(plan, job) / "checkpoints", none);
@@ -154,22 +147,16 @@ void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain a
   if (again.jobs.empty()) return;
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {  // parents before children
     const auto found = at_work.find(run.name(job));
-    const JobState state = run.jobs()[job].state;
-    if (found == at_work.end() || (state != JobState::Queued && state != JobState::Running))
-      continue;
-    bool any = false;
-    bool noted = false;
-    run.plan().graph.each_parent(job, [&](uint32_t parent) {
-      any |= again.jobs.contains(parent);
-      noted |= again.noted.contains(parent);
-    });
-    if (!any) continue;
-    const bool waits = state == JobState::Queued && has_not_begun(found->second.state);
-    if (waits && !noted && !has_checkpoints(run.plan(), job)) {
+    if (found == at_work.end()) continue;
+    const bool has_begun = !has_not_begun(found->second.state);
+    const auto has_saved = [&] { return has_checkpoints(run.plan(), job); };
+    const AfterParents decided =
+        follow_parents(run.plan(), run.jobs(), job, again, has_begun, has_saved);
+    if (decided == AfterParents::Repointed) {
       repair.add(job);
-    } else if (waits && repair.replace(job)) {
+    } else if (decided == AfterParents::Replaced && repair.replace(job)) {
       again.jobs.insert(job);
-    } else {
+    } else if (decided != AfterParents::Stays) {
       too_early.push_back(run.name(job));
     }
   }
