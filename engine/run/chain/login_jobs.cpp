@@ -18,6 +18,7 @@
 #include "engine/run/cancel_request.h"
 #include "engine/run/handed_over.h"
 #include "engine/run/interrupts.h"
+#include "engine/run/start_queue.h"
 
 namespace dlflow {
 namespace {
@@ -64,7 +65,8 @@ class LoginJobs {
         node_(run.services(), run.plan().profile),
         backend_(node_.backend()),
         mine_(jobs_to_start(run)),
-        handed_over_{run.plan(), run.record(), backend_} {
+        handed_over_{run.plan(), run.record(), backend_},
+        queue_(run.plan(), backend_) {
     backend_.begin(run.plan().directory);
   }
 
@@ -133,12 +135,12 @@ class LoginJobs {
     switch (decision.kind) {
       case Start:
       case LookUp:  // reuse_listed() has looked
-        waiting_.insert(job);
+        if (queued_.insert(job).second) queue_.push(job);
         return;
       case TryAgain:
         run_.record().decide(decision);
-        not_before_[job] = run_.services().clock.now() + decision.delay;
-        waiting_.insert(job);
+        queued_.insert(job);
+        queue_.push(job, run_.services().clock.now() + decision.delay);
         return;
       case Reuse:
       case Skip:
@@ -155,18 +157,14 @@ class LoginJobs {
   /// Returns whether some still wait for their turn.
   bool start_jobs() {
     if (stops_ > 0) return false;
-    const Time now = run_.services().clock.now();
-    for (const uint32_t job : std::set<uint32_t>(waiting_)) {
-      const auto earliest = not_before_.find(job);
-      if (earliest != not_before_.end() && earliest->second > now) continue;
-      if (backend_.has_room(*run_.plan().jobs[job].resources)) {
-        waiting_.erase(job);
-        start(job);
-      } else if (handed_over_.jobs.empty()) {
-        throw_no_room(job);
-      }
+    const auto any = [](uint32_t) { return true; };
+    while (const auto job = queue_.pop(run_.services().clock.now(), handed_over_.jobs, any)) {
+      queued_.erase(*job);
+      start(*job);
     }
-    return !waiting_.empty();
+    if (handed_over_.jobs.empty() && queue_.waits_for_room())
+      throw_no_room(queue_.take_all().front());
+    return !queue_.empty();
   }
 
   /// It was checked where the run was created.
@@ -213,9 +211,9 @@ class LoginJobs {
   Backend& backend_;
   const std::set<uint32_t> mine_;
   HandedOver handed_over_;
-  Changes changed_;             // to be decided on
-  std::set<uint32_t> waiting_;  // for their turn; parents before children
-  std::map<uint32_t, Time> not_before_;
+  Changes changed_;  // to be decided on
+  StartQueue queue_;
+  std::set<uint32_t> queued_;  // in `queue_`
   std::map<uint32_t, Time> started_;
   int stops_ = 0;
 };

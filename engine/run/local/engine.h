@@ -15,7 +15,7 @@
 #include "engine/run/interrupts.h"
 #include "engine/run/local/local_run.h"
 #include "engine/run/local/parent_results.h"
-#include "engine/run/local/start_queue.h"
+#include "engine/run/start_queue.h"
 #include "engine/run/record.h"
 
 namespace dlflow {

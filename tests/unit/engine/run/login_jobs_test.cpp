@@ -103,6 +103,15 @@ TEST_CASE("jobs that a list of the login node adds also count for the limit of j
   CHECK(world.batch.jobs().size() == 2);
 }
 
+TEST_CASE("no more than max_parallel elements of a matrix run on the login node", "[login]") {
+  LoginWorld world(R"(
+  sweep: {run: ./sweep, on: login, matrix: {n: [1, 2, 3], max_parallel: 2}}
+  other: {run: ./other, on: login}
+)");
+  world.start();
+  CHECK(world.login.submitted == Names{"sweep[n=1]", "sweep[n=2]", "other", "sweep[n=3]"});
+}
+
 TEST_CASE("a failure on the login node blocks its dependents, and nothing else", "[login]") {
   LoginWorld world(kSteps);
   world.login.fail("fetch");

@@ -1,7 +1,7 @@
 #include <map>
 #include <vector>
 
-#include "engine/run/local/start_queue.h"
+#include "engine/run/start_queue.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

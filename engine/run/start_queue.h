@@ -57,6 +57,9 @@ class StartQueue {
 
   bool empty() const { return ready_.empty() && delayed_.empty(); }
 
+  /// Whether it holds jobs whose time has come.
+  bool waits_for_room() const { return !ready_.empty(); }
+
   /// Whether it holds jobs that always run, now or later.
   bool holds_always() const { return num_always_ > 0; }
 

@@ -1,4 +1,4 @@
-#include "engine/run/local/start_queue.h"
+#include "engine/run/start_queue.h"
 
 #include <iterator>
 
