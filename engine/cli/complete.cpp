@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <variant>
 
@@ -12,7 +11,6 @@
 #include "engine/cli/help.h"
 #include "engine/model/parse.h"
 #include "engine/model/profile.h"
-#include "engine/report/run_list.h"
 
 namespace dlflow {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/error.h"
 #include "base/roff.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"

@@ -1,14 +1,12 @@
 #include "engine/supervisor/shell.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "base/advice.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/fingerprint_base.h"
