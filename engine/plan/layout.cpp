@@ -63,9 +63,7 @@ class Labels {
 
 Resources resources_of(const Plan& plan, const Step& step, const Json& element) {
   const Workflow& workflow = plan.workflow;
-  Context known;
-  known.params = &workflow.params;
-  known.matrix = &element;
+  const Context known{.params = &workflow.params, .matrix = &element};
   try {
     Json asked = step.resources.evaluate(known);
     if (asked.is_object() && asked.value("ranks", Json()) == kAutomaticRanks) {

@@ -97,9 +97,7 @@ void freeze(const fs::path& from, const fs::path& to) {
 
 /// The value of `key` in `with`; expressions that are not known yet are left unevaluated.
 Json value_of(const Plan& plan, const Step& step, const std::string& key) {
-  Context known;
-  known.params = &plan.workflow.params;
-  return step.with.evaluate_known(known).value(key, Json());
+  return step.with.evaluate_known({.params = &plan.workflow.params}).value(key, Json());
 }
 
 bool is_expression(const Json& value) {
