@@ -8,7 +8,6 @@
 #include <map>
 #include <thread>
 
-#include "base/advice.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/text.h"
@@ -91,21 +90,9 @@ const JobRow* most_interesting(const RunStatus& status) {
 
 /// The jobs that `word` names, or the most interesting one if it is empty.
 std::vector<JobRow> chosen_jobs(const RunStatus& status, const std::string& word) {
-  if (word.empty()) {
-    if (const JobRow* job = most_interesting(status)) return {*job};
-    throw Error(Errc::NotFound, "no job of " + status.run + " has started yet");
-  }
-  std::vector<JobRow> jobs;
-  std::vector<std::string> names;
-  for (const JobRow& job : status.jobs) {
-    if (means_job(word, job.job)) jobs.push_back(job);
-    names.push_back(job.job);
-  }
-  if (jobs.empty()) {
-    throw Error(Errc::NotFound,
-                status.run + " has no job '" + word + "'" + did_you_mean_or_list(word, names));
-  }
-  return jobs;
+  if (!word.empty()) return jobs_called(status, word);
+  if (const JobRow* job = most_interesting(status)) return {*job};
+  throw Error(Errc::NotFound, "no job of " + status.run + " has started yet");
 }
 
 std::string why_no_output(const JobRow& job) {

@@ -244,7 +244,7 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
       std::fputs(explain_table(explain(plan, session.store()), session.style()).c_str(), stdout);
     }
     if (!batches.empty()) {
-      std::printf("\n%s", preview_text(plan, batches, session.style()).c_str());
+      std::printf("\n%s", preview_text(plan, batches).c_str());
     }
     if (session.verbose) std::fputs(preview_scripts(plan, batches).c_str(), stdout);
   }
