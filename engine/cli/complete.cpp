@@ -124,9 +124,7 @@ class Offers {
   std::optional<Workflow> workflow() const {
     for (const std::string& word : line_.arguments) {
       if (!word.ends_with(".yaml") && !word.ends_with(".yml")) continue;
-      ParseLimits limits;
-      limits.check_files = false;
-      auto parsed = parse_workflow(word, {}, limits);
+      auto parsed = parse_workflow(word, {}, {.check_files = false});
       if (auto* workflow = std::get_if<Workflow>(&parsed)) return std::move(*workflow);
     }
     return std::nullopt;

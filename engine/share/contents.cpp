@@ -44,9 +44,7 @@ std::string written_text(const Workflow& workflow, const std::string& param) {
 
 /// The parameters whose values differ from the workflow's text.
 Json set_params_of(const Workflow& workflow) {
-  ParseLimits limits;
-  limits.check_files = false;
-  const auto parsed = parse_workflow_text(workflow.text, workflow.file, {}, limits);
+  const auto parsed = parse_workflow_text(workflow.text, workflow.file, {}, {.check_files = false});
   const auto* plain = std::get_if<Workflow>(&parsed);
   Json set = Json::object();
   for (const auto& [name, value] : workflow.params.items()) {
