@@ -110,13 +110,13 @@ class Offers {
     return found;
   }
 
-  /// The run that the line names, otherwise the newest; nothing if there is none.
-  std::optional<RunStatus> run() const {
+  /// The jobs of the run that the line names, otherwise of the newest; none if there is no run.
+  std::vector<JobRow> rows() const {
     try {
       const bool named = !line_.arguments.empty();
-      return session_.store().status(find_run(session_, named ? line_.arguments.front() : ""));
+      return session_.store().status(find_run(session_, named ? line_.arguments.front() : "")).jobs;
     } catch (const Error&) {
-      return std::nullopt;
+      return {};
     }
   }
 
@@ -132,11 +132,7 @@ class Offers {
 
   Candidates jobs() const {
     Candidates found;
-    const auto status = run();
-    if (!status) return found;
-    for (const JobRow& job : status->jobs) {
-      found.push_back({job.job, std::string(name(job.state))});
-    }
+    for (const JobRow& job : rows()) found.push_back({job.job, std::string(name(job.state))});
     return found;
   }
 
@@ -146,9 +142,7 @@ class Offers {
       for (const Step& step : named->steps) found.push_back({step.name});
       return found;
     }
-    const auto status = run();
-    if (!status) return found;
-    for (const JobRow& job : status->jobs) {
+    for (const JobRow& job : rows()) {
       if (found.empty() || found.back().word != job.step) found.push_back({job.step});
     }
     return found;
@@ -156,9 +150,7 @@ class Offers {
 
   Candidates metrics() const {
     std::set<std::string> names;
-    const auto status = run();
-    if (!status) return {};
-    for (const JobRow& job : status->jobs) {
+    for (const JobRow& job : rows()) {
       for (const auto& [name, value] : job.metrics.items()) names.insert(name);
     }
     Candidates found;

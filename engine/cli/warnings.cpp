@@ -221,7 +221,7 @@ std::string meeting_of(const Workflow& workflow, const Step& step, const Profile
   if (!here || is_batch_system(profile.scheduler) || num_ranks(workflow, step) < 2) return "";
   if (!loading_problem_of(here->file, here->environment).empty()) return "";
   const std::string& launcher = profile.launcher.program;
-  if (!find_program(launcher, environment_variable("PATH"))) {
+  if (!find_program(launcher)) {
     if (launcher != "mpirun") return "";
     return std::string(kWithoutMpi) + ": there is no mpirun in PATH";
   }
@@ -272,8 +272,7 @@ Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
 std::string warning_lines(const Diagnostics& warnings) {
   std::string text;
   for (const Diagnostic& warning : warnings) {
-    text += warning.file + ":" + std::to_string(warning.location.line) + ":" +
-            std::to_string(warning.location.column) + ": warning: " + warning.message + "\n";
+    text += to_string(warning, "warning") + "\n";
   }
   return escaped_lines(text);
 }
