@@ -85,9 +85,8 @@ std::vector<std::string> current_environment();
 /// A variable of this process's environment; empty if it is not set.
 std::string environment_variable(const char* name);
 
-/// The path of the program `name` in the folders of `path`, or nothing.
-std::optional<std::filesystem::path> find_program(
-    const std::string& name, const std::string& path = environment_variable("PATH"));
+/// The path of the program `name` in the folders of `path` (such as $PATH), or nothing.
+std::optional<std::filesystem::path> find_program(const std::string& name, const std::string& path);
 
 /// The file of this program, even if /proc is not mounted.
 std::filesystem::path this_program();

@@ -57,7 +57,7 @@ void check_container_tools(const FindingsPrinter& printer) {
   std::vector<std::string> names, works, fails, untried;
   for (const ContainerRuntime& runtime : runtimes()) {
     names.emplace_back(runtime.name);
-    if (!find_program(std::string(runtime.sign()))) continue;
+    if (!find_program(std::string(runtime.sign()), environment_variable("PATH"))) continue;
     ContainerSettings settings;
     settings.runtime = runtime.name;
     const std::string problem = container_problem(settings);
@@ -91,7 +91,7 @@ void check_python_package(const FindingsPrinter& printer) {
   Command command;
   command.argv = {"python3", "-c", "import dlflow; print(dlflow.__version__)"};
   command.environment = current_environment();
-  if (!find_program("python3")) {
+  if (!find_program("python3", environment_variable("PATH"))) {
     return printer.add(Kind::Works, "there is no python3 in PATH");
   }
   const Output output =

@@ -50,7 +50,8 @@ void check_runtime(const Workflow& workflow, const Image& image, const Profile& 
   const std::string program = container.command.empty()
                                   ? std::string(find_runtime(container.runtime)->program)
                                   : container.command.front();
-  if (program.find('/') != program.npos || find_program(program)) return;
+  if (program.find('/') != program.npos || find_program(program, environment_variable("PATH")))
+    return;
   throw_at_image(workflow, image,
                  "there is no program '" + program + "' here, but container.runtime " +
                      container.runtime + " of " + where + " needs it; install it (" +

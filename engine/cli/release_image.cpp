@@ -38,7 +38,8 @@ bool is_rootless(const ContainerRuntime& runtime) {
 std::string runtime_for(const Profile& profile) {
   if (profile.container.runtime != "none") return profile.container.runtime;
   for (const ContainerRuntime& runtime : runtimes()) {
-    const bool there = is_rootless(runtime) && find_program(std::string(runtime.program));
+    const bool there = is_rootless(runtime) &&
+                       find_program(std::string(runtime.program), environment_variable("PATH"));
     if (there) return std::string(runtime.name);
   }
   return "";

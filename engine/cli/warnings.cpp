@@ -221,7 +221,7 @@ std::string meeting_of(const Workflow& workflow, const Step& step, const Profile
   if (!here || is_batch_system(profile.scheduler) || num_ranks(workflow, step) < 2) return "";
   if (!loading_problem_of(here->file, here->environment).empty()) return "";
   const std::string& launcher = profile.launcher.program;
-  if (!find_program(launcher)) {
+  if (!find_program(launcher, environment_variable("PATH"))) {
     if (launcher != "mpirun") return "";
     return std::string(kWithoutMpi) + ": there is no mpirun in PATH";
   }

@@ -111,7 +111,7 @@ std::string graph_as_mermaid(const Workflow& workflow, const RunJobs& jobs) {
 }
 
 std::string graph_as_svg(const Workflow& workflow, const RunJobs& jobs) {
-  const auto program = find_program("dot");
+  const auto program = find_program("dot", environment_variable("PATH"));
   if (!program) {
     throw Error(Errc::NotFound,
                 "drawing an SVG needs `dot` (Debian's package graphviz); --format mermaid works "

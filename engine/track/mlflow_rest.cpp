@@ -34,7 +34,7 @@ class RestStore : public MlflowStore {
   RestStore(std::string address, std::chrono::milliseconds patience)
       : address_(std::move(address)), patience_(patience), begun_(Clock::now()) {
     while (address_.ends_with('/')) address_.pop_back();
-    if (!find_program("curl")) {
+    if (!find_program("curl", environment_variable("PATH"))) {
       throw Error(Errc::NotFound, "`track: {mlflow: " + address_ + "}` needs curl");
     }
   }

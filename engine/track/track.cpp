@@ -341,7 +341,9 @@ std::string hand_to_clients(const ReportedRun& run) {
   Command command;
   command.argv = {"python3", "-m", "dlflow.track"};
   command.environment = current_environment();
-  if (!find_program("python3")) throw Error(Errc::NotFound, needs);
+  if (!find_program("python3", environment_variable("PATH"))) {
+    throw Error(Errc::NotFound, needs);
+  }
   const Output output = dlflow::run(
       std::move(command), OutputOptions{.input = lines_for_clients(run), .collect_errors = true});
   if (output.status.code == 0) return output.text;
