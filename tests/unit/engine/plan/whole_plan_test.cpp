@@ -2,7 +2,6 @@
 #include <optional>
 #include <string>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "engine/gridengine/section.h"
 #include "engine/plan/changes.h"
