@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <thread>
 
@@ -14,6 +13,7 @@
 #include "engine/cli/commands.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
+#include "engine/supervisor/telling_line.h"
 
 namespace dlflow {
 namespace {
@@ -187,19 +187,6 @@ void print_logs(Session& session, const std::string& run, const LogsArguments& a
   for (JobLog& log : logs) log.print_rest();
 }
 
-/// The last part of a file, at most 1 MiB.
-std::string end_of(const std::filesystem::path& file) {
-  constexpr std::streamoff kMost = 1 << 20;
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
-  if (!stream) return "";
-  const std::streamoff size = stream.tellg();
-  std::string text(size_t(std::min(size, kMost)), '\0');
-  stream.seekg(size - std::streamoff(text.size()));
-  stream.read(text.data(), std::streamsize(text.size()));
-  text.resize(size_t(stream.gcount()));
-  return text;
-}
-
 void print_logs_json(Session& session, const std::string& run, const std::string& word) {
   const RunStatus now = refresh_run(session, run);
   check_folder(now);
@@ -215,7 +202,7 @@ void print_logs_json(Session& session, const std::string& run, const std::string
       const auto attempt = attempt_directory(job.directory, job.attempt);
       for (const char* stream : {"stdout", "stderr"}) {
         entry[stream] = {{"file", (attempt / stream).string()},
-                         {"text", escaped_lines(end_of(attempt / stream))}};
+                         {"text", escaped_lines(end_of_output(attempt / stream, 0, 1 << 20))}};
       }
     }
     list.push_back(std::move(entry));
