@@ -3,11 +3,9 @@
 #include <functional>
 #include <map>
 
-#include "base/error.h"
 #include "base/sha256.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/workflow_argument.h"
 #include "engine/container/image_store.h"
 #include "engine/container/tree.h"
 #include "engine/plan/plan.h"

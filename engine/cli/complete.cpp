@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <map>
 #include <set>
 #include <variant>
 
@@ -12,7 +11,6 @@
 #include "engine/cli/help.h"
 #include "engine/model/parse.h"
 #include "engine/model/profile.h"
-#include "engine/report/run_list.h"
 
 namespace dlflow {
 namespace {
@@ -30,15 +28,6 @@ struct TypedLine {
   std::string before = {};                  ///< the part before it: "--profile=" of "--profile=al"
 };
 
-bool takes_value(const CLI::Option& option) { return !value_word(option).empty(); }
-
-const CLI::Option* find_option(const CLI::App* command, const std::string& name) {
-  for (; command != nullptr; command = command->get_parent()) {
-    if (const CLI::Option* option = command->get_option_no_throw(name)) return option;
-  }
-  return nullptr;
-}
-
 TypedLine read_line(const CLI::App& app, std::span<const std::string> words) {
   TypedLine line{.command = &app};
   for (size_t i = 0; i + 1 < words.size(); ++i) {
@@ -46,24 +35,19 @@ TypedLine read_line(const CLI::App& app, std::span<const std::string> words) {
     if (line.asks != nullptr) {
       line.asks = nullptr;
     } else if (word.starts_with("-")) {
-      const CLI::Option* option = find_option(line.command, word);
-      if (option != nullptr && takes_value(*option)) line.asks = option;
+      const CLI::Option* option = find_option(*line.command, word);
+      if (option != nullptr && !value_word(*option).empty()) line.asks = option;
+    } else if (const CLI::App* verb = find_verb(*line.command, word);
+               verb != nullptr && line.arguments.empty()) {
+      line.command = verb;
     } else {
-      const auto verbs = line.command->get_subcommands([](const CLI::App*) { return true; });
-      const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const CLI::App* known) {
-        return line.arguments.empty() && known->get_name() == word;
-      });
-      if (verb != verbs.end()) {
-        line.command = *verb;
-      } else {
-        line.arguments.push_back(word);
-      }
+      line.arguments.push_back(word);
     }
   }
   if (!words.empty()) line.typed = words.back();
   const size_t equals = line.typed.find('=');
   if (line.asks == nullptr && line.typed.starts_with("--") && equals != std::string::npos) {
-    line.asks = find_option(line.command, line.typed.substr(0, equals));
+    line.asks = find_option(*line.command, line.typed.substr(0, equals));
     line.before = line.typed.substr(0, equals + 1);
     line.typed = line.typed.substr(equals + 1);
   }
@@ -126,13 +110,13 @@ class Offers {
     return found;
   }
 
-  /// The run that the line names, otherwise the newest; nothing if there is none.
-  std::optional<RunStatus> run() const {
+  /// The jobs of the run that the line names, otherwise of the newest; none if there is no run.
+  std::vector<JobRow> rows() const {
     try {
       const bool named = !line_.arguments.empty();
-      return session_.store().status(find_run(session_, named ? line_.arguments.front() : ""));
+      return session_.store().status(find_run(session_, named ? line_.arguments.front() : "")).jobs;
     } catch (const Error&) {
-      return std::nullopt;
+      return {};
     }
   }
 
@@ -140,9 +124,7 @@ class Offers {
   std::optional<Workflow> workflow() const {
     for (const std::string& word : line_.arguments) {
       if (!word.ends_with(".yaml") && !word.ends_with(".yml")) continue;
-      ParseLimits limits;
-      limits.check_files = false;
-      auto parsed = parse_workflow(word, {}, limits);
+      auto parsed = parse_workflow(word, {}, {.check_files = false});
       if (auto* workflow = std::get_if<Workflow>(&parsed)) return std::move(*workflow);
     }
     return std::nullopt;
@@ -150,11 +132,7 @@ class Offers {
 
   Candidates jobs() const {
     Candidates found;
-    const auto status = run();
-    if (!status) return found;
-    for (const JobRow& job : status->jobs) {
-      found.push_back({job.job, std::string(name(job.state))});
-    }
+    for (const JobRow& job : rows()) found.push_back({job.job, std::string(name(job.state))});
     return found;
   }
 
@@ -164,9 +142,7 @@ class Offers {
       for (const Step& step : named->steps) found.push_back({step.name});
       return found;
     }
-    const auto status = run();
-    if (!status) return found;
-    for (const JobRow& job : status->jobs) {
+    for (const JobRow& job : rows()) {
       if (found.empty() || found.back().word != job.step) found.push_back({job.step});
     }
     return found;
@@ -174,9 +150,7 @@ class Offers {
 
   Candidates metrics() const {
     std::set<std::string> names;
-    const auto status = run();
-    if (!status) return {};
-    for (const JobRow& job : status->jobs) {
+    for (const JobRow& job : rows()) {
       for (const auto& [name, value] : job.metrics.items()) names.insert(name);
     }
     Candidates found;
@@ -219,21 +193,16 @@ const CLI::Option* next_argument(const TypedLine& line) {
     last = option;
     if (place++ == line.arguments.size()) return option;
   }
-  const bool repeats =
-      last != nullptr && last->get_expected_max() >= CLI::detail::expected_max_vector_size;
-  return repeats ? last : nullptr;
+  return last != nullptr && may_be_repeated(*last) ? last : nullptr;
 }
 
 Candidates option_candidates(const CLI::App& command) {
   Candidates found;
-  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
-    for (const CLI::Option* option : app->get_options()) {
-      if (option->get_group().empty()) continue;
-      for (const std::string& name : option->get_lnames()) {
-        const bool known = std::ranges::any_of(
-            found, [&](const Candidate& other) { return other.word == "--" + name; });
-        if (!known) found.push_back({"--" + name, option->get_description()});
-      }
+  for (const CLI::Option* option : all_options(command)) {
+    if (option->get_group().empty()) continue;
+    for (const std::string& name : option->get_lnames()) {
+      const bool known = std::ranges::find(found, "--" + name, &Candidate::word) != found.end();
+      if (!known) found.push_back({"--" + name, option->get_description()});
     }
   }
   return found;

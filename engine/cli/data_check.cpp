@@ -95,21 +95,20 @@ void require_metric(const runtime::Model& model, const std::string& key, const J
   runtime::require_measured(model, key, metric.get<std::string>());
 }
 
-/// Runs `check` and returns its Error as a mistake in `key`.
+/// Runs `check`; its Error becomes a mistake in `key`.
 template <typename Check>
-std::optional<DataMistake> mistake_at(const std::string& key, const Check& check) {
+void check_at(const std::string& key, const Check& check) {
   try {
     check();
-    return std::nullopt;
   } catch (const Error& error) {
-    return DataMistake{key, error.what()};
+    throw DataMistake{key, error.what()};
   }
 }
 
 /// The same for a key of `with`.
 template <typename Check>
-std::optional<DataMistake> mistake_of(const std::string& key, const Check& check) {
-  return mistake_at("with." + key, check);
+void check_with(const std::string& key, const Check& check) {
+  check_at("with." + key, check);
 }
 
 void require_samples(const runtime::Dataset& data, const Json& with) {
@@ -165,8 +164,7 @@ std::optional<runtime::Model> model_of(const Workflow& workflow, const StepKind&
   if (const auto place = known_text(with, kind.checkpoint)) {
     return model_of_checkpoint(folder / *place);
   }
-  Context known;
-  known.params = &workflow.params;
+  const Context known{.params = &workflow.params};
   const StepKind* reader = &kind;
   Json given = with;
   for (size_t steps = 0; steps < workflow.steps.size(); ++steps) {
@@ -183,54 +181,48 @@ std::optional<runtime::Model> model_of(const Workflow& workflow, const StepKind&
 }
 
 /// Checks data that exists.
-std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& kind,
-                                      const Json& with, const fs::path& folder) {
+void check_existing(const Workflow& workflow, const StepKind& kind, const Json& with,
+                    const fs::path& folder) {
   const bool reads_test = kind.reads_test_split &&
                           with.value(kSplit, Json()) != runtime::split_name(runtime::Split::Train);
   const runtime::Split split = reads_test ? runtime::Split::Test : runtime::Split::Train;
-  if (!kind.needs_answers && !runtime::is_data_set(folder)) return std::nullopt;  // new samples
+  if (!kind.needs_answers && !runtime::is_data_set(folder)) return;  // new samples
   runtime::Dataset data;
-  if (auto mistake = mistake_of(kind.data, [&] { data = open(folder, split); })) return mistake;
-  if (auto mistake = mistake_of(kValidation, [&] { require_samples(data, with); })) return mistake;
-  if (auto mistake = mistake_of(kSampling, [&] { require_sampling(data, with); })) return mistake;
+  check_with(kind.data, [&] { data = open(folder, split); });
+  check_with(kValidation, [&] { require_samples(data, with); });
+  check_with(kSampling, [&] { require_sampling(data, with); });
   const auto model = model_of(workflow, kind, with);
-  if (!model) return std::nullopt;
+  if (!model) return;
   const auto purpose = kind.needs_answers ? runtime::Purpose::Learn : runtime::Purpose::Predict;
-  const auto fit = [&] { runtime::require_fit(*model, data, folder.string(), purpose); };
-  if (auto mistake = mistake_of(kind.data, fit)) return mistake;
+  check_with(kind.data, [&] { runtime::require_fit(*model, data, folder.string(), purpose); });
   const bool on_gpu = with.value(kDevice, Json()) == "cuda";
-  if (!on_gpu || !runtime::learns_shares(*model, data)) return std::nullopt;
-  return mistake_of(kDevice, runtime::refuse_shares_on_gpu);
+  if (on_gpu && runtime::learns_shares(*model, data)) {
+    check_with(kDevice, runtime::refuse_shares_on_gpu);
+  }
 }
 
 /// Checks that `keep_best` and `stop_early` name metrics of the network, and that `class_weights`
 /// and `label_smoothing` fit its classes.
-std::optional<DataMistake> mistake_in_measures(const runtime::Model& model, const Json& with) {
+void check_measures(const runtime::Model& model, const Json& with) {
   const Json stop = with.value(kStopEarly, Json()), weights = with.value(kClassWeights, Json());
   for (const char* const key : {kKeepBest, kStopEarly}) {
     if (!with.contains(key) || with.value("validation", Json()) != 0) continue;
-    return DataMistake{"with.validation", "with: '" + std::string(key) +
-                                              "' needs held-out samples; give "
-                                              "'validation' a number above 0, or leave it out"};
+    throw DataMistake{"with.validation", "with: '" + std::string(key) +
+                                             "' needs held-out samples; give "
+                                             "'validation' a number above 0, or leave it out"};
   }
-  if (auto mistake = mistake_of(
-          kKeepBest, [&] { require_metric(model, kKeepBest, with.value(kKeepBest, Json())); })) {
-    return mistake;
-  }
+  check_with(kKeepBest, [&] { require_metric(model, kKeepBest, with.value(kKeepBest, Json())); });
   if (stop.is_object()) {
     const Json metric = stop.value(kMetric, Json());
-    if (auto mistake =
-            mistake_of(kStopEarly, [&] { require_metric(model, "stop_early.metric", metric); })) {
-      return mistake;
-    }
+    check_with(kStopEarly, [&] { require_metric(model, "stop_early.metric", metric); });
   }
   if (const Json smoothing = with.value(kLabelSmoothing, Json()); smoothing.is_number()) {
-    const auto fits = [&] { runtime::require_smoothing_fits(model, smoothing.get<double>()); };
-    if (auto mistake = mistake_of(kLabelSmoothing, fits)) return mistake;
+    check_with(kLabelSmoothing,
+               [&] { runtime::require_smoothing_fits(model, smoothing.get<double>()); });
   }
-  if (!weights.is_array()) return std::nullopt;
-  return mistake_of(kClassWeights,
-                    [&] { runtime::require_class_weights_fit(model, weights.size()); });
+  if (weights.is_array()) {
+    check_with(kClassWeights, [&] { runtime::require_class_weights_fit(model, weights.size()); });
+  }
 }
 
 /// "iou" for `select: max iou`, if it is known; empty for `latest`.
@@ -240,101 +232,94 @@ std::string selected_metric(const Json& with) {
   return space == std::string::npos ? "" : std::string(trim(text.substr(space)));
 }
 
-Json values_of(const Json& with, std::initializer_list<std::string> keys) {
-  Json values = Json::array();
-  for (const std::string& key : keys) values.push_back(with.contains(key) ? with[key] : Json());
-  return values;
+/// Checks that the step's network reports the metrics of `require` and `select`. Finds the network
+/// like check_place_of_data().
+void check_metrics(const Workflow& workflow, const Step& step, const StepKind& kind,
+                   const Json& with) {
+  const std::string selected = kind.selects_from.empty() ? "" : selected_metric(with);
+  if (selected.empty() && step.require.empty()) return;
+  const auto model = model_of(workflow, kind, with);
+  if (!model) return;
+  if (!selected.empty()) {
+    check_with(kSelect, [&] { runtime::refuse_foreign_metric(*model, kSelect, selected); });
+  }
+  for (const Requirement& requirement : step.require) {
+    const std::string& metric = requirement.metric;
+    check_at(kRequire + ("." + metric),
+             [&] { runtime::refuse_foreign_metric(*model, kRequire, metric); });
+  }
+}
+
+/// Checks that `with` names one checkpoint, rather than a folder or a list of several.
+void check_checkpoint(const Workflow& workflow, const Step& step, const StepKind& kind,
+                      const Json& with) {
+  const Json given = with.value(kind.checkpoint, Json());
+  const auto name = step_named_in(given);
+  if (!name || !kind.selects_from.empty()) return;
+  const auto parent = std::ranges::find(workflow.steps, *name, &Step::name);
+  if (parent == workflow.steps.end() || parent->uses.empty()) return;
+  const std::string one = ", or select one in a step with `uses: checkpoint`";
+  if (given.get<std::string>().find(".outputs.checkpoints") != std::string::npos) {
+    throw DataMistake{"with." + kind.checkpoint, "this is the folder of all checkpoints of step '" +
+                                                     *name + "'; write ${{ steps." + *name +
+                                                     ".outputs.model }}" + one};
+  }
+  const auto axes = axis_names(step.matrix);
+  for (const std::string& axis : axis_names(parent->matrix)) {
+    if (std::ranges::find(axes, axis) != axes.end()) continue;
+    throw DataMistake{"with." + kind.checkpoint,
+                      "this is the list of the checkpoints of all elements of step '" + *name +
+                          "'; give step '" + step.name + "' the axis '" + axis + "', too" + one};
+  }
+}
+
+/// Checks that the network has all layers, parameters, metrics and classes that a step names.
+void check_model(const Workflow& workflow, const StepKind& kind, const Json& with) {
+  const auto file = known_text(with, kind.model);
+  if (!file) return;
+  auto model = model_in(fs::path(workflow.file).parent_path() / *file);
+  const auto frozen = known_patterns(with.value(kFreeze, Json::array()));
+  if (!model || !frozen) return;
+  check_with(kFreeze, [&] { runtime::freeze_layers(*model, *frozen); });
+  const auto groups = known_patterns(with.value(kGroups, Json::array()));
+  if (!groups) return;
+  check_with(kGroups, [&] { runtime::require_groups_fit(*model, *groups); });
+  check_measures(*model, with);
+}
+
+/// Checks that a step can read its data set, with its model and its `validation`. The model of a
+/// checkpoint is in the checkpoint, or in the step that will train it, if the workflow determines
+/// which. A command before the step may make the data, and a missing absolute path may exist on a
+/// cluster. Reads no images.
+void check_place_of_data(const Workflow& workflow, const Step& step, const StepKind& kind,
+                         const Json& with) {
+  const auto place = known_text(with, kind.data);
+  if (!place || may_be_made_before(workflow, step)) return;
+  const fs::path folder = fs::path(workflow.file).parent_path() / *place;
+  std::error_code none;
+  if (fs::exists(folder, none)) return check_existing(workflow, kind, with, folder);
+  if (fs::path(*place).is_absolute()) return;
+  throw DataMistake{"with." + kind.data,
+                    "there is no folder " + folder.string() + advice_for(folder, *place)};
 }
 
 }  // namespace
 
 bool is_known(const Json& value) { return value.dump().find("${{") == std::string::npos; }
 
-Json what_is_read(const StepKind& kind, const Json& with) {
-  return values_of(
-      with, {kind.data, kind.model, kind.checkpoint, kValidation, kSplit, kSampling, kDevice});
+std::vector<ElementCheck> checks_of_network(const Workflow& workflow, const Step& step,
+                                            const StepKind& kind) {
+  return {{[&](const Json& with) { check_checkpoint(workflow, step, kind, with); }},
+          {[&](const Json& with) { check_metrics(workflow, step, kind, with); },
+           {kind.model, kind.checkpoint, kSelect}},
+          {[&](const Json& with) { check_model(workflow, kind, with); },
+           {kind.model, kFreeze, kGroups, kKeepBest, kStopEarly, kValidation, kClassWeights,
+            kLabelSmoothing}}};
 }
 
-Json what_is_for_model(const StepKind& kind, const Json& with) {
-  return values_of(with, {kind.model, kFreeze, kGroups, kKeepBest, kStopEarly, kClassWeights});
-}
-
-Json what_is_measured(const StepKind& kind, const Json& with) {
-  return values_of(with, {kind.model, kind.checkpoint, kSelect});
-}
-
-std::optional<DataMistake> mistake_in_metrics(const Workflow& workflow, const Step& step,
-                                              const StepKind& kind, const Json& with) {
-  const std::string selected = kind.selects_from.empty() ? "" : selected_metric(with);
-  if (selected.empty() && step.require.empty()) return std::nullopt;
-  const auto model = model_of(workflow, kind, with);
-  if (!model) return std::nullopt;
-  const auto refuse = [&model](const std::string& key, const std::string& metric) {
-    return [&model, key, metric] { runtime::refuse_foreign_metric(*model, key, metric); };
-  };
-  if (!selected.empty()) {
-    if (auto mistake = mistake_of(kSelect, refuse(kSelect, selected))) return mistake;
-  }
-  for (const Requirement& requirement : step.require) {
-    const std::string& metric = requirement.metric;
-    if (auto mistake = mistake_at(kRequire + ("." + metric), refuse(kRequire, metric))) {
-      return mistake;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<DataMistake> mistake_in_checkpoint(const Workflow& workflow, const Step& step,
-                                                 const StepKind& kind, const Json& with) {
-  const Json given = with.value(kind.checkpoint, Json());
-  const auto name = step_named_in(given);
-  if (!name || !kind.selects_from.empty()) return std::nullopt;
-  const auto parent = std::ranges::find(workflow.steps, *name, &Step::name);
-  if (parent == workflow.steps.end() || parent->uses.empty()) return std::nullopt;
-  const std::string one = ", or select one in a step with `uses: checkpoint`";
-  if (given.get<std::string>().find(".outputs.checkpoints") != std::string::npos) {
-    return DataMistake{"with." + kind.checkpoint,
-                       "this is the folder of all checkpoints of step '" + *name +
-                           "'; write ${{ steps." + *name + ".outputs.model }}" + one};
-  }
-  const auto axes = axis_names(step.matrix);
-  for (const std::string& axis : axis_names(parent->matrix)) {
-    if (std::ranges::find(axes, axis) != axes.end()) continue;
-    return DataMistake{"with." + kind.checkpoint,
-                       "this is the list of the checkpoints of all elements of step '" + *name +
-                           "'; give step '" + step.name + "' the axis '" + axis + "', too" + one};
-  }
-  return std::nullopt;
-}
-
-std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
-                                             const Json& with) {
-  const auto file = known_text(with, kind.model);
-  if (!file) return std::nullopt;
-  auto model = model_in(fs::path(workflow.file).parent_path() / *file);
-  const auto frozen = known_patterns(with.value(kFreeze, Json::array()));
-  if (!model || !frozen) return std::nullopt;
-  if (auto mistake = mistake_of(kFreeze, [&] { runtime::freeze_layers(*model, *frozen); })) {
-    return mistake;
-  }
-  const auto groups = known_patterns(with.value(kGroups, Json::array()));
-  if (!groups) return std::nullopt;
-  if (auto mistake = mistake_of(kGroups, [&] { runtime::require_groups_fit(*model, *groups); })) {
-    return mistake;
-  }
-  return mistake_in_measures(*model, with);
-}
-
-std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step& step,
-                                           const StepKind& kind, const Json& with) {
-  const auto place = known_text(with, kind.data);
-  if (!place || may_be_made_before(workflow, step)) return std::nullopt;
-  const fs::path folder = fs::path(workflow.file).parent_path() / *place;
-  std::error_code none;
-  if (fs::exists(folder, none)) return mistake_in(workflow, kind, with, folder);
-  if (fs::path(*place).is_absolute()) return std::nullopt;
-  return DataMistake{"with." + kind.data,
-                     "there is no folder " + folder.string() + advice_for(folder, *place)};
+ElementCheck check_of_data(const Workflow& workflow, const Step& step, const StepKind& kind) {
+  return {[&](const Json& with) { check_place_of_data(workflow, step, kind, with); },
+          {kind.data, kind.model, kind.checkpoint, kValidation, kSplit, kSampling, kDevice}};
 }
 
 std::vector<DataMistake> doubts_about_data(const Workflow& workflow, const StepKind& kind,
@@ -349,10 +334,12 @@ std::vector<DataMistake> doubts_about_data(const Workflow& workflow, const StepK
   }
   const auto place = known_text(with, kind.data);
   runtime::Dataset data;
-  const auto read = [&] {
-    data = open(fs::path(workflow.file).parent_path() / place.value(), runtime::Split::Train);
-  };
-  if (!place || mistake_of(kind.data, read)) return doubts;
+  try {
+    if (!place) return doubts;
+    data = open(fs::path(workflow.file).parent_path() / *place, runtime::Split::Train);
+  } catch (const Error&) {  // check_of_data() reports it
+    return doubts;
+  }
   const std::string classes = model ? runtime::note_on_classes(*model, data, *place) : "";
   if (!classes.empty()) doubts.push_back({"with." + kind.data, classes});
   const Json batch = with.value(kBatch, Json());

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,47 +10,31 @@
 
 namespace dlflow {
 
+/// A mistake in a step. Checks throw it.
 struct DataMistake {
   std::string key;  ///< of the step: "with.data", "require.loss"
   std::string text;
 };
 
+/// A check of the elements of a step.
+struct ElementCheck {
+  /// Throws the DataMistake that the job of an element with this `with` would report, unless there
+  /// is none or only the run can show it.
+  std::function<void(const Json& with)> check;
+  std::vector<std::string> keys = {};  ///< of `with` that it reads; empty: all
+};
+
 /// Whether `value` is free of expressions whose values are known only in a run.
 bool is_known(const Json& value);
 
-/// The values of `with` that mistake_for_model() reads.
-Json what_is_for_model(const StepKind& kind, const Json& with);
+/// Checks the checkpoint that a step reads, and that its network has all layers, parameters,
+/// metrics and classes that the step names. The arguments must outlive the checks.
+std::vector<ElementCheck> checks_of_network(const Workflow& workflow, const Step& step,
+                                            const StepKind& kind);
 
-/// Checks that the network has all layers, parameters, metrics and classes that a step names.
-/// Returns the mistake that its job would report; nothing if there is none or it is known only in a
-/// run.
-std::optional<DataMistake> mistake_for_model(const Workflow& workflow, const StepKind& kind,
-                                             const Json& with);
-
-/// Checks that `with` names one checkpoint, rather than a folder or a list of several. Returns
-/// nothing if it does, or if only a run can show it.
-std::optional<DataMistake> mistake_in_checkpoint(const Workflow& workflow, const Step& step,
-                                                 const StepKind& kind, const Json& with);
-
-/// The values of `with` that mistake_in_metrics() reads.
-Json what_is_measured(const StepKind& kind, const Json& with);
-
-/// Checks that the step's network reports the metrics of `require` and `select`. Finds the network
-/// like mistake_in_data().
-std::optional<DataMistake> mistake_in_metrics(const Workflow& workflow, const Step& step,
-                                              const StepKind& kind, const Json& with);
-
-/// The values of `with` that mistake_in_data() reads.
-Json what_is_read(const StepKind& kind, const Json& with);
-
-/// Checks that a step can read its data set, with its model and its `validation`. Returns the
-/// mistake that its job would report. The model of a checkpoint is in the checkpoint, or in the
-/// step that will train it, if the workflow determines which. Returns nothing if there is no
-/// mistake or it is known only in a run: a command before the step may make the data, and a missing
-/// absolute path may exist on a cluster. Reads no images. \param with  of one element, as far as it
-/// is known
-std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step& step,
-                                           const StepKind& kind, const Json& with);
+/// Checks that a step can read its data set, with its network and its `validation`. The arguments
+/// must outlive the check.
+ElementCheck check_of_data(const Workflow& workflow, const Step& step, const StepKind& kind);
 
 /// Doubts that a network and `batch` fit existing data: scores for classes that the data does not
 /// have, and batches larger than the data.

@@ -4,7 +4,6 @@
 
 #include "base/advice.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
 #include "engine/cli/planning.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/error.h"
 #include "base/roff.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
@@ -33,10 +32,6 @@ std::string words_of_option(const CLI::Option& option) {
   std::string words = option.get_name(false, true);
   if (const std::string value = value_word(option); !value.empty()) words += " " + value;
   return words;
-}
-
-bool may_be_repeated(const CLI::Option& option) {
-  return option.get_expected_max() >= CLI::detail::expected_max_vector_size;
 }
 
 /// "[RUN]", "FILE..."
@@ -117,11 +112,9 @@ class HelpFormat : public CLI::FormatterBase {
 const CLI::App& verb_of(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
   for (const std::string& word : words) {
-    const auto verbs = command->get_subcommands([](const CLI::App*) { return true; });
-    const auto found = std::find_if(verbs.begin(), verbs.end(),
-                                    [&](const CLI::App* verb) { return verb->get_name() == word; });
-    if (found == verbs.end()) throw UsageError(no_such_verb(*command, word));
-    command = *found;
+    const CLI::App* const found = find_verb(*command, word);
+    if (found == nullptr) throw UsageError(no_such_verb(*command, word));
+    command = found;
   }
   return *command;
 }
@@ -139,6 +132,31 @@ std::vector<const CLI::App*> shown_verbs(const CLI::App& command) {
     if (!verb->get_group().empty()) verbs.push_back(verb);
   }
   return verbs;
+}
+
+const CLI::App* find_verb(const CLI::App& command, const std::string& name) {
+  const auto found =
+      command.get_subcommands([&name](const CLI::App* verb) { return verb->get_name() == name; });
+  return found.empty() ? nullptr : found.front();
+}
+
+std::vector<const CLI::Option*> all_options(const CLI::App& command) {
+  std::vector<const CLI::Option*> all;
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) all.push_back(option);
+  }
+  return all;
+}
+
+const CLI::Option* find_option(const CLI::App& command, const std::string& name) {
+  const std::vector<const CLI::Option*> all = all_options(command);
+  const auto found = std::ranges::find_if(
+      all, [&name](const CLI::Option* option) { return option->check_name(name); });
+  return found == all.end() ? nullptr : *found;
+}
+
+bool may_be_repeated(const CLI::Option& option) {
+  return option.get_expected_max() >= CLI::detail::expected_max_vector_size;
 }
 
 std::vector<std::string> choices_of(const CLI::Option& option) {

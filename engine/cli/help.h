@@ -13,6 +13,18 @@ std::string command_words(const CLI::App& command);
 /// The verbs of `command` in order, without those for dlflow's own use.
 std::vector<const CLI::App*> shown_verbs(const CLI::App& command);
 
+/// The verb `name` of `command`, also one for dlflow's own use; null if there is none.
+const CLI::App* find_verb(const CLI::App& command, const std::string& name);
+
+/// The options and arguments of `command` and of its parents.
+std::vector<const CLI::Option*> all_options(const CLI::App& command);
+
+/// The option `name` of `command` or of a parent, such as "--set"; null if there is none.
+const CLI::Option* find_option(const CLI::App& command, const std::string& name);
+
+/// Whether an option or argument takes any number of values.
+bool may_be_repeated(const CLI::Option& option);
+
 /// The words that an option or argument accepts, if they are fixed; otherwise empty.
 std::vector<std::string> choices_of(const CLI::Option& option);
 

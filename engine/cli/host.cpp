@@ -12,7 +12,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -199,23 +198,20 @@ struct RemoteCommand {
   std::string make(const CLI::Option* output) const {
     std::string options = command_words(verb).substr(std::string("dlflow ").size());
     std::string arguments = " --";
-    for (const CLI::App* app = &verb; app != nullptr; app = app->get_parent()) {
-      for (const CLI::Option* option : app->get_options()) {
-        const std::string name = option_word(*option);
-        if (name == "--host" || name == "--send") continue;
-        if (option == output) {
-          options += std::string(session.quiet ? "" : " --quiet") + " --output=\"$o\"";
-          continue;
-        }
-        for (const std::string& value : option->results()) {
-          const bool is_flag = value_word(*option).empty();
-          const std::string there = is_flag ? "" : value_there(*option, value);
-          if (option->get_positional()) {
-            arguments += " " + shell_quote(there);
-          } else {  // `--set=` would take the next word
-            options +=
-                " " + name + (is_flag ? "" : (there.empty() ? " " : "=") + shell_quote(there));
-          }
+    for (const CLI::Option* option : all_options(verb)) {
+      const std::string name = option_word(*option);
+      if (name == "--host" || name == "--send") continue;
+      if (option == output) {
+        options += std::string(session.quiet ? "" : " --quiet") + " --output=\"$o\"";
+        continue;
+      }
+      for (const std::string& value : option->results()) {
+        const bool is_flag = value_word(*option).empty();
+        const std::string there = is_flag ? "" : value_there(*option, value);
+        if (option->get_positional()) {
+          arguments += " " + shell_quote(there);
+        } else {  // `--set=` would take the next word
+          options += " " + name + (is_flag ? "" : (there.empty() ? " " : "=") + shell_quote(there));
         }
       }
     }

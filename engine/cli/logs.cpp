@@ -4,17 +4,16 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <thread>
 
-#include "base/advice.h"
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
+#include "engine/supervisor/telling_line.h"
 
 namespace dlflow {
 namespace {
@@ -91,21 +90,9 @@ const JobRow* most_interesting(const RunStatus& status) {
 
 /// The jobs that `word` names, or the most interesting one if it is empty.
 std::vector<JobRow> chosen_jobs(const RunStatus& status, const std::string& word) {
-  if (word.empty()) {
-    if (const JobRow* job = most_interesting(status)) return {*job};
-    throw Error(Errc::NotFound, "no job of " + status.run + " has started yet");
-  }
-  std::vector<JobRow> jobs;
-  std::vector<std::string> names;
-  for (const JobRow& job : status.jobs) {
-    if (means_job(word, job.job)) jobs.push_back(job);
-    names.push_back(job.job);
-  }
-  if (jobs.empty()) {
-    throw Error(Errc::NotFound,
-                status.run + " has no job '" + word + "'" + did_you_mean_or_list(word, names));
-  }
-  return jobs;
+  if (!word.empty()) return jobs_called(status, word);
+  if (const JobRow* job = most_interesting(status)) return {*job};
+  throw Error(Errc::NotFound, "no job of " + status.run + " has started yet");
 }
 
 std::string why_no_output(const JobRow& job) {
@@ -200,19 +187,6 @@ void print_logs(Session& session, const std::string& run, const LogsArguments& a
   for (JobLog& log : logs) log.print_rest();
 }
 
-/// The last part of a file, at most 1 MiB.
-std::string end_of(const std::filesystem::path& file) {
-  constexpr std::streamoff kMost = 1 << 20;
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
-  if (!stream) return "";
-  const std::streamoff size = stream.tellg();
-  std::string text(size_t(std::min(size, kMost)), '\0');
-  stream.seekg(size - std::streamoff(text.size()));
-  stream.read(text.data(), std::streamsize(text.size()));
-  text.resize(size_t(stream.gcount()));
-  return text;
-}
-
 void print_logs_json(Session& session, const std::string& run, const std::string& word) {
   const RunStatus now = refresh_run(session, run);
   check_folder(now);
@@ -228,7 +202,7 @@ void print_logs_json(Session& session, const std::string& run, const std::string
       const auto attempt = attempt_directory(job.directory, job.attempt);
       for (const char* stream : {"stdout", "stderr"}) {
         entry[stream] = {{"file", (attempt / stream).string()},
-                         {"text", escaped_lines(end_of(attempt / stream))}};
+                         {"text", escaped_lines(end_of_output(attempt / stream, 0, 1 << 20))}};
       }
     }
     list.push_back(std::move(entry));

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/usage.h"
+#include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/run_directory.h"
 #include "engine/share/contents.h"
@@ -109,21 +110,11 @@ Json packed_json(const Bundle& bundle, const Manifest& manifest, const std::stri
           {"missing", std::move(missing)}};
 }
 
-void print_warning(const Diagnostic& diagnostic) {
-  const auto& [line, column] = diagnostic.location;
-  const std::string place =
-      line == 0 ? "" : std::to_string(line) + ":" + std::to_string(column) + ":";
-  std::fprintf(stderr, "%s:%s warning: %s\n", diagnostic.file.c_str(), place.c_str(),
-               diagnostic.message.c_str());
-}
-
 void pack(Session& session, const PackArguments& arguments) {
   const Bundle bundle = arguments.run.empty() ? collect(plan_of_file(session, *arguments.workflow),
                                                         arguments.options, session.store())
                                               : bundle_of_run(session, arguments);
-  for (const Diagnostic& diagnostic : machine_paths(bundle)) {
-    print_warning(diagnostic);
-  }
+  std::fputs(warning_lines(machine_paths(bundle)).c_str(), stderr);
   const std::string output =
       arguments.output.empty() ? bundle.manifest.name + ".dlflow" : arguments.output;
   const Manifest manifest = write_bundle(bundle, output);

@@ -29,8 +29,7 @@ using namespace planner;
 /// `with:` or `resources:` of the first element, as far as they are known.
 Json of_first_element(const Workflow& workflow, const Step& step, const Template& part) {
   const std::vector<Json> elements = matrix_elements(step.matrix);
-  Context known;
-  known.params = &workflow.params;
+  Context known{.params = &workflow.params};
   if (!has_open_axis(step.matrix) && !elements.empty()) known.matrix = &elements.front();
   return part.evaluate_known(known);
 }

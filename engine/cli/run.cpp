@@ -244,7 +244,7 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
       std::fputs(explain_table(explain(plan, session.store()), session.style()).c_str(), stdout);
     }
     if (!batches.empty()) {
-      std::printf("\n%s", preview_text(plan, batches, session.style()).c_str());
+      std::printf("\n%s", preview_text(plan, batches).c_str());
     }
     if (session.verbose) std::fputs(preview_scripts(plan, batches).c_str(), stdout);
   }
@@ -321,14 +321,11 @@ void start(Session& session, const RunArguments& arguments) {
   options.set = arguments.workflow->set;
   options.predictions = predictions_of(workflow, profile, options.automatic_ranks);
   if (!session.quiet) std::fputs(automatic_lines(options.automatic_ranks).c_str(), stderr);
-  if (arguments.dry_run) {
-    const Plan plan =
-        make_plan(std::move(workflow), profile, options, session.store(), session.store());
-    check_programs(session, plan);
-    return show_plan(session, plan, session.verbs(profile.scheduler)->preview(plan));
-  }
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
   check_programs(session, plan);
+  if (arguments.dry_run) {
+    return show_plan(session, plan, session.verbs(profile.scheduler)->preview(plan));
+  }
   const Secrets secrets = secrets_of_new_run(plan);  // reports missing ones early
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);

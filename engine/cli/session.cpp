@@ -1,8 +1,10 @@
 #include "engine/cli/session.h"
 
 #include <cstdio>
+#include <set>
 #include <utility>
 
+#include "base/advice.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/batch/batch.h"
@@ -190,6 +192,19 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
     view.status.problem = error.what();  // its jobs are still shown
   }
   return view;
+}
+
+std::vector<JobRow> jobs_called(const RunStatus& status, const std::string& word) {
+  std::vector<JobRow> jobs;
+  std::set<std::string> names;
+  for (const JobRow& job : status.jobs) {
+    if (means_job(word, job.job)) jobs.push_back(job);
+    names.insert({job.step, job.job});
+  }
+  if (!jobs.empty()) return jobs;
+  throw Error(Errc::NotFound,
+              status.run + " has no step or job '" + word + "'" +
+                  did_you_mean_or_list(word, std::vector(names.begin(), names.end())));
 }
 
 std::string find_run(Session& session, const std::string& word) {

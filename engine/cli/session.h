@@ -1,7 +1,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -88,6 +87,10 @@ std::map<std::string, RunStatus> refresh_runs(Session& session,
 
 /// Like refresh_run(), with the progress of running jobs and the dependencies of steps.
 RunView view_run(Session& session, const std::string& run, Detail detail = Detail::State);
+
+/// The jobs that `word` names: one job, or all of a step. Throws Error{NotFound} with a suggestion
+/// if it names none.
+std::vector<JobRow> jobs_called(const RunStatus& status, const std::string& word);
 
 /// Resolves `word` to a run's name, see Store::resolve; the newest run if it is empty.
 std::string find_run(Session& session, const std::string& word);

@@ -1,14 +1,11 @@
 #include "engine/supervisor/shell.h"
 
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/advice.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
@@ -17,21 +14,13 @@ namespace dlflow {
 namespace {
 
 /// The job that `word` names; it must have started at least once.
-const JobRow& chosen_job(const RunStatus& status, const std::string& word) {
-  std::vector<std::string> names;
-  const JobRow* first = nullptr;
-  for (const JobRow& job : status.jobs) {
-    names.push_back(job.job);
-    if (!means_job(word, job.job)) continue;
+JobRow chosen_job(const RunStatus& status, const std::string& word) {
+  const std::vector<JobRow> jobs = jobs_called(status, word);
+  for (const JobRow& job : jobs) {
     if (job.attempt > 0) return job;
-    if (first == nullptr) first = &job;
   }
-  if (first != nullptr) {
-    throw Error(Errc::NotFound, first->job + " has not been started yet, so nothing of it is " +
-                                    "prepared: it is " + std::string(name(first->state)));
-  }
-  throw Error(Errc::NotFound,
-              status.run + " has no job '" + word + "'" + did_you_mean_or_list(word, names));
+  throw Error(Errc::NotFound, jobs.front().job + " has not been started yet, so nothing of it is " +
+                                  "prepared: it is " + std::string(name(jobs.front().state)));
 }
 
 }  // namespace
@@ -55,7 +44,7 @@ void add_shell(CLI::App& app, Session& session) {
       ->type_name("JOB");
   command->callback([=, &session] {
     const RunStatus status = refresh_run(session, find_run(session, *run));
-    const JobRow& chosen = chosen_job(status, *job);
+    const JobRow chosen = chosen_job(status, *job);
     if (!session.quiet) {
       std::fprintf(stderr, "the environment of %s; its folder is removed at the end\n",
                    chosen.job.c_str());

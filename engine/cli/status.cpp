@@ -4,7 +4,6 @@
 #include <optional>
 #include <thread>
 
-#include "base/advice.h"
 #include "base/error.h"
 #include "base/local_files.h"
 #include "base/text.h"
@@ -77,22 +76,6 @@ void forgive_node(Session& session, const std::string& name) {
   if (!session.quiet) std::printf("%s may be used again.\n", name.c_str());
 }
 
-/// Throws Error{NotFound} with a suggestion for a name that matches no job of the run.
-void check_names_exist(const RunStatus& status, const std::vector<std::string>& names) {
-  for (const std::string& name : names) {
-    const StatusChoice only{.names = {name}};
-    std::vector<std::string> steps;
-    bool known = false;
-    for (const JobRow& job : status.jobs) {
-      known = known || is_chosen(job, only);
-      if (steps.empty() || steps.back() != job.step) steps.push_back(job.step);
-    }
-    if (known) continue;
-    throw Error(Errc::NotFound, "run " + status.run + " has no step or job '" + name + "'" +
-                                    did_you_mean_or_list(name, steps));
-  }
-}
-
 /// The default of `--last`: as many runs as fit on a screen.
 constexpr size_t kListed = 20;
 
@@ -150,7 +133,7 @@ std::string show_all(Session& session, size_t last, const Style& style, bool qui
 /// A run with the chosen jobs. Throws Error{NotFound} for a name that matches none.
 RunView look_at(Session& session, const std::string& run, const StatusChoice& choice) {
   RunView view = view_run(session, run, choice.usage ? Detail::Usage : Detail::State);
-  check_names_exist(view.status, choice.names);
+  for (const std::string& name : choice.names) jobs_called(view.status, name);  // throws
   return view;
 }
 

@@ -207,93 +207,61 @@ std::vector<std::string> classes_of(const std::vector<Document>& documents,
                                       "for each");
 }
 
-/// Makes each document a sample of its class: its first `length` tokens, including its end token if
-/// there is room.
-TextSplit split_of_classes(Split split, const std::vector<Document>& documents,
-                           const std::vector<uint32_t>& tokens, uint32_t length,
-                           const Vocabulary& vocabulary, const std::vector<std::string>& classes) {
-  TextSplit result;
-  result.split = split;
-  result.num_documents = documents.size();
+/// Makes samples of each document and its end token. With classes: its first `length` tokens.
+/// Without: pieces of `length`; a last piece of one token is left out, since it has no token to
+/// predict. Returns the tokens used.
+std::vector<uint32_t> take_documents(const std::vector<Document>& documents,
+                                     const std::vector<uint32_t>& tokens, uint32_t length,
+                                     const Vocabulary& vocabulary,
+                                     const std::vector<std::string>& classes, TextSplit& result) {
   std::map<std::string, uint32_t> label_of;
   for (const std::string& name : classes) label_of.emplace(name, uint32_t(label_of.size()));
   std::vector<uint32_t> used, lengths, labels;
   auto begin = tokens.begin();
   for (const Document& document : documents) {
     const auto end = std::next(std::find(begin, tokens.end(), vocabulary.end_of_text()));
-    const auto count = std::min<std::ptrdiff_t>(end - begin, length);
-    result.num_cut += end - begin > count ? 1 : 0;
-    result.left_over += size_t(end - begin - count);
-    used.insert(used.end(), begin, begin + count);
-    lengths.push_back(uint32_t(count));
-    labels.push_back(label_of.at(class_of(document)));
-    begin = end;
-  }
-  for (const uint32_t token : used) result.num_bytes += vocabulary.text_of(token).size();
-  result.num_tokens = used.size();
-  result.source = text_source(used, lengths, length, vocabulary);
-  result.source.vocabulary = std::exchange(result.source.num_classes, uint32_t(classes.size()));
-  result.source.labels = std::move(labels);
-  return result;
-}
-
-/// Makes samples of each document and its end token, cut into pieces of `length`. A last piece of
-/// one token is left out, since it has no token to predict.
-TextSplit split_of_documents(Split split, const std::vector<Document>& documents,
-                             const std::vector<uint32_t>& tokens, uint32_t length,
-                             const Vocabulary& vocabulary) {
-  TextSplit result;
-  result.split = split;
-  result.num_documents = documents.size();
-  std::vector<uint32_t> used, lengths;
-  for (auto begin = tokens.begin(); begin != tokens.end();) {
-    auto end = std::find(begin, tokens.end(), vocabulary.end_of_text());
-    if (end != tokens.end()) ++end;
+    if (!classes.empty()) labels.push_back(label_of.at(class_of(document)));
     size_t pieces = 0;
-    for (auto rest = end - begin; rest > 0; rest = end - begin, ++pieces) {
-      const auto count = std::min<std::ptrdiff_t>(rest, length);
-      if (count == 1) {
-        ++result.left_over;
-        break;
-      }
+    for (; begin != end; ++pieces) {
+      const auto count = std::min<std::ptrdiff_t>(end - begin, length);
+      if (classes.empty() ? count == 1 : pieces == 1) break;
       used.insert(used.end(), begin, begin + count);
       lengths.push_back(uint32_t(count));
       begin += count;
     }
-    if (pieces > 1) ++result.num_cut;
+    result.left_over += size_t(end - begin);
+    result.num_cut += classes.empty() ? pieces > 1 : begin != end;
     begin = end;
   }
-  for (const uint32_t token : used) result.num_bytes += vocabulary.text_of(token).size();
-  result.num_tokens = used.size();
   result.source = text_source(used, lengths, length, vocabulary);
-  return result;
+  if (classes.empty()) return used;
+  result.source.vocabulary = std::exchange(result.source.num_classes, uint32_t(classes.size()));
+  result.source.labels = std::move(labels);
+  return used;
 }
 
 TextSplit make_split(Split split, const std::vector<Document>& documents,
-                     const std::vector<uint32_t>& tokens, TextOptions::Per per, uint32_t length,
+                     std::vector<uint32_t> tokens, TextOptions::Per per, uint32_t length,
                      const Vocabulary& vocabulary, const std::vector<std::string>& classes) {
-  if (!classes.empty()) {
-    return split_of_classes(split, documents, tokens, length, vocabulary, classes);
-  }
-  if (per != TextOptions::Per::Length) {
-    return split_of_documents(split, documents, tokens, length, vocabulary);
-  }
-  const size_t used = tokens.size() / length * length;
-  if (used == 0) {
+  TextSplit result;
+  result.split = split;
+  result.num_documents = documents.size();
+  if (!classes.empty() || per != TextOptions::Per::Length) {
+    tokens = take_documents(documents, tokens, length, vocabulary, classes, result);
+  } else if (tokens.size() < length) {
     throw Error(
         Errc::InvalidInput,
         fmt::format("the {} text has {} tokens, but a sample takes {}; add text, or choose a "
                     "smaller --length",
                     split == Split::Train ? "training" : split_name(split),
                     format_count(tokens.size()), format_count(length)));
+  } else {
+    result.source = token_source(tokens, length, vocabulary);
+    result.left_over = tokens.size() % length;
+    tokens.resize(tokens.size() - result.left_over);
   }
-  TextSplit result;
-  result.split = split;
-  result.source = token_source(tokens, length, vocabulary);
-  result.num_documents = documents.size();
-  result.num_tokens = used;
-  result.left_over = tokens.size() - used;
-  for (size_t i = 0; i < used; ++i) result.num_bytes += vocabulary.text_of(tokens[i]).size();
+  result.num_tokens = tokens.size();
+  for (const uint32_t token : tokens) result.num_bytes += vocabulary.text_of(token).size();
   return result;
 }
 

@@ -64,10 +64,8 @@ bool has_option(const CLI::App& command, const std::string& word) {
 /// The options of `command` and of its parents, with their dashes.
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
-  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
-    for (const CLI::Option* option : app->get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
+  for (const CLI::Option* option : all_options(command)) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
 }
@@ -89,22 +87,17 @@ const CLI::App& root_of(const CLI::App& command) {
 
 /// Whether `word` is an option of `command` or of a parent.
 bool is_option_of(const CLI::App& command, const std::string& word) {
-  if (word.size() < 2 || word.front() != '-') return false;
-  const CLI::App* app = &command;
-  while (app != nullptr && !has_option(*app, word)) app = app->get_parent();
-  return app != nullptr;
+  return word.size() >= 2 && word.front() == '-' && find_option(command, word) != nullptr;
 }
 
 /// "--set needs KEY=VALUE" if another option is in the place of its value; otherwise empty.
 std::string forgotten_value(const CLI::App& command) {
-  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
-    for (const CLI::Option* option : app->get_options()) {
-      if (option->get_positional()) continue;
-      for (const std::string& value : option->results()) {
-        if (!is_option_of(command, value)) continue;
-        return option_word(*option) + " needs " + value_word(*option) + ", and " + value +
-               " is an option";
-      }
+  for (const CLI::Option* option : all_options(command)) {
+    if (option->get_positional()) continue;
+    for (const std::string& value : option->results()) {
+      if (!is_option_of(command, value)) continue;
+      return option_word(*option) + " needs " + value_word(*option) + ", and " + value +
+             " is an option";
     }
   }
   return "";
@@ -162,15 +155,11 @@ std::string one_word_too_many(const CLI::App& command, const std::string& word) 
 const CLI::Option* named_in(const CLI::App& command, const std::string& text) {
   const CLI::Option* best = nullptr;
   size_t longest = 0;
-  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
-    for (const CLI::Option* option : app->get_options()) {
-      const std::string name = option->get_name();
-      const bool there = text.find(name) != std::string::npos;
-      if (there && name.size() > longest) {
-        best = option;
-        longest = name.size();
-      }
-    }
+  for (const CLI::Option* option : all_options(command)) {
+    const std::string name = option->get_name();
+    if (text.find(name) == std::string::npos || name.size() <= longest) continue;
+    best = option;
+    longest = name.size();
   }
   return best;
 }

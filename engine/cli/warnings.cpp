@@ -52,182 +52,162 @@ bool is_given(const Step& step, const Profile& profile, const std::string& name)
          profile.environment.contains(name);
 }
 
-/// Warns of variables that are set here and that a script reads, but that are unset in its step.
-void add_variables(const Workflow& workflow, const Profile& profile, Diagnostics& warnings) {
-  for (const Step& step : workflow.steps) {
-    if (!step.run.source().is_string()) continue;
-    for (const std::string& name : variables_read(step.run.source().get<std::string>())) {
-      const bool arrives =
-          is_given(step, profile, name) || is_inherited(name, inherited_by(profile, step));
-      if (!arrives && tells_rank(name)) {
-        warnings.push_back({workflow.file, step.location_of("run"),
-                            "step '" + step.name + "' reads $" + name +
-                                ", which only steps with a number of ranks get; write resources: "
-                                "{ranks: 1}"});
-        continue;
-      }
-      if (arrives || std::getenv(name.c_str()) == nullptr) continue;
-      warnings.push_back({workflow.file, step.location_of("run"),
-                          "step '" + step.name + "' reads $" + name +
-                              ", which is set here but is not passed on to it; write env: {" +
-                              name + ": …}, or inherit: [" + name + "]"});
-    }
-  }
-}
-
-/// Warns of ranks that would be idle.
-void add_ranks(const Workflow& workflow, Diagnostics& warnings) {
-  for (const Step& step : workflow.steps) {
-    for (const std::string& text : wasted_ranks(step, workflow.params)) {
-      warnings.push_back(
-          {workflow.file, step.location_of("resources"), "step '" + step.name + "': " + text});
-    }
-  }
-}
-
-/// Warns of GPUs that a step asks for but does not use.
-void add_idle_gpus(const Workflow& workflow, Diagnostics& warnings) {
-  for (const Step& step : workflow.steps) {
-    const Json& asked = step.resources.source();
-    const bool has_gpus = asked.is_object() && asked.value("gpus_per_rank", Json(0)) != 0;
-    if (step.uses.empty() || !has_gpus || step.with.source().value("device", "cpu") != "cpu") {
-      continue;
-    }
-    warnings.push_back({workflow.file, step.location_of("resources"),
-                        "step '" + step.name + "' asks for GPUs but computes on CPUs; leave " +
-                            "gpus_per_rank out, or train with device: cuda"});
-  }
-}
-
-/// Warns of pruned results, which cannot be reused.
-void add_pruned(const Workflow& workflow, Diagnostics& warnings) {
-  for (const Step& step : workflow.steps) {
-    const StepKind* kind = find_step_kind(step.uses);
-    if (kind == nullptr || kind->selects_from.empty()) continue;
-    const Json& with = step.with.source();
-    if (!with.is_object() || !with.contains("prune")) continue;
-    std::set<std::string> pruned;
-    for (const Reference& reference : step.with.references()) {
-      if (reference.path[0] == "steps") pruned.insert("'" + reference.path[1] + "'");
-    }
-    if (pruned.empty()) continue;
-    const std::vector<std::string> names(pruned.begin(), pruned.end());
-    warnings.push_back(
-        {workflow.file, step.location_of("with.prune"),
-         "step '" + step.name + "' prunes what " + join(names, " and ") +
-             " left, which then cannot be reused: the next run makes it again; write "
-             "checkpoint: {keep: N} there instead, or leave prune out"});
-  }
-}
-
-/// Warns of missing walltimes: a partition's default is often minutes, or its maximum.
-void add_walltimes(const Workflow& workflow, const Profile& profile, Diagnostics& warnings) {
-  if (!is_batch_system(profile.scheduler)) return;
-  for (const Step& step : workflow.steps) {
-    const Json& asked = step.resources.source();
-    if (!asked.is_null() && (!asked.is_object() || asked.contains("walltime"))) continue;
-    warnings.push_back({workflow.file, step.location_of("resources"),
-                        "step '" + step.name +
-                            "' has no walltime, so the cluster's default applies; write "
-                            "resources: {walltime: 2h}"});
-  }
-}
-
 /// The path of data that a step reads in place; empty if it is not on this machine.
 fs::path local_place(const fs::path& base, const std::string& name) {
   if (parse_file_url(name) || name.find("://") != std::string::npos) return {};
   return (base / name).lexically_normal();
 }
 
-/// Warns of data that a step reads in place and that does not exist (yet).
-void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
-  const auto base = fs::absolute(workflow.file).parent_path();
-  for (const Step& step : workflow.steps) {
-    if (step.uses.empty() || has_open_axis(step.matrix)) continue;
-    Context known;
-    known.params = &workflow.params;
-    for (const Json& element : matrix_elements(step.matrix)) {
-      known.matrix = &element;
-      Json with = step.with.evaluate_known(known);
-      visit_paths(step.uses, with, [&](const std::string& key, PathRole role, Json& path) {
-        const auto name = path.get<std::string>();
-        const fs::path place = local_place(base, name);
-        std::error_code none;
-        if (role != PathRole::Outside || place.empty() || fs::exists(place, none)) {
-          return;
-        }
-        warnings.push_back(
-            {workflow.file, step.location_of("with." + key),
-             "with." + key + " of step '" + step.name + "' is " + name +
-                 ", which does not exist; it must exist before the step runs, or name "
-                 "the output of a step: ${{ steps.NAME.outputs.path }}"});
-      });
-      if (!step.with.has_references()) break;
+/// Warnings about one step after the other.
+class StepWarnings {
+ public:
+  StepWarnings(const Workflow& workflow, const Profile& profile, Diagnostics& warnings)
+      : workflow_(workflow),
+        profile_(profile),
+        warnings_(warnings),
+        base_(fs::absolute(workflow.file).parent_path()) {}
+
+  void add_all(const Step& step) {
+    add_doubts_about_data(step);
+    for (const std::string& text : wasted_ranks(step, workflow_.params)) {
+      warn(step, "resources", ": " + text);
+    }
+    add_idle_gpus(step);
+    add_pruned(step);
+    add_variables(step);
+    add_walltime(step);
+    add_missing_data(step);
+    add_missing_files(step);
+    const std::string problem = loading_problem_of(step, profile_);
+    if (!problem.empty()) warn_at(step, "uses", problem);
+  }
+
+ private:
+  void warn_at(const Step& step, const std::string& key, const std::string& text) {
+    warnings_.push_back({workflow_.file, step.location_of(key), text});
+  }
+  void warn(const Step& step, const std::string& key, const std::string& text) {
+    warn_at(step, key, "step '" + step.name + "'" + text);
+  }
+
+  /// Warns of scores for classes that the data does not have, and of batches larger than the data.
+  void add_doubts_about_data(const Step& step) {
+    const StepKind* kind = find_step_kind(step.uses);
+    if (kind == nullptr || kind->data.empty() || has_open_axis(step.matrix)) return;
+    each_known_with(workflow_, step, [&](const Json& with) {
+      for (const DataMistake& doubt : doubts_about_data(workflow_, *kind, with)) {
+        warn(step, doubt.key, ": " + doubt.text);
+      }
+    });
+  }
+
+  /// Warns of GPUs that a step asks for but does not use.
+  void add_idle_gpus(const Step& step) {
+    const Json& asked = step.resources.source();
+    const bool has_gpus = asked.is_object() && asked.value("gpus_per_rank", Json(0)) != 0;
+    if (step.uses.empty() || !has_gpus || step.with.source().value("device", "cpu") != "cpu") {
+      return;
+    }
+    warn(
+        step, "resources",
+        " asks for GPUs but computes on CPUs; leave gpus_per_rank out, or train with device: cuda");
+  }
+
+  /// Warns of pruned results, which cannot be reused.
+  void add_pruned(const Step& step) {
+    const StepKind* kind = find_step_kind(step.uses);
+    if (kind == nullptr || kind->selects_from.empty()) return;
+    const Json& with = step.with.source();
+    if (!with.is_object() || !with.contains("prune")) return;
+    std::set<std::string> pruned;
+    for (const Reference& reference : step.with.references()) {
+      if (reference.path[0] == "steps") pruned.insert("'" + reference.path[1] + "'");
+    }
+    if (pruned.empty()) return;
+    const std::vector<std::string> names(pruned.begin(), pruned.end());
+    warn(step, "with.prune",
+         " prunes what " + join(names, " and ") +
+             " left, which then cannot be reused: the next run makes it again; write "
+             "checkpoint: {keep: N} there instead, or leave prune out");
+  }
+
+  /// Warns of variables that are set here and that a script reads, but that are unset in its step.
+  void add_variables(const Step& step) {
+    if (!step.run.source().is_string()) return;
+    for (const std::string& name : variables_read(step.run.source().get<std::string>())) {
+      const bool arrives =
+          is_given(step, profile_, name) || is_inherited(name, inherited_by(profile_, step));
+      if (!arrives && tells_rank(name)) {
+        warn(step, "run",
+             " reads $" + name +
+                 ", which only steps with a number of ranks get; write resources: {ranks: 1}");
+      } else if (!arrives && std::getenv(name.c_str()) != nullptr) {
+        warn(step, "run",
+             " reads $" + name + ", which is set here but is not passed on to it; write env: {" +
+                 name + ": …}, or inherit: [" + name + "]");
+      }
     }
   }
-}
 
-/// Warns of environments of packages, and local files to stage, that do not exist (yet).
-void add_missing_files(const Workflow& workflow, Diagnostics& warnings) {
-  const auto base = fs::absolute(workflow.file).parent_path();
-  const auto look = [&](const Step& step, const std::string& key, const fs::path& place,
-                        const std::string& advice) {
+  /// Warns of missing walltimes: a partition's default is often minutes, or its maximum.
+  void add_walltime(const Step& step) {
+    const Json& asked = step.resources.source();
+    if (!is_batch_system(profile_.scheduler)) return;
+    if (!asked.is_null() && (!asked.is_object() || asked.contains("walltime"))) return;
+    warn(step, "resources",
+         " has no walltime, so the cluster's default applies; write resources: {walltime: 2h}");
+  }
+
+  /// Warns of data that a step reads in place and that does not exist (yet).
+  void add_missing_data(const Step& step) {
+    if (step.uses.empty() || has_open_axis(step.matrix)) return;
+    each_known_with(workflow_, step, [&](Json& with) {
+      visit_paths(step.uses, with, [&](const std::string& key, PathRole role, Json& path) {
+        const auto name = path.get<std::string>();
+        const fs::path place = local_place(base_, name);
+        std::error_code none;
+        if (role != PathRole::Outside || place.empty() || fs::exists(place, none)) return;
+        warn_at(step, "with." + key,
+                "with." + key + " of step '" + step.name + "' is " + name +
+                    ", which does not exist; it must exist before the step runs, or name "
+                    "the output of a step: ${{ steps.NAME.outputs.path }}");
+      });
+    });
+  }
+
+  void warn_unless_there(const Step& step, const std::string& key, const fs::path& place,
+                         const std::string& advice) {
     std::error_code none;
-    if (fs::exists(place, none)) return;
-    warnings.push_back({workflow.file, step.location_of(key),
-                        "step '" + step.name + "': there is no " + place.string() + advice});
-  };
-  for (const Step& step : workflow.steps) {
+    if (!fs::exists(place, none)) warn(step, key, ": there is no " + place.string() + advice);
+  }
+
+  /// Warns of environments of packages, and local files to stage, that do not exist (yet).
+  void add_missing_files(const Step& step) {
     for (const char* const key : {"venv", "uv", "pixi", "lock"}) {
       if (!step.tools.contains(key)) continue;
-      look(step, "environment", base / step.tools.at(key).get<std::string>(),
-           std::string(" for '") + key + "'; it must exist before the step runs");
+      warn_unless_there(step, "environment", base_ / step.tools.at(key).get<std::string>(),
+                        std::string(" for '") + key + "'; it must exist before the step runs");
     }
-    if (!copies_sources(step.uses)) continue;
-    Context known;
-    known.params = &workflow.params;
-    const Json with = step.with.evaluate_known(known);
+    if (!copies_sources(step.uses)) return;
+    const Json with = step.with.evaluate_known({.params = &workflow_.params});
     for (const Json& source : with.value(find_step_kind(step.uses)->sources, Json::array())) {
       const bool is_given = source.is_object() && is_known(source);
       const auto file = is_given ? parse_file_url(source.value("url", "")) : std::nullopt;
       if (!file) continue;
-      look(step, "with.sources", file->path,
-           "; correct the URL, or put it there before the step runs");
+      warn_unless_there(step, "with.sources", file->path,
+                        "; correct the URL, or put it there before the step runs");
     }
   }
-}
 
-/// Warns of scores for classes that the data does not have, and of batches larger than the data.
-void add_doubts_about_data(const Workflow& workflow, Diagnostics& warnings) {
-  for (const Step& step : workflow.steps) {
-    const StepKind* kind = find_step_kind(step.uses);
-    if (kind == nullptr || kind->data.empty() || has_open_axis(step.matrix)) continue;
-    Context known;
-    known.params = &workflow.params;
-    for (const Json& element : matrix_elements(step.matrix)) {
-      known.matrix = &element;
-      const Json with = step.with.evaluate_known(known);
-      for (const DataMistake& doubt : doubts_about_data(workflow, *kind, with)) {
-        warnings.push_back({workflow.file, step.location_of(doubt.key),
-                            "step '" + step.name + "': " + doubt.text});
-      }
-      if (!step.with.has_references()) break;
-    }
-  }
-}
-
-void add_programs(const Workflow& workflow, const Profile& profile, Diagnostics& warnings) {
-  for (const Step& step : workflow.steps) {
-    const std::string problem = loading_problem_of(step, profile);
-    if (!problem.empty()) warnings.push_back({workflow.file, step.location_of("uses"), problem});
-  }
-}
+  const Workflow& workflow_;
+  const Profile& profile_;
+  Diagnostics& warnings_;
+  fs::path base_;
+};
 
 /// Returns 0 if the number depends on another step.
 int num_ranks(const Workflow& workflow, const Step& step) {
-  Context known;
-  known.params = &workflow.params;
-  const Json asked = step.resources.evaluate_known(known);
+  const Json asked = step.resources.evaluate_known({.params = &workflow.params});
   const auto ranks = asked.is_object() ? asked.find("ranks") : asked.end();
   return ranks != asked.end() && ranks->is_number_integer() ? ranks->get<int>() : 0;
 }
@@ -279,15 +259,8 @@ Diagnostics warnings_of_files(const Workflow& workflow) {
 Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
   Diagnostics warnings = warnings_of_files(workflow);
   for (Diagnostic& doubt : warnings_of_commands(workflow)) warnings.push_back(std::move(doubt));
-  add_doubts_about_data(workflow, warnings);
-  add_ranks(workflow, warnings);
-  add_idle_gpus(workflow, warnings);
-  add_pruned(workflow, warnings);
-  add_variables(workflow, profile, warnings);
-  add_walltimes(workflow, profile, warnings);
-  add_missing_data(workflow, warnings);
-  add_missing_files(workflow, warnings);
-  add_programs(workflow, profile, warnings);
+  StepWarnings of_step(workflow, profile, warnings);
+  for (const Step& step : workflow.steps) of_step.add_all(step);
   std::ranges::stable_sort(warnings, [](const Diagnostic& a, const Diagnostic& b) {
     return std::tie(a.location.line, a.location.column) <
            std::tie(b.location.line, b.location.column);
@@ -299,8 +272,7 @@ Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
 std::string warning_lines(const Diagnostics& warnings) {
   std::string text;
   for (const Diagnostic& warning : warnings) {
-    text += warning.file + ":" + std::to_string(warning.location.line) + ":" +
-            std::to_string(warning.location.column) + ": warning: " + warning.message + "\n";
+    text += to_string(warning, "warning") + "\n";
   }
   return escaped_lines(text);
 }

@@ -35,28 +35,18 @@ bool is_path(const StepKind& kind, const std::string& key) {
   return key == kind.model || key == kind.data || key == "start_from";
 }
 
-/// Checks the settings of a training that no schema can check. Returns the first mistake that its
-/// job would report; nothing if there is none, or if a setting is known only in a run. \param with
-/// of one element, as far as it is known
-std::optional<DataMistake> mistake_in_settings(const StepKind& kind, const Json& with) {
-  if (!kind.divides_into_leaves) return std::nullopt;
+/// Checks the settings of a training that no schema can check, unless one is known only in a run.
+void check_settings(const StepKind& kind, const Json& with) {
+  if (!kind.divides_into_leaves) return;
   for (const auto& [key, value] : with.items()) {
-    if (!is_path(kind, key) && !is_known(value)) return std::nullopt;
+    if (!is_path(kind, key) && !is_known(value)) return;
   }
   try {
     runtime::parse_train_settings(with);
-    return std::nullopt;
   } catch (const runtime::SettingError& error) {
     const std::string& key = error.key();
-    return DataMistake{"with." + key.substr(0, key.find('.')), error.what()};
+    throw DataMistake{"with." + key.substr(0, key.find('.')), error.what()};
   }
-}
-
-Json known_with(const Workflow& workflow, const Step& step, const Json& element) {
-  Context context;
-  context.params = &workflow.params;
-  if (!has_open_axis(step.matrix)) context.matrix = &element;
-  return step.with.evaluate_known(context);
 }
 
 /// The file that `key` of `with` names; nothing if it is known only in a run.
@@ -86,76 +76,58 @@ std::string located(const Workflow& workflow, const Step& step, const DataMistak
   return escaped_lines(to_string(diagnostic)) + "\n";
 }
 
-/// Why an element cannot copy its sources; nothing if it can, or if that is known only in a run.
-std::optional<DataMistake> mistake_of_request(const std::string& key, const Json& with) {
-  if (!is_known(with)) return std::nullopt;
+/// Checks that an element can copy its sources, unless these are known only in a run.
+void check_request(const std::string& key, const Json& with) {
+  if (!is_known(with)) return;
   try {
     steps::parse_request(with);
-    return std::nullopt;
   } catch (const Error& error) {
-    return DataMistake{"with." + key, error.what()};
+    throw DataMistake{"with." + key, error.what()};
   }
 }
 
-/// A check of the elements of a step, up to the first mistake.
-struct ElementCheck {
-  std::function<std::optional<DataMistake>(const Json& with)> find;
-  std::function<Json(const Json& with)> what = {};  ///< the values it reads; empty: all
-  std::set<std::string> seen = {};
-  std::string mistake = {};
-
-  void look(const Workflow& workflow, const Step& step, const Json& with) {
-    if (!mistake.empty() || (what && !seen.insert(what(with).dump()).second)) return;
-    if (const auto found = find(with)) mistake = located(workflow, step, *found);
-  }
-};
-
-/// The first mistake that each check finds.
+/// The first mistake that each check finds in the elements of a step, except those in `told`, where
+/// it is added. Elements with the same values of a check's keys are checked once.
 std::string mistakes_of_elements(const Workflow& workflow, const Step& step,
-                                 std::vector<ElementCheck> checks) {
-  for (const Json& element : matrix_elements(step.matrix)) {
-    const Json with = known_with(workflow, step, element);
-    for (ElementCheck& check : checks) check.look(workflow, step, with);
-  }
-  std::string text;
-  for (const ElementCheck& check : checks) text += check.mistake;
-  return text;
+                                 const std::vector<ElementCheck>& checks,
+                                 std::set<std::string>& told) {
+  std::vector<std::set<std::string>> seen(checks.size());
+  std::vector<std::string> texts(checks.size());
+  each_known_with(workflow, step, [&](const Json& with) {
+    for (size_t i = 0; i < checks.size(); ++i) {
+      Json values = Json::array();
+      for (const std::string& key : checks[i].keys) values.push_back(with.value(key, Json()));
+      const bool is_new = checks[i].keys.empty() || seen[i].insert(values.dump()).second;
+      if (!texts[i].empty() || !is_new) continue;
+      try {
+        checks[i].check(with);
+      } catch (const DataMistake& mistake) {
+        if (told.insert(mistake.text).second) texts[i] = located(workflow, step, mistake);
+      }
+    }
+  });
+  return join(texts, "");
 }
 
 std::string mistakes_of_step(const Workflow& workflow, const Step& step, const StepKind& kind) {
-  std::vector<ElementCheck> checks = {
-      {[&](const Json& with) { return mistake_in_settings(kind, with); }},
-      {[&](const Json& with) { return mistake_in_checkpoint(workflow, step, kind, with); }},
-      {[&](const Json& with) { return mistake_in_metrics(workflow, step, kind, with); },
-       [&](const Json& with) { return what_is_measured(kind, with); }},
-      {[&](const Json& with) { return mistake_for_model(workflow, kind, with); },
-       [&](const Json& with) { return what_is_for_model(kind, with); }}};
+  std::vector<ElementCheck> checks = checks_of_network(workflow, step, kind);
+  checks.insert(checks.begin(),
+                ElementCheck{[&](const Json& with) { check_settings(kind, with); }});
   if (copies_sources(kind.name)) {
-    checks.push_back({[&](const Json& with) { return mistake_of_request(kind.sources, with); }});
+    checks.push_back({[&](const Json& with) { check_request(kind.sources, with); }});
   }
-  return mistakes_of_elements(workflow, step, std::move(checks));
-}
-
-/// Omits mistakes already reported in `told`, for other steps with the same network and data.
-std::string mistakes_of_data(const Workflow& workflow, const Step& step, const StepKind& kind,
-                             std::set<std::string>& told) {
-  const auto find = [&](const Json& with) {
-    auto mistake = mistake_in_data(workflow, step, kind, with);
-    if (mistake && !told.insert(mistake->text).second) mistake.reset();
-    return mistake;
-  };
-  const auto what = [&](const Json& with) { return what_is_read(kind, with); };
-  return mistakes_of_elements(workflow, step, {{find, what}});
+  std::set<std::string> told;
+  return mistakes_of_elements(workflow, step, checks, told);
 }
 
 /// Checks each model once; `seen` holds those already checked.
 std::string mistakes_of_models(const Workflow& workflow, const Step& step, const std::string& key,
                                std::set<std::filesystem::path>& seen) {
   std::string text;
-  for (const Json& element : matrix_elements(step.matrix)) {
-    const auto file = model_file(workflow, known_with(workflow, step, element), key);
+  each_known_with(workflow, step, [&](const Json& with) {
+    const auto file = model_file(workflow, with, key);
     if (file && seen.insert(*file).second) text += mistakes_of_model(*file);
-  }
+  });
   return text;
 }
 
@@ -268,7 +240,7 @@ void check_data(const Workflow& workflow) {
   for (const Step& step : workflow.steps) {
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr || kind->data.empty()) continue;
-    mistakes += mistakes_of_data(workflow, step, *kind, told);
+    mistakes += mistakes_of_elements(workflow, step, {check_of_data(workflow, step, *kind)}, told);
   }
   if (!mistakes.empty()) report(mistakes);
 }

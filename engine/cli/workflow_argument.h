@@ -7,7 +7,6 @@
 
 #include "engine/model/profile.h"
 #include "engine/plan/plan.h"
-#include "engine/store/store.h"
 
 /// WORKFLOW and the options for reading it, the same for run, validate, graph and explain.
 namespace dlflow {

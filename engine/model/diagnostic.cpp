@@ -2,13 +2,13 @@
 
 namespace dlflow {
 
-std::string to_string(const Diagnostic& diagnostic) {
+std::string to_string(const Diagnostic& diagnostic, const std::string& severity) {
   std::string text = diagnostic.file + ":";
   if (diagnostic.location.line > 0) {
     text += std::to_string(diagnostic.location.line) + ":" +
             std::to_string(diagnostic.location.column) + ":";
   }
-  return text + " error: " + diagnostic.message;
+  return text + " " + severity + ": " + diagnostic.message;
 }
 
 }  // namespace dlflow

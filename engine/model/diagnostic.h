@@ -21,7 +21,7 @@ struct Diagnostic {
 };
 
 /// "file:line:column: error: message"
-std::string to_string(const Diagnostic& diagnostic);
+std::string to_string(const Diagnostic& diagnostic, const std::string& severity = "error");
 
 using Diagnostics = std::vector<Diagnostic>;
 

@@ -36,7 +36,7 @@ struct Context {
   const Json* run = nullptr;     ///< object: id, directory
   /// Returns the value of steps.NAME.outputs.KEY, steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS
   /// (a list if NAME has a matrix whose elements are not matched one by one). May throw Error.
-  std::function<Json(const Reference&)> steps;
+  std::function<Json(const Reference&)> steps = {};
 };
 
 /// A YAML value whose strings may hold expressions, compiled once and evaluated often (once per

@@ -31,6 +31,17 @@ std::vector<std::string> settings_of(const Json& params,
   return settings;
 }
 
+void each_known_with(const Workflow& workflow, const Step& step,
+                     const std::function<void(Json& with)>& visit) {
+  Context known{.params = &workflow.params};
+  const bool differ = step.with.has_references() && !has_open_axis(step.matrix);
+  for (const Json& element : differ ? matrix_elements(step.matrix) : std::vector<Json>(1)) {
+    if (differ) known.matrix = &element;
+    Json with = step.with.evaluate_known(known);
+    visit(with);
+  }
+}
+
 std::vector<std::string> step_names(const Workflow& workflow) {
   std::vector<std::string> names;
   for (const Step& step : workflow.steps) names.push_back(step.name);

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -281,6 +282,11 @@ Json params_as_written(const Workflow& workflow);
 /// "epochs=5" for each of `params`, as accepted by `--set`. \param written  see Workflow::written
 std::vector<std::string> settings_of(const Json& params,
                                      const std::map<std::string, std::string>& written);
+
+/// Calls `visit` with `with:` of each element of `step`, as far as it is known before the run; once
+/// if the elements do not differ.
+void each_known_with(const Workflow& workflow, const Step& step,
+                     const std::function<void(Json& with)>& visit);
 
 /// The names of all steps, in file order.
 std::vector<std::string> step_names(const Workflow& workflow);

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parse_json.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "engine/plan/run_directory.h"
 
@@ -22,10 +22,7 @@ constexpr std::string_view kAttemptPrefix = "attempt-";
 std::optional<int> attempt_number(std::string_view folder) {
   if (!folder.starts_with(kAttemptPrefix)) return std::nullopt;
   folder.remove_prefix(kAttemptPrefix.size());
-  int number = 0;
-  const auto [end, error] = std::from_chars(folder.data(), folder.data() + folder.size(), number);
-  if (error != std::errc() || end != folder.data() + folder.size()) return std::nullopt;
-  return number;
+  return number_from<int>(folder);
 }
 
 /// Returns the bytes after `offset`; empty if there is no such file.

@@ -1,7 +1,6 @@
 #include "engine/plan/changes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 #include <utility>
 
@@ -41,10 +40,8 @@ fs::path changes_file(const fs::path& run_directory) { return run_directory / "c
 
 /// A number if all of `text` is one: "4", but not "40m".
 Json scalar(const std::string& text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole ? Json(number) : Json(text);
+  const auto number = number_from<int64_t>(text);
+  return number ? Json(*number) : Json(text);
 }
 
 Resources changed(const Resources& resources, const Json& settings) {

@@ -7,7 +7,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
 #include "base/file_identity.h"
 #include "base/sha256.h"
 #include "base/text.h"

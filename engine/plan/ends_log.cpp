@@ -1,9 +1,7 @@
 #include "engine/plan/ends_log.h"
 
-#include <charconv>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -32,11 +30,7 @@ fs::path mark_of(const fs::path& log_file) { return log_file.string() + ".restor
 
 uint64_t restored_bytes(const fs::path& log_file) {
   const auto mark = read_file_if_exists(mark_of(log_file));
-  uint64_t bytes = 0;
-  if (!mark) return bytes;
-  const char* const end = mark->data() + mark->size();
-  const auto parsed = std::from_chars(mark->data(), end, bytes);
-  return parsed.ec == std::errc() && parsed.ptr == end ? bytes : 0;
+  return number_from<uint64_t>(mark.value_or("")).value_or(0);
 }
 
 /// A job that was skipped or blocked never ran.

@@ -132,9 +132,7 @@ std::string known_text(const Plan& plan, const Step& step, const Json& element, 
                  "`reuse: {program: true}` must find its program beforehand; let parameters or a " +
                  "matrix decide it, or leave `program` out");
   }
-  Context known;
-  known.params = &plan.workflow.params;
-  known.matrix = &element;
+  const Context known{.params = &plan.workflow.params, .matrix = &element};
   const Json value = text.evaluate_known(known);
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -420,8 +418,7 @@ Template plannable_with(const Plan& plan, const Step& step) {
 void read_with(Plan& plan, FileHashes& hashes, uint32_t number) {
   const Step& step = plan.workflow.steps[number];
   if (step.uses.empty()) return;
-  Context known;
-  known.params = &plan.workflow.params;
+  Context known{.params = &plan.workflow.params};
   const Template with = plannable_with(plan, step);
   for (const Json& element : *plan.steps[number].elements) {
     known.matrix = &element;
@@ -466,8 +463,7 @@ std::vector<std::string> places_named(const std::string& uses, const Json& with)
 }
 
 void check_files_of_elements(const Plan& plan) {
-  Context known;
-  known.params = &plan.workflow.params;
+  Context known{.params = &plan.workflow.params};
   for (const PlannedJob& job : plan.jobs) {
     const Step& step = plan.workflow.steps[job.step];
     const bool is_new = !plan.steps[job.step].open && !step.uses.empty() && takes_list(step.matrix);

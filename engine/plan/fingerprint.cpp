@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <set>
-#include <utility>
 
 #include "base/sha256.h"
 #include "engine/model/step_kinds.h"

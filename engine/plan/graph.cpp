@@ -8,7 +8,6 @@
 
 #include "base/advice.h"
 #include "base/error.h"
-#include "base/text.h"
 #include "engine/plan/layout.h"
 
 namespace dlflow {

@@ -15,42 +15,23 @@
 namespace dlflow {
 namespace {
 
-struct VariableRow {
-  std::string_view pattern;
-  Provider provider;
-};
+// The inherited variables without those of batch systems.
 
-constexpr Provider kByPlan = Provider::Plan;
-constexpr Provider kByJob = Provider::Job;
+constexpr auto kByPlan = std::to_array<std::string_view>(
+    {"PATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "HOME", "USER", "LOGNAME", "SHELL", "SCRATCH",
+     "WORK", "HF_HOME", "TERM",
+     // environment modules, for setup lines
+     "MODULEPATH", "MODULESHOME", "LOADEDMODULES", "_LMFILES_", "LMOD_*", "BASH_FUNC_*",
+     // network
+     "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+     "NO_PROXY", "SSL_CERT_*", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE",
+     // remote shells, launchers, interconnects
+     "RSYNC_RSH", "GIT_SSH_COMMAND", "RCLONE_CONFIG", "OMPI_MCA_*", "I_MPI_*", "UCX_*", "NCCL_*"});
 
-/// The table of all inherited variables, without those of batch systems.
-constexpr std::array kVariables = {
-    // programs, libraries, folders
-    VariableRow{"PATH", kByPlan}, VariableRow{"LD_LIBRARY_PATH", kByPlan},
-    VariableRow{"VIRTUAL_ENV", kByPlan}, VariableRow{"HOME", kByPlan}, VariableRow{"USER", kByPlan},
-    VariableRow{"LOGNAME", kByPlan}, VariableRow{"SHELL", kByPlan}, VariableRow{"TMPDIR", kByJob},
-    VariableRow{"SCRATCH", kByPlan}, VariableRow{"WORK", kByPlan}, VariableRow{"HF_HOME", kByPlan},
-    VariableRow{"XDG_RUNTIME_DIR", kByJob}, VariableRow{"TERM", kByPlan},
-    // environment modules, for setup lines
-    VariableRow{"MODULEPATH", kByPlan}, VariableRow{"MODULESHOME", kByPlan},
-    VariableRow{"LOADEDMODULES", kByPlan}, VariableRow{"_LMFILES_", kByPlan},
-    VariableRow{"LMOD_*", kByPlan}, VariableRow{"BASH_FUNC_*", kByPlan},
-    // network
-    VariableRow{"http_proxy", kByPlan}, VariableRow{"https_proxy", kByPlan},
-    VariableRow{"all_proxy", kByPlan}, VariableRow{"no_proxy", kByPlan},
-    VariableRow{"HTTP_PROXY", kByPlan}, VariableRow{"HTTPS_PROXY", kByPlan},
-    VariableRow{"ALL_PROXY", kByPlan}, VariableRow{"NO_PROXY", kByPlan},
-    VariableRow{"SSL_CERT_*", kByPlan}, VariableRow{"CURL_CA_BUNDLE", kByPlan},
-    VariableRow{"REQUESTS_CA_BUNDLE", kByPlan},
-    // keys and remote shells
-    VariableRow{"SSH_AUTH_SOCK", kByJob}, VariableRow{"RSYNC_RSH", kByPlan},
-    VariableRow{"GIT_SSH_COMMAND", kByPlan}, VariableRow{"RCLONE_CONFIG", kByPlan},
-    VariableRow{"KRB5CCNAME", kByJob},
-    // devices, launchers, interconnects
-    VariableRow{"*_VISIBLE_DEVICES", kByJob}, VariableRow{"GPU_DEVICE_ORDINAL", kByJob},
-    VariableRow{"ZE_AFFINITY_MASK", kByJob}, VariableRow{"PMIX_*", kByJob},
-    VariableRow{"OMPI_MCA_*", kByPlan}, VariableRow{"I_MPI_*", kByPlan},
-    VariableRow{"UCX_*", kByPlan}, VariableRow{"NCCL_*", kByPlan}};
+constexpr auto kByJob = std::to_array<std::string_view>(
+    {"TMPDIR", "XDG_RUNTIME_DIR", "SSH_AUTH_SOCK", "KRB5CCNAME", "PMIX_*",
+     // devices
+     "*_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"});
 
 bool matches(std::string_view name, std::string_view pattern) {
   if (pattern.ends_with('*')) return name.starts_with(pattern.substr(0, pattern.size() - 1));
@@ -58,9 +39,9 @@ bool matches(std::string_view name, std::string_view pattern) {
   return name == pattern;
 }
 
-bool is_named(std::string_view name, const std::vector<std::string>& patterns) {
+bool is_named(std::string_view name, const auto& patterns) {
   return std::ranges::any_of(patterns,
-                             [name](const std::string& pattern) { return matches(name, pattern); });
+                             [name](std::string_view pattern) { return matches(name, pattern); });
 }
 
 bool sounds_secret(std::string name) {
@@ -100,13 +81,12 @@ Variables variables_in(const std::vector<std::string>& entries) {
 
 std::optional<Provider> provider_of(std::string_view name,
                                     const std::vector<std::string>& further) {
-  for (const VariableRow& row : kVariables) {
-    if (matches(name, row.pattern)) return row.provider;
-  }
+  if (is_named(name, kByJob)) return Provider::Job;
+  if (is_named(name, kByPlan)) return Provider::Plan;
   for (const auto& [system, section] : batch_sections()) {
-    if (is_named(name, section.job_variables)) return kByJob;
+    if (is_named(name, section.job_variables)) return Provider::Job;
   }
-  return is_named(name, further) ? std::optional(kByPlan) : std::nullopt;
+  return is_named(name, further) ? std::optional(Provider::Plan) : std::nullopt;
 }
 
 bool is_inherited(std::string_view name, const std::vector<std::string>& further) {

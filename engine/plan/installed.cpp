@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/sha256.h"

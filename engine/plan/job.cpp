@@ -4,7 +4,6 @@
 #include <array>
 #include <initializer_list>
 #include <string>
-#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"

@@ -2,7 +2,6 @@
 #include <array>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "base/error.h"
 #include "base/json_fields.h"

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "base/text.h"
 #include "engine/model/step_kinds.h"
 
 namespace dlflow {
@@ -64,9 +63,7 @@ class Labels {
 
 Resources resources_of(const Plan& plan, const Step& step, const Json& element) {
   const Workflow& workflow = plan.workflow;
-  Context known;
-  known.params = &workflow.params;
-  known.matrix = &element;
+  const Context known{.params = &workflow.params, .matrix = &element};
   try {
     Json asked = step.resources.evaluate(known);
     if (asked.is_object() && asked.value("ranks", Json()) == kAutomaticRanks) {

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/fingerprint_base.h"
@@ -19,13 +18,6 @@ namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
-
-Context known_context(const Plan& plan, const PlannedJob& job) {
-  Context known;
-  known.params = &plan.workflow.params;
-  known.matrix = &(*plan.steps[job.step].elements)[job.element];
-  return known;
-}
 
 std::vector<std::string> launcher_of(const Profile& profile, const Resources& resources,
                                      Launch launch) {
@@ -199,14 +191,14 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   const PlannedJob& job = plan.jobs[number];
   const Step& step = plan.workflow.steps[job.step];
   const Json run = {{"id", plan.run}, {"directory", plan.directory.string()}};
-  Context known = known_context(plan, job);
-  known.run = &run;
+  const Json& element = (*plan.steps[job.step].elements)[job.element];
+  const Context known{.params = &plan.workflow.params, .matrix = &element, .run = &run};
 
   JobSpec spec;
   spec.run = plan.run;
   spec.job = job.name;
   spec.step = step.name;
-  spec.element = *known.matrix;
+  spec.element = element;
   spec.uses = step.uses;
   spec.run_command = step.run.evaluate_known(known);
   spec.with = step.with.evaluate_known(known);

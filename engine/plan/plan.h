@@ -111,16 +111,20 @@ struct Extension {
   bool operator==(const Extension&) const = default;
 };
 
+/// What was found for the jobs of a step when the run was planned.
+struct FrozenStep {
+  std::vector<std::string> inputs;       ///< declared inputs, folders expanded
+  Json visible_params = Json::object();  ///< see visible_params()
+  bool sees_run = false;                 ///< see sees_run()
+  Json conditions = Json::object();      ///< what `reuse:` found: conditions_of()
+  int version = 0;  ///< work_version() of the run's programs; 0: from an older dlflow
+};
+
 /// The part of a plan that all jobs of a step share.
-struct PlannedStep {
+struct PlannedStep : FrozenStep {
   bool planned = false;  ///< false: not needed for --until
   bool open = false;     ///< an axis has no values yet: its jobs stand for future ones
   std::shared_ptr<const std::vector<Json>> elements;  ///< one empty object without a matrix
-  std::vector<std::string> inputs;                    ///< declared inputs, folders expanded
-  Json visible_params = Json::object();               ///< see visible_params()
-  bool sees_run = false;                              ///< see sees_run()
-  Json conditions = Json::object();                   ///< what `reuse:` found: conditions_of()
-  int version = 0;  ///< work_version() of the run's programs; 0: from an older dlflow
 };
 
 struct Plan {

@@ -78,52 +78,50 @@ void list_fields(Archive& archive, KnownResult& value) {
   archive.if_there("fingerprint", value.fingerprint);
 }
 
+template <class Archive>
+void list_fields(Archive& archive, FrozenStep& value) {
+  DLFLOW_FIELDS(inputs, visible_params);
+  DLFLOW_FIELDS_IF_THERE(conditions, version);
+  archive.if_there("sees_run", value.sees_run, true);  // an older dlflow: all
+}
+
+/// The settings that do not depend on the workflow's text.
+template <class Archive>
+void list_fields(Archive& archive, Plan& value) {
+  DLFLOW_FIELDS(run, created, profile, files, outside);
+  archive("workflow_file", value.workflow.file);
+  archive("folder", value.base);
+  archive("params", value.workflow.params);
+  archive.if_there("written", value.workflow.written);
+  archive("until", value.options.until);
+  archive("force", value.options.force);
+  archive.if_there("set", value.options.set);
+  archive.if_there("automatic_ranks", value.options.automatic_ranks);
+  archive.if_there("predictions", value.options.predictions);
+  archive.if_there("common_axes", value.options.common_axes, false);  // missing in older runs
+  DLFLOW_FIELDS_IF_THERE(sources, data, secret_variables);
+}
+
 Json to_json(const Profile& profile) { return json_of(profile); }
 
 namespace {
 
 FrozenSettings read(const Json& json) {
   FrozenSettings settings;
-  json.at("run").get_to(settings.run);
-  settings.created = from_rfc3339(json.at("created").get<std::string>());
-  json.at("workflow_file").get_to(settings.workflow_file);
-  settings.folder = json.at("folder").get<std::string>();
-  settings.params = json.at("params");
-  settings.written = json.value("written", settings.written);
-  json.at("until").get_to(settings.options.until);
-  json.at("force").get_to(settings.options.force);
-  settings.options.set = json.value("set", std::vector<std::string>());
-  settings.options.automatic_ranks =
-      json.value("automatic_ranks", settings.options.automatic_ranks);
-  settings.options.predictions = json.value("predictions", Json::object());
-  settings.options.common_axes = json.value("common_axes", false);  // missing in older runs
+  read_from(json, settings.plan);
   if (json.contains("images")) json.at("images").get_to(settings.images);
   if (const Json image = json.value("release_image", Json()); !image.is_null()) {
     image.at("from").get_to(settings.release_image);
     image.at("steps").get_to(settings.in_release_image);
   }
-  read_from(json.at("profile"), settings.profile);
-  settings.sources = json.value("sources", settings.sources);
-  json.at("files").get_to(settings.files);
-  json.at("outside").get_to(settings.outside);
-  if (json.contains("data")) json.at("data").get_to(settings.data);
-  settings.secret_variables = json.value("secret_variables", settings.secret_variables);
   for (const auto& [step, frozen] : json.at("steps").items()) {
-    settings.inputs[step] = frozen.at("inputs").get<std::vector<std::string>>();
-    settings.visible_params[step] = frozen.at("visible_params");
-    settings.conditions[step] = frozen.value("conditions", Json::object());
-    settings.versions[step] = frozen.value("version", 0);  // from an older dlflow: unknown
-    if (frozen.value("sees_run", true)) settings.sees_run.insert(step);  // an older dlflow: all
+    read_from(frozen, settings.steps[step]);
   }
   for (const auto& [job, result] : json.at("reused").items()) {
     settings.reused.emplace(job, from_fields<KnownResult>(result));
   }
   return settings;
 }
-
-}  // namespace
-
-namespace {
 
 /// The release image, which the workflow's text does not mention. Null: no step runs in it.
 Json release_image_of(const Workflow& workflow) {
@@ -139,46 +137,23 @@ Json release_image_of(const Workflow& workflow) {
 }  // namespace
 
 Json frozen_settings(const Plan& plan) {
-  Json steps = Json::object();
+  Json json = json_of(plan);
+  json["version"] = kVersion;
+  json["dlflow"] = DLFLOW_VERSION;
+  json["release_image"] = release_image_of(plan.workflow);
+  Json& steps = json["steps"] = Json::object();
   for (uint32_t step = 0; step < plan.steps.size(); ++step) {
-    const PlannedStep& planned = plan.steps[step];
-    if (!planned.planned) continue;
-    steps[plan.workflow.steps[step].name] = {{"inputs", planned.inputs},
-                                             {"visible_params", planned.visible_params},
-                                             {"conditions", planned.conditions},
-                                             {"sees_run", planned.sees_run},
-                                             {"version", planned.version}};
+    if (plan.steps[step].planned) {
+      steps[plan.workflow.steps[step].name] = json_of(plan.steps[step]);
+    }
   }
-  Json reused = Json::object();
+  Json& reused = json["reused"] = Json::object();
   for (const auto& [job, result] : plan.reused) reused[plan.jobs[job].name] = json_of(result);
-  std::map<std::string, Digest> images;
+  Json& images = json["images"] = Json::object();
   for (const Image& image : plan.workflow.images) {
     if (!image.digest.empty()) images[image.name] = image.digest;
   }
-  return {{"version", kVersion},
-          {"dlflow", DLFLOW_VERSION},
-          {"run", plan.run},
-          {"created", to_rfc3339(plan.created)},
-          {"workflow_file", plan.workflow.file},
-          {"folder", plan.base.string()},
-          {"params", plan.workflow.params},
-          {"written", plan.workflow.written},
-          {"images", images},
-          {"release_image", release_image_of(plan.workflow)},
-          {"until", plan.options.until},
-          {"force", plan.options.force},
-          {"set", plan.options.set},
-          {"automatic_ranks", plan.options.automatic_ranks},
-          {"predictions", plan.options.predictions},
-          {"common_axes", plan.options.common_axes},
-          {"profile", to_json(plan.profile)},
-          {"sources", plan.sources},
-          {"files", plan.files},
-          {"outside", plan.outside},
-          {"data", plan.data},
-          {"secret_variables", plan.secret_variables},
-          {"steps", std::move(steps)},
-          {"reused", std::move(reused)}};
+  return json;
 }
 
 FrozenSettings frozen_settings_from_json(const Json& json) {

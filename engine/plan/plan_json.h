@@ -19,28 +19,14 @@ inline constexpr JsonLimits kPlanLimits{.max_bytes = size_t{1} << 30};
 
 /// The content of plan.json. Decisions refer to jobs by name.
 struct FrozenSettings {
-  std::string run;
-  Time created{};
-  std::string workflow_file;     ///< as the user gave it
-  std::filesystem::path folder;  ///< its absolute folder
-  Json params;
-  std::map<std::string, std::string> written;  ///< see Workflow
-  PlanOptions options;
-  Profile profile;
+  /// With `run`, `created`, `base`, `profile`, `options`, the hashes of its files, and the file and
+  /// the parameters of `workflow`.
+  Plan plan;
   std::map<std::string, Digest> images;
-  std::string release_image;               ///< its `from`; empty: no step runs in it
-  std::set<std::string> in_release_image;  ///< steps
-  std::string sources = "sources";
-  ContentHashes files;
-  ContentHashes outside;
-  ContentHashes data;
-  std::set<std::string> secret_variables;                  ///< see Plan
-  std::map<std::string, std::vector<std::string>> inputs;  ///< by step
-  std::map<std::string, Json> visible_params;              ///< by step
-  std::map<std::string, Json> conditions;                  ///< by step, see PlannedStep
-  std::map<std::string, int> versions;                     ///< by step
-  std::set<std::string> sees_run;                          ///< steps, see sees_run()
-  std::map<std::string, KnownResult> reused;               ///< by job
+  std::string release_image;                  ///< its `from`; empty: no step runs in it
+  std::set<std::string> in_release_image;     ///< steps
+  std::map<std::string, FrozenStep> steps;    ///< by name
+  std::map<std::string, KnownResult> reused;  ///< by job
 };
 
 /// Throws Error{Corrupt}, also if a newer dlflow wrote it.

@@ -97,9 +97,7 @@ void freeze(const fs::path& from, const fs::path& to) {
 
 /// The value of `key` in `with`; expressions that are not known yet are left unevaluated.
 Json value_of(const Plan& plan, const Step& step, const std::string& key) {
-  Context known;
-  known.params = &plan.workflow.params;
-  return step.with.evaluate_known(known).value(key, Json());
+  return step.with.evaluate_known({.params = &plan.workflow.params}).value(key, Json());
 }
 
 bool is_expression(const Json& value) {
@@ -188,20 +186,21 @@ FrozenSettings read_settings(const fs::path& directory) {
   }
 }
 
-Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings) {
-  const std::vector<std::string> set = settings_of(settings.params, settings.written);
-  ParseLimits limits;
-  limits.check_files = false;  // workflow files are frozen; the originals may be gone
-  auto parsed = parse_workflow_text(read_file(directory / "workflow.yaml"), settings.workflow_file,
-                                    set, limits);
+/// \param frozen  with the file and the parameters of its workflow
+Workflow parse_frozen(const fs::path& directory, const Plan& frozen) {
+  const Workflow& known = frozen.workflow;
+  // Workflow files are frozen; the originals may be gone.
+  auto parsed =
+      parse_workflow_text(read_file(directory / "workflow.yaml"), known.file,
+                          settings_of(known.params, known.written), {.check_files = false});
   if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
-    throw Error(Errc::Corrupt, "this dlflow does not accept the workflow that run " + settings.run +
+    throw Error(Errc::Corrupt, "this dlflow does not accept the workflow that run " + frozen.run +
                                    " has in " + (directory / "workflow.yaml").string() + ": " +
                                    to_string(diagnostics->front()) +
                                    ". Another version made the run, or the file was changed. The "
                                    "program that made it can continue it: " +
                                    frozen_program(directory).string() + " run --resume " +
-                                   settings.run);
+                                   frozen.run);
   }
   return std::get<Workflow>(std::move(parsed));
 }
@@ -211,23 +210,6 @@ void take_release_image(Workflow& workflow, const FrozenSettings& settings) {
   workflow.images.push_back({kReleaseImage, settings.release_image, {}, {}, Json()});
   for (Step& step : workflow.steps) {
     if (settings.in_release_image.contains(step.name)) step.image = kReleaseImage;
-  }
-}
-
-void take_file_settings(Plan& plan, const FrozenSettings& settings) {
-  plan.sources = settings.sources;
-  plan.files = settings.files;
-  plan.outside = settings.outside;
-  plan.data = settings.data;
-  plan.secret_variables = settings.secret_variables;
-  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
-    if (!plan.steps[step].planned) continue;
-    const std::string& name = plan.workflow.steps[step].name;
-    plan.steps[step].inputs = settings.inputs.at(name);
-    plan.steps[step].visible_params = settings.visible_params.at(name);
-    plan.steps[step].conditions = settings.conditions.at(name);
-    plan.steps[step].sees_run = settings.sees_run.contains(name);
-    plan.steps[step].version = settings.versions.at(name);
   }
 }
 
@@ -281,20 +263,15 @@ void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::
 }
 
 Plan load_run(const fs::path& directory) {
-  const FrozenSettings settings = read_settings(directory);
-  Plan plan;
-  plan.run = settings.run;
+  FrozenSettings settings = read_settings(directory);
+  Plan plan = std::move(settings.plan);
   plan.directory = fs::absolute(directory).lexically_normal();
-  plan.created = settings.created;
-  plan.base = settings.folder;
-  plan.workflow = parse_frozen(plan.directory, settings);
+  plan.workflow = parse_frozen(plan.directory, plan);
   take_release_image(plan.workflow, settings);
   for (Image& image : plan.workflow.images) {
     const auto pinned = settings.images.find(image.name);
     if (pinned != settings.images.end()) image.digest = pinned->second;
   }
-  plan.profile = settings.profile;
-  plan.options = settings.options;
   take_extensions(plan, read_extensions(plan.directory));
   lay_out(plan);
   decide(plan, [&](uint32_t job) -> std::optional<KnownResult> {
@@ -304,7 +281,11 @@ Plan load_run(const fs::path& directory) {
   });
   place_jobs(plan);
   apply_changes(plan);
-  take_file_settings(plan, settings);
+  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
+    if (!plan.steps[step].planned) continue;
+    FrozenStep& found = plan.steps[step];
+    found = std::move(settings.steps.at(plan.workflow.steps[step].name));
+  }
   return plan;
 }
 
@@ -326,9 +307,9 @@ void replace_sources(Plan& plan, std::span<const uint32_t> anew) {
   write_file_atomic(file, settings.dump(1) + "\n", Durability::Synced);
 }
 
-std::string run_name(const fs::path& directory) { return read_settings(directory).run; }
+std::string run_name(const fs::path& directory) { return read_settings(directory).plan.run; }
 
-Profile run_profile(const fs::path& directory) { return read_settings(directory).profile; }
+Profile run_profile(const fs::path& directory) { return read_settings(directory).plan.profile; }
 
 std::optional<std::string> cluster_of(const fs::path& run_directory) {
   return read_file_if_exists(cluster_file(run_directory));

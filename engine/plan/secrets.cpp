@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
 #include "engine/model/step_kinds.h"
@@ -19,19 +20,18 @@ constexpr std::array<std::string_view, 12> kNumeric = {
     "GLIBC_TUNABLES", "CUBLAS",    "CUDNN_",          "NVIDIA_TF32_OVERRIDE", "NCCL_ALGO",
     "NCCL_PROTO",     kRulesOfSums};
 
-bool is_numeric(std::string_view name) {
-  return name != kRulesOfSums && std::ranges::any_of(kNumeric, [&](std::string_view prefix) {
-           return name.starts_with(prefix);
-         });
-}
+constexpr std::array<std::string_view, 4> kServers = {"AWS_ENDPOINT_URL", "AWS_PROFILE",
+                                                      "HF_ENDPOINT", "RCLONE_"};
 
-/// Whether the variable decides which server, or which account on it, an address means.
-bool names_a_server(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kServers = {"AWS_ENDPOINT_URL", "AWS_PROFILE",
-                                                        "HF_ENDPOINT", "RCLONE_"};
-  return std::ranges::any_of(kServers,
+bool begins_with_any(std::string_view name, std::span<const std::string_view> prefixes) {
+  return std::ranges::any_of(prefixes,
                              [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
+
+bool is_numeric(std::string_view name) { return name != kRulesOfSums && chooses_numerics(name); }
+
+/// Whether the variable decides which server, or which account on it, an address means.
+bool names_a_server(std::string_view name) { return begins_with_any(name, kServers); }
 
 bool mentions_numeric(std::string_view text) {
   return std::ranges::any_of(
@@ -99,18 +99,13 @@ Json numerics(const Profile& profile, const Step& step, int ranks) {
 
 }  // namespace
 
-bool chooses_numerics(std::string_view name) {
-  return std::ranges::any_of(kNumeric,
-                             [&](std::string_view prefix) { return name.starts_with(prefix); });
-}
+bool chooses_numerics(std::string_view name) { return begins_with_any(name, kNumeric); }
 
 std::vector<std::string> inherited_by(const Profile& profile, const Step& step) {
-  std::vector<std::string> names = profile.inherit;
-  names.insert(names.end(), step.inherit.begin(), step.inherit.end());
-  return names;
+  return inherited_by(profile, std::span(&step, 1));
 }
 
-std::vector<std::string> inherited_by(const Profile& profile, const std::vector<Step>& steps) {
+std::vector<std::string> inherited_by(const Profile& profile, std::span<const Step> steps) {
   std::vector<std::string> names = profile.inherit;
   for (const Step& step : steps) {
     names.insert(names.end(), step.inherit.begin(), step.inherit.end());

@@ -27,7 +27,7 @@ bool chooses_numerics(std::string_view name);
 std::vector<std::string> inherited_by(const Profile& profile, const Step& step);
 
 /// The same for all steps together.
-std::vector<std::string> inherited_by(const Profile& profile, const std::vector<Step>& steps);
+std::vector<std::string> inherited_by(const Profile& profile, std::span<const Step> steps);
 
 /// The variables that `step`, of a kind that copies sources, inherits from this shell and that
 /// decide which servers its addresses mean.

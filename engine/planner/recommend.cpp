@@ -1,6 +1,5 @@
 #include "engine/planner/recommend.h"
 
-#include <algorithm>
 
 namespace dlflow::planner {
 namespace {

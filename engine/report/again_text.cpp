@@ -7,20 +7,13 @@
 
 #include "base/text.h"
 #include "engine/model/profile.h"
+#include "engine/model/profile_text.h"
 #include "engine/model/step_kinds.h"
 #include "engine/report/job_words.h"
 #include "engine/store/store.h"
 
 namespace dlflow {
 namespace {
-
-/// "2GiB", as a workflow spells it.
-std::string in_units(uint64_t bytes) {
-  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
-  constexpr uint64_t kGibibyte = uint64_t{1} << 30;
-  if (bytes % kGibibyte == 0) return std::to_string(bytes / kGibibyte) + "GiB";
-  return std::to_string((bytes + kMebibyte - 1) / kMebibyte) + "MiB";
-}
 
 bool ran_out_of_memory(const JobRow& job) {
   return job.state == JobState::Failed && job.reason.find("out of memory") != std::string::npos;
@@ -31,7 +24,9 @@ bool ran_out_of_memory(const JobRow& job) {
 std::string more_of_it(const JobRow& job) {
   if (!job.asked) return "";
   if (ran_out_of_memory(job) && job.asked->memory_bytes > 0) {
-    return " --set memory=" + in_units(2 * job.asked->memory_bytes);
+    constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+    const uint64_t mebibytes = (2 * job.asked->memory_bytes + kMebibyte - 1) / kMebibyte;
+    return " --set memory=" + yaml_size(mebibytes * kMebibyte);
   }
   if (job.state != JobState::TimedOut || job.asked->walltime.count() == 0) return "";
   const auto minutes = std::chrono::ceil<std::chrono::minutes>(2 * job.asked->walltime);

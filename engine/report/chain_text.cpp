@@ -68,8 +68,6 @@ std::string steps_here(const Plan& plan) {
   return text;
 }
 
-std::string text_or_dash(const std::string& text) { return text.empty() ? "-" : text; }
-
 }  // namespace
 
 std::string elements_in_tasks(size_t elements, size_t tasks) {
@@ -101,8 +99,7 @@ std::string chain_text(const Plan& plan, std::span<const SubmittedBatch> batches
   return text + "\n";
 }
 
-std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& batches,
-                         const Style&) {
+std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& batches) {
   std::vector<std::vector<std::string>> rows = {
       {"NO", "STEP", "JOBS", "RANKS", "NODES", "TIME LIMIT", "PARTITION", "AFTER"}};
   for (size_t place = 0; place < batches.size(); ++place) {
@@ -110,7 +107,7 @@ std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& ba
     rows.push_back({std::to_string(place + 1), plan.workflow.steps[batch.step].name,
                     size_of_batch(batch), std::to_string(batch.resources.ranks), nodes_of(batch),
                     batch.limit.count() == 0 ? "-" : format_duration(batch.limit),
-                    text_or_dash(partition_of_batch(plan, batch)), places_before(batch)});
+                    or_dash(partition_of_batch(plan, batch)), places_before(batch)});
   }
   const std::vector<Align> align(rows.front().size(), Align::Left);
   return columns(rows, align) + steps_here(plan);

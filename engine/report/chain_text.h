@@ -41,8 +41,7 @@ struct PreviewedBatch {
 };
 
 /// A table with a line for each submission.
-std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& batches,
-                         const Style& style);
+std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& batches);
 
 /// Each script below a line with its name.
 std::string preview_scripts(const Plan& plan, const std::vector<PreviewedBatch>& batches);

@@ -45,12 +45,9 @@ std::string head(const RunStatus& status, Time now, const Style& style) {
 }
 
 double share_done(const RunStatus& status) {
-  const auto done = std::count_if(status.jobs.begin(), status.jobs.end(), [](const JobRow& job) {
-    return satisfies_dependents(job.state) || job.state == JobState::Skipped;
-  });
-  const auto all = std::ranges::count(status.jobs, false, &JobRow::is_open);
-  return all == 0 ? 0
-                  : std::min(1.0, double(done) / double(all));  // what stood for none is skipped
+  const StepCounts counts(status.jobs);
+  if (counts.all == 0) return 0;
+  return std::min(1.0, double(counts.done) / double(counts.all));  // what stood for none is skipped
 }
 
 std::string print_loss(double value) { return print_number("%.4g", value); }

@@ -1,7 +1,6 @@
 #include "engine/report/describe.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "engine/report/graph_text.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -112,8 +111,7 @@ std::string graph_as_mermaid(const Workflow& workflow, const RunJobs& jobs) {
 }
 
 std::string graph_as_svg(const Workflow& workflow, const RunJobs& jobs) {
-  const char* path = std::getenv("PATH");
-  const auto program = find_program("dot", path == nullptr ? "/usr/bin" : path);
+  const auto program = find_program("dot", environment_variable("PATH"));
   if (!program) {
     throw Error(Errc::NotFound,
                 "drawing an SVG needs `dot` (Debian's package graphviz); --format mermaid works "

@@ -24,27 +24,6 @@ Json seconds(const std::optional<std::chrono::milliseconds>& time) {
   return time ? Json(double(time->count()) / 1000) : Json();
 }
 
-Json asked_json(const JobRow& job) {
-  if (!job.asked) return {};
-  const Resources& asked = *job.asked;
-  return {{"ranks", asked.ranks},
-          {"cpus_per_rank", asked.cpus_per_rank},
-          {"gpus_per_rank", asked.gpus_per_rank},
-          {"memory_bytes", or_null(asked.memory_bytes)},
-          {"walltime_s", or_null(asked.walltime.count())}};
-}
-
-Json usage_json(const JobRow& job) {
-  if (!job.usage) return {};
-  const JobUsage& usage = *job.usage;
-  return {{"elapsed_s", seconds(usage.elapsed)},
-          {"cpu_s", seconds(usage.cpu_time)},
-          {"cpu_efficiency", json_of(cpu_efficiency(job))},
-          {"memory_bytes", or_null(usage.memory_bytes)},
-          {"memory_efficiency", json_of(memory_efficiency(job))},
-          {"energy_j", json_of(usage.energy_joules)}};
-}
-
 Json to_json(const JobRow& job) {
   return {{"name", job.step},
           {"element", or_null(job.element)},
@@ -78,6 +57,27 @@ Json run_json(const Run& run) {
 }
 
 }  // namespace
+
+Json asked_json(const JobRow& job) {
+  if (!job.asked) return {};
+  const Resources& asked = *job.asked;
+  return {{"ranks", asked.ranks},
+          {"cpus_per_rank", asked.cpus_per_rank},
+          {"gpus_per_rank", asked.gpus_per_rank},
+          {"memory_bytes", or_null(asked.memory_bytes)},
+          {"walltime_s", or_null(asked.walltime.count())}};
+}
+
+Json usage_json(const JobRow& job) {
+  if (!job.usage) return {};
+  const JobUsage& usage = *job.usage;
+  return {{"elapsed_s", seconds(usage.elapsed)},
+          {"cpu_s", seconds(usage.cpu_time)},
+          {"cpu_efficiency", json_of(cpu_efficiency(job))},
+          {"memory_bytes", or_null(usage.memory_bytes)},
+          {"memory_efficiency", json_of(memory_efficiency(job))},
+          {"energy_j", json_of(usage.energy_joules)}};
+}
 
 Json to_json(const RunStatus& status) {
   Json json = run_json(status);

@@ -12,6 +12,10 @@ Json to_json(const RunStatus& status);
 Json to_json(const RunSummary& summary);
 Json to_json(const Explanation& explanation);
 
+/// The resources that a job asked for, and those that it used; null if they are not known.
+Json asked_json(const JobRow& job);
+Json usage_json(const JobRow& job);
+
 /// The plan of `run --dry-run --json`, and of `graph --json`.
 Json to_json(const Plan& plan);
 

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "engine/report/headline.h"
 #include "engine/report/observer.h"

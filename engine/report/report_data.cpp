@@ -14,6 +14,7 @@
 #include "engine/plan/plan_json.h"
 #include "engine/report/curves.h"
 #include "engine/report/headline.h"
+#include "engine/report/json.h"
 #include "engine/report/results.h"
 #include "engine/report/spans.h"
 #include "engine/report/usage.h"
@@ -73,29 +74,11 @@ Json to_json(const TrainingTime& time) {
                         {"communication_wait_s", json_of(time.communication_wait_s)}});
 }
 
-Json asked_json(const Resources& asked) {
-  return without_nulls({{"ranks", asked.ranks},
-                        {"cpus_per_rank", asked.cpus_per_rank},
-                        {"gpus_per_rank", or_null(asked.gpus_per_rank)},
-                        {"memory_bytes", or_null(asked.memory_bytes)},
-                        {"walltime_s", or_null(asked.walltime)}});
-}
-
-Json rounded(const std::optional<double>& value) { return value ? Json(rounded(*value)) : Json(); }
-
-Json as_seconds(const std::optional<milliseconds>& time) {
-  return time ? Json(as_seconds(*time)) : Json();
-}
-
+/// Names the source of the energy, too.
 Json used_json(const JobRow& job, const std::string& scheduler) {
-  const JobUsage& used = *job.usage;
-  return without_nulls({{"elapsed_s", as_seconds(used.elapsed)},
-                        {"cpu_s", as_seconds(used.cpu_time)},
-                        {"cpu_efficiency", rounded(cpu_efficiency(job))},
-                        {"memory_bytes", or_null(used.memory_bytes)},
-                        {"memory_efficiency", rounded(memory_efficiency(job))},
-                        {"energy_j", rounded(used.energy_joules)},
-                        {"energy_source", used.energy_joules ? Json(scheduler) : Json()}});
+  Json used = without_nulls(usage_json(job));
+  if (used.contains("energy_j")) used["energy_source"] = scheduler;
+  return used;
 }
 
 /// The reports of all jobs' programs, limited to the size of a page.
@@ -204,7 +187,7 @@ class RunJson {
          {"curves", filled_or_null(std::move(curves))},
          {"pictures", filled_or_null(pictures_json(job))},
          {"advice", filled_or_null(advice_for(job, spans, plan_.profile.scheduler != "local"))},
-         {"asked", job.asked ? asked_json(*job.asked) : Json()},
+         {"asked", job.asked ? without_nulls(asked_json(job)) : Json()},
          {"used", job.usage ? used_json(job, plan_.profile.scheduler) : Json()},
          {"training", has_trained ? to_json(*training) : Json()}});
   }

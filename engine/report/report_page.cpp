@@ -1,6 +1,5 @@
 #include "engine/report/report_page.h"
 
-#include <array>
 #include <string_view>
 
 #include "base/error.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -175,17 +174,11 @@ std::vector<std::vector<Result>> by_step(std::span<const Result> results) {
   return steps;
 }
 
-bool is_number(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 /// Returns text that no spreadsheet runs as a formula and no terminal as a control sequence.
 std::string csv_cell(std::string_view text) {
   constexpr std::string_view kFormulas = "=@+-";
   const bool acts =
-      !text.empty() && kFormulas.find(text.front()) != kFormulas.npos && !is_number(text);
+      !text.empty() && kFormulas.find(text.front()) != kFormulas.npos && !number_from<double>(text);
   return csv_field((acts ? "'" : "") + escaped(text));
 }
 

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "engine/report/curves.h"
 #include "engine/report/describe.h"
+#include "engine/report/job_words.h"
 
 namespace dlflow {
 namespace {
@@ -54,12 +55,8 @@ std::string now_text(const RunStatus& status, const Style& style) {
     }
   }
   if (status.state == RunState::Succeeded) return "";
-  for (const JobRow& job : status.jobs) {
-    if (is_final(job.state) && !satisfies_dependents(job.state) && job.state != JobState::Blocked) {
-      return job.job + " " + std::string(name(job.state));
-    }
-  }
-  return "";
+  const JobRow* const wrong = first_wrong(status);
+  return wrong == nullptr ? "" : wrong->job + " " + std::string(name(wrong->state));
 }
 
 std::string run_list(std::span<const RunSummary> runs,

@@ -35,8 +35,6 @@ struct Table {
   std::string advice = {};  // how to see more
 };
 
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
-
 std::string percent(const std::optional<double>& fraction) {
   return fraction ? std::to_string(int64_t(std::llround(*fraction * 100))) + "%" : "-";
 }

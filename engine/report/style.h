@@ -55,6 +55,9 @@ std::string clip(std::string_view text, size_t width);
 /// A bar of `width` columns, filled to `fraction` (0..1).
 std::string progress_bar(double fraction, int width, const Style& style);
 
+/// `text`, or "-" if it is empty.
+inline std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
 /// `text` without trailing spaces, and a line end.
 std::string trimmed_line(std::string_view text);
 

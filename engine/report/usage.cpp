@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/units.h"
+#include "engine/model/profile_text.h"
 
 namespace dlflow {
 namespace {
@@ -41,9 +42,7 @@ void about_memory(const JobRow& job, std::vector<std::string>& advice) {
   const double wanted = double(job.usage->memory_bytes) * kReserve;
   const uint64_t enough = std::max<uint64_t>(1, uint64_t(std::ceil(wanted / double(kStep)))) *
                           kStep;  // a multiple of half a GiB
-  const std::string write =
-      "memory: " + (enough % (2 * kStep) == 0 ? std::to_string(enough >> 30) + "GiB"
-                                              : std::to_string(enough >> 20) + "MiB");
+  const std::string write = "memory: " + yaml_size(enough);
   if (job.state == JobState::Failed || *used > 0.95) {
     if (*used > 0.9)
       advice.push_back(in_percent(*used) + " of its memory was used: write " + write);
@@ -71,8 +70,6 @@ void about_time(const JobRow& job, std::span<const JobSpan> spans, bool in_queue
 }
 
 }  // namespace
-
-using std::chrono::milliseconds;
 
 std::optional<JobUsage> recorded_usage(std::span<const JobEvent> events) {
   if (events.empty()) return std::nullopt;

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/parse_json.h"
-#include "base/remove_tree.h"
 #include "base/sha256.h"
+#include "base/temporary_folder.h"
 #include "base/units.h"
 
 namespace dlflow {
@@ -38,44 +38,20 @@ Manifest first_entry(ZipReader& zip) {
   return parse_manifest(zip.read_text(entry, kMaxManifestBytes));
 }
 
-/// A new folder beside `target`, removed by the destructor unless it became the target.
-class NewFolder {
- public:
-  explicit NewFolder(const fs::path& target) : target_(fs::absolute(target).lexically_normal()) {
-    if (!target_.has_filename()) target_ = target_.parent_path();
-    std::error_code ignored;
-    if (fs::exists(target_, ignored) && !fs::is_empty(target_, ignored)) throw taken();
-    make_directories(target_.parent_path());
-    path_ = (target_.parent_path() / ("." + target_.filename().string() + ".tmp.XXXXXX")).string();
-    if (::mkdtemp(path_.data()) == nullptr) throw_errno("cannot create " + path_, errno);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  ~NewFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) remove_tree(path_, ignored);
-  }
+Error taken(const fs::path& folder) {
+  return Error(Errc::InvalidInput,
+               folder.string() + " already exists; remove it, or choose another folder with -C");
+}
 
-  fs::path path() const { return path_; }
-
-  void commit() {
-    if (::rename(path_.c_str(), target_.c_str()) != 0) {
-      if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) throw taken();
-      throw_errno("cannot create " + target_.string(), errno);
-    }
-    path_.clear();
-    sync_directory(target_.parent_path());
-  }
-
- private:
-  Error taken() const {
-    return Error(Errc::InvalidInput,
-                 target_.string() + " already exists; remove it, or choose another folder with -C");
-  }
-
-  fs::path target_;
-  std::string path_;  // empty once renamed to the target
-};
+/// The absolute path of a folder that is empty or missing. Creates its parents.
+fs::path free_place(const fs::path& folder) {
+  fs::path place = fs::absolute(folder).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();
+  std::error_code ignored;
+  if (fs::exists(place, ignored) && !fs::is_empty(place, ignored)) throw taken(place);
+  make_directories(place.parent_path());
+  return place;
+}
 
 void write_entry(ZipReader& zip, const ZipEntry& entry, const std::string& sha256,
                  const fs::path& path) {
@@ -178,14 +154,20 @@ void BundleReader::write_files(const fs::path& folder) {
 }
 
 void BundleReader::unpack(const fs::path& folder) {
-  NewFolder temporary(folder);
+  const fs::path target = free_place(folder);
+  const TemporaryFolder temporary(target.parent_path() /
+                                  ("." + target.filename().string() + ".tmp"));
   try {
     check_size(temporary.path());
     write_files(temporary.path());
   } catch (const Error& error) {
     throw Error(error.code(), path_.string() + " was not unpacked: " + error.what());
   }
-  temporary.commit();
+  if (::rename(temporary.path().c_str(), target.c_str()) != 0) {
+    if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) throw taken(target);
+    throw_errno("cannot create " + target.string(), errno);
+  }
+  sync_directory(target.parent_path());
 }
 
 std::optional<fs::path> unpacked_bundle(const fs::path& workflow) {

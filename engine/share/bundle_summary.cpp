@@ -14,9 +14,8 @@ namespace dlflow {
 namespace {
 
 Workflow parse(const std::string& text, const Manifest& manifest) {
-  ParseLimits limits;
-  limits.check_files = false;
-  auto parsed = parse_workflow_text(text, manifest.workflow, settings(manifest), limits);
+  auto parsed =
+      parse_workflow_text(text, manifest.workflow, settings(manifest), {.check_files = false});
   if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
     throw Error(Errc::Corrupt,
                 "the bundle's workflow is not valid: " + to_string(diagnostics->front()));

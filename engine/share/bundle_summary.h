@@ -4,7 +4,6 @@
 
 #include "base/json.h"
 #include "engine/model/workflow.h"
-#include "engine/share/bundle_reader.h"
 
 /// A summary of a bundle, for people who decide whether to run it.
 namespace dlflow {

@@ -44,9 +44,7 @@ std::string written_text(const Workflow& workflow, const std::string& param) {
 
 /// The parameters whose values differ from the workflow's text.
 Json set_params_of(const Workflow& workflow) {
-  ParseLimits limits;
-  limits.check_files = false;
-  const auto parsed = parse_workflow_text(workflow.text, workflow.file, {}, limits);
+  const auto parsed = parse_workflow_text(workflow.text, workflow.file, {}, {.check_files = false});
   const auto* plain = std::get_if<Workflow>(&parsed);
   Json set = Json::object();
   for (const auto& [name, value] : workflow.params.items()) {
@@ -291,19 +289,13 @@ std::vector<StageSource> stage_sources(const Workflow& workflow) {
   for (const Step& step : workflow.steps) {
     if (!copies_sources(step.uses)) continue;
     const std::string& key = find_step_kind(step.uses)->sources;
-    Context known;
-    known.params = &workflow.params;
-    for (const Json& element : matrix_elements(step.matrix)) {
-      if (!has_open_axis(step.matrix))
-        known.matrix = &element;  // otherwise a source may be unknown
-      const Json with = step.with.evaluate_known(known);
+    each_known_with(workflow, step, [&](const Json& with) {
       for (const Json& source : with.value(key, Json::array())) {
         if (source.is_object() && seen.insert(source.dump()).second) {
           sources.push_back({&step, source});
         }
       }
-      if (!step.with.has_references()) break;
-    }
+    });
   }
   return sources;
 }

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/archive/byte_source.h"
-#include "base/handle.h"
 
 /// ZIP archives whose bytes depend only on their content.
 namespace dlflow {

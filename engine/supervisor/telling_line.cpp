@@ -279,12 +279,11 @@ Lines own_lines(std::string_view text) {
 
 }  // namespace
 
-std::string end_of_output(const std::filesystem::path& standard_error, uint64_t from) {
-  constexpr std::streamoff kTail = 262'144;  // tracebacks of a hundred ranks
-  std::ifstream stream(standard_error, std::ios::binary | std::ios::ate);
+std::string end_of_output(const std::filesystem::path& file, uint64_t from, int64_t most) {
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
   if (!stream) return "";
   const std::streamoff size = stream.tellg();
-  const std::streamoff begin = std::max<std::streamoff>(std::streamoff(from), size - kTail);
+  const std::streamoff begin = std::max<std::streamoff>(std::streamoff(from), size - most);
   if (begin >= size) return "";
   std::string text(size_t(size - begin), '\0');
   stream.seekg(begin);

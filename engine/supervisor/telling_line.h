@@ -22,8 +22,10 @@ std::string telling_line_of(std::string_view text);
 /// The same for a file. Bytes before `from` belong to earlier passes.
 std::string telling_line(const std::filesystem::path& standard_error, uint64_t from = 0);
 
-/// The end of that file, at most 256 KiB.
-std::string end_of_output(const std::filesystem::path& standard_error, uint64_t from);
+/// The end of `file` behind its first `from` bytes: at most `most` bytes, by default enough for the
+/// tracebacks of a hundred ranks.
+std::string end_of_output(const std::filesystem::path& file, uint64_t from,
+                          int64_t most = 256 << 10);
 
 /// Whether the line is about an error of the program.
 bool has_error(const std::filesystem::path& standard_error, uint64_t from);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/json.h"
 
 /// Writes runs to MLflow: a dlflow run becomes an MLflow run, with its jobs as nested runs.
 namespace dlflow {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
@@ -35,8 +34,7 @@ class RestStore : public MlflowStore {
   RestStore(std::string address, std::chrono::milliseconds patience)
       : address_(std::move(address)), patience_(patience), begun_(Clock::now()) {
     while (address_.ends_with('/')) address_.pop_back();
-    const char* path = std::getenv("PATH");
-    if (!find_program("curl", path == nullptr ? "/usr/bin" : path)) {
+    if (!find_program("curl", environment_variable("PATH"))) {
       throw Error(Errc::NotFound, "`track: {mlflow: " + address_ + "}` needs curl");
     }
   }

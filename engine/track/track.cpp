@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <optional>
@@ -195,32 +194,29 @@ class Tracking {
   }
 
   MlflowRun whole_run() const {
-    MlflowRun run;
-    run.name = run_.status.run;
-    run.status = mlflow_status(run_.status.state);
-    run.started = run_.status.started;
-    run.ended = run_.status.ended;
-    run.params = texts(run_.plan.workflow.params);
-    run.tags = {{"dlflow.run", run_.status.run},
-                {"dlflow.profile", run_.status.profile},
-                {"mlflow.runName", run.name}};
-    return run;
+    const RunStatus& status = run_.status;
+    return {.name = status.run,
+            .status = mlflow_status(status.state),
+            .started = status.started,
+            .ended = status.ended,
+            .params = texts(run_.plan.workflow.params),
+            .tags = {{"dlflow.run", status.run},
+                     {"dlflow.profile", status.profile},
+                     {"mlflow.runName", status.run}}};
   }
 
   MlflowRun one_job(const Tracked& tracked, const std::string& parent) const {
     const JobRow& job = *tracked.job;
-    MlflowRun run;
-    run.name = job.job;
-    run.status = mlflow_status(job.state);
-    run.started = began(run_, job);
-    if (is_final(job.state)) run.ended = job.ended;
-    run.params = texts(params_of(run_, tracked));
-    run.tags = {{"dlflow.run", run_.status.run},
-                {"dlflow.job", job.job},
-                {"dlflow.step", job.step},
-                {"mlflow.runName", run.name},
-                {"mlflow.parentRunId", parent}};
-    return run;
+    return {.name = job.job,
+            .status = mlflow_status(job.state),
+            .started = began(run_, job),
+            .ended = is_final(job.state) ? job.ended : std::nullopt,
+            .params = texts(params_of(run_, tracked)),
+            .tags = {{"dlflow.run", run_.status.run},
+                     {"dlflow.job", job.job},
+                     {"dlflow.step", job.step},
+                     {"mlflow.runName", job.job},
+                     {"mlflow.parentRunId", parent}}};
   }
 
   static std::vector<std::pair<std::string, std::string>> texts(const Json& values) {
@@ -345,8 +341,7 @@ std::string hand_to_clients(const ReportedRun& run) {
   Command command;
   command.argv = {"python3", "-m", "dlflow.track"};
   command.environment = current_environment();
-  const char* path = std::getenv("PATH");
-  if (!find_program("python3", path == nullptr ? "/usr/bin" : path)) {
+  if (!find_program("python3", environment_variable("PATH"))) {
     throw Error(Errc::NotFound, needs);
   }
   const Output output = dlflow::run(

@@ -182,7 +182,7 @@ class Profile {
   Json measure(uint64_t steps) {
     const TrainSettings& settings = job_.settings;
     measure_point(steps);
-    measure_algorithms(steps);
+    if (steps > 1) measure_algorithms(steps);  // one is `dlflow data check`
     const bool is_rough = settings.precision.compute == Compute::BFloat16 && has_fast_bf16();
     result_["compute"] = is_rough ? "bf16" : "fp32";
     result_["optimizer"] = name(settings.update.optimizer.kind);

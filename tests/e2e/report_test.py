@@ -4,7 +4,6 @@ import json
 import pathlib
 import re
 import time
-import unittest
 
 import support
 from browser import Browser, find
@@ -59,12 +58,14 @@ class Report(support.Case):
         page.write_bytes(Report.shared_page)
         return page
 
-    def opened(self, page):
+    def opened(self, page, width=1280):
+        if not find():
+            self.skipTest("there is no Chromium (Debian's package chromium)")
         browser = Browser(seconds=120)
         self.addCleanup(browser.close)
         self.addCleanup(lambda: self.assertEqual(browser.complaints, []))
         browser.media()
-        browser.resize(1280, 900)
+        browser.resize(width, 900)
         browser.opened_in = browser.open(page)
         return browser
 
@@ -102,11 +103,9 @@ class Report(support.Case):
         run = self.run_json("w.yaml")["run"]
         job, = json.loads(self.dlflow("report", run, "--json")[0])["runs"][0]["jobs"]
         self.assertEqual(job["pictures"], [{"name": "plot", "src": f"data:image/png;base64,{PICTURE}"}])
-        if find():
-            browser = self.opened(self.report(run))
-            self.assertEqual(browser.run("[...document.querySelectorAll('#pictures img')].map((image) => [image.alt, image.naturalWidth])"), [["plot of draw", 1]])
+        browser = self.opened(self.report(run))
+        self.assertEqual(browser.run("[...document.querySelectorAll('#pictures img')].map((image) => [image.alt, image.naturalWidth])"), [["plot of draw", 1]])
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_text_of_a_run_is_never_markup(self):
         browser = self.opened(self.page())
         self.assertRegex(browser.run("document.title"), "^pictured-[0-9a-f]{8}: report of dlflow$")
@@ -114,7 +113,6 @@ class Report(support.Case):
         self.assertIn("</script><img src=x onerror=alert(1)>", browser.run("document.getElementById('provenance').textContent"))
         self.assertIn("<script>document.title = 1</script> is missing", browser.run("document.getElementById('attempts').textContent"))
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_a_reused_job_is_not_an_attempt_and_metrics_come_in_the_order_of_interest(self):
         summary = '{"communication_wait_s": 3, "loss": 0.5, "accuracy": 0.9}'
         self.write("w.yaml", f"name: w\nsteps: {{a: {{run: 'echo ''{summary}'' > $DLFLOW_SUMMARY'}}}}\n")
@@ -125,7 +123,6 @@ class Report(support.Case):
         names = browser.run("[...document.querySelectorAll('#compared option')].map((option) => option.value).join(', ')")
         self.assertEqual(names, "accuracy, loss, communication_wait_s")
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_jobs_are_found_by_filter_states_and_steps(self):
         browser = self.opened(self.page())
         shown = "document.getElementById('shown').textContent"
@@ -145,7 +142,6 @@ class Report(support.Case):
         browser.press("Enter")  # the focused step shows all jobs again
         self.assertEqual(browser.run(shown), "10 jobs")
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_a_job_is_selected_and_the_time_zoomed_by_keyboard_and_mouse(self):
         browser = self.opened(self.page())
         whole = browser.run("[view.from, view.to]")
@@ -171,7 +167,6 @@ class Report(support.Case):
         browser.press("Tab")  # Tab leaves the list
         self.assertNotEqual(browser.run("document.activeElement.id"), "gantt")
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_curves_continue_over_requeues_and_the_selection_stands_out(self):
         browser = self.opened(self.page())
         self.assertEqual(browser.run("document.getElementById('curve-metric').value"), "loss")
@@ -183,7 +178,6 @@ class Report(support.Case):
         self.assertEqual(len(browser.run("chart.options.marks")), 1)  # the point where it continued
         self.assertIn("last values", browser.run("document.getElementById('curve').getAttribute('aria-label')"))
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_the_page_is_readable_in_the_dark_and_on_paper(self):
         browser = self.opened(self.page())
         background = "getComputedStyle(document.body).backgroundColor"
@@ -203,34 +197,26 @@ class Report(support.Case):
         self.assertTrue(pdf.startswith(b"%PDF"))
         self.assertLess(len(re.findall(rb"/Type\s*/Page[^s]", pdf)), 8)
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_nothing_is_wider_than_a_small_screen(self):
         browser = self.opened(self.page())
         browser.resize(420, 800)
         browser.run("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
         self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), 420)
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_on_a_small_screen_tables_and_legends_fold(self):
-        page, browser = self.page(), Browser(seconds=120)
-        self.addCleanup(browser.close)
-        browser.media()
-        browser.resize(400, 800)
-        browser.open(page)
+        browser = self.opened(self.page(), width=400)
         row = "document.querySelector('#usage tbody tr')"
         self.assertEqual(browser.run(f"getComputedStyle({row}).display"), "block")
         self.assertEqual(browser.run(f"[...{row}.cells].map((cell) => cell.dataset.name).slice(0, 3)"), ["Job", "Cores", "Cores used"])
         self.assertEqual(browser.run("[...document.querySelectorAll('.table')].filter((table) => table.scrollWidth > table.clientWidth).length"), 0)
         self.assertEqual(browser.run("document.getElementById('curve-key').open"), False)
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_a_table_has_no_empty_columns(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: ['true']}}\n")
         browser = self.opened(self.report(self.run_json("w.yaml")["run"]))
         self.assertEqual(browser.run("[...document.querySelectorAll('#usage th')].map((heading) => heading.textContent)"),
                          ["Job", "Cores", "Cores used", "Memory used", "Time used"])
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_every_attempt_is_listed_and_a_lost_pass_has_a_colour_of_its_own(self):
         browser = self.opened(self.page())
         rows = browser.run("[...document.querySelectorAll('#attempts tbody tr')].map((row) => [...row.cells].slice(0, 4).map((cell) => cell.textContent))")
@@ -241,7 +227,6 @@ class Report(support.Case):
         self.assertEqual(len(set(colors)), 3)
         self.assertEqual(browser.run("view.run.jobs.filter((job) => job.spans.some(isLost)).map((job) => job.name)"), ["long"])
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_idle_time_is_folded_and_not_counted_as_work(self):
         self.write("w.yaml", f"name: w\ntrack: {{openmetrics: {self.folder}/w.prom}}\nsteps: {{a: {{run: '[ $DLFLOW_ATTEMPT -gt 1 ]'}}}}\n")
         run = self.run_json("w.yaml", status=1)["run"]
@@ -258,7 +243,6 @@ class Report(support.Case):
         worked = re.search("worked (.*), idle", browser.run("document.getElementById('run-facts').textContent"))
         self.assertIn(f"succeeded in {worked[1]}", out)
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_the_comparison_has_the_best_first_an_axis_and_values_against_parameters(self):
         self.write("w.yaml", """
             name: w
@@ -275,7 +259,6 @@ class Report(support.Case):
         self.assertEqual(browser.run("[sweepChart.options.scales.x.title.text, sweepChart.options.scales.y.title.text]"), ["lr", "score"])
         self.assertEqual(browser.run("sweepChart.data.datasets.map((points) => [points.label, points.data.length])"), [["width = 8", 3], ["width = 16", 3]])
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_two_runs_are_compared(self):
         first, second = self.pictured(), self.run_json("w.yaml", "--no-cache", "--keep-going", status=1)["run"]
         browser = self.opened(self.report(first, second))
@@ -284,7 +267,6 @@ class Report(support.Case):
         browser.run("document.getElementById('run-select').value = '1'; document.getElementById('run-select').onchange({target: document.getElementById('run-select')})")
         self.assertIn(second, browser.run("document.getElementById('run-name').textContent"))
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_a_table_reads_each_of_its_rows_only_a_few_times(self):
         browser = self.opened(self.page())
         browser.run("""(() => {
@@ -307,7 +289,6 @@ class Report(support.Case):
         run["jobs"] = [{**run["jobs"][i % len(run["jobs"])], "name": f"fit[i={i}]"} for i in range(len(run["jobs"]) * times)]
         page.write_text(head + mark + json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c") + end + tail)
 
-    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
     def test_ten_thousand_jobs_with_curves_are_a_page_below_15_mb(self):
         # Only 250 jobs run: ten thousand would take a minute, and another minute to remove their folders.
         self.write("w.yaml", "name: many\nsteps: {fit: {matrix: {i: [%s]}, run: ['true']}}\n" % ", ".join(map(str, range(250))))

@@ -93,7 +93,7 @@ class Shell(Case):
         _, err = self.shell("c", "", status=2)
         self.assertIn("error: c has not been started yet, so nothing of it is prepared: it is blocked", err)
         _, err = self.shell("d", "", status=2)
-        self.assertIn(f"error: {self.name} has no job 'd'", err)
+        self.assertIn(f"error: {self.name} has no step or job 'd'", err)
 
 
 if __name__ == "__main__":

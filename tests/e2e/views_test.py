@@ -39,7 +39,7 @@ class Views(Case):
         self.assertEqual(self.dlflow("logs")[0], "broken\n")  # the newest run
         self.assertEqual(self.dlflow("logs", bad, "good"), ("fine\n", ""))
         self.assertRegex(self.dlflow("logs", bad, "never", status=2)[1], r"never has no output: it is blocked, .*bad")
-        self.assertIn("has no job 'god'; did you mean 'good'", self.dlflow("logs", bad, "god", status=2)[1])
+        self.assertIn("has no step or job 'god'; did you mean 'good'", self.dlflow("logs", bad, "god", status=2)[1])
 
     def test_logs_follow_only_the_requested_job(self):
         self.write("w.yaml", f"""

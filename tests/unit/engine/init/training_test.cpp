@@ -1,6 +1,5 @@
 #include "engine/init/training.h"
 
-#include <cstddef>
 #include <span>
 
 #include "runtime/checkpoint/safetensors.h"

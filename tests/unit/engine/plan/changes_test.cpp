@@ -1,6 +1,5 @@
 #include "engine/plan/changes.h"
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/parsed.h"

@@ -7,24 +7,12 @@
 #include "base/file_identity.h"
 #include "base/sha256.h"
 #include "base/url.h"
-#include "engine/plan/plan.h"
 #include "tests/support/catch.h"
-#include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 namespace fs = std::filesystem;
-
-namespace {
-
-/// Returns the base of a step that reads data at `place`.
-std::string base_of_reader(const std::string& place) {
-  const std::string text = "name: w\nsteps: {a: {run: [ls], inputs: [{path: " + place + "}]}}\n";
-  return fingerprint_base(test::fresh_plan(test::parsed(text)), 0);
-}
-
-}  // namespace
 
 TEST_CASE("a file is identified by its content and its permission to run", "[data_identity]") {
   const test::TempDir folder;
@@ -69,7 +57,7 @@ TEST_CASE("data has its empty folders, as classes without a picture", "[data_ide
   const test::TempDir folder;
   folder.write("data/cat/1", "x");
   const std::string place = folder.path() / "data";
-  const auto base = [&] { return base_of_reader(place); };
+  const auto base = [&] { return test::step_base("run: ls, inputs: [{path: " + place + "}]"); };
   const std::string identity = data_identity(place);
   const std::string content = base();
   fs::create_directories(folder.path() / "data/dog");
@@ -148,7 +136,7 @@ TEST_CASE("a write into a file leaves the identity of its path unchanged", "[dat
 TEST_CASE("one name with a line end differs from two names", "[data_identity]") {
   const test::TempDir folder;
   const std::string place = folder.path() / "data";
-  const auto base = [&] { return base_of_reader(place); };
+  const auto base = [&] { return test::step_base("run: ls, inputs: [{path: " + place + "}]"); };
   folder.write("data/a", "x");
   folder.write("data/b", "x");
   const std::string two = base();
@@ -161,12 +149,8 @@ TEST_CASE("an input that becomes executable changes the fingerprint", "[data_ide
   const test::TempDir folder;
   const fs::path tool = folder.write("tool", "content");
   const std::string inputs =
-      GENERATE(as<std::string>(), "[tool]", "[{path: {tool}, hash: content}]");
-  const auto base = [&] {
-    std::string text = "name: w\nsteps: {a: {run: [ls], inputs: " + inputs + "}}\n";
-    if (const size_t at = text.find("{tool}"); at != text.npos) text.replace(at, 6, tool.string());
-    return fingerprint_base(test::fresh_plan(test::parsed(text, folder.path())), 0);
-  };
+      GENERATE_COPY(as<std::string>(), "[tool]", "[{path: " + tool.string() + ", hash: content}]");
+  const auto base = [&] { return test::step_base("run: ls, inputs: " + inputs, folder.path()); };
   const std::string before = base();
   CHECK(base() == before);
   fs::permissions(tool, fs::perms::owner_exec, fs::perm_options::add);
@@ -178,10 +162,8 @@ TEST_CASE("data includes its dangling links, whether it is identified by content
   test::TempDir folder;
   const std::string place = (folder.path() / "data").string();
   folder.write("data/x", "1");
-  const std::string text =
-      "name: w\nsteps:\n  a: {run: x, inputs: [{path: " + place + ", hash: content}]}\n";
   const auto base = [&] {
-    return fingerprint_base(test::fresh_plan(test::parsed(text, folder.path())), 0);
+    return test::step_base("run: x, inputs: [{path: " + place + ", hash: content}]");
   };
   const auto both = [&] { return std::pair(base(), data_identity(place)); };
   const auto none = both();

@@ -21,6 +21,12 @@ StepEdge edge(const Workflow& workflow, uint32_t child, uint32_t parent) {
                    matrix_elements(workflow.steps[parent].matrix));
 }
 
+/// Returns two steps with these matrices, a -> b; "": without a matrix.
+Workflow two_steps(const std::string& a, const std::string& b) {
+  return parsed("name: w\nsteps:\n  a: {run: 'true', matrix: " + a + "}\n  b: {run: 'true'" +
+                (b.empty() ? "" : ", matrix: " + b) + ", needs: [a]}\n");
+}
+
 /// Returns the graph over all jobs of two steps, a -> b.
 Graph graph_of_two(const Workflow& workflow) {
   const auto num_a = uint32_t(matrix_elements(workflow.steps[0].matrix).size());
@@ -84,12 +90,7 @@ steps:
 }
 
 TEST_CASE("steps with the same matrix depend job on job", "[graph]") {
-  const Graph graph = graph_of_two(parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {lr: [1, 2, 3]}}
-  b: {run: "true", matrix: {lr: [1, 2, 3]}, needs: [a]}
-)"));
+  const Graph graph = graph_of_two(two_steps("{lr: [1, 2, 3]}", "{lr: [1, 2, 3]}"));
   CHECK(graph.parents(3) == Ranges{{0, 1}});
   CHECK(graph.parents(5) == Ranges{{2, 1}});
   CHECK(graph.children(1) == Ranges{{4, 1}});
@@ -98,12 +99,7 @@ steps:
 }
 
 TEST_CASE("elements find their counterpart by value, not by place", "[graph]") {
-  const Graph graph = graph_of_two(parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {lr: [1, 2, 3]}}
-  b: {run: "true", matrix: {lr: [3, 1]}, needs: [a]}
-)"));
+  const Graph graph = graph_of_two(two_steps("{lr: [1, 2, 3]}", "{lr: [3, 1]}"));
   CHECK(graph.parents(3) == Ranges{{2, 1}});
   CHECK(graph.parents(4) == Ranges{{0, 1}});
   CHECK(graph.children(0) == Ranges{{4, 1}});
@@ -112,46 +108,26 @@ steps:
 }
 
 TEST_CASE("a step outside the matrix waits for all elements", "[graph]") {
-  const Graph graph = graph_of_two(parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {lr: [1, 2, 3]}}
-  b: {run: "true", needs: [a]}
-)"));
+  const Graph graph = graph_of_two(two_steps("{lr: [1, 2, 3]}", ""));
   CHECK(graph.parents(3) == Ranges{{0, 3}});
   CHECK(graph.num_parents(3) == 3);
   CHECK(graph.children(2) == Ranges{{3, 1}});
 }
 
 TEST_CASE("steps with different axes depend all on all", "[graph]") {
-  const Graph graph = graph_of_two(parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {lr: [1, 2]}}
-  b: {run: "true", matrix: {seed: [7, 8, 9]}, needs: [a]}
-)"));
+  const Graph graph = graph_of_two(two_steps("{lr: [1, 2]}", "{seed: [7, 8, 9]}"));
   CHECK(graph.parents(4) == Ranges{{0, 2}});
   CHECK(graph.children(1) == Ranges{{2, 3}});
 }
 
 TEST_CASE("an element without a counterpart is an error that names it", "[graph]") {
-  const Workflow workflow = parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {lr: [1, 2]}}
-  b: {run: "true", matrix: {lr: [2, 4]}, needs: [a]}
-)");
+  const Workflow workflow = two_steps("{lr: [1, 2]}", "{lr: [2, 4]}");
   CHECK_THROWS_WITH(edge(workflow, 1, 0),
                     Catch::Contains("b[lr=4] has no counterpart in step 'a'"));
 }
 
 TEST_CASE("an element that has further axes waits only for its own parent", "[graph]") {
-  const Graph graph = graph_of_two(parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {data: [x, y]}}
-  b: {run: "true", matrix: {data: [y, x], lr: [1, 2]}, needs: [a]}
-)"));
+  const Graph graph = graph_of_two(two_steps("{data: [x, y]}", "{data: [y, x], lr: [1, 2]}"));
   CHECK(graph.parents(2) == Ranges{{1, 1}});  // b[data=y,lr=1]
   CHECK(graph.parents(3) == Ranges{{1, 1}});
   CHECK(graph.parents(4) == Ranges{{0, 1}});
@@ -160,12 +136,7 @@ steps:
 }
 
 TEST_CASE("an element with fewer axes waits for those that have its values", "[graph]") {
-  const Graph graph = graph_of_two(parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {lr: [1, 2], data: [x, y, z]}}
-  b: {run: "true", matrix: {data: [x, z]}, needs: [a]}
-)"));
+  const Graph graph = graph_of_two(two_steps("{lr: [1, 2], data: [x, y, z]}", "{data: [x, z]}"));
   CHECK(graph.parents(6) == Ranges{{0, 1}, {3, 1}});
   CHECK(graph.parents(7) == Ranges{{2, 1}, {5, 1}});
   CHECK(graph.num_parents(7) == 2);
@@ -174,55 +145,32 @@ steps:
 }
 
 TEST_CASE("neighbouring parents of an element are one range", "[graph]") {
-  const Graph graph = graph_of_two(parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {data: [x, y], lr: [1, 2, 3]}}
-  b: {run: "true", matrix: {data: [x, y], seed: [7, 8]}, needs: [a]}
-)"));
+  const Graph graph =
+      graph_of_two(two_steps("{data: [x, y], lr: [1, 2, 3]}", "{data: [x, y], seed: [7, 8]}"));
   CHECK(graph.parents(6) == Ranges{{0, 3}});  // b[data=x,seed=7]
   CHECK(graph.parents(9) == Ranges{{3, 3}});
   CHECK(graph.children(4) == Ranges{{8, 2}});
 }
 
 TEST_CASE("axes with mappings as values are compared by the whole mapping", "[graph]") {
-  const Graph graph = graph_of_two(parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {case: [{net: x, batch: 1}, {net: y, batch: 2}]}}
-  b: {run: "true", matrix: {lr: [1, 2], case: [{batch: 2, net: y}]}, needs: [a]}
-)"));
+  const Graph graph = graph_of_two(two_steps("{case: [{net: x, batch: 1}, {net: y, batch: 2}]}",
+                                             "{lr: [1, 2], case: [{batch: 2, net: y}]}"));
   CHECK(graph.parents(2) == Ranges{{1, 1}});
   CHECK(graph.parents(3) == Ranges{{1, 1}});
 }
 
 TEST_CASE("a value of a common axis that the parent lacks is an error that names it", "[graph]") {
-  const Workflow one = parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {data: [x]}}
-  b: {run: "true", matrix: {data: [x, z], lr: [1]}, needs: [a]}
-)");
+  const Workflow one = two_steps("{data: [x]}", "{data: [x, z], lr: [1]}");
   CHECK_THROWS_WITH(edge(one, 1, 0),
                     Catch::Contains("b[data=z,lr=1] has no counterpart in step 'a': no element "
                                     "there has data=z; give both the same values, or name"));
-  const Workflow list = parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {data: [x], lr: [1]}}
-  b: {run: "true", matrix: {data: [z]}, needs: [a]}
-)");
+  const Workflow list = two_steps("{data: [x], lr: [1]}", "{data: [z]}");
   CHECK_THROWS_WITH(edge(list, 1, 0), Catch::Contains("b[data=z] has no counterpart in step 'a'"));
 }
 
 TEST_CASE("a run of an earlier version waits for all elements if only some axes are the same",
           "[graph]") {
-  const Workflow workflow = parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {data: [x, y]}}
-  b: {run: "true", matrix: {data: [x, z], lr: [1]}, needs: [a]}
-)");
+  const Workflow workflow = two_steps("{data: [x, y]}", "{data: [x, z], lr: [1]}");
   const StepEdge old = step_edge(workflow, 1, 0, matrix_elements(workflow.steps[1].matrix),
                                  matrix_elements(workflow.steps[0].matrix), false);
   CHECK(old.kind == StepEdge::Kind::All);

@@ -17,19 +17,11 @@
 #include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
+using test::one_step;
 using test::parsed;
 using test::plan_of;
+using test::step_base;
 using test::TempDir;
-
-namespace {
-
-/// Returns the base of the step that has `keys`, in a workflow in `folder`.
-std::string step_base(const std::string& keys, const std::filesystem::path& folder = "/tmp") {
-  return fingerprint_base(test::plan_of(parsed("name: w\nsteps:\n  a: {" + keys + "}\n", folder)),
-                          0);
-}
-
-}  // namespace
 
 TEST_CASE("inputs are frozen copies whose content is in the fingerprint", "[plan]") {
   const TempDir folder;
@@ -99,9 +91,8 @@ TEST_CASE("a program that setup lines may choose has no fingerprint, except one 
   } everything;
   FreshFileHashes hashes;
   const auto plan = [&](const std::string& program) {
-    return make_plan(
-        parsed("name: w\nsteps:\n  a: {run: [" + program + "], reuse: {program: true}}\n"), profile,
-        {}, everything, hashes);
+    return make_plan(one_step("run: [" + program + "], reuse: {program: true}"), profile, {},
+                     everything, hashes);
   };
   const Plan unknown = plan("tool");
   CHECK(unknown.jobs[0].action == Action::Run);
@@ -119,9 +110,9 @@ TEST_CASE("variables and the program that `reuse:` names are in the fingerprint"
   const auto base = [&](const std::map<std::string, std::string>& environment) {
     Profile profile;
     profile.environment = environment;
-    const Workflow workflow = parsed(
-        "name: w\nsteps:\n  a: {run: [tool, x], reuse: {environment: [MODE], program: true}}\n");
-    return Json::parse(fingerprint_base(test::fresh_plan(workflow, profile), 0)).at("reuse");
+    return Json::parse(step_base("run: [tool, x], reuse: {environment: [MODE], program: true}",
+                                 "/tmp", profile))
+        .at("reuse");
   };
   const std::string one = tool("one", "1");
   const std::string two = tool("two", "2");
@@ -150,8 +141,7 @@ TEST_CASE("a job gets the findings of `reuse:`, and looks for its program in its
   Profile profile;
   profile.environment = {{"SITE", "a"}};
   const auto sources = [&](const std::string& keys) {
-    const Workflow workflow = parsed("name: w\nsteps:\n  a: {run: [tool, x], " + keys + "}\n");
-    return job_spec(test::fresh_plan(workflow, profile), 0).sources;
+    return job_spec(test::fresh_plan(one_step("run: [tool, x], " + keys), profile), 0).sources;
   };
   using Found = std::map<std::string, std::string>;
   CHECK(sources("reuse: {environment: [AUDIT_MODE, SITE]}").variables == Found{{"AUDIT_MODE", ""}});
@@ -197,8 +187,7 @@ TEST_CASE("links to files and folders in inputs are followed, but not forever", 
   folder.write("lib/b.py", "x = 2");
   std::filesystem::create_symlink("../shared", folder.path() / "lib" / "more");
   std::filesystem::create_symlink("b.py", folder.path() / "lib" / "e.py");
-  const Workflow workflow =
-      parsed("name: w\nsteps:\n  a: {run: x, inputs: [lib]}\n", folder.path());
+  const Workflow workflow = one_step("run: x, inputs: [lib]", folder.path());
   CHECK(plan_of(workflow).steps[0].inputs ==
         std::vector<std::string>{"lib/b.py", "lib/e.py", "lib/more/c/d.py"});
 
@@ -211,8 +200,7 @@ TEST_CASE("links to files and folders in inputs are followed, but not forever", 
 TEST_CASE("an input whose name is not UTF-8 is reported", "[plan]") {
   const TempDir folder;
   folder.write("in/\xe9.txt", "1");
-  const std::string text = "name: w\nsteps:\n  a: {run: ls, inputs: [in]}\n";
-  CHECK_THROWS_WITH(plan_of(parsed(text, folder.path())),
+  CHECK_THROWS_WITH(step_base("run: ls, inputs: [in]", folder.path()),
                     Catch::Contains("in/\\xe9.txt is not UTF-8"));
 }
 
@@ -220,7 +208,7 @@ TEST_CASE("runs are not inputs", "[plan]") {
   const TempDir folder;
   folder.write("a.py", "");
   folder.write("dlflow-runs/w-1234/sources/a.py", "");
-  const Workflow workflow = parsed("name: w\nsteps:\n  a: {run: x, inputs: [.]}\n", folder.path());
+  const Workflow workflow = one_step("run: x, inputs: [.]", folder.path());
   Profile profile;
   profile.runs = folder.path() / "dlflow-runs";
   CHECK(test::fresh_plan(workflow, profile).steps[0].inputs == std::vector<std::string>{"./a.py"});
@@ -236,7 +224,7 @@ TEST_CASE("data that is read in place is identified by names, sizes and times", 
   CHECK(base() == before);
   folder.write("data/b.bin", "2");
   CHECK(base() != before);
-  const Plan plan = plan_of(parsed("name: w\nsteps:\n  a: {" + keys + "}\n", folder.path()));
+  const Plan plan = plan_of(one_step(keys, folder.path()));
   CHECK(plan.files.empty());
   CHECK(job_spec(plan, 0).with.at("data") == (folder.path() / "data").string());
 }
@@ -250,11 +238,11 @@ TEST_CASE("the layout of ranks and the order of sums are in the fingerprint of f
   profile.cache = (folder.path() / "cache").string();
   PlanOptions options;
   const auto planned = [&](const std::string& reduction, const std::string& resources) {
-    const std::string text =
-        "name: w\nsteps:\n  a:\n    uses: train\n    with: {model: m.yaml, data: data, epochs: 1, "
-        "lr: 0.1, precision: {reduction: " +
-        reduction + "}}\n    resources: {" + resources + "}\n";
-    return test::fresh_plan(parsed(text, folder.path()), profile, options);
+    const std::string keys =
+        "uses: train, with: {model: m.yaml, data: data, epochs: 1, lr: 0.1, precision: "
+        "{reduction: " +
+        reduction + "}}, resources: {" + resources + "}";
+    return test::fresh_plan(one_step(keys, folder.path()), profile, options);
   };
   const auto base = [&](const std::string& reduction, const std::string& resources) {
     return fingerprint_base(planned(reduction, resources), 0);
@@ -297,9 +285,7 @@ TEST_CASE("an unpinned staged file is identified by its size and time", "[plan]"
 TEST_CASE("an address of a server that the profile names differs between servers", "[plan]") {
   Profile profile;
   const auto base = [&](const std::string& keys) {
-    const Workflow workflow = parsed(
-        "name: w\nsteps:\n  a: {uses: stage, with: {sources: [{url: 's3://b/x'}]}" + keys + "}\n");
-    return fingerprint_base(test::fresh_plan(workflow, profile), 0);
+    return step_base("uses: stage, with: {sources: [{url: 's3://b/x'}]}" + keys, "/tmp", profile);
   };
   const std::string none = base("");
   profile.environment = {{"AWS_ENDPOINT_URL", "https://one.example"}, {"MODE", "a"}};
@@ -321,8 +307,7 @@ TEST_CASE("an address of a server that the shell names differs between servers",
   const auto plan_in = [](const char* config) {
     const test::Variable rclone("RCLONE_CONFIG", config);
     const test::Variable hub("HF_ENDPOINT", config);  // not passed on
-    return test::fresh_plan(
-        parsed("name: w\nsteps: {a: {uses: stage, with: {sources: [{url: 'rclone://b/x'}]}}}\n"));
+    return test::fresh_plan(one_step("uses: stage, with: {sources: [{url: 'rclone://b/x'}]}"));
   };
   const Plan one = plan_in("/one");
   CHECK(fingerprint_base(one, 0) == fingerprint_base(plan_in("/one"), 0));
@@ -339,8 +324,7 @@ TEST_CASE("a variable that the profile passes on is in the fingerprint, even if 
     const test::Variable variable("AUDIT_MODE", mode);
     Profile profile;
     profile.inherit = {"AUDIT_*"};
-    const Workflow workflow = parsed("name: w\nsteps: {a: {" + keys + "}}\n", folder.path());
-    return test::fresh_plan(workflow, profile);
+    return test::fresh_plan(one_step(keys, folder.path()), profile);
   };
   const auto counts = [&](const std::string& keys) {
     return fingerprint_base(plan_of("one", keys), 0) != fingerprint_base(plan_of("two", keys), 0);
@@ -360,7 +344,7 @@ TEST_CASE("a variable with a secret's name is a secret if the profile passes it 
   Profile profile;
   profile.inherit = {"AUDIT_*"};
   const auto spec_of = [&](const std::string& keys) {
-    return job_spec(test::fresh_plan(parsed("name: w\nsteps: {a: {" + keys + "}}\n"), profile), 0);
+    return job_spec(test::fresh_plan(one_step(keys), profile), 0);
   };
   const JobSpec command = spec_of("run: x");
   CHECK(command.secrets == std::set<std::string>{"AUDIT_TOKEN"});
@@ -508,9 +492,7 @@ TEST_CASE(
 TEST_CASE("a job gets the packages that its plan has found", "[plan]") {
   const TempDir folder;
   const auto packages = [&](const std::string& environment) {
-    return job_spec(plan_of(parsed(
-                        "name: w\nsteps:\n  a: {run: x, environment: {" + environment + "}}\n",
-                        folder.path())),
+    return job_spec(plan_of(one_step("run: x, environment: {" + environment + "}", folder.path())),
                     0)
         .sources.packages;
   };
@@ -576,8 +558,7 @@ TEST_CASE("a step with unknown packages is not reused, whatever an earlier run h
   const TempDir folder;
   AllKnown known;
   const auto action = [&] {
-    return plan_of(parsed("name: w\nsteps:\n  a: {run: x, environment: {uv: p}}\n", folder.path()),
-                   {}, &known)
+    return plan_of(one_step("run: x, environment: {uv: p}", folder.path()), {}, &known)
         .jobs[0]
         .action;
   };
@@ -588,8 +569,7 @@ TEST_CASE("a step with unknown packages is not reused, whatever an earlier run h
 
 TEST_CASE("an environment is loaded after the profile's setup", "[plan]") {
   const TempDir folder;
-  const Plan plan =
-      plan_of(parsed("name: w\nsteps:\n  a: {run: x, environment: {venv: v}}\n", folder.path()));
+  const Plan plan = plan_of(one_step("run: x, environment: {venv: v}", folder.path()));
   const JobSpec spec = job_spec(plan, 0);
   REQUIRE(spec.setup.size() == 1);
   CHECK_THAT(spec.setup[0], Catch::Contains((folder.path() / "v/bin/activate").string()));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/plan/plan.h"
+#include "tests/support/parsed.h"
 
 namespace dlflow::test {
 
@@ -21,6 +22,17 @@ inline Plan plan_of(const Workflow& workflow, const PlanOptions& options = {},
   plan.run = "w-0000";
   plan.directory = "/runs/w-0000";
   return plan;
+}
+
+/// Returns a workflow in `folder` whose only step has `keys`.
+inline Workflow one_step(const std::string& keys, const std::filesystem::path& folder = "/tmp") {
+  return parsed("name: w\nsteps:\n  a: {" + keys + "}\n", folder);
+}
+
+/// Returns the base of the step that has `keys`, in a workflow in `folder`.
+inline std::string step_base(const std::string& keys, const std::filesystem::path& folder = "/tmp",
+                             const Profile& profile = {}) {
+  return fingerprint_base(fresh_plan(one_step(keys, folder), profile), 0);
 }
 
 }  // namespace dlflow::test

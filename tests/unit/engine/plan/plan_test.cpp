@@ -1,6 +1,5 @@
 #include "engine/plan/plan.h"
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/known_by_fingerprint.h"
 #include "tests/support/parsed.h"
@@ -8,6 +7,7 @@
 
 using namespace dlflow;
 using test::KnownByFingerprint;
+using test::one_step;
 using test::parsed;
 using test::plan_of;
 
@@ -116,9 +116,8 @@ TEST_CASE("the launcher's arguments are in the fingerprint of commands that it s
   const auto base = [](int ranks, const std::vector<std::string>& arguments) {
     Profile profile;
     profile.launcher = {"mpirun", arguments};
-    const Workflow workflow = parsed(
-        "name: w\nsteps:\n  a: {run: ./t, resources: {ranks: " + std::to_string(ranks) + "}}\n");
-    return fingerprint_base(test::fresh_plan(workflow, profile), 0);
+    return test::step_base("run: ./t, resources: {ranks: " + std::to_string(ranks) + "}", "/tmp",
+                           profile);
   };
   CHECK(base(2, {"-x", "MODE=a"}) != base(2, {"-x", "MODE=b"}));
   CHECK(base(2, {"-x", "MODE=a"}) == base(2, {"-x", "MODE=a"}));
@@ -200,14 +199,8 @@ TEST_CASE("a step with external effects runs each time", "[plan]") {
 }
 
 TEST_CASE("resources may depend on the element", "[plan]") {
-  const Plan plan = plan_of(parsed(R"(
-name: w
-steps:
-  a:
-    run: "true"
-    matrix: {ranks: [1, 4]}
-    resources: {ranks: "${{ matrix.ranks }}"}
-)"));
+  const Plan plan = plan_of(
+      one_step("run: 'true', matrix: {ranks: [1, 4]}, resources: {ranks: '${{ matrix.ranks }}'}"));
   CHECK(plan.jobs[0].resources->ranks == 1);
   CHECK(plan.jobs[1].resources->ranks == 4);
 }
@@ -227,18 +220,13 @@ steps:
 }
 
 TEST_CASE("elements with equal labels get distinct names", "[plan]") {
-  const Plan plan = plan_of(parsed(R"(
-name: w
-steps:
-  a: {run: "true", matrix: {file: ["x/y", "x y", "x:y"]}}
-)"));
+  const Plan plan = plan_of(one_step("run: 'true', matrix: {file: ['x/y', 'x y', 'x:y']}"));
   CHECK(names(plan) == Names{"a[file=x_y]", "a[file=x_y-2]", "a[file=x_y-3]"});
 }
 
 TEST_CASE("a long label still fits a folder name", "[plan]") {
   const std::string value(300, 'x');
-  const Plan plan = plan_of(parsed("name: w\nsteps:\n  a: {run: \"true\", matrix: {v: [" + value +
-                                   "1, " + value + "2]}}\n"));
+  const Plan plan = plan_of(one_step("run: 'true', matrix: {v: [" + value + "1, " + value + "2]}"));
   for (const PlannedJob& job : plan.jobs) CHECK(job.label().size() < 200);
   CHECK(plan.jobs[0].name != plan.jobs[1].name);
 }
@@ -319,11 +307,7 @@ TEST_CASE("more than one rank is started by the profile's launcher", "[plan]") {
 }
 
 TEST_CASE("the step's environment overrides the profile's", "[plan]") {
-  Plan plan = plan_of(parsed(R"(
-name: w
-steps:
-  a: {run: "true", env: {BOTH: step}}
-)"));
+  Plan plan = plan_of(one_step("run: 'true', env: {BOTH: step}"));
   plan.profile.environment = {{"BOTH", "profile"}, {"ONE", "profile"}};
   CHECK(job_spec(plan, 0).environment == Json{{"BOTH", "step"}, {"ONE", "profile"}});
 }

@@ -4,7 +4,6 @@
 
 #include <fstream>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "engine/plan/job.h"
 #include "tests/support/catch.h"

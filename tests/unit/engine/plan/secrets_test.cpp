@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/parsed.h"

@@ -2,7 +2,6 @@
 #include <optional>
 #include <string>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "engine/gridengine/section.h"
 #include "engine/plan/changes.h"
@@ -336,30 +335,33 @@ TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
                     .outputs = {{"model", {{"value", "/m"}, {"sha256", "0a"}}}},
                     .metrics = {{"loss", 0.5}}};
   const FrozenSettings settings = frozen_settings_from_json(frozen_settings(plan));
-  CHECK(settings.run == plan.run);
-  CHECK(settings.created == plan.created);
-  CHECK(settings.workflow_file == plan.workflow.file);
-  CHECK(settings.folder == whole.folder.path());
-  CHECK(settings.params == Json{{"seen", 1}, {"late", 2}, {"unseen", 3}});
-  CHECK(settings.options.until == "t");
-  CHECK(settings.options.force == std::vector<std::string>{"data"});
-  CHECK(settings.options.set == std::vector<std::string>{"epochs=3"});
-  CHECK(settings.profile == whole_profile());
+  const Plan& frozen = settings.plan;
+  CHECK(frozen.run == plan.run);
+  CHECK(frozen.created == plan.created);
+  CHECK(frozen.workflow.file == plan.workflow.file);
+  CHECK(frozen.base == whole.folder.path());
+  CHECK(frozen.workflow.params == Json{{"seen", 1}, {"late", 2}, {"unseen", 3}});
+  CHECK(frozen.options.until == "t");
+  CHECK(frozen.options.force == std::vector<std::string>{"data"});
+  CHECK(frozen.options.set == std::vector<std::string>{"epochs=3"});
+  CHECK(frozen.profile == whole_profile());
   CHECK(settings.images == std::map<std::string, Digest>{{"torch", kDigest}});
-  CHECK(settings.files == plan.files);
-  CHECK(settings.files.size() == 1);
-  CHECK(settings.outside == plan.outside);
-  CHECK(settings.outside.size() == 1);
-  CHECK(settings.data == plan.data);
-  CHECK(settings.data.size() == 1);
-  CHECK(settings.inputs ==
-        std::map<std::string, std::vector<std::string>>{{"data", {}}, {"t", {"t.py"}}});
-  CHECK(settings.visible_params ==
-        std::map<std::string, Json>{{"data", Json::object()}, {"t", {{"seen", 1}}}});
-  CHECK(settings.conditions ==
-        std::map<std::string, Json>{{"data", Json::object()},
-                                    {"t", {{"environment", {{"MODE", ""}}}}}});
-  CHECK(settings.sees_run == std::set<std::string>{"t"});
+  CHECK(frozen.files == plan.files);
+  CHECK(frozen.files.size() == 1);
+  CHECK(frozen.outside == plan.outside);
+  CHECK(frozen.outside.size() == 1);
+  CHECK(frozen.data == plan.data);
+  CHECK(frozen.data.size() == 1);
+  REQUIRE(settings.steps.size() == 2);
+  const FrozenStep &data = settings.steps.at("data"), &train = settings.steps.at("t");
+  CHECK(data.inputs.empty());
+  CHECK(data.visible_params == Json::object());
+  CHECK(data.conditions == Json::object());
+  CHECK_FALSE(data.sees_run);
+  CHECK(train.inputs == std::vector<std::string>{"t.py"});
+  CHECK(train.visible_params == Json{{"seen", 1}});
+  CHECK(train.conditions == Json{{"environment", {{"MODE", ""}}}});
+  CHECK(train.sees_run);
   REQUIRE(settings.reused.size() == 1);
   const KnownResult& reused = settings.reused.at("t[x=7]");
   CHECK(reused.run == "whole-1111");
@@ -385,10 +387,11 @@ TEST_CASE("a plan that an older dlflow froze keeps its meaning", "[plan]") {
   json["profile"]["limits"].erase("submit_interval_s");
   const FrozenSettings settings = frozen_settings_from_json(json);
   CHECK(settings.images.empty());
-  CHECK(settings.data.empty());
-  CHECK(settings.conditions.at("t") == Json::object());
-  CHECK(settings.versions.at("t") == 0);  // a version that no current dlflow has
-  CHECK(settings.sees_run == std::set<std::string>{"data", "t"});
+  CHECK(settings.plan.data.empty());
+  CHECK(settings.steps.at("t").conditions == Json::object());
+  CHECK(settings.steps.at("t").version == 0);  // a version that no current dlflow has
+  CHECK(settings.steps.at("t").sees_run);
+  CHECK(settings.steps.at("data").sees_run);
   Profile expected = whole_profile();
   expected.container = {};
   expected.inherit.clear();
@@ -397,7 +400,7 @@ TEST_CASE("a plan that an older dlflow froze keeps its meaning", "[plan]") {
   expected.submit_from_jobs = true;
   expected.classes.clear();
   expected.limits.submit_interval = 0s;
-  CHECK(settings.profile == expected);
+  CHECK(settings.plan.profile == expected);
 }
 
 TEST_CASE("a run that is loaded again is the plan that was frozen, in every part", "[plan]") {

@@ -2,7 +2,6 @@
 
 #include <fstream>
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"

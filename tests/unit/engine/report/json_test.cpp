@@ -71,6 +71,7 @@ TEST_CASE("unknown values of a job are null, and its outputs and metrics are obj
   CHECK(shown().at("outputs") == Json::object());
   CHECK(shown().at("metrics") == Json::object());
   CHECK(to_json(status).at("problem").is_null());
+  CHECK(to_json(status).at("ended").is_null());
 
   status.jobs[0].asked = Resources();
   status.jobs[0].usage = JobUsage();

@@ -1,6 +1,5 @@
 #include "engine/report/report_page.h"
 
-#include "base/error.h"
 #include "engine/report/page/parts.h"
 #include "tests/support/catch.h"
 

@@ -2,8 +2,6 @@
 
 #include "base/text.h"
 #include "engine/report/describe.h"
-#include "engine/report/json.h"
-#include "engine/report/run_list.h"
 #include "engine/report/status_table.h"
 #include "tests/support/catch.h"
 #include "tests/support/report_values.h"
@@ -125,36 +123,6 @@ TEST_CASE("a sweep that succeeded ends with its best job, not its last", "[descr
   CHECK(end() == "loss 0.200 (train[lr=0.2], the best of 2)");
   jobs[0].metrics = Json::object();
   CHECK(end() == "loss 0.200");
-}
-
-TEST_CASE("the list of runs counts jobs by state", "[run_list]") {
-  RunSummary summary;
-  summary.run = "demo-7f3a";
-  summary.profile = "local";
-  summary.started = kStart;
-  summary.jobs = {{JobState::Succeeded, 1}, {JobState::Running, 1}, {JobState::Planned, 2}};
-  CHECK(
-      run_list(std::vector{summary}, {{"demo-7f3a", "train epoch 7/30"}}, kStart + 240s, kPlain) ==
-      "RUN        ON     STATE    STEPS          AGE    NOW\n"
-      "demo-7f3a  local  running  1/4 ✔ 2 · 1 ▶  4 min  train epoch 7/30\n");
-}
-
-TEST_CASE("status as JSON has every promised field, null if unknown", "[json]") {
-  RunView demo = view_of({row_of("train", JobState::Planned, "lr=0.1")});
-  const Json json = to_json(demo.status);
-  for (const char* key :
-       {"run", "workflow", "profile", "state", "started", "ended", "directory", "steps"}) {
-    CHECK(json.contains(key));
-  }
-  const Json& step = json.at("steps").at(0);
-  for (const char* key : {"name", "element", "state", "attempt", "backend_id", "node", "started",
-                          "ended", "exit", "reason", "outputs", "metrics"}) {
-    CHECK(step.contains(key));
-  }
-  CHECK(json.at("started") == "2026-11-21T08:00:00.000Z");
-  CHECK(json.at("ended").is_null());
-  CHECK(step.at("element") == "lr=0.1");
-  CHECK(step.at("state") == "planned");
 }
 
 namespace {

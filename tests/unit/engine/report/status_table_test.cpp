@@ -34,6 +34,14 @@ std::string table(const RunView& view, const StatusChoice& choice = {}) {
   return status_table(view, kStart + 34min, kPlain, choice);
 }
 
+JobEvent event(int attempt, JobState state, std::chrono::minutes after) {
+  JobEvent made;
+  made.attempt = attempt;
+  made.state = state;
+  made.at = kStart + after;
+  return made;
+}
+
 size_t widest(const std::string& text) {
   size_t width = 0;
   for (const std::string& line : split(text, '\n')) width = std::max(width, display_width(line));
@@ -72,29 +80,7 @@ TEST_CASE("both tables fit into 80 columns with any names and reasons", "[status
   CHECK(table(view, {.usage = true}).find("accounting storage is disabled") != std::string::npos);
 }
 
-TEST_CASE("a job that had too little is to be submitted with more", "[status_table]") {
-  const auto advice = [](JobState state, const std::string& reason) {
-    RunView view = failed_run({table_row("train", state)});
-    view.status.jobs[0].reason = reason;
-    view.status.jobs[0].asked = Resources{.memory_bytes = uint64_t{3} << 29, .walltime = 20min};
-    const std::string text = table(view);
-    return text.substr(text.find("Again:"));
-  };
-  CHECK(advice(JobState::Failed, "out of memory, asked for 1.5 GiB") ==
-        "Again:  dlflow resubmit demo-7f3a --set memory=3GiB\n");
-  CHECK(advice(JobState::TimedOut, "walltime of 20:00 reached") ==
-        "Again:  dlflow resubmit demo-7f3a --set walltime=40m\n");
-  CHECK(advice(JobState::Failed, "exit 3") == "Again:  dlflow resubmit demo-7f3a\n");
-}
-
 TEST_CASE("a job's own record holds the usage of its latest attempt", "[usage]") {
-  const auto event = [](int attempt, JobState state, std::chrono::minutes after) {
-    JobEvent made;
-    made.attempt = attempt;
-    made.state = state;
-    made.at = kStart + after;
-    return made;
-  };
   std::vector<JobEvent> events = {
       event(1, JobState::Running, 0min), event(1, JobState::Failed, 5min),
       event(2, JobState::Running, 10min), event(2, JobState::Queued, 12min),
@@ -290,6 +276,8 @@ TEST_CASE("the advice to double a job's request is given only if the request is 
     return text.substr(text.find("demo-7f3a", text.find("resubmit")) + 9);
   };
   const uint64_t mebibyte = uint64_t{1} << 20;
+  CHECK(advice(JobState::Failed, "out of memory, asked for 1.5 GiB",
+               {.memory_bytes = 1536 * mebibyte}) == " --set memory=3GiB\n");
   CHECK(advice(JobState::Failed, "out of memory", {.memory_bytes = 100 * mebibyte}) ==
         " --set memory=200MiB\n");
   CHECK(advice(JobState::Failed, "out of memory", {.memory_bytes = 100 * mebibyte + 1}) ==
@@ -300,6 +288,7 @@ TEST_CASE("the advice to double a job's request is given only if the request is 
   CHECK(advice(JobState::Cancelled, "out of memory", {.memory_bytes = mebibyte}) == "\n");
   CHECK(advice(JobState::TimedOut, "", {}) == "\n");
   CHECK(advice(JobState::TimedOut, "", {.walltime = 1s}) == " --set walltime=1m\n");
+  CHECK(advice(JobState::TimedOut, "", {.walltime = 20min}) == " --set walltime=40m\n");
   CHECK(advice(JobState::Failed, "", {.walltime = 20min}) == "\n");
 }
 
@@ -339,15 +328,9 @@ TEST_CASE("usage is a share of a job's request, if both are known", "[usage]") {
 }
 
 TEST_CASE("time between passes is not counted as used", "[usage]") {
-  const auto event = [](JobState state, std::chrono::minutes after) {
-    JobEvent made;
-    made.attempt = 1;
-    made.state = state;
-    made.at = kStart + after;
-    return made;
-  };
-  std::vector<JobEvent> events = {event(JobState::Running, 0min), event(JobState::Queued, 1min),
-                                  event(JobState::Failed, 9min)};
+  std::vector<JobEvent> events = {event(1, JobState::Running, 0min),
+                                  event(1, JobState::Queued, 1min),
+                                  event(1, JobState::Failed, 9min)};
   events[1].used = PassUsage{1min, 10};
   events[2].used = PassUsage{1min, 20};  // its beginning is not in the record
   CHECK(recorded_usage(events)->elapsed == 1min);

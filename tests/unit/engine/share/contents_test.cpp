@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"

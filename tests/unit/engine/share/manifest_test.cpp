@@ -2,7 +2,6 @@
 
 #include <functional>
 
-#include "base/error.h"
 #include "engine/share/bundle_summary.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"

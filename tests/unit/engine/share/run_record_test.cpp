@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/parse_json.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 
