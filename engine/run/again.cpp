@@ -10,7 +10,6 @@
 #include "base/advice.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "engine/decide/decide.h"
 #include "engine/decide/standing.h"
 #include "engine/plan/changes.h"

@@ -10,7 +10,6 @@
 #include "engine/plan/fingerprint_base.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/run_directory.h"
-#include "engine/report/again_text.h"
 
 namespace dlflow {
 namespace {

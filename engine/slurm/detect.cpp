@@ -1,7 +1,6 @@
 #include "engine/slurm/detect.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <map>
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "base/units.h"
 #include "engine/batch/tool_runner.h"
 #include "engine/slurm/array_range.h"
 #include "engine/slurm/pending.h"

@@ -18,7 +18,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/packet.h"
 #include "base/process.h"

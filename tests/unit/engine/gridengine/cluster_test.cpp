@@ -1,6 +1,5 @@
 #include "engine/gridengine/cluster.h"
 
-#include "base/error.h"
 #include "base/file.h"
 #include "tests/support/catch.h"
 

@@ -1,6 +1,5 @@
 #include "base/file.h"
 #include "base/parse_json.h"
-#include "base/text.h"
 #include "engine/run/again.h"
 #include "engine/run/restore.h"
 #include "tests/support/catch.h"
