@@ -1,7 +1,6 @@
 #include "engine/model/expression_functions.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -26,17 +25,15 @@ Error wrong_argument(std::string_view function, std::string_view wanted, const J
 /// Returns the replacement of the {…} at `text[begin]`, and sets `begin` behind it.
 std::string placeholder(const std::string& text, size_t& begin, Arguments values) {
   const size_t end = text.find('}', begin);
-  size_t index = 0;
-  const char* const first = text.data() + begin + 1;
-  const char* const last = text.data() + (end == std::string::npos ? begin + 1 : end);
-  const auto [stop, error] = std::from_chars(first, last, index);
-  if (error != std::errc() || stop != last || index >= values.size()) {
+  const size_t size = end == std::string::npos ? 0 : end - begin - 1;
+  const auto index = number_from<size_t>(std::string_view(text).substr(begin + 1, size));
+  if (!index || *index >= values.size()) {
     throw Error(Errc::InvalidInput, "format() has no value for '" +
                                         text.substr(begin, end - begin + 1) +
                                         "'; write {0} for the first one, {{ for a brace");
   }
   begin = end + 1;
-  return text_of(values[index]);
+  return text_of(values[*index]);
 }
 
 Json apply_format(Arguments arguments) {

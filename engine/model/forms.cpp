@@ -408,12 +408,9 @@ std::optional<Requirement> parse_requirement(std::string_view text) {
     if (!text.starts_with(comparison)) continue;
     std::string_view number = trim(text.substr(comparison.size()));
     if (number.starts_with('+')) number.remove_prefix(1);
-    Requirement requirement{.metric = {}, .comparison = std::string(comparison)};
-    const auto [stop, error] =
-        std::from_chars(number.data(), number.data() + number.size(), requirement.bound);
-    const bool whole = error == std::errc() && stop == number.data() + number.size();
-    if (number.empty() || !whole || !std::isfinite(requirement.bound)) return std::nullopt;
-    return requirement;
+    const auto bound = number_from<double>(number);
+    if (!bound || !std::isfinite(*bound)) return std::nullopt;
+    return Requirement{.metric = {}, .comparison = std::string(comparison), .bound = *bound};
   }
   return std::nullopt;
 }
