@@ -56,16 +56,6 @@ std::vector<uint32_t> changed_jobs(const Plan& before, const Plan& now) {
   return changed;
 }
 
-/// Adds all their descendants; parents before children.
-std::vector<uint32_t> with_descendants(const Plan& plan, const std::vector<uint32_t>& jobs) {
-  std::set<uint32_t> found(jobs.begin(), jobs.end());
-  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
-    if (!found.contains(job)) continue;
-    plan.graph.each_child(job, [&found](uint32_t child) { found.insert(child); });
-  }
-  return {found.begin(), found.end()};
-}
-
 bool left_something(JobState state) {
   return satisfies_dependents(state) || state == JobState::Skipped;
 }
