@@ -1,7 +1,6 @@
 #include "base/secret_file.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"

@@ -7,7 +7,6 @@
 #include <openssl/sha.h>
 
 #include <cerrno>
-#include <cstring>
 #include <memory>
 
 #include "base/error.h"

@@ -10,7 +10,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "base/error.h"
 #include "base/open_files.h"

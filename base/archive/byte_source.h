@@ -2,11 +2,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
 /// Bytes that are read once, from beginning to end.
 namespace dlflow {

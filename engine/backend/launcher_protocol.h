@@ -1,10 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
-#include <optional>
-#include <string>
-#include <string_view>
 
 /// The messages between a LocalBackend and its launcher. Each message is one packet of a
 /// SOCK_SEQPACKET socket between two processes of the same executable.

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <limits>
-#include <optional>
 #include <sstream>
 
 #include "base/cores.h"

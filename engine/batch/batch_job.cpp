@@ -1,11 +1,11 @@
 #include "engine/batch/batch_job.h"
 
 #include <array>
-#include <charconv>
 #include <map>
 #include <set>
 #include <string_view>
 
+#include "base/text.h"
 #include "base/units.h"
 
 namespace dlflow {
@@ -30,10 +30,6 @@ constexpr std::array<std::string_view, size_t(BatchState::Unknown) + 1> kWords =
     "deadline reached",
     "moved to another cluster",
     "unknown"};
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-}
 
 }  // namespace
 
@@ -68,7 +64,7 @@ std::string ending_in_words(const BatchJob& job) {
       return job.limit ? "walltime of " + format_duration(*job.limit) + " reached"
                        : std::string(words(job.state));
     case BatchState::Cancelled:
-      if (is_number(job.cancelled_by)) return "cancelled by user " + job.cancelled_by;
+      if (number_from<uint32_t>(job.cancelled_by)) return "cancelled by user " + job.cancelled_by;
       return job.cancelled_by.empty() ? "cancelled" : "cancelled by " + job.cancelled_by;
     case BatchState::NodeFail:
       return job.node.empty() ? "node failed" : "node " + job.node + " failed";
@@ -102,11 +98,7 @@ std::string_view array_id(std::string_view id) { return id.substr(0, id.find('_'
 std::optional<uint32_t> array_task(std::string_view id) {
   const size_t underscore = id.find('_');
   if (underscore == id.npos) return std::nullopt;
-  const std::string_view text = id.substr(underscore + 1);
-  uint32_t task = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), task);
-  const bool whole = error == std::errc() && end == text.data() + text.size();
-  return whole && is_number(text) ? std::optional(task) : std::nullopt;
+  return number_from<uint32_t>(id.substr(underscore + 1));
 }
 
 bool JobIdentity::is(const BatchJob& job) const {

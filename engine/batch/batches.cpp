@@ -13,6 +13,12 @@
 namespace dlflow {
 namespace {
 
+/// Sorts the list and removes duplicates.
+void keep_once(std::vector<PlannedDependency>& list) {
+  std::sort(list.begin(), list.end());
+  list.erase(std::unique(list.begin(), list.end()), list.end());
+}
+
 class BatchPlanner {
  public:
   BatchPlanner(const Plan& plan, const std::vector<Standing>& standing, const ArrayRules& rules)
@@ -121,9 +127,7 @@ class BatchPlanner {
         if (dependency.kind == PlannedDependency::Kind::SameTask && !pairs)
           dependency.kind = PlannedDependency::Kind::Success;
       }
-      std::sort(batch.waits_for.begin(), batch.waits_for.end());
-      batch.waits_for.erase(std::unique(batch.waits_for.begin(), batch.waits_for.end()),
-                            batch.waits_for.end());
+      keep_once(batch.waits_for);
     }
   }
 
@@ -176,8 +180,7 @@ class BatchPlanner {
     for (const auto& [dependency, by] : needed) {
       dependencies.push_back(by == together.size() ? dependency : on_end(dependency));
     }
-    std::sort(dependencies.begin(), dependencies.end());
-    dependencies.erase(std::unique(dependencies.begin(), dependencies.end()), dependencies.end());
+    keep_once(dependencies);
     return dependencies;
   }
 
@@ -201,8 +204,7 @@ class BatchPlanner {
       if (is_new) known->second = dependencies_on_all(range, job);
       dependencies.insert(dependencies.end(), known->second.begin(), known->second.end());
     }
-    std::sort(dependencies.begin(), dependencies.end());
-    dependencies.erase(std::unique(dependencies.begin(), dependencies.end()), dependencies.end());
+    keep_once(dependencies);
     return dependencies;
   }
 
@@ -235,13 +237,8 @@ class BatchPlanner {
   /// Whether both are the same element of a matrix; then no other job depends on this parent. Jobs
   /// that share a parent should be in one array, with the same dependency.
   bool is_its_own(uint32_t parent, uint32_t job) const {
-    const Json& element = element_of(job);
-    return !element.empty() && element == element_of(parent);
-  }
-
-  const Json& element_of(uint32_t job) const {
-    const PlannedJob& planned = plan_.jobs[job];
-    return (*plan_.steps[planned.step].elements)[planned.element];
+    const Json& element = element_of(plan_, job);
+    return !element.empty() && element == element_of(plan_, parent);
   }
 
   PlannedDependency on_task(uint32_t parent, uint32_t job) const {
@@ -262,8 +259,7 @@ class BatchPlanner {
                                    : on_task(parent, job));
       }
     }
-    std::sort(dependencies.begin(), dependencies.end());
-    dependencies.erase(std::unique(dependencies.begin(), dependencies.end()), dependencies.end());
+    keep_once(dependencies);
     return dependencies;
   }
 

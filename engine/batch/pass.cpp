@@ -8,7 +8,6 @@
 
 #include "base/exit_status.h"
 #include "base/remove_tree.h"
-#include "engine/decide/needed_inputs.h"
 #include "engine/decide/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <deque>
 #include <future>
-#include <string>
 
 #include "engine/batch/batch_system.h"
 

@@ -86,6 +86,18 @@ bool contains_any(std::string_view text, std::span<const std::string_view> phras
                      [text](std::string_view phrase) { return text.find(phrase) != text.npos; });
 }
 
+uint64_t memory_from(std::string_view text) {
+  constexpr std::string_view kUnits = "BKMGTP";
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !(value >= 0) || value > 1e15) return 0;
+  const std::string_view unit = text.substr(size_t(stop - text.data()));
+  const size_t power = unit.empty() ? 0 : kUnits.find(unit[0]);
+  if (power == kUnits.npos) return 0;
+  const double bytes = value * double(uint64_t{1} << (10 * power));
+  return bytes < 0x1p62 ? uint64_t(bytes) : 0;
+}
+
 std::string errors_of(std::string_view standard_error) {
   std::vector<std::string> errors;
   std::vector<std::string> lines;
@@ -113,6 +125,17 @@ std::string failure(std::string_view tool, const Output& output, milliseconds ti
   }
   if (!errors.empty()) return errors;
   return name + " ended with exit status " + std::to_string(output.status.code);
+}
+
+bool is_at_work(BatchSystem& system, const JobIdentity& ours) {
+  try {
+    const std::vector<BatchJob> queue = system.queue();
+    return std::any_of(queue.begin(), queue.end(), [&ours](const BatchJob& job) {
+      return ours.is(job) && !is_over(job.state);
+    });
+  } catch (const Error&) {
+    return true;
+  }
 }
 
 JobAnswer cancel_in_parts(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <charconv>
 #include <chrono>
 #include <functional>
 #include <optional>
@@ -47,6 +48,22 @@ SubmitAnswer submit_answer(const std::string& tool, const Output& output,
 
 bool starts_with_any(std::string_view text, std::span<const std::string_view> words);
 bool contains_any(std::string_view text, std::span<const std::string_view> phrases);
+
+/// The number at the beginning of `text`: 25 of "25  : rescheduling", 4 of sinfo's "4+"; 0 without
+/// one.
+template <typename Number>
+Number leading_number(std::string_view text) {
+  Number value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// The bytes of "812K", "3.340MB", "0.000B" or "512"; 0 for other text.
+uint64_t memory_from(std::string_view text);
+
+/// Whether the queue has the job. True if the batch system cannot be asked, since nothing may run
+/// twice.
+bool is_at_work(BatchSystem& system, const JobIdentity& ours);
 
 /// Cancels the jobs `ids` through `cancel_some` in parts of 1000, and returns the worst answer.
 JobAnswer cancel_in_parts(

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "base/process.h"
 #include "base/text.h"
 #include "engine/ranks/rank_variables.h"

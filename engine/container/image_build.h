@@ -1,7 +1,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "base/json.h"
 #include "engine/container/container_job.h"

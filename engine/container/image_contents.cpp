@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/sha256.h"
-#include "engine/container/tree.h"
 
 namespace dlflow {
 namespace {

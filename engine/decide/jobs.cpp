@@ -78,11 +78,6 @@ void Jobs::count_parents() {
   }
 }
 
-const Json& Jobs::element_of(uint32_t job) const {
-  const PlannedJob& planned = plan_.jobs[job];
-  return (*plan_.steps[planned.step].elements)[planned.element];
-}
-
 bool Jobs::uses_outputs(uint32_t child, uint32_t parent) const {
   return uses_.contains({plan_.jobs[child].step, plan_.jobs[parent].step});
 }
@@ -152,9 +147,9 @@ Inputs Jobs::inputs(uint32_t job) const {
   UsedParents used;
   plan_.graph.each_parent(job, [&](uint32_t parent) {
     if (!uses_outputs(job, parent)) return;
-    used.add(step_of(parent).name, element_of(parent), left_by(jobs_[parent].state));
+    used.add(step_of(parent).name, element_of(plan_, parent), left_by(jobs_[parent].state));
   });
-  return used.judge(element_of(job), step_of(job).always);
+  return used.judge(element_of(plan_, job), step_of(job).always);
 }
 
 std::optional<uint32_t> Jobs::failed_parent(uint32_t job, const std::string& step) const {

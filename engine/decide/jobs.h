@@ -19,6 +19,11 @@ inline const Step& step_of(const Plan& plan, uint32_t job) {
   return plan.workflow.steps[plan.jobs[job].step];
 }
 
+inline const Json& element_of(const Plan& plan, uint32_t job) {
+  const PlannedJob& planned = plan.jobs[job];
+  return (*plan.steps[planned.step].elements)[planned.element];
+}
+
 /// The progress of one job.
 struct JobProgress {
   JobState state = JobState::Planned;
@@ -75,7 +80,6 @@ class Jobs {
 
  private:
   const Step& step_of(uint32_t job) const { return dlflow::step_of(plan_, job); }
-  const Json& element_of(uint32_t job) const;
   bool uses_outputs(uint32_t child, uint32_t parent) const;
   bool lets_run(uint32_t child, uint32_t parent, JobState state) const;
   bool is_in_the_way(uint32_t child, uint32_t parent) const;

@@ -1,10 +1,10 @@
 #include "engine/gridengine/cluster.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/batch/tool_runner.h"
 #include "engine/gridengine/output.h"
 #include "engine/model/profile_text.h"
 
@@ -13,22 +13,7 @@ namespace {
 
 using std::chrono::seconds;
 
-int number(std::string_view text) {
-  int value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return std::max(0, value);
-}
-
-/// "23.5G"
-uint64_t memory_size(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || !(value > 0) || end == text.data() + text.size()) return 0;
-  const size_t power = std::string_view("KMGT").find(*end);
-  return power == std::string_view::npos || value > 1e6
-             ? 0
-             : uint64_t(value * double(uint64_t{1} << (10 * (power + 1))));
-}
+int number(std::string_view text) { return std::max(0, leading_number<int>(text)); }
 
 /// "24:00:00", "86400", "8:0:0,[node7=4:0:0]"; nothing for "INFINITY".
 std::optional<seconds> walltime(std::string_view text) {
@@ -81,7 +66,7 @@ void add_queues(ClusterLimits& limits, std::string_view qhost_xml) {
     const std::string_view name = attribute(tag, "name");
     if (tag.name == "host") host = {};
     if (tag.name == "hostvalue" && name == "num_proc") host.cores = number(tag.text);
-    if (tag.name == "hostvalue" && name == "mem_total") host.memory_bytes = memory_size(tag.text);
+    if (tag.name == "hostvalue" && name == "mem_total") host.memory_bytes = memory_from(tag.text);
     if (tag.name == "/host" && host.cores > 0) {
       join_shape(limits.partitions[0].node, host);
       ++limits.partitions[0].nodes;

@@ -1,12 +1,12 @@
 #include "engine/gridengine/output.h"
 
 #include <array>
-#include <charconv>
 #include <ctime>
 #include <map>
 #include <utility>
 
 #include "base/text.h"
+#include "engine/batch/array_range.h"
 #include "engine/batch/tool_runner.h"
 #include "engine/gridengine/script.h"
 
@@ -16,33 +16,13 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// The number at the beginning of `text`: 59 of "59s", 25 of "25  : rescheduling"; otherwise 0.
-double leading_number(std::string_view text) {
-  double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
+/// 59 of "59s"; 0 for what cannot be a time in seconds.
+double leading_time(std::string_view text) {
+  const auto value = leading_number<double>(text);
   return value >= 0 && value < 1e15 ? value : 0;
 }
 
-int leading_int(std::string_view text) {
-  int value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-bool is_number(std::string_view text) {
-  return !text.empty() && text.size() <= 10 &&
-         text.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-/// "3.340MB", "812K", "0.000B"
-uint64_t memory(std::string_view text) {
-  constexpr std::string_view kUnits = "KMGT";
-  const size_t unit = text.find_first_not_of("0123456789.");
-  const size_t power = unit == text.npos ? kUnits.npos : kUnits.find(text[unit]);
-  const double scale = power == kUnits.npos ? 1 : double(uint64_t{1} << (10 * (power + 1)));
-  const double bytes = leading_number(text) * scale;
-  return bytes < 0x1p62 ? uint64_t(bytes) : 0;
-}
+bool is_number(std::string_view text) { return number_from<uint32_t>(text).has_value(); }
 
 std::string without_entities(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, char>, 5> kEntities = {
@@ -68,20 +48,8 @@ std::string task_id(std::string_view job, uint64_t task) {
 std::vector<std::string> ids_of(const std::string& job, std::string_view tasks, size_t at_most) {
   if (tasks.empty()) return {job};
   std::vector<std::string> ids;
-  for (const std::string& part : split(tasks, ',')) {
-    const size_t colon = part.find(':');
-    const std::string range = part.substr(0, colon);
-    const std::string step = colon == part.npos ? "1" : part.substr(colon + 1);
-    const size_t dash = range.find('-');
-    const std::string first = range.substr(0, dash);
-    const std::string last = dash == range.npos ? first : range.substr(dash + 1);
-    if (!is_number(first) || !is_number(last) || !is_number(step)) continue;
-    const uint64_t by = std::stoull(step);
-    if (by == 0 || std::stoull(first) == 0) continue;
-    for (uint64_t task = std::stoull(first); task <= std::stoull(last); task += by) {
-      if (ids.size() == at_most) return ids;
-      ids.push_back(task_id(job, task));
-    }
+  for (const uint32_t task : parse_array_range(tasks, at_most)) {
+    if (task > 0) ids.push_back(task_id(job, task));
   }
   return ids;
 }
@@ -90,7 +58,7 @@ using Fields = std::map<std::string, std::string, std::less<>>;
 
 /// Sets the end from "25  : rescheduling" and exit status 99. See accounting(5), sge_status(5).
 void take_end(BatchJob& job, std::string_view failed, int exit) {
-  const int code = leading_int(failed);
+  const int code = leading_number<int>(failed);
   const size_t colon = failed.find(':');
   if (colon != failed.npos) job.reason = trim(failed.substr(colon + 1));
   job.exit = exit;
@@ -129,12 +97,12 @@ void add_entry(BatchJobs& jobs, const Fields& fields) {
   if (is_number(task) && task != "0") job.id = task_id(job.id, std::stoull(std::string(task)));
   job.name = field("jobname");
   job.node = field("hostname");
-  take_end(job, field("failed"), leading_int(field("exit_status")));
+  take_end(job, field("failed"), leading_number<int>(field("exit_status")));
   job.end = parse_qacct_time(field("end_time"));
-  job.elapsed = seconds(int64_t(leading_number(field("ru_wallclock"))));
-  job.cpu_time = milliseconds(int64_t(leading_number(field("cpu")) * 1000));
-  job.max_memory_bytes = memory(field("maxvmem"));
-  job.cpus = leading_int(field("slots"));
+  job.elapsed = seconds(int64_t(leading_time(field("ru_wallclock"))));
+  job.cpu_time = milliseconds(int64_t(leading_time(field("cpu")) * 1000));
+  job.max_memory_bytes = memory_from(field("maxvmem"));
+  job.cpus = leading_number<int>(field("slots"));
   jobs.put(std::move(job));
 }
 
@@ -208,7 +176,7 @@ std::vector<BatchJob> parse_qstat(std::string_view xml) {
       const size_t at = tag.text.find('@');
       if (at != tag.text.npos) job.node = tag.text.substr(at + 1);
     } else if (tag.name == "slots") {
-      job.cpus = leading_int(tag.text);
+      job.cpus = leading_number<int>(tag.text);
     } else if (tag.name == "tasks") {
       tasks = std::move(tag.text);
     } else if (tag.name == "/job_list" && !job.id.empty()) {

@@ -53,17 +53,6 @@ std::string qacct_time(Time time) {
 /// Exit status of a job to be rerun under the same id; 100 would hold it in an error state.
 constexpr int kRescheduled = 99;
 
-/// Returns true if Grid Engine cannot be asked, since nothing may run twice.
-bool is_at_work(const JobIdentity& ours) {
-  try {
-    const std::vector<BatchJob> queue = GridEngineTools().queue();
-    return std::any_of(queue.begin(), queue.end(),
-                       [&ours](const BatchJob& job) { return ours.is(job); });
-  } catch (const Error&) {
-    return true;
-  }
-}
-
 }  // namespace
 
 GridEngineTools::GridEngineTools(ToolOptions options)
@@ -223,7 +212,10 @@ std::optional<Allocation> gridengine_allocation() {
   allocation.requeue_status = kRescheduled;
   allocation.reserves_statuses = true;
   allocation.own_signals = {SIGUSR2};  // sent by qdel; SIGUSR1 asks the program to save
-  allocation.is_at_work = is_at_work;
+  allocation.is_at_work = [](const JobIdentity& ours) {
+    GridEngineTools tools;
+    return is_at_work(tools, ours);
+  };
   return allocation;
 }
 

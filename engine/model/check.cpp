@@ -366,16 +366,8 @@ bool Checker::check_axis(const Reference& reference) {
 /// Checks the key in `matrix.AXIS.KEY`. The values of such an axis are mappings with the same keys.
 bool Checker::check_key_of_axis(const Reference& reference) {
   if (reference.path.size() < 3) return true;
-  const std::string& axis = reference.path[1];
-  const std::string& key = reference.path[2];
-  if (names_.is_open(axis)) return true;
-  const std::vector<std::string> keys = axis_keys(*names_.matrix, axis);
-  if (contains(keys, key)) return true;
-  mistakes_.add(reference.location, keys.empty() ? "the values of axis '" + axis +
-                                                       "' are not mappings; write matrix." + axis
-                                                 : "axis '" + axis + "' has no key '" + key + "'" +
-                                                       mistakes_.advice_or_list(key, keys));
-  return false;
+  if (names_.is_open(reference.path[1])) return true;
+  return check_key(*names_.matrix, reference, 2, mistakes_);
 }
 
 bool Checker::check_result(const Template& text, const Json* element, const YamlNode& node,
@@ -410,6 +402,19 @@ bool Checker::check_result(const Template& text, const Json* element, const Yaml
   for (const Diagnostic& mistake : found.take()) {
     mistakes_.add(mistake.location, mistake.message + origin + ")");
   }
+  return false;
+}
+
+bool check_key(const Matrix& matrix, const Reference& reference, size_t at, Mistakes& mistakes) {
+  const std::string& axis = reference.path[at - 1];
+  const std::string& key = reference.path[at];
+  const std::vector<std::string> keys = axis_keys(matrix, axis);
+  if (contains(keys, key)) return true;
+  mistakes.add(reference.location, keys.empty() ? "the values of axis '" + axis +
+                                                      "' are not mappings; write " +
+                                                      join(std::span(reference.path).first(at), ".")
+                                                : "axis '" + axis + "' has no key '" + key + "'" +
+                                                      mistakes.advice_or_list(key, keys));
   return false;
 }
 

@@ -86,6 +86,10 @@ class Checker {
   const Names& names_;
 };
 
+/// Adds a mistake and returns false if the key at place `at` of the reference is not one of the
+/// axis before it.
+bool check_key(const Matrix& matrix, const Reference& reference, size_t at, Mistakes& mistakes);
+
 /// Returns the Template of a value read from `node` (`value` may add defaults), with located
 /// references. Malformed expressions count as text: Checker::check reports them.
 Template located_template(Json value, const YamlNode& node, const Mistakes& mistakes);

@@ -1,7 +1,6 @@
 #include "engine/model/expression_functions.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -26,17 +25,15 @@ Error wrong_argument(std::string_view function, std::string_view wanted, const J
 /// Returns the replacement of the {…} at `text[begin]`, and sets `begin` behind it.
 std::string placeholder(const std::string& text, size_t& begin, Arguments values) {
   const size_t end = text.find('}', begin);
-  size_t index = 0;
-  const char* const first = text.data() + begin + 1;
-  const char* const last = text.data() + (end == std::string::npos ? begin + 1 : end);
-  const auto [stop, error] = std::from_chars(first, last, index);
-  if (error != std::errc() || stop != last || index >= values.size()) {
+  const size_t size = end == std::string::npos ? 0 : end - begin - 1;
+  const auto index = number_from<size_t>(std::string_view(text).substr(begin + 1, size));
+  if (!index || *index >= values.size()) {
     throw Error(Errc::InvalidInput, "format() has no value for '" +
                                         text.substr(begin, end - begin + 1) +
                                         "'; write {0} for the first one, {{ for a brace");
   }
   begin = end + 1;
-  return text_of(values[index]);
+  return text_of(values[*index]);
 }
 
 Json apply_format(Arguments arguments) {
@@ -112,44 +109,40 @@ Json apply_lookup(Arguments arguments) {
   throw Error(Errc::InvalidInput, "lookup() finds no key '" + key + "'" + known);
 }
 
-Error none_comparable(std::string_view function) {
-  return Error(Errc::InvalidInput, std::string(function) +
-                                       "() ignores NaN and infinite numbers, but there are no "
-                                       "others; check why the jobs reported no finite number");
+using Better = bool (*)(const Json& a, const Json& b);
+
+bool is_smaller(const Json& a, const Json& b) { return a < b; }
+bool is_larger(const Json& a, const Json& b) { return b < a; }
+
+/// The place of the best of `numbers`, the first one of a tie. \param wanted for messages
+size_t place_of_best(std::string_view function, std::string_view wanted, Arguments numbers,
+                     Better better) {
+  std::optional<size_t> found;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (!number_of(numbers[i])) throw wrong_argument(function, wanted, numbers[i]);
+    if (!comparable(numbers[i])) continue;
+    if (!found || better(numbers[i], numbers[*found])) found = i;
+  }
+  if (found) return *found;
+  throw Error(Errc::InvalidInput, std::string(function) +
+                                      "() ignores NaN and infinite numbers, but there are no "
+                                      "others; check why the jobs reported no finite number");
 }
 
-template <typename Better>
 Json best(std::string_view function, Arguments arguments, Better better) {
   const bool one_list = arguments.size() == 1 && arguments[0].is_array();
-  const Json* found = nullptr;
-  size_t considered = 0;
-  const auto consider = [&](const Json& value) {
-    if (!number_of(value)) throw wrong_argument(function, "numbers or one list of them", value);
-    ++considered;
-    if (!comparable(value)) return;
-    if (found == nullptr || better(value, *found)) found = &value;
-  };
-  if (one_list) {
-    for (const Json& value : arguments[0]) consider(value);
-  } else {
-    for (const Json& value : arguments) consider(value);
-  }
-  if (found == nullptr && considered > 0) throw none_comparable(function);
-  if (found == nullptr) {
+  const Arguments numbers =
+      one_list ? Arguments(arguments[0].get_ref<const Json::array_t&>()) : arguments;
+  if (numbers.empty()) {
     throw Error(Errc::InvalidInput, std::string(function) + "() of an empty list has no value");
   }
-  return *found;
+  return numbers[place_of_best(function, "numbers or one list of them", numbers, better)];
 }
 
-Json apply_min(Arguments arguments) {
-  return best("min", arguments, [](const Json& a, const Json& b) { return a < b; });
-}
+Json apply_min(Arguments arguments) { return best("min", arguments, is_smaller); }
 
-Json apply_max(Arguments arguments) {
-  return best("max", arguments, [](const Json& a, const Json& b) { return b < a; });
-}
+Json apply_max(Arguments arguments) { return best("max", arguments, is_larger); }
 
-template <typename Better>
 Json best_by(std::string_view function, Arguments arguments, Better better) {
   for (const Json& list : arguments) {
     if (!list.is_array()) throw wrong_argument(function, "two lists", list);
@@ -161,23 +154,13 @@ Json best_by(std::string_view function, Arguments arguments, Better better) {
                 std::string(function) + "() takes as many numbers as elements, not " +
                     std::to_string(numbers.size()) + " for " + std::to_string(elements.size()));
   }
-  std::optional<size_t> found;
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    if (!number_of(numbers[i])) throw wrong_argument(function, "numbers second", numbers[i]);
-    if (!comparable(numbers[i])) continue;
-    if (!found || better(numbers[i], numbers[*found])) found = i;
-  }
-  if (!found) throw none_comparable(function);
-  return elements[*found];
+  return elements[place_of_best(function, "numbers second",
+                                Arguments(numbers.get_ref<const Json::array_t&>()), better)];
 }
 
-Json apply_min_by(Arguments arguments) {
-  return best_by("min_by", arguments, [](const Json& a, const Json& b) { return a < b; });
-}
+Json apply_min_by(Arguments arguments) { return best_by("min_by", arguments, is_smaller); }
 
-Json apply_max_by(Arguments arguments) {
-  return best_by("max_by", arguments, [](const Json& a, const Json& b) { return b < a; });
-}
+Json apply_max_by(Arguments arguments) { return best_by("max_by", arguments, is_larger); }
 
 /// A workflow may not have more elements.
 constexpr double kMostNumbers = 1'000'000;

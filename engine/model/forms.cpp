@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -14,25 +13,28 @@
 namespace dlflow {
 namespace {
 
-constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 constexpr std::string_view kDigits = "0123456789";
+constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
+constexpr std::string_view kWordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
 
-bool contains(std::string_view set, char c) { return set.find(c) != set.npos; }
+/// Whether `text` begins with one of the letters `first`, and has only these and `further`.
+bool is_word(std::string_view text, std::string_view first, std::string_view further) {
+  return !text.empty() && first.find(text[0]) != first.npos &&
+         text.find_first_not_of(std::string(first).append(further)) == text.npos;
+}
 
-bool is_word(std::string_view text, std::string_view further) {
-  const auto ordinary = [further](char c) {
-    return contains(kLetters, c) || contains(kDigits, c) || contains(further, c);
-  };
-  return !text.empty() && !contains(kDigits, text[0]) && text[0] != '-' &&
-         std::all_of(text.begin(), text.end(), ordinary);
+bool is_hex(std::string_view text, size_t length) {
+  return text.size() == length && text.find_first_not_of(kHexDigits) == text.npos;
 }
 
 /// Names become folders, columns of tables, and parts of file names and of SLURM's job names, which
 /// have at most 255 bytes.
 constexpr size_t kLongestName = 128;
 
-bool is_name(std::string_view text) { return text.size() <= kLongestName && is_word(text, "-_"); }
-bool is_variable(std::string_view text) { return is_word(text, "_"); }
+bool is_name(std::string_view text) {
+  return text.size() <= kLongestName && is_word(text, kWordLetters, "0123456789-");
+}
+bool is_variable(std::string_view text) { return is_word(text, kWordLetters, kDigits); }
 
 std::string advice_on_name(std::string_view text) {
   if (text.size() <= kLongestName) return "";
@@ -73,17 +75,10 @@ bool is_secret(std::string_view text) {
          !text.starts_with("LD_");
 }
 
-constexpr std::string_view kWordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
-
-bool is_licence(std::string_view text) {
-  if (text.empty() || kWordLetters.find(text[0]) == text.npos) return false;
-  return text.find_first_not_of(std::string(kWordLetters) + "0123456789.@-") == text.npos;
-}
+bool is_licence(std::string_view text) { return is_word(text, kWordLetters, "0123456789.@-"); }
 
 bool is_module(std::string_view text) {
-  const std::string first = std::string(kWordLetters) + "0123456789.";
-  if (text.empty() || first.find(text[0]) == first.npos) return false;
-  return text.find_first_not_of(first + "+/@=:-") == text.npos;
+  return is_word(text, std::string(kWordLetters) + "0123456789.", "+/@=:-");
 }
 
 bool is_duration(std::string_view text) {
@@ -147,7 +142,7 @@ bool is_pattern(std::string_view text) {
 }
 
 bool is_file_name(std::string_view text) {
-  return !text.empty() && text != "." && text != ".." && !contains(text, '/');
+  return !text.empty() && text != "." && text != ".." && text.find('/') == text.npos;
 }
 
 template <size_t N>
@@ -169,14 +164,6 @@ bool is_destination(std::string_view text) {
   constexpr std::array<std::string_view, 5> kSchemes = {"file:///", "ssh://", "rclone://", "s3://",
                                                         "gs://"};
   return is_url_of(text, kSchemes);
-}
-
-bool is_commit(std::string_view text) {
-  return text.size() == 40 && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
-}
-
-bool is_sha256(std::string_view text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
 }
 
 bool is_selection(std::string_view text) {
@@ -238,19 +225,13 @@ const Form kEnvForm = {.what = "the name of an environment variable that a step 
                        .accepts = is_env,
                        .advice = advice_on_env};
 
-const Form kMailForm = {
-    .what = "a mail address",
-    .examples = "ann@example.org, or ann for a user of this machine",
-    .pattern = "^[A-Za-z0-9_.+][A-Za-z0-9_.+@-]*$",
-    .accepts = [](std::string_view text) {
-      constexpr std::string_view kOthers = "_.+";
-      const auto is_plain = [&](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 || kOthers.find(c) != kOthers.npos;
-      };
-      return !text.empty() && is_plain(text.front()) &&  // no option of the mail program
-             std::all_of(text.begin(), text.end(),
-                         [&](char c) { return is_plain(c) || c == '@' || c == '-'; });
-    }};
+const Form kMailForm = {.what = "a mail address",
+                        .examples = "ann@example.org, or ann for a user of this machine",
+                        .pattern = "^[A-Za-z0-9_.+][A-Za-z0-9_.+@-]*$",
+                        .accepts = [](std::string_view text) {
+                          // No '-' at the beginning: it would be an option of the mail program.
+                          return is_word(text, std::string(kWordLetters) + "0123456789.+", "@-");
+                        }};
 
 const Form kSecretForm = {
     .what = "the name of a secret",
@@ -362,12 +343,12 @@ const Form kDestinationForm = {.what = "a URL to send files to",
 const Form kCommitForm = {.what = "a commit",
                           .examples = "the 40 digits that git ls-remote prints",
                           .pattern = "^[0-9a-fA-F]{40}$",
-                          .accepts = is_commit};
+                          .accepts = [](std::string_view text) { return is_hex(text, 40); }};
 
 const Form kSha256Form = {.what = "a SHA-256",
                           .examples = "the 64 digits that sha256sum prints",
                           .pattern = "^[0-9a-fA-F]{64}$",
-                          .accepts = is_sha256};
+                          .accepts = [](std::string_view text) { return is_hex(text, 64); }};
 
 const Form kSelectionForm = {.what = "a selection",
                              .examples = "max accuracy, min loss or latest",
@@ -427,12 +408,9 @@ std::optional<Requirement> parse_requirement(std::string_view text) {
     if (!text.starts_with(comparison)) continue;
     std::string_view number = trim(text.substr(comparison.size()));
     if (number.starts_with('+')) number.remove_prefix(1);
-    Requirement requirement{.metric = {}, .comparison = std::string(comparison)};
-    const auto [stop, error] =
-        std::from_chars(number.data(), number.data() + number.size(), requirement.bound);
-    const bool whole = error == std::errc() && stop == number.data() + number.size();
-    if (number.empty() || !whole || !std::isfinite(requirement.bound)) return std::nullopt;
-    return requirement;
+    const auto bound = number_from<double>(number);
+    if (!bound || !std::isfinite(*bound)) return std::nullopt;
+    return Requirement{.metric = {}, .comparison = std::string(comparison), .bound = *bound};
   }
   return std::nullopt;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "engine/model/check.h"
 #include "engine/model/step_kinds.h"
 
 namespace dlflow {
@@ -126,18 +127,10 @@ class Linker {
 
   void check_key_of_axis(const Matrix& matrix, const Reference& reference) {
     if (reference.path.size() < 5) return;
-    const std::string& axis = reference.path[3];
-    const std::string& key = reference.path[4];
     for (const MatrixAxis& known : matrix.axes) {
-      if (known.name == axis && known.source) return;  // its values are not known yet
+      if (known.name == reference.path[3] && known.source) return;  // its values are not known yet
     }
-    const std::vector<std::string> keys = axis_keys(matrix, axis);
-    if (std::find(keys.begin(), keys.end(), key) != keys.end()) return;
-    mistakes_.add(reference.location, keys.empty() ? "the values of axis '" + axis +
-                                                         "' are not mappings; write steps." +
-                                                         reference.path[1] + ".matrix." + axis
-                                                   : "axis '" + axis + "' has no key '" + key +
-                                                         "'" + mistakes_.advice_or_list(key, keys));
+    check_key(matrix, reference, 4, mistakes_);
   }
 
   /// The list must come from a run step without a matrix.

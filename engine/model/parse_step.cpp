@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/error.h"
 #include "base/exit_status.h"
 #include "base/text.h"
 #include "base/units.h"

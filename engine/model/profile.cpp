@@ -15,7 +15,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/check.h"
-#include "engine/model/forms.h"
 #include "engine/model/profile_shape.h"
 #include "engine/model/schedulers.h"
 #include "engine/model/yaml.h"

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "base/units.h"
 #include "engine/model/check.h"
 #include "engine/model/workflow.h"

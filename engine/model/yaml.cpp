@@ -120,19 +120,11 @@ bool is_one_of(std::string_view text, std::initializer_list<std::string_view> wo
   return std::find(words.begin(), words.end(), text) != words.end();
 }
 
-template <typename Number>
-std::optional<Number> parse_all(std::string_view digits, int base) {
-  Number value{};
+std::optional<int64_t> parse_all(std::string_view digits, int base) {
+  int64_t value = 0;
   const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = [&] {
-    if constexpr (std::is_integral_v<Number>) {
-      return std::from_chars(digits.data(), end, value, base);
-    } else {
-      return std::from_chars(digits.data(), end, value);
-    }
-  }();
-  if (digits.empty() || error != std::errc() || stop != end) return std::nullopt;
-  return value;
+  const auto [stop, error] = std::from_chars(digits.data(), end, value, base);
+  return error == std::errc() && stop == end ? std::optional(value) : std::nullopt;
 }
 
 /// Follows YAML 1.2's core schema, except that infinity, NaN and integers beyond 64 bits stay text:
@@ -143,15 +135,15 @@ Json plain_scalar(const std::string& text) {
   std::string_view number = text;
   for (const auto& [prefix, base] : {std::pair("0x", 16), std::pair("0o", 8)}) {
     if (!number.starts_with(prefix) || number.starts_with(std::string(prefix) + "-")) continue;
-    if (const auto value = parse_all<int64_t>(number.substr(2), base)) return *value;
+    if (const auto value = parse_all(number.substr(2), base)) return *value;
     return text;
   }
   if (number.starts_with('+') && !number.starts_with("+-")) number.remove_prefix(1);
   const std::string_view digits = number.starts_with('-') ? number.substr(1) : number;
   if (digits.empty() || digits.find_first_not_of("0123456789.eE+-") != digits.npos) return text;
-  if (const auto value = parse_all<int64_t>(number, 10)) return *value;
+  if (const auto value = number_from<int64_t>(number)) return *value;
   if (digits.find_first_not_of("0123456789") == digits.npos) return text;
-  if (const auto value = parse_all<double>(number, 10)) return *value;
+  if (const auto value = number_from<double>(number)) return *value;
   return text;
 }
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "base/mpi.h"
 #include "base/process.h"
+#include "base/text.h"
 
 namespace dlflow {
 namespace {
@@ -17,11 +17,8 @@ constexpr std::array<std::string_view, 14> kNames = {
     "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT", "PET_NPROC_PER_NODE"};
 
 std::optional<int> number(const ReadVariable& variable, const char* name) {
-  const std::string text = variable(name);
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
+  const auto value = number_from<int>(variable(name));
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 /// The position of a program among all that the launcher has started.

@@ -44,9 +44,7 @@ Json to_json(const JobRow& job) {
           {"used", usage_json(job)}};
 }
 
-/// The common members of RunStatus and RunSummary.
-template <class Run>
-Json run_json(const Run& run) {
+Json run_json(const RunHead& run) {
   return {{"run", run.run},
           {"workflow", run.workflow},
           {"profile", run.profile},

@@ -6,11 +6,11 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/advice.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/text.h"
 #include "engine/decide/decide.h"
 #include "engine/decide/standing.h"
 #include "engine/plan/changes.h"
@@ -236,16 +236,19 @@ void forget_removed(Plan& plan, const Jobs& jobs) {
   }
 }
 
-std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job) {
-  std::vector<bool> found(plan.jobs.size(), false);
-  std::vector<uint32_t> descendants;
-  found[job] = true;
-  for (uint32_t other = 0; other < plan.jobs.size(); ++other) {  // parents before children
-    if (!has_parent_among(plan, other, found)) continue;
-    found[other] = true;
-    descendants.push_back(other);
+std::vector<uint32_t> with_descendants(const Plan& plan, const std::vector<uint32_t>& jobs) {
+  std::set<uint32_t> found(jobs.begin(), jobs.end());
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    if (!found.contains(job)) continue;
+    plan.graph.each_child(job, [&found](uint32_t child) { found.insert(child); });
   }
-  return descendants;
+  return {found.begin(), found.end()};
+}
+
+std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job) {
+  std::vector<uint32_t> found = with_descendants(plan, {job});
+  found.erase(found.begin());  // the job itself
+  return found;
 }
 
 void plan_listed_again(Plan& plan, const Jobs& jobs, uint32_t source, const PlanJob& plan_job) {

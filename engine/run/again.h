@@ -74,6 +74,8 @@ void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJ
 /// stays: see engine/cli/rm.cpp.
 void forget_removed(Plan& plan, const Jobs& jobs);
 
+/// Adds all their dependents, direct or not; parents before children.
+std::vector<uint32_t> with_descendants(const Plan& plan, const std::vector<uint32_t>& jobs);
 /// All dependents of `job`, direct or not.
 std::vector<uint32_t> descendants_of(const Plan& plan, uint32_t job);
 

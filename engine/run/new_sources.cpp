@@ -10,7 +10,6 @@
 #include "engine/plan/fingerprint_base.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/run_directory.h"
-#include "engine/report/again_text.h"
 
 namespace dlflow {
 namespace {
@@ -55,16 +54,6 @@ std::vector<uint32_t> changed_jobs(const Plan& before, const Plan& now) {
     if (bases_before.of(job) != bases_now.of(job)) changed.push_back(job);
   }
   return changed;
-}
-
-/// Adds all their descendants; parents before children.
-std::vector<uint32_t> with_descendants(const Plan& plan, const std::vector<uint32_t>& jobs) {
-  std::set<uint32_t> found(jobs.begin(), jobs.end());
-  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
-    if (!found.contains(job)) continue;
-    plan.graph.each_child(job, [&found](uint32_t child) { found.insert(child); });
-  }
-  return {found.begin(), found.end()};
 }
 
 bool left_something(JobState state) {

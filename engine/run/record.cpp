@@ -1,6 +1,5 @@
 #include "engine/run/record.h"
 
-#include <filesystem>
 #include <utility>
 
 #include "base/error.h"

@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "engine/decide/jobs.h"

@@ -1,7 +1,6 @@
 #include "engine/run/reuses.h"
 
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"

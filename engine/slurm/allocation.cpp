@@ -25,30 +25,10 @@ void requeue_job(const std::string& id) {
   }
 }
 
-/// Returns true if SLURM cannot be asked, since nothing may run twice.
-bool is_at_work(const JobIdentity& ours) {
-  try {
-    const std::vector<BatchJob> queue = SlurmTools().queue();
-    return std::any_of(queue.begin(), queue.end(), [&ours](const BatchJob& job) {
-      return ours.is(job) && !is_over(job.state);
-    });
-  } catch (const Error&) {
-    return true;
-  }
-}
-
 /// Ignores errors: the job has already been requeued.
-void raise_memory(const std::string& id, uint64_t bytes) {
+void raise_limit(const std::string& id, const std::string& key, uint64_t value) {
   try {
-    SlurmTools({.outlives_sigterm = true}).update_memory(id, bytes);
-  } catch (const Error&) {
-  }
-}
-
-/// Ignores errors, too.
-void raise_time_limit(const std::string& id, std::chrono::minutes limit) {
-  try {
-    SlurmTools({.outlives_sigterm = true}).update_time_limit(id, limit);
+    SlurmTools({.outlives_sigterm = true}).update(id, key, std::to_string(value));
   } catch (const Error&) {
   }
 }
@@ -101,12 +81,19 @@ std::optional<Allocation> slurm_allocation() {
   if (allocation.id.empty()) return std::nullopt;
   if (own_memory_kills()) allocation.memory_kills = [] { return own_memory_kills().value_or(0); };
   allocation.requeue = requeue_job;
-  allocation.is_at_work = is_at_work;
+  allocation.is_at_work = [](const JobIdentity& ours) {
+    SlurmTools tools;
+    return is_at_work(tools, ours);
+  };
   constexpr uint64_t kMebibyte = uint64_t{1} << 20;
   allocation.memory_bytes =
       std::strtoull(environment_variable("SLURM_MEM_PER_NODE").c_str(), nullptr, 10) * kMebibyte;
-  allocation.raise_memory = raise_memory;
-  allocation.raise_time_limit = raise_time_limit;
+  allocation.raise_memory = [](const std::string& id, uint64_t bytes) {
+    raise_limit(id, "MinMemoryNode", (bytes + kMebibyte - 1) / kMebibyte);
+  };
+  allocation.raise_time_limit = [](const std::string& id, std::chrono::minutes limit) {
+    raise_limit(id, "TimeLimit", uint64_t(limit.count()));
+  };
   return allocation;
 }
 

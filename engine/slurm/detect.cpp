@@ -1,14 +1,13 @@
 #include "engine/slurm/detect.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <map>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/batch/container_probe.h"
+#include "engine/batch/tool_runner.h"
 #include "engine/container/runtime.h"
 #include "engine/model/profile_text.h"
 #include "engine/slurm/output.h"
@@ -129,20 +128,6 @@ std::string classes_text(const ClusterLimits& limits, const PartitionInfo& chose
   return text;
 }
 
-/// The number at the beginning of `text`: sinfo's "4+" is 4, "none" is 0.
-template <typename Number>
-Number leading_number(std::string_view text) {
-  Number value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-std::optional<std::chrono::seconds> limit_from(const std::string& text) {
-  const auto duration = parse_slurm_duration(text);
-  if (!duration) return std::nullopt;
-  return std::chrono::floor<std::chrono::seconds>(*duration);
-}
-
 /// Parses "PartitionName=batch Default=YES …" into key-value pairs.
 std::map<std::string, std::string> pairs(const std::string& line) {
   std::map<std::string, std::string> values;
@@ -251,8 +236,8 @@ std::vector<PartitionInfo> parse_partitions(std::string_view scontrol_show_parti
     partition.name = values["PartitionName"];
     partition.is_default = values["Default"] == "YES";
     partition.is_up = values["State"].empty() || values["State"] == "UP";
-    partition.max_walltime = limit_from(values["MaxTime"]);
-    partition.default_walltime = limit_from(values["DefaultTime"]);
+    partition.max_walltime = whole_seconds(values["MaxTime"]);
+    partition.default_walltime = whole_seconds(values["DefaultTime"]);
     const int max_nodes = leading_number<int>(values["MaxNodes"]);
     if (max_nodes > 0) partition.max_nodes = max_nodes;
     partition.nodes = leading_number<int>(values["TotalNodes"]);

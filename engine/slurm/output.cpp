@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include "base/text.h"
-#include "base/units.h"
+#include "engine/batch/array_range.h"
 #include "engine/batch/tool_runner.h"
-#include "engine/slurm/array_range.h"
 #include "engine/slurm/pending.h"
 
 namespace dlflow {
@@ -57,12 +55,7 @@ bool is_number(std::string_view text) {
 
 template <typename Number>
 std::optional<Number> to_number(std::string_view text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!is_number(text) || error != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
+  return is_number(text) ? number_from<Number>(text) : std::nullopt;
 }
 
 /// Replaces the tools' words for "nothing" by an empty text.
@@ -105,26 +98,6 @@ bool is_job_id(std::string_view id) {
   if (number.size() == id.size()) return true;
   const std::string_view rest = id.substr(number.size() + 1);
   return is_number(rest) || (id[number.size()] == '_' && rest.starts_with('['));
-}
-
-std::optional<seconds> whole_seconds(std::string_view text) {
-  const auto duration = parse_slurm_duration(text);
-  if (!duration) return std::nullopt;
-  return std::chrono::floor<seconds>(*duration);
-}
-
-/// "812K", "1.5M", "0"; 0 for other text.
-uint64_t parse_memory(std::string_view text) {
-  constexpr std::string_view kUnits = "KMGTP";
-  double value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || !(value >= 0) || value > 1e15) return 0;
-  const std::string_view unit = text.substr(size_t(stop - text.data()));
-  if (unit.empty()) return uint64_t(value);
-  const size_t power = kUnits.find(unit[0]);
-  if (power == kUnits.npos) return 0;
-  const double bytes = value * double(uint64_t{1} << (10 * (power + 1)));
-  return bytes < 0x1p62 ? uint64_t(bytes) : 0;
 }
 
 /// Collects jobs and expands array ranges. (sacct -D prints a line per requeue: the last wins.)
@@ -192,7 +165,7 @@ BatchJob sacct_job(const std::vector<std::string_view>& fields) {
   job.node = said(fields[7]);
   job.cpus = to_number<int>(fields[8]).value_or(0);
   job.cpu_time = parse_slurm_duration(fields[9]);
-  job.max_memory_bytes = parse_memory(fields[10]);
+  job.max_memory_bytes = memory_from(fields[10]);
   job.energy_joules = energy(fields[12]);
   job.submitted = parse_slurm_time(fields[13]);
   job.name = fields[14];
@@ -262,7 +235,7 @@ std::vector<BatchJob> parse_sacct(std::string_view text) {
     if (const size_t dot = id.find('.'); dot != id.npos) {
       BatchJob* const job = jobs.find(id.substr(0, dot));
       const uint64_t tasks = std::max(to_number<uint32_t>((*fields)[11]).value_or(1), 1u);
-      const uint64_t largest = parse_memory((*fields)[10]);
+      const uint64_t largest = memory_from((*fields)[10]);
       const uint64_t bytes = largest <= UINT64_MAX / tasks ? largest * tasks : 0;
       if (job == nullptr) return;
       // A cancelled job's signal is that of its batch step; a job that never began has none.
@@ -328,6 +301,12 @@ std::optional<milliseconds> parse_slurm_duration(std::string_view text) {
     total = total * 60 + *value;
   }
   return seconds(days * 86400 + total) + fraction;
+}
+
+std::optional<seconds> whole_seconds(std::string_view text) {
+  const auto duration = parse_slurm_duration(text);
+  if (!duration) return std::nullopt;
+  return std::chrono::floor<seconds>(*duration);
 }
 
 std::optional<Time> parse_slurm_time(std::string_view text) {

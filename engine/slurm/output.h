@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +49,7 @@ std::vector<BatchJob> parse_show_job(std::string_view text);
 
 /// "1-02:03:04", "03:04", "00:01.250"; nothing for "UNLIMITED", "INVALID", "Partition_Limit".
 std::optional<std::chrono::milliseconds> parse_slurm_duration(std::string_view text);
+std::optional<std::chrono::seconds> whole_seconds(std::string_view text);
 
 /// "2026-11-21T08:00:00" in UTC, or seconds since 1970; nothing for "N/A", "Unknown", "None".
 std::optional<Time> parse_slurm_time(std::string_view text);

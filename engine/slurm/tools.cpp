@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/slurm/array_range.h"
+#include "engine/batch/array_range.h"
 #include "engine/slurm/detect.h"
 #include "engine/slurm/output.h"
 #include "engine/slurm/pending.h"
@@ -188,15 +188,6 @@ std::string SlurmTools::drained_nodes() const {
     if (bar != line.npos) nodes.push_back(line.substr(0, bar) + " (" + line.substr(bar + 1) + ")");
   }
   return *(drained_nodes_ = join(nodes, ", "));
-}
-
-JobAnswer SlurmTools::update_memory(const std::string& id, uint64_t bytes) {
-  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
-  return update(id, "MinMemoryNode", std::to_string((bytes + kMebibyte - 1) / kMebibyte));
-}
-
-JobAnswer SlurmTools::update_time_limit(const std::string& id, std::chrono::minutes limit) {
-  return update(id, "TimeLimit", std::to_string(limit.count()));
 }
 
 JobAnswer SlurmTools::requeue(const std::string& id) {

@@ -62,10 +62,6 @@ class SlurmTools : public BatchSystem {
 
   /// Runs `scontrol update jobid=ID KEY=VALUE`: Requeue=1, MinMemoryNode=4096.
   JobAnswer update(const std::string& id, const std::string& key, const std::string& value);
-  /// \param bytes  per node.
-  JobAnswer update_memory(const std::string& id, uint64_t bytes);
-
-  JobAnswer update_time_limit(const std::string& id, std::chrono::minutes limit);
 
   /// Puts the job back into the queue with the same id. A running job is killed first.
   JobAnswer requeue(const std::string& id);

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/error.h"
 #include "base/handle.h"
 
 /// SQLite in C++ style: values as arguments and results, errors as Error.

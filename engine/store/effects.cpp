@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/parse_json.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/store/job_table.h"

@@ -17,15 +17,7 @@
 namespace dlflow {
 
 /// The present state of one job, folded from its events: a row of `jobs`.
-struct JobRecord {
-  JobState state = JobState::Planned;
-  int attempt = 0;
-  std::optional<Time> started;  ///< when the latest attempt first ran
-  std::optional<Time> ended;
-  std::string backend_id;
-  std::string node;
-  std::optional<int> exit;
-  std::string reason;
+struct JobRecord : JobCourse {
   Fingerprint fingerprint;
   Json outputs;
   Json metrics;

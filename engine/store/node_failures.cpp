@@ -1,6 +1,5 @@
 #include "engine/plan/run_directory.h"
 #include "engine/store/database.h"
-#include "engine/store/job_table.h"
 #include "engine/store/store.h"
 
 namespace dlflow {

@@ -30,14 +30,7 @@ JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
   JobRow row;
   row.step = step_of(job.name);
   row.element = element_of(job.name);
-  row.state = record.state;
-  row.attempt = record.attempt;
-  row.backend_id = std::move(record.backend_id);
-  row.node = std::move(record.node);
-  row.started = record.started;
-  row.ended = record.ended;
-  row.exit = record.exit;
-  row.reason = std::move(record.reason);
+  static_cast<JobCourse&>(row) = record;
   row.outputs = values_of(record.outputs);
   row.may_fail = job.may_fail;
   row.is_open = job.is_open;
@@ -71,25 +64,29 @@ std::chrono::milliseconds idle_time(Database& database, int64_t run) {
   return std::chrono::milliseconds(idle);
 }
 
-struct NamedRun {
-  std::string name;
-  std::string workflow;
-  std::string state;
-  Time started{};
-};
+/// The columns of a RunHead, and the run's number.
+constexpr const char* kHeads =
+    "SELECT name, workflow, profile, state, started_ms, ended_ms, directory, id FROM runs ";
+constexpr const char* kNewestFirst = "ORDER BY started_ms DESC, id DESC";
 
-/// Whether the digits at the end of a run's name begin with `word`.
-bool begins_digits(const NamedRun& run, std::string_view word) {
-  constexpr size_t kEnough = 4;
-  const size_t dash = run.name.rfind('-');
-  if (dash == std::string::npos || word.size() < kEnough) return false;
-  return std::string_view(run.name).substr(dash + 1).starts_with(word);
+RunHead head_of(const Statement& row) {
+  return {
+      row.text(0),     row.text(1), row.text(2), run_state(row.text(3)), from_ms(row.integer(4)),
+      time_at(row, 5), row.text(6)};
 }
 
-std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_view word) {
-  std::vector<NamedRun> meant;
-  for (const NamedRun& run : all) {
-    if (run.name == word) return {run};
+/// Whether the digits at the end of a run's name begin with `word`.
+bool begins_digits(const RunHead& run, std::string_view word) {
+  constexpr size_t kEnough = 4;
+  const size_t dash = run.run.rfind('-');
+  if (dash == std::string::npos || word.size() < kEnough) return false;
+  return std::string_view(run.run).substr(dash + 1).starts_with(word);
+}
+
+std::vector<RunHead> runs_meant(const std::vector<RunHead>& all, std::string_view word) {
+  std::vector<RunHead> meant;
+  for (const RunHead& run : all) {
+    if (run.run == word) return {run};
     if (run.workflow == word || begins_digits(run, word)) meant.push_back(run);
   }
   return meant;
@@ -97,40 +94,40 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
 
 /// Refuses an ambiguous word, as git does: the run may be cancelled or removed.
 /// \param runs  newest first
-[[noreturn]] void ambiguous(std::string_view word, const std::vector<NamedRun>& runs, Time now) {
+[[noreturn]] void ambiguous(std::string_view word, const std::vector<RunHead>& runs, Time now) {
   constexpr size_t kMaxShown = 8;
   const auto shown = std::span(runs).first(std::min(runs.size(), kMaxShown));
   size_t name_width = 0;
   size_t state_width = 0;
-  for (const NamedRun& run : shown) {
-    name_width = std::max(name_width, run.name.size());
-    state_width = std::max(state_width, run.state.size());
+  for (const RunHead& run : shown) {
+    name_width = std::max(name_width, run.run.size());
+    state_width = std::max(state_width, name(run.state).size());
   }
   std::string text = "'" + std::string(word) + "' may be any of " + std::to_string(runs.size()) +
                      " runs, the newest first:\n";
-  const auto pad = [](const std::string& cell, size_t width) {
-    return "  " + cell + std::string(width - cell.size(), ' ');
+  const auto pad = [](std::string_view cell, size_t width) {
+    return "  " + std::string(cell) + std::string(width - cell.size(), ' ');
   };
-  for (const NamedRun& run : shown) {
-    text += pad(run.name, name_width) + pad(run.state, state_width) + "  " +
+  for (const RunHead& run : shown) {
+    text += pad(run.run, name_width) + pad(name(run.state), state_width) + "  " +
             format_age(now - run.started) + "\n";
   }
   if (const size_t more = runs.size() - shown.size(); more > 0) {
     text += "  and " + std::to_string(more) + " more, which `dlflow status --quick` lists\n";
   }
-  throw Error(Errc::InvalidInput, text + "Type the name of one of them: " + runs.front().name);
+  throw Error(Errc::InvalidInput, text + "Type the name of one of them: " + runs.front().run);
 }
 
-[[noreturn]] void unknown(std::string_view word, const std::vector<NamedRun>& runs) {
+[[noreturn]] void unknown(std::string_view word, const std::vector<RunHead>& runs) {
   if (runs.empty()) {
     throw Error(Errc::NotFound, "there are no runs yet; `dlflow run WORKFLOW` starts one");
   }
   std::vector<std::string> names;
   names.reserve(runs.size());
-  for (const NamedRun& run : runs) names.push_back(run.name);
+  for (const RunHead& run : runs) names.push_back(run.run);
   std::string advice = did_you_mean(word, names);
   const std::string workflow(word.substr(0, word.rfind(".y")));  // "digits" of "digits.yaml"
-  if (workflow != word && std::ranges::find(runs, workflow, &NamedRun::workflow) != runs.end()) {
+  if (workflow != word && std::ranges::find(runs, workflow, &RunHead::workflow) != runs.end()) {
     advice = "; did you mean a run of '" + workflow + "'?";
   }
   throw Error(Errc::NotFound, "there is no run '" + std::string(word) + "'" + advice +
@@ -143,18 +140,9 @@ RunStatus Store::status(std::string_view run) {
   const int64_t id = run_id(run);
   RunStatus status;
   {
-    const Rows rows = database_.query(
-        "SELECT name, workflow, profile, state, started_ms, ended_ms, directory FROM runs "
-        "WHERE id = ?",
-        id);
+    const Rows rows = database_.query(std::string(kHeads) + "WHERE id = ?", id);
     rows->next();
-    status.run = rows->text(0);
-    status.workflow = rows->text(1);
-    status.profile = rows->text(2);
-    status.state = run_state(rows->text(3));
-    status.started = from_ms(rows->integer(4));
-    status.ended = time_at(*rows, 5);
-    status.directory = rows->text(6);
+    static_cast<RunHead&>(status) = head_of(*rows);
   }
   for (StoredJob& job : load_jobs(database_, id)) {
     status.jobs.push_back(to_job_row(std::move(job), status.directory));
@@ -196,18 +184,9 @@ std::vector<JobEvent> Store::events(std::string_view run, std::string_view job) 
 
 std::vector<RunSummary> Store::runs() {
   std::vector<RunSummary> runs;
-  const Rows rows = database_.query(
-      "SELECT id, name, workflow, profile, state, started_ms, ended_ms, directory FROM runs "
-      "ORDER BY started_ms DESC, id DESC");
+  const Rows rows = database_.query(std::string(kHeads) + kNewestFirst);
   while (rows->next()) {
-    runs.push_back({.run = rows->text(1),
-                    .workflow = rows->text(2),
-                    .profile = rows->text(3),
-                    .state = run_state(rows->text(4)),
-                    .started = from_ms(rows->integer(5)),
-                    .ended = time_at(*rows, 6),
-                    .directory = rows->text(7),
-                    .jobs = load_counts(database_, rows->integer(0))});
+    runs.push_back({head_of(*rows), load_counts(database_, rows->integer(7))});
   }
   return runs;
 }
@@ -234,18 +213,15 @@ std::string Store::resolve(std::string_view word) {
   } else if (!word.empty() && word.front() != '.' && !has_run(word)) {
     if (const auto folder = unrecorded_run(std::string(word))) return rebuild_run(*folder);
   }
-  std::vector<NamedRun> all;
+  std::vector<RunHead> all;
   {
-    const Rows rows = database_.query(
-        "SELECT name, workflow, state, started_ms FROM runs ORDER BY started_ms DESC, id DESC");
-    while (rows->next()) {
-      all.push_back({rows->text(0), rows->text(1), rows->text(2), from_ms(rows->integer(3))});
-    }
+    const Rows rows = database_.query(std::string(kHeads) + kNewestFirst);
+    while (rows->next()) all.push_back(head_of(*rows));
   }
-  const std::vector<NamedRun> meant = runs_meant(all, word);
+  const std::vector<RunHead> meant = runs_meant(all, word);
   if (meant.empty()) unknown(word, all);
   if (meant.size() > 1) ambiguous(word, meant, SystemClock().now());
-  return meant.front().name;
+  return meant.front().run;
 }
 
 std::vector<Reuse> Store::reuses() {

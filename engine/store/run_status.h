@@ -31,18 +31,24 @@ enum class Correction {
   Outside,   ///< at the source of data that it copies
 };
 
-struct JobRow {
-  std::string step;
-  std::string element;  ///< label, empty without a matrix
-  std::string job;      ///< step or step[element]
+/// What the events of a job tell about its latest attempt.
+struct JobCourse {
   JobState state = JobState::Planned;
-  int attempt = 0;  ///< 0: never submitted
+  int attempt = 0;              ///< 0: never submitted
+  std::optional<Time> started;  ///< when the attempt first ran
+  std::optional<Time> ended;
   std::string backend_id;
   std::string node;
-  std::optional<Time> started;
-  std::optional<Time> ended;
   std::optional<int> exit;
   std::string reason;
+
+  bool operator==(const JobCourse&) const = default;
+};
+
+struct JobRow : JobCourse {
+  std::string step;
+  std::string element;    ///< label, empty without a matrix
+  std::string job;        ///< step or step[element]
   bool may_fail = false;  ///< its step has `allow_failure: true`
   bool is_open = false;   ///< not a job: represents elements that another step has not listed yet
   Json outputs = Json::object();  ///< name -> value
@@ -66,20 +72,24 @@ std::string_view name(RunState state);
 /// The inverse. Throws Error{Corrupt}.
 RunState run_state(std::string_view name);
 
-struct RunStatus {
+/// A run without its jobs.
+struct RunHead {
   std::string run;
   std::string workflow;  ///< its name
   std::string profile;
   RunState state = RunState::Running;
   Time started{};
   std::optional<Time> ended;
-  std::chrono::milliseconds idle{};  ///< how long no job was under way, before a repair
   std::string directory;
-  std::vector<JobRow> jobs;  ///< in plan order
-  std::string problem;       ///< why the cluster did not answer or the folder is unreadable; the
-                             ///< rest is then from before
-  bool damaged = false;      ///< the folder is unreadable
-  std::string unaccounted;   ///< why accounting returned no usage of jobs
+};
+
+struct RunStatus : RunHead {
+  std::chrono::milliseconds idle{};  ///< how long no job was under way, before a repair
+  std::vector<JobRow> jobs;          ///< in plan order
+  std::string problem;      ///< why the cluster did not answer or the folder is unreadable; the
+                            ///< rest is then from before
+  bool damaged = false;     ///< the folder is unreadable
+  std::string unaccounted;  ///< why accounting returned no usage of jobs
   std::string run_anew;  ///< `dlflow run …` for the workflow's current text; if the plan was read
 
   /// The time from its start to its end, or to `now`, without the idle time.

@@ -82,32 +82,13 @@ CREATE TABLE events(
   detail  TEXT,              -- JSON: the event's other keys, as in events.jsonl; NULL: none
   PRIMARY KEY(run, job, number)
 ) WITHOUT ROWID;
-
--- Content hashes of files that workflows read, valid while nothing but `sha256` could differ.
-CREATE TABLE files(
-  path     TEXT PRIMARY KEY,  -- absolute
-  size     INTEGER NOT NULL,
-  mtime_ns INTEGER NOT NULL,
-  inode    INTEGER NOT NULL,
-  sha256   TEXT NOT NULL
-) WITHOUT ROWID;
 )sql",
       // Two runs may have drawn one name in two folders: a run is identified by its folder.
       R"sql(
 CREATE INDEX runs_by_directory ON runs(directory);
 )sql",
       // Deletes the remembered hashes: they lack ctime, the time that no tool can set back.
-      R"sql(
-DROP TABLE files;
-CREATE TABLE files(
-  path     TEXT PRIMARY KEY,  -- absolute
-  size     INTEGER NOT NULL,
-  mtime_ns INTEGER NOT NULL,
-  ctime_ns INTEGER NOT NULL,
-  inode    INTEGER NOT NULL,
-  sha256   TEXT NOT NULL
-) WITHOUT ROWID;
-)sql",
+      "",  // changed the table `files`, which a later step makes anew
       // These rows stay when their run is removed: a bad node exists longer than the run.
       R"sql(
 CREATE TABLE node_failures(
@@ -148,7 +129,8 @@ CREATE TABLE overtaken(      -- what commands did that older results without out
       // Deletes the remembered hashes: disk images mounted in one place, one after the other, may
       // have files with the same inodes and times.
       R"sql(
-DROP TABLE files;
+DROP TABLE IF EXISTS files;
+-- Content hashes of files that workflows read, valid while nothing but `sha256` could differ.
 CREATE TABLE files(
   path     TEXT NOT NULL,     -- absolute
   device   INTEGER NOT NULL,  -- the file system, as this host calls it

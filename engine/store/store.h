@@ -28,14 +28,7 @@ namespace dlflow {
 std::filesystem::path dlflow_home();
 
 /// A line of the list of all runs.
-struct RunSummary {
-  std::string run;
-  std::string workflow;
-  std::string profile;
-  RunState state = RunState::Running;
-  Time started{};
-  std::optional<Time> ended;
-  std::string directory;
+struct RunSummary : RunHead {
   std::map<JobState, size_t>
       jobs;  ///< number of jobs in each state; empty: its folder does not exist
 };

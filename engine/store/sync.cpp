@@ -7,7 +7,6 @@
 #include "engine/plan/ends_log.h"
 #include "engine/plan/extension.h"
 #include "engine/plan/run_directory.h"
-#include "engine/store/job_table.h"
 #include "engine/store/store.h"
 
 namespace dlflow {

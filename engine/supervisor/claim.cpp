@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <string>
 #include <vector>
 
@@ -24,10 +23,7 @@ constexpr std::string_view kPrefix = "claim-";
 /// The pass that a file claims, or 0.
 int claimed_pass(const std::string& name) {
   if (!name.starts_with(kPrefix)) return 0;
-  int pass = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, pass);
-  return error == std::errc() && stop == end ? pass : 0;
+  return number_from<int>(std::string_view(name).substr(kPrefix.size())).value_or(0);
 }
 
 constexpr size_t kBootDigits = 12;
@@ -57,13 +53,6 @@ std::string to_text(const Claim& claim) {
   return text;
 }
 
-template <typename Number>
-bool read_number(const std::string& word, Number& number) {
-  const char* const end = word.data() + word.size();
-  const auto [stop, error] = std::from_chars(word.data(), end, number);
-  return error == std::errc() && stop == end;
-}
-
 /// Nothing if it is no claim's text.
 std::optional<Claim> claim_from_text(int pass, const std::string& text) {
   const std::vector<std::string> words = split(text, ' ');
@@ -71,10 +60,13 @@ std::optional<Claim> claim_from_text(int pass, const std::string& text) {
   Claim claim;
   claim.pass = pass;
   ProcessIdentity& owner = claim.supervisor;
-  if (!read_number(words[0], owner.pid) || !read_number(words[1], owner.start_ticks) ||
-      !read_number(words[2], claim.token)) {
-    return std::nullopt;
-  }
+  const auto pid = number_from<decltype(owner.pid)>(words[0]);
+  const auto start = number_from<decltype(owner.start_ticks)>(words[1]);
+  const auto token = number_from<decltype(claim.token)>(words[2]);
+  if (!pid || !start || !token) return std::nullopt;
+  owner.pid = *pid;
+  owner.start_ticks = *start;
+  claim.token = *token;
   const bool is_this_boot = words[3] == short_boot_id(self().boot_id);
   owner.boot_id = is_this_boot ? self().boot_id : words[3];
   owner.host = words[4];

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/parse_json.h"

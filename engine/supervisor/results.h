@@ -1,9 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -6,20 +6,16 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "base/error.h"
-#include "base/exit_status.h"
 #include "base/fault.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parse_json.h"
-#include "base/text.h"
-#include "base/units.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"

@@ -10,9 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/error.h"
 #include "base/exit_status.h"

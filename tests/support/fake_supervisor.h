@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/file.h"
-#include "base/parse_json.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/parents.h"

@@ -5,7 +5,6 @@
 #endif
 
 #include <exception>
-#include <functional>
 #include <optional>
 #include <thread>
 #include <type_traits>

@@ -37,29 +37,16 @@ ChainRun::ChainRun(Loaded&& loaded, const ChainServices& services)
   }
 }
 
-/// Calls `look` for each job with the same id, this one among them, until it returns true.
-bool ChainRun::any_sharer(uint32_t job, const std::function<bool(uint32_t other)>& look) const {
-  if (!is_packed(job) || id(job).empty()) return look(job);
+std::vector<uint32_t> ChainRun::sharers(uint32_t job) const {
+  if (!is_packed(job) || id(job).empty()) return {job};
   const auto pack = uint32_t(step_of(job).matrix.pack);
   const uint32_t first = job - std::min(job, plan_.jobs[job].element % pack);
+  std::vector<uint32_t> jobs;
   for (uint32_t other = first; other < std::min<size_t>(first + pack, ids_.size()); ++other) {
     const bool shares = plan_.jobs[other].step == plan_.jobs[job].step && id(other) == id(job);
-    if (shares && look(other)) return true;
+    if (shares) jobs.push_back(other);
   }
-  return false;
-}
-
-std::vector<uint32_t> ChainRun::sharers(uint32_t job) const {
-  std::vector<uint32_t> jobs;
-  any_sharer(job, [&jobs](uint32_t other) {
-    jobs.push_back(other);
-    return false;
-  });
   return jobs;
-}
-
-bool ChainRun::shares_task(uint32_t job) const {
-  return any_sharer(job, [job](uint32_t other) { return other != job; });
 }
 
 std::optional<JobState> ChainRun::own_state(uint32_t job) const {

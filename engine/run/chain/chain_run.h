@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -55,7 +54,7 @@ class ChainRun {
   /// The jobs whose latest attempts are in the same job of the batch system, this one among them.
   std::vector<uint32_t> sharers(uint32_t job) const;
   /// Whether there are others.
-  bool shares_task(uint32_t job) const;
+  bool shares_task(uint32_t job) const { return sharers(job).size() > 1; }
 
   /// The last state that the job's latest attempt has recorded of itself.
   std::optional<JobState> own_state(uint32_t job) const;
@@ -95,7 +94,6 @@ class ChainRun {
   };
   static Loaded load(const std::filesystem::path& run_directory, Store& store);
   ChainRun(Loaded&& loaded, const ChainServices& services);
-  bool any_sharer(uint32_t job, const std::function<bool(uint32_t other)>& look) const;
 
   const ChainServices& services_;
   Plan plan_;

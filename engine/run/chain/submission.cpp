@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "base/error.h"
 #include "base/fault.h"
 #include "engine/batch/limits.h"
 #include "engine/decide/standing.h"

@@ -2,8 +2,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "base/clock.h"
 #include "engine/backend/backend.h"

@@ -7,7 +7,6 @@
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/decide/jobs.h"
-#include "engine/plan/extension.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/restore.h"
 

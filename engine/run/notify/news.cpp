@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "base/exit_status.h"
-#include "engine/decide/needed_inputs.h"
 
 namespace dlflow {
 

@@ -4,7 +4,6 @@
 
 #include <thread>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/process.h"

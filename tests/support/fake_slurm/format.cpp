@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "base/text.h"
-
 namespace dlflow::fake_slurm {
 namespace {
 

@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <map>
 
-#include "base/error.h"
 #include "tests/support/fake_slurm/call.h"
 
 /// Acts as sbatch, squeue, … or fake-slurm, depending on its name.

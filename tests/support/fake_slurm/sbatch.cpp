@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "tests/support/fake_slurm/call.h"

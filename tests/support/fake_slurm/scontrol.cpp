@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "base/text.h"
 #include "tests/support/fake_slurm/call.h"
 #include "tests/support/fake_slurm/format.h"
 #include "tests/support/fake_slurm/schedule.h"

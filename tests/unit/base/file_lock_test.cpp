@@ -1,6 +1,5 @@
 #include "base/file_lock.h"
 
-#include "base/error.h"
 #include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"

@@ -1,6 +1,5 @@
 #include "base/http_request.h"
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
 #include <condition_variable>
 #include <mutex>

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"

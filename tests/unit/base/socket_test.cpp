@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "base/endpoint.h"
-#include "base/process.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

@@ -1,6 +1,5 @@
 #include "base/url.h"
 
-#include "base/error.h"
 #include "base/local_files.h"
 #include "tests/support/answers.h"
 #include "tests/support/temp_dir.h"

@@ -18,7 +18,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/packet.h"
 #include "base/process.h"
@@ -191,7 +190,8 @@ Machine machine(std::vector<std::string> gpus = {}) {
 /// A backend, its launcher, and the folder of a run.
 class World {
  public:
-  explicit World(Machine of = machine()) : backend(std::move(of), FAKE_LAUNCHER_PROGRAM) {
+  explicit World(Machine of = machine())
+      : owned(local_backend(std::move(of), FAKE_LAUNCHER_PROGRAM)), backend(*owned) {
     std::array<int, 2> ends{};
     REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
     interrupt.reset(ends[0]);
@@ -234,7 +234,8 @@ class World {
 
   test::TempDir folder;
   Launcher launcher;
-  LocalBackend backend;
+  std::unique_ptr<Backend> owned;
+  Backend& backend;
   FileDescriptor interrupt;
   FileDescriptor interrupter;
 
@@ -447,11 +448,11 @@ TEST_CASE("a job gets its GPUs with their locks, and a record keeps them", "[loc
   // Another engine that takes over the run finds their owner.
   Supervisor supervisor;
   claim(world.attempt(), 1, supervisor.identity());
-  LocalBackend other(machine({gpu + "-0", gpu + "-1"}), FAKE_LAUNCHER_PROGRAM);
-  CHECK(other.recover(job) == Recovery::Watched);
+  const auto other = local_backend(machine({gpu + "-0", gpu + "-1"}), FAKE_LAUNCHER_PROGRAM);
+  CHECK(other->recover(job) == Recovery::Watched);
   Resources one;
   one.gpus_per_rank = 1;
-  CHECK_FALSE(other.has_room(one));
+  CHECK_FALSE(other->has_room(one));
 }
 
 TEST_CASE("only jobs that an earlier engine handed over are recovered", "[local]") {

@@ -1,6 +1,6 @@
 #include "engine/batch/batches.h"
 
-#include "engine/slurm/array_range.h"
+#include "engine/batch/array_range.h"
 #include "engine/slurm/script.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"

@@ -1,6 +1,5 @@
 #include <signal.h>
 
-#include "engine/batch/job_exec.h"
 #include "engine/plan/withdrawn.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/batch/batch_job_run.h"

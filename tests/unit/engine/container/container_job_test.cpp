@@ -1,7 +1,5 @@
 #include "engine/container/container_job.h"
 
-#include "base/error.h"
-#include "base/parse_json.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

@@ -1,6 +1,5 @@
 #include "engine/container/image_build.h"
 
-#include "base/error.h"
 #include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"

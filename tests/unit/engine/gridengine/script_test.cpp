@@ -1,6 +1,5 @@
 #include "engine/gridengine/script.h"
 
-#include "base/error.h"
 #include "base/text.h"
 #include "tests/support/catch.h"
 

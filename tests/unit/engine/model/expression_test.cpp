@@ -1,6 +1,5 @@
 #include "engine/model/expression.h"
 
-#include "base/error.h"
 #include "tests/support/answers.h"
 
 using namespace dlflow;

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include "base/file.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/model/mistakes_of.h"
 

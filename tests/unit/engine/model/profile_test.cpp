@@ -435,18 +435,6 @@ TEST_CASE("a profile that is printed is the same profile when it is read", "[pro
   const Elsewhere elsewhere;
   for (const auto& entry : std::filesystem::directory_iterator(PROFILES)) {
     Profile profile = load_profile(entry.path().string());
-    profile.batch_options["slurm"]["constraint"] = "[rack1|rack2]";
-    profile.batch_options["slurm"]["account"] = "no";
-    profile.batch_options["gridengine"] =
-        json_of(GridEngineOptions{"a.q,b.q", "no", "mpi", "h_vmem", "gpu={gpus}", {"-l x=1"}});
-    profile.setup = {"module load \"x\": # y", "", "42"};
-    profile.environment["QUOTED"] = "it's \\ {a: 1}";
-    profile.cache_budget_bytes = 12345;
-    profile.scratch_budget_bytes = 54321;
-    profile.limits.walltime = std::chrono::seconds(5401);
-    profile.classes = {as_class(profile, "zeta", false), as_class(profile, "on", true)};
-    profile.classes[0].batch_options["slurm"]["qos"] = "long";
-    profile.classes[0].node.gpus = 3;
     const std::string file = elsewhere.write("again.yaml", profile_as_yaml(profile));
     profile.file = file;
     CHECK(load_profile(file) == profile);
@@ -464,13 +452,13 @@ TEST_CASE("a profile that is written and read again is the same", "[profile]") {
   profile.batch_options["slurm"]["partition"] = "gpu";
   profile.batch_options["slurm"]["account"] = "12ab";
   profile.batch_options["slurm"]["qos"] = "Yes";
-  profile.batch_options["slurm"]["constraint"] = "a&b";
+  profile.batch_options["slurm"]["constraint"] = "[rack1|rack2]";
   profile.batch_options["slurm"]["reservation"] = "night";
   profile.batch_options["slurm"]["exclusive"] = true;
   profile.batch_options["slurm"]["gres"] = "gpu:{gpus}";
   profile.batch_options["slurm"]["options"] = {"--hint=nomultithread"};
   profile.batch_options["gridengine"] =
-      json_of(GridEngineOptions{"a.q", "p", "mpi", "h_vmem", "gpu={gpus}", {"-R y"}});
+      json_of(GridEngineOptions{"a.q,b.q", "no", "mpi", "h_vmem", "gpu={gpus}", {"-l x=1"}});
   profile.ranks_per_node = 4;
   profile.node = {.cores = 64, .memory_bytes = uint64_t{512} << 20, .gpus = 4};
   profile.limits.walltime = std::chrono::hours(48);
@@ -486,14 +474,17 @@ TEST_CASE("a profile that is written and read again is the same", "[profile]") {
   profile.container.command = {"/opt/apptainer"};
   profile.container.arguments = {"--nv"};
   profile.container.binds = {"/data:/data:ro"};
-  profile.setup = {"module load openmpi"};
-  profile.environment = {{"A", "1"}, {"B", "on"}};
+  profile.setup = {"module load \"x\": # y", "", "42"};
+  profile.environment = {{"A", "1"}, {"B", "on"}, {"QUOTED", "it's \\ {a: 1}"}};
   profile.inherit = {"MODULEPATH"};
   profile.runs = "/scratch/runs";
   profile.cache = "/scratch/cache";
   profile.scratch = "/local";
   profile.cache_budget_bytes = uint64_t{50} << 30;
   profile.scratch_budget_bytes = (uint64_t{2} << 30) + 1;
+  profile.classes = {as_class(profile, "zeta", false), as_class(profile, "on", true)};
+  profile.classes[0].batch_options["slurm"]["qos"] = "long";
+  profile.classes[0].node.gpus = 3;
   Profile read = load_profile(elsewhere.write("alpha.yaml", profile_as_yaml(profile)));
   read.file.clear();
   CHECK(read == profile);

@@ -1,6 +1,5 @@
 #include "engine/model/resources.h"
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/model/mistakes_of.h"
 

@@ -1,6 +1,5 @@
 #include "engine/model/schema.h"
 
-#include "base/json.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

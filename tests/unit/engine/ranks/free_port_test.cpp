@@ -5,9 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "base/error.h"
 #include "base/file.h"
-#include "base/socket.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"

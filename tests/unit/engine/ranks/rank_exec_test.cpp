@@ -8,7 +8,6 @@
 #include <string>
 #include <thread>
 
-#include "base/file.h"
 #include "base/process.h"
 #include "engine/ranks/lost_rank.h"
 #include "engine/ranks/rank_plan.h"

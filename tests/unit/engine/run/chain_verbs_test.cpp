@@ -1,6 +1,5 @@
 #include "engine/run/chain/chain_verbs.h"
 
-#include "engine/plan/notifications.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 #include "tests/support/error_of.h"

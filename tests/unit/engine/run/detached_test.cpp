@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "base/text.h"

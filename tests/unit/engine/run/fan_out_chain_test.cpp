@@ -57,12 +57,16 @@ TEST_CASE("a list is laid out and submitted once despite a kill between any two 
   const std::string point = GENERATE("list", "extension", "batches", "intents", "submit",
                                      "accepted", "recorded", "record");
   const int n = GENERATE(1, 2);
-  CAPTURE(point, n);
+  const bool killed_in_job = GENERATE(false, true), by_job = GENERATE(false, true);
+  CAPTURE(point, n, killed_in_job, by_job);
   FanChain world;
   world.start_and_split();
-  killed_at(point, n, [&] { world.resume(); });
+  const auto go_on = [&world](bool in_job) {
+    in_job ? submit_listed(world.directory, world.services()) : world.resume();
+  };
+  killed_at(point, n, [&] { go_on(killed_in_job); });
   world.nodes.run_all();
-  world.resume();
+  go_on(by_job);
   run_all_once(world, kFanJobs);
   CHECK(newest_extension(world.directory) == 1);
 }
@@ -98,25 +102,6 @@ TEST_CASE("elements cancelled before they were listed are not submitted by a job
   submit_listed(world.directory, world.services());
   CHECK(world.batch.submitted.empty());
   world.resume();
-  run_all_once(world, kFanJobs);
-}
-
-TEST_CASE("a listed element is submitted once although its job is killed during submission",
-          "[fan_out]") {
-  const std::string point = GENERATE("list", "extension", "batches", "intents", "submit",
-                                     "accepted", "recorded", "record");
-  const int n = GENERATE(1, 2);
-  const bool by_job = GENERATE(false, true);
-  CAPTURE(point, n, by_job);
-  FanChain world;
-  world.start_and_split();
-  killed_at(point, n, [&] { submit_listed(world.directory, world.services()); });
-  world.nodes.run_all();
-  if (by_job) {
-    submit_listed(world.directory, world.services());
-  } else {
-    world.resume();
-  }
   run_all_once(world, kFanJobs);
 }
 

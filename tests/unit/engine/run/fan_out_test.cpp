@@ -1,13 +1,12 @@
 #include <algorithm>
 
-#include "base/fault.h"
 #include "engine/plan/extension.h"
 #include "engine/run/again.h"
 #include "engine/run/restore.h"
 #include "tests/support/catch.h"
+#include "tests/support/chain_world.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
-#include "tests/support/test_run.h"
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -26,15 +25,6 @@ struct FanRun : TestRun {
     lists(*this, "split", "parts", {"a", "b"});
   }
 };
-
-/// Starts the run, and ends its engine at the first call of this crash point.
-void start_until(TestRun& run, const std::string& point) {
-  on_crash_point([&](std::string_view here) {
-    if (here == point) throw Killed();
-  });
-  CHECK_THROWS_AS(run.start(), Killed);
-  on_crash_point({});
-}
 
 }  // namespace
 
@@ -65,7 +55,7 @@ TEST_CASE("all descendants of a job follow it, at any distance", "[fan_out]") {
 TEST_CASE("a run whose engine is killed while it lays out a list goes on", "[fan_out]") {
   const std::string point = GENERATE("list", "extension", "extended");
   FanRun run;
-  start_until(run, point);
+  CHECK(killed_at(point, 1, [&run] { run.start(); }));
   sync_idle_run(run.store, run.directory);
   CHECK(run.state() == RunState::Interrupted);
   CHECK(run.states().contains("work[part=a]") == (point != "list"));
@@ -108,7 +98,7 @@ TEST_CASE("a run whose list is not laid out has not succeeded", "[fan_out]") {
       "  split: {run: ./split, outputs: {parts: p.json}}\n"
       "  work: {matrix: {part: \"${{ steps.split.outputs.parts }}\"}, run: ./work}\n");
   lists(run, "split", "parts", {"a"});
-  start_until(run, "list");
+  CHECK(killed_at("list", 1, [&run] { run.start(); }));
   run.store.rebuild_run(run.directory);
   CHECK(run.state() == RunState::Interrupted);
 }
@@ -148,15 +138,7 @@ TEST_CASE("results of an earlier list are made again, and jobs that it blocked a
   lists(run, "split", "parts", {"a", "c"});
   run.backend.submitted.clear();
   const std::string point = GENERATE("", "listed again", "list", "extension", "extended");
-  if (point.empty()) {
-    run.resubmit();
-  } else {
-    on_crash_point([&](std::string_view here) {
-      if (here == point) throw Killed();
-    });
-    CHECK_THROWS_AS(run.resubmit(), Killed);
-    on_crash_point({});
-  }
+  CHECK(killed_at(point, 1, [&run] { run.resubmit(); }) == !point.empty());
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"split#2", "work[part=a]#2", "work[part=c]", "merge"});
   CHECK_FALSE(std::filesystem::exists(saved));  // set aside: it may be of the old list

@@ -4,7 +4,6 @@
 
 #include "base/handle.h"
 #include "base/parse_json.h"
-#include "engine/plan/notifications.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 #include "tests/support/variable.h"

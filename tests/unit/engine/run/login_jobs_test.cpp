@@ -1,6 +1,5 @@
 #include "engine/run/chain/login_jobs.h"
 
-#include "base/error.h"
 #include "engine/decide/retry.h"
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"

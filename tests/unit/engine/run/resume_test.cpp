@@ -1,6 +1,7 @@
+#include <functional>
+
 #include "base/file.h"
 #include "base/parse_json.h"
-#include "base/text.h"
 #include "engine/run/again.h"
 #include "engine/run/restore.h"
 #include "tests/support/catch.h"
@@ -23,6 +24,14 @@ constexpr const char* kThreeSteps = R"(
 )";
 
 const States kAllDone = {{"a", Succeeded}, {"b", Succeeded}, {"c", Succeeded}};
+
+/// Ends the engine soon after `work` has submitted a job.
+void killed_after_submission(TestRun& run, const std::function<void()>& work) {
+  run.backend.on_submit = [&](const std::string&) { run.backend.waits_until_killed = 1; };
+  CHECK_THROWS_AS(work(), Killed);
+  run.backend.on_submit = {};
+  run.backend.waits_until_killed = -1;
+}
 
 }  // namespace
 
@@ -275,38 +284,24 @@ TEST_CASE("resume leaves failed jobs, and resubmit runs them and their dependent
   CHECK(run.states() == kAllDone);
 }
 
-TEST_CASE("a retry that an engine owed is made by the next one", "[resume]") {
-  TestRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
+TEST_CASE("a retry that an engine owed is made by the next one, also for lack of memory",
+          "[resume]") {
+  const bool lacks_memory = GENERATE(false, true);
+  TestRun run(std::string("  flaky: {run: ./flaky, retry: {attempts: 2, on: [") +
+              (lacks_memory ? "out-of-memory" : "failure") + "]}}\n");
   run.backend.fail("flaky");
-  run.backend.on_submit = [&](const std::string&) { run.backend.waits_until_killed = 1; };
-  CHECK_THROWS_AS(run.start(), Killed);
-  run.backend.on_submit = {};
-  run.backend.waits_until_killed = -1;
+  if (lacks_memory) run.backend.exits["flaky"] = 137;
+  killed_after_submission(run, [&run] { run.start(); });
+  if (lacks_memory) run.backend.wait(0ms, -1);  // it ends without an engine
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.attempt("flaky") == 2);
-}
-
-TEST_CASE("a retry for lack of memory is owed like others", "[resume]") {
-  TestRun run("  big: {run: ./big, retry: {attempts: 2, on: [out-of-memory]}}\n");
-  run.backend.fail("big");
-  run.backend.exits["big"] = 137;
-  run.backend.on_submit = [&](const std::string&) { run.backend.waits_until_killed = 1; };
-  CHECK_THROWS_AS(run.start(), Killed);
-  run.backend.on_submit = {};
-  run.backend.waits_until_killed = -1;
-  run.backend.wait(std::chrono::milliseconds(0), -1);  // it ends without an engine
-  CHECK(run.resume().state == RunState::Succeeded);
-  CHECK(run.attempt("big") == 2);
 }
 
 TEST_CASE("tries before a resubmit are not counted, also by a later engine", "[resume]") {
   TestRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
   run.backend.ends["flaky"] = {Failed, Failed, Failed};
   CHECK(run.start().state == RunState::Failed);
-  run.backend.on_submit = [&](const std::string&) { run.backend.waits_until_killed = 1; };
-  CHECK_THROWS_AS(run.resubmit(), Killed);  // in the first of two new tries
-  run.backend.on_submit = {};
-  run.backend.waits_until_killed = -1;
+  killed_after_submission(run, [&run] { run.resubmit(); });  // in the first of two new tries
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.attempt("flaky") == 4);
 }

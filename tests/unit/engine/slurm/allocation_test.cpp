@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/in_child.h"
 #include "tests/support/tool_scripts.h"

@@ -1,6 +1,5 @@
 #include "engine/slurm/detect.h"
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 

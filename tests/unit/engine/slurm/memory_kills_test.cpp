@@ -11,6 +11,7 @@ TEST_CASE("kills by the kernel in any step of a job are counted", "[slurm]") {
                "low 0\nhigh 0\nmax 9\noom 2\noom_kill 2\noom_group_kill 0\n");
     root.write("system.slice/slurmstepd.scope/job_812/step_batch/memory.events", "oom_kill 0\n");
     CHECK(job_memory_kills(root.path(),
+                           "none\n0\n7:x\n"
                            "0::/system.slice/slurmstepd.scope/job_812/step_batch/user/task_0\n") ==
           2u);
     CHECK(job_memory_kills(root.path(), "0::/system.slice/slurmstepd.scope/job_813/step_0\n") ==
@@ -35,7 +36,8 @@ TEST_CASE("kills by the kernel are unknown outside of a job", "[slurm]") {
   CHECK(job_memory_kills(root.path(), "") == std::nullopt);
   root.write("slurm/job_812/memory.events", "oom_kill 7\n");
   root.write("slurm/job_812:/memory.events", "oom_kill 7\n");
-  for (const char* no_line_of_the_kernel : {"/slurm/job_812\n", "slurm/job_812:\n"}) {
+  for (const char* no_line_of_the_kernel :
+       {"/slurm/job_812\n", "slurm/job_812:\n", "0:/slurm/job_812/step_0\n"}) {
     CHECK(job_memory_kills(root.path(), no_line_of_the_kernel) == std::nullopt);
   }
 }

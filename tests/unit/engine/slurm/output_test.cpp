@@ -8,6 +8,13 @@ using test::check_answers;
 
 namespace {
 
+Output answer(int code, const std::string& errors) {
+  Output output;
+  output.status.code = code;
+  output.errors = errors;
+  return output;
+}
+
 std::vector<std::string> ids(const std::vector<BatchJob>& jobs) {
   std::vector<std::string> list;
   for (const BatchJob& job : jobs) list.push_back(job.id);
@@ -17,16 +24,6 @@ std::vector<std::string> ids(const std::vector<BatchJob>& jobs) {
 using Ids = std::vector<std::string>;
 
 }  // namespace
-
-TEST_CASE("a job whose node cannot write its log is reported by SLURM's signal 53", "[slurm]") {
-  const auto jobs = parse_sacct(
-      "812|FAILED|0:53|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||Unknown|a.1\n"
-      "813|FAILED|0:9|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||Unknown|a.2\n");
-  REQUIRE(jobs.size() == 2);
-  CHECK(jobs[0].log_refused);
-  CHECK(ending_in_words(jobs[0]) == "the node cannot write to the run's folder");
-  CHECK_FALSE(jobs[1].log_refused);
-}
 
 TEST_CASE("the id is found in sbatch's output, also among banners", "[slurm]") {
   check_answers(submitted_id, {{"812\n", "812"},
@@ -91,36 +88,6 @@ TEST_CASE("tasks that squeue did not expand are expanded", "[slurm]") {
   CHECK_FALSE(array_task("812"));
 }
 
-TEST_CASE("lines that are not jobs are skipped", "[slurm]") {
-  const std::string line = "812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a\n";
-  CHECK(ids(parse_squeue("CLUSTER: alpha\nJOBID|STATE\n\n" + line)) == Ids{"812"});
-  CHECK(ids(parse_squeue("slurm_load_jobs error: Unable to contact slurm controller\n")).empty());
-  CHECK(ids(parse_squeue(line + "813|RUNNI")) == Ids{"812"});
-  // The last column is the name. A line without an end may have lost a part of it.
-  CHECK(ids(parse_squeue(line + "813|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|tr")) ==
-        Ids{"812"});
-}
-
-TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]") {
-  const auto jobs = parse_sacct(
-      "812|COMPLETED|0:0|00:01:10|00:20:00|2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|"
-      "02:03.250||||Unknown|train.1\n"
-      "812.batch|COMPLETED|0:0|00:01:10||2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|00:01.000|"
-      "2048K|1|900|Unknown|batch\n"
-      "812.0|COMPLETED|0:0|00:01:09||2026-11-21T08:00:01|2026-11-21T08:01:10|n1|4|02:02.250|1.5M|2|"
-      "1200|Unknown|"
-      "dlflow-train\n");
-  REQUIRE(jobs.size() == 1);
-  CHECK(jobs[0].state == BatchState::Completed);
-  CHECK(jobs[0].exit == 0);
-  CHECK(jobs[0].cpus == 4);
-  CHECK(jobs[0].cpu_time == 123250ms);
-  CHECK(jobs[0].max_memory_bytes == 3 * 1024 * 1024);  // two tasks of 1.5M each
-  CHECK(jobs[0].energy_joules == 1200);
-  CHECK(jobs[0].name == "train.1");
-  CHECK(ending_in_words(jobs[0]) == "exit 0");
-}
-
 TEST_CASE("the batch step's signal shows that a cancelled job had begun", "[slurm]") {
   const auto signal_of = [](const std::string& batch_exit) {
     const auto jobs = parse_sacct(
@@ -140,6 +107,7 @@ TEST_CASE("the end of a job is described in words", "[slurm]") {
                     "|00:01:10|00:20:00|Unknown|Unknown|n1|4|00:00:00||||Unknown|a\n");
     return jobs.size() == 1 ? ending_in_words(jobs[0]) : "no job";
   };
+  CHECK(ending("COMPLETED", "0:0") == "exit 0");
   CHECK(ending("FAILED", "3:0") == "exit 3");
   CHECK(ending("FAILED", "0:53") == "the node cannot write to the run's folder");
   CHECK(ending("FAILED", "0:9") == "killed by signal 9");
@@ -195,19 +163,128 @@ TEST_CASE("durations and times are read as SLURM writes them", "[slurm]") {
   }
 }
 
-TEST_CASE("scontrol shows jobs and the tasks of arrays", "[slurm]") {
+TEST_CASE("each column of sacct reaches the job", "[slurm]") {
+  const auto jobs = parse_sacct(
+      "812|CANCELLED by 1000|3:9|00:01:02|00:20:00|2026-11-21T08:00:00|2026-11-21T08:01:02|"
+      "n[1-2]|4|00:03.500|1M|2|77|Unknown|a|b\n"
+      "812.batch|COMPLETED|0:0|00:01:02|||||4|||2M|3||batch\n");
+  REQUIRE(jobs.size() == 1);
+  BatchJob expected;
+  expected.id = "812";
+  expected.name = "a|b";
+  expected.state = BatchState::Cancelled;
+  expected.node = "n[1-2]";
+  expected.elapsed = 62s;
+  expected.limit = 1200s;
+  expected.start = from_rfc3339("2026-11-21T08:00:00.000Z");
+  expected.end = from_rfc3339("2026-11-21T08:01:02.000Z");
+  expected.exit = 3;
+  expected.signal = 9;
+  expected.cancelled_by = "1000";
+  expected.cpus = 4;
+  expected.cpu_time = 3500ms;
+  expected.max_memory_bytes = uint64_t{1} << 20;
+  expected.energy_joules = 77;
+  CHECK(jobs[0] == expected);
+}
+
+TEST_CASE("an impossible energy of a node is ignored", "[slurm]") {
+  const auto joules = [](uint64_t raw) {
+    return parse_sacct("7|COMPLETED|0:0|||||||00:01|||" + std::to_string(raw) + "||a\n")
+        .at(0)
+        .energy_joules;
+  };
+  constexpr uint64_t kNone = uint64_t{1} << 50;
+  CHECK(joules(kNone - 1) == double(kNone - 1));
+  CHECK(joules(kNone) == 0);
+  // The larger of those of its steps.
+  CHECK(parse_sacct("7|COMPLETED|0:0|||||||00:01|||||a\n7.batch|COMPLETED|0:0|||||||||1|900||b\n"
+                    "7.0|COMPLETED|0:0|||||||||2|1200||s\n")
+            .at(0)
+            .energy_joules == 1200);
+}
+
+TEST_CASE("a job's memory is its largest step's, summed over tasks", "[slurm]") {
+  const auto memory = [](const std::string& rows) {
+    return parse_sacct("7|COMPLETED|0:0|||||||00:01|||||a\n" + rows).at(0).max_memory_bytes;
+  };
+  const auto step = [](const std::string& bytes, const std::string& tasks) {
+    return "7.0|COMPLETED|0:0|||||||" + bytes + "|" + bytes + "|" + tasks + "|||s\n";
+  };
+  CHECK(memory(step("1000", "3")) == 3000);
+  CHECK(memory(step("1000", "")) == 1000);
+  CHECK(memory(step("1000", "0")) == 1000);
+  CHECK(memory(step("1000", "3") + step("2000", "1")) == 3000);
+  CHECK(memory(step("1K", "1")) == 1 << 10);
+  CHECK(memory(step("1.5M", "1")) == 3 << 19);
+  CHECK(memory(step("2G", "1")) == uint64_t{2} << 30);
+  CHECK(memory(step("2T", "1")) == uint64_t{2} << 40);
+  CHECK(memory(step("2P", "1")) == uint64_t{2} << 50);
+  CHECK(memory(step("4000P", "1")) == uint64_t{4000} << 50);
+  for (const char* none : {"", "x", "-1", "nan", "1X", "9999P", "2e15", "4000P"}) {
+    INFO(none);
+    CHECK(memory(step(none, "4000000000")) == 0);
+  }
+}
+
+TEST_CASE("each field of scontrol show job reaches the job", "[slurm]") {
   const auto jobs = parse_show_job(
-      "JobId=812 JobName=demo-1.1.a.5c1e UserId=ann(1000) JobState=PENDING "
-      "Reason=DependencyNeverSatisfied Dependency=(null) ExitCode=0:0 EndTime=Unknown\n"
-      "JobId=820 ArrayJobId=813 ArrayTaskId=3 JobName=b JobState=FAILED Reason=NonZeroExitCode "
-      "ExitCode=3:0 EndTime=2026-11-21T08:00:00 NodeList=n1\n"
-      "JobId=813 ArrayJobId=813 ArrayTaskId=4-6,9%2 ArrayTaskThrottle=2 JobName=b "
-      "JobState=PENDING Reason=Dependency\nNo jobs\n");
-  CHECK(ids(jobs) == Ids{"812", "813_3", "813_4", "813_5", "813_6", "813_9"});
-  CHECK(jobs[0].name == "demo-1.1.a.5c1e");
-  CHECK(jobs[0].state == BatchState::Pending);
-  CHECK(jobs[0].reason == kNeverSatisfied);
-  CHECK(jobs[1].state == BatchState::Failed);
-  CHECK(jobs[1].exit == 3);
-  CHECK(jobs[1].end == from_rfc3339("2026-11-21T08:00:00.000Z"));
+      "JobId=815 ArrayJobId=812 ArrayTaskId=3 JobName=train.1 JobState=FAILED Reason=NonZero "
+      "ExitCode=3:0 SubmitTime=2026-11-21T08:00:00 EndTime=2026-11-21T08:01:02\n");
+  REQUIRE(jobs.size() == 1);
+  BatchJob expected;
+  expected.id = "812_3";
+  expected.name = "train.1";
+  expected.state = BatchState::Failed;
+  expected.reason = "NonZero";
+  expected.submitted = from_rfc3339("2026-11-21T08:00:00.000Z");
+  expected.end = from_rfc3339("2026-11-21T08:01:02.000Z");
+  expected.exit = 3;
+  CHECK(jobs[0] == expected);
+  CHECK(ids(parse_show_job("JobId=9 ArrayJobId=8 ArrayTaskId=3-5,9%2 JobName=x\nNo jobs\n")) ==
+        Ids{"8_3", "8_4", "8_5", "8_9"});
+  CHECK(ids(parse_show_job("JobId=9 JobName=x JobState=PENDING\n")) == Ids{"9"});
+  CHECK(ids(parse_show_job("slurm_load_jobs error: Invalid job id specified\n")).empty());
+}
+
+TEST_CASE("truncated and foreign lines are left out", "[slurm]") {
+  const std::string rest = "|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a.1";
+  const auto listed = [&](const std::string& id) { return ids(parse_squeue(id + rest + "\n")); };
+  CHECK(ids(parse_squeue("812" + rest)).empty());
+  for (const char* id : {"812", "812_3", "812+1", "1234567890"}) {
+    CHECK(listed(id) == Ids{id});
+  }
+  CHECK(ids(parse_squeue("CLUSTER: alpha\nJOBID|STATE\n\n812" + rest + "\n813|RUNNI")) ==
+        Ids{"812"});
+  CHECK(ids(parse_squeue("slurm_load_jobs error: Unable to contact slurm controller\n")).empty());
+  for (const char* id : {"", "x", "8x", "812_", "812_x", "812+[3]", "12345678901", "812+"}) {
+    INFO(id);
+    CHECK(listed(id).empty());
+  }
+}
+
+TEST_CASE("an answer about a job tells its success, or the reason of its failure", "[slurm]") {
+  using Kind = JobAnswer::Kind;
+  const auto kind = [](int code, const std::string& errors) {
+    return job_answer(answer(code, errors)).kind;
+  };
+  CHECK(kind(0, "") == Kind::Done);
+  CHECK(kind(0, "scontrol: warning: slow\n") == Kind::Done);
+  CHECK(kind(0, "scancel: error: Access denied\n") == Kind::Refused);
+  CHECK(kind(1, "") == Kind::Refused);
+  CHECK(kind(1, "scontrol: warning: slow\n") == Kind::Refused);
+  CHECK(kind(1, "Job is pending execution\n") == Kind::Done);
+  for (const char* gone :
+       {"Invalid job id specified", "Job has already finished",
+        "Job/step already completing or completed", "Job is not pending nor running"}) {
+    CHECK(kind(1, "scontrol: error: " + std::string(gone) + "\n") == Kind::Gone);
+  }
+  CHECK(job_answer(answer(4, "")).message == "scontrol ended with exit status 4");
+}
+
+TEST_CASE("sbatch's output is reported up to one line", "[slurm]") {
+  Output output = answer(0, "");
+  output.text = std::string(300, 'x');
+  const SubmitAnswer unclear = sbatch_answer(output, 1s);
+  CHECK(std::get<Unclear>(unclear).message == "sbatch printed no job id: " + std::string(200, 'x'));
 }

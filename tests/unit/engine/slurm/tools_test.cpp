@@ -264,7 +264,7 @@ TEST_CASE("requests about jobs return their outcome", "[slurm]") {
   SlurmTools tools = scripts.tools();
   scripts.tool("scontrol", shows("JobId=815 ArrayJobId=813 ArrayTaskId=2"));
   CHECK(wait_for(tools, "813_2", "812").kind == Kind::Done);
-  CHECK(tools.update_memory("813", (uint64_t{4} << 30) + 1).kind == Kind::Done);
+  CHECK(tools.update("813", "MinMemoryNode", "4097").kind == Kind::Done);
   CHECK(scripts.calls() ==
         std::vector<std::string>{"scontrol --oneliner show job 813",
                                  "scontrol update jobid=813_2 dependency=afterok:812",

@@ -44,6 +44,12 @@ JobEvent whole_event(JobState state) {
   return result;
 }
 
+JobRecord after(const std::vector<JobEvent>& events) {
+  JobRecord record;
+  for (const JobEvent& e : events) apply(record, e);
+  return record;
+}
+
 constexpr const char* kTwo = "name: two\nsteps:\n  a: {run: ./a}\n  b: {run: ./b}\n";
 
 }  // namespace
@@ -235,4 +241,40 @@ TEST_CASE("the name of a run's state is read back as that state", "[store]") {
   }
   CHECK(name(RunState::Interrupted) == "interrupted");
   CHECK_THROWS_WITH(run_state("done"), Catch::Contains("'done' is not the state of a run"));
+}
+
+TEST_CASE("an attempt begins with its first running and ends with its last state", "[record]") {
+  const JobRecord record = after({event("a", 1, Submitting, 1), event("a", 1, Queued, 2),
+                                  event("a", 1, Running, 3), event("a", 1, Queued, 5, "requeued"),
+                                  event("a", 1, Running, 6), event("a", 1, Succeeded, 9)});
+  CHECK(record.state == Succeeded);
+  CHECK(record.attempt == 1);
+  CHECK(record.started == at(3));
+  CHECK(record.ended == at(9));
+  CHECK(record.reason.empty());
+}
+
+TEST_CASE("a late event changes nothing", "[record]") {
+  CHECK(after({event("a", 1, Submitting), event("a", 1, Running), event("a", 1, Succeeded, 5),
+               event("a", 1, Lost, 6)})
+            .state == Succeeded);
+  CHECK(after({event("a", 1, Submitting), event("a", 1, Lost), event("a", 1, Planned),
+               event("a", 2, Submitting), event("a", 1, Succeeded)})
+            .state == Submitting);
+}
+
+TEST_CASE("a new attempt forgets the old one", "[record]") {
+  const JobRecord record =
+      after({event("a", 1, Submitting), event("a", 1, Running, 3),
+             event("a", 1, Failed, 4, "exit 3"), event("a", 2, Submitting, 5)});
+  CHECK(record == after({event("a", 2, Submitting, 5)}));
+}
+
+TEST_CASE("a job that waits for its retry shows the reason", "[record]") {
+  const JobRecord record = after({event("a", 1, Submitting), event("a", 1, Running, 3),
+                                  event("a", 1, Lost, 4, "its node is gone"),
+                                  event("a", 1, Planned, 5, "again: its node is gone")});
+  CHECK(record.state == Planned);
+  CHECK(record.reason == "again: its node is gone");
+  CHECK_FALSE(record.ended.has_value());
 }

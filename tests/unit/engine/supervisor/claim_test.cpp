@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/in_child.h"
 #include "tests/support/temp_dir.h"

@@ -7,7 +7,6 @@
 #include <string>
 #include <thread>
 
-#include "base/file.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/launch.h"

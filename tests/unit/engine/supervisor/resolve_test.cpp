@@ -1,6 +1,5 @@
 #include "engine/supervisor/resolve.h"
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

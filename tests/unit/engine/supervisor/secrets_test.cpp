@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/supervisor/job.h"
 

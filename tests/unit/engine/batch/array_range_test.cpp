@@ -1,4 +1,4 @@
-#include "engine/slurm/array_range.h"
+#include "engine/batch/array_range.h"
 
 #include "tests/support/catch.h"
 

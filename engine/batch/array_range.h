@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-/// The task numbers of a job array in SLURM's notation.
+/// The task numbers of a job array, as batch systems write them.
 namespace dlflow {
 
 /// Formats 0 1 2 3 4 7 as "0-4,7"; `tasks` must be ascending. Empty if there are none.

@@ -1,21 +1,8 @@
-#include "engine/slurm/array_range.h"
-
-#include <charconv>
-#include <optional>
+#include "engine/batch/array_range.h"
 
 #include "base/text.h"
 
 namespace dlflow {
-namespace {
-
-std::optional<uint32_t> to_task(std::string_view text) {
-  uint32_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-}  // namespace
 
 std::string format_array_range(std::span<const uint32_t> tasks) {
   std::string text;
@@ -38,11 +25,14 @@ std::vector<uint32_t> parse_array_range(std::string_view text, size_t at_most) {
     const size_t colon = part.find(':');
     const std::string range = part.substr(0, colon);
     const uint32_t step =
-        colon == part.npos ? 1 : to_task(std::string_view(part).substr(colon + 1)).value_or(0);
+        colon == part.npos
+            ? 1
+            : number_from<uint32_t>(std::string_view(part).substr(colon + 1)).value_or(0);
     const size_t dash = range.find('-');
-    const auto first = to_task(std::string_view(range).substr(0, dash));
-    const auto last =
-        dash == range.npos ? first : to_task(std::string_view(range).substr(dash + 1));
+    const auto first = number_from<uint32_t>(std::string_view(range).substr(0, dash));
+    const auto last = dash == range.npos
+                          ? first
+                          : number_from<uint32_t>(std::string_view(range).substr(dash + 1));
     if (!first || !last || step == 0) continue;
     for (uint64_t task = *first; task <= *last && tasks.size() < at_most; task += step) {
       tasks.push_back(uint32_t(task));
