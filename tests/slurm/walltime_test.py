@@ -74,7 +74,7 @@ class Walltime(Chain):
             count:
               run: [/usr/bin/python3, count.py]
               inputs: [count.py]
-              checkpoint: {{signal: SIGTERM, lead: 8s, newer: "ckpt/*.txt"}}
+              checkpoint: {{signal: SIGTERM, lead: 6s, newer: "ckpt/*.txt"}}
               resources: {{walltime: 12s, ranks: {ranks}}}
             after: {self.step("after", ", needs: [count]")}
         """)
@@ -99,8 +99,8 @@ class Walltime(Chain):
               run: /usr/bin/python3 train.py 2>&1 | tee log-$RANK
               inputs: [train.py]
               env: {{SIGNAL: {signal}}}
-              checkpoint: {{signal: {signal}, lead: 10s, newer: "out/ckpt-*.pt"}}
-              resources: {{walltime: 15s, ranks: 2}}
+              checkpoint: {{signal: {signal}, lead: 8s, newer: "out/ckpt-*.pt"}}
+              resources: {{walltime: 16s, ranks: 2}}
             after: {self.step("after", ", needs: [train]")}
         """)
         return self.submit()
