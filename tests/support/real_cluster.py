@@ -31,7 +31,7 @@ def wait_until(condition, timeout, what):
     while not (value := condition()):
         if (passed := time.monotonic() - begin) > timeout:
             raise AssertionError(f"after {timeout} s still waiting for {what}")
-        time.sleep(min(max(0.1, passed / 20), 0.5))
+        time.sleep(min(max(0.1, passed / 20), 1))
     return value
 
 
