@@ -23,11 +23,6 @@ with netCDF4.Dataset(sys.argv[1]) as file:
 class Climate(contained.Case):
     image = "climate"
 
-    @classmethod
-    def contents(cls):
-        wheel, = BUILD.glob("dlflow-*.whl")
-        return [BUILD / "bin/dlflow-train", "--package", "python3-torch", "--wheel", wheel]
-
     def setUp(self):
         super().setUp()
         os.environ["PATH"] = f"{cluster.STAGED}/bin:{os.environ['PATH']}"

@@ -15,6 +15,9 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 UDOCKER = BUILD / "tests/udocker"
 NEEDS = {"alpha": "proot", "beta": "ch-run"}
 RUNTIMES = {"alpha": "udocker", "beta": "charliecloud"}
+# Image -> arguments of workflows/image.py.
+CONTENTS = {"dlflow": [BUILD / "bin/dlflow-train", BUILD / "bin/dlflow-evaluate"],
+            "climate": [BUILD / "bin/dlflow-train", "--package", "python3-torch", "--wheel", *BUILD.glob("dlflow-*.whl")]}
 WORKFLOW = "fashion-mnist-container.yaml"
 
 
@@ -24,15 +27,12 @@ class Case(cluster.Case):
     image = "dlflow"
 
     @classmethod
-    def contents(cls):
-        """The arguments of workflows/image.py."""
-        return [BUILD / "bin/dlflow-train", BUILD / "bin/dlflow-evaluate"]
-
-    @classmethod
     def setUpClass(cls):
         """Stages the workflows with the image, and udocker for both users."""
         cls.flows = STAGED / "workflows"
-        subprocess.run([SOURCE / "workflows/image.py", *cls.contents(), "-o", cls.flows / f"images/{cls.image}.tar"], check=True)
+        file = cls.flows / f"images/{cls.image}.tar"
+        if not file.exists():  # from another test
+            subprocess.run([SOURCE / "workflows/image.py", *CONTENTS[cls.image], "-o", file], check=True)
         packages = next(UDOCKER.glob("lib/python3*/site-packages"), None)
         cls.tools = STAGED / "tools"
         cls.tools.mkdir(exist_ok=True)
@@ -52,9 +52,10 @@ class Case(cluster.Case):
             self.skipTest(f"{NEEDS[on.name]} is not installed")
 
     def dlflow(self, on, *arguments, cwd=None):
-        """Runs dlflow with a separate record of runs for each cluster, so that neither reuses the other's results."""
+        """Runs dlflow with a separate record of runs for each cluster, so that neither reuses the other's results. Tests of a user share unpacked
+        images."""
         folder = cwd or self.folder
-        env = {"DLFLOW_HOME": folder / f"state-{on.name}", "XDG_CACHE_HOME": folder / "cache",
+        env = {"DLFLOW_HOME": folder / f"state-{on.name}", "XDG_CACHE_HOME": on.home / "cache",
                "PATH": f"{self.tools}:{os.environ['PATH']}"}
         return on.run([STAGED / "bin/dlflow", *arguments], cwd=folder, env=env).stdout
 

@@ -10,7 +10,7 @@ class Containers(contained.Case):
     def train(self, on, is_asked_to_save):
         """Trains on two nodes of the cluster `on`; returns the jobs by name."""
         self.needs(on)
-        run = self.submit(on, self.flows / contained.WORKFLOW, "--set", "epochs=3", "--set", "model=mlp")
+        run = self.submit(on, self.flows / contained.WORKFLOW, "--set", "epochs=2", "--set", "model=mlp")
         directory = pathlib.Path(self.status(on, run)["directory"])
         training = directory / "steps/train/attempt-1"
         if is_asked_to_save:

@@ -190,7 +190,7 @@ class Faults(Chain):
         self.check_same_bits()
 
     def test_one_of_two_nodes_that_fails_and_returns_at_once_changes_no_bit_under_any_launcher(self):
-        self.training(20, "checkpoint: {every: 100 steps, keep: 2}\n              resources: {nodes: 2, ranks_per_node: 1}\n"
+        self.training(12, "checkpoint: {every: 100 steps, keep: 2}\n              resources: {nodes: 2, ranks_per_node: 1}\n"
                           "              retry: {attempts: 3, on: [node-failure]}")
         self.wait_here(self.start_here())
         for launcher, has_saved in ("srun, arguments: [--mpi=pmix]", False), ("srun, arguments: [--mpi=pmix]", True), ("mpirun", False):
@@ -200,7 +200,7 @@ class Faults(Chain):
                 train = self.folder / "runs" / run / "steps/train"
                 sign = "checkpoints/step-*" if has_saved else "attempt-1/metrics.jsonl"
                 wait_until(lambda: any(file.stat().st_size for file in train.glob(sign)), 90, sign)
-                self.gamma.kill_node(2)
+                self.gamma.kill_node(2, "silent")
                 time.sleep(4)
                 with contextlib.suppress(subprocess.CalledProcessError):  # SLURM may clean up after the job for more than a minute
                     self.gamma.start_node(2)

@@ -8,15 +8,13 @@ import unittest
 
 import cluster
 from chains import Chain
+from cluster import wait_until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "container"))
 import images  # noqa: E402
-from pypi import DEBIAN, HOROVOD, NEWEST, need_torchrun, needs  # noqa: E402
+from pypi import DEBIAN, HOROVOD, NEWEST, missing, need_torchrun, needs  # noqa: E402
 
-PYTHON = DEBIAN  # has Debian's PyTorch
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
-EXTENSIONS = cluster.ROOT / "deepspeed"  # DeepSpeed compiles these at its first use, for a minute or more; shared by both classes
-
 
 TELL = """
 import json, os, socket
@@ -28,13 +26,35 @@ with open(f"told.{told.get('RANK', 'node' + told['NODE_RANK'])}", "w") as file:
     json.dump(told, file)
 """
 
-NO_LIBUV = 'env: {USE_LIBUV: "0"}'  # Debian 13's PyTorch is built without it
+SCRIPT, TORCHRUN = "{python} {folder}/sum_", "{python} -m torch.distributed.run {folder}/sum_"
+NO_LIBUV, NODE, DEVICES = {"env": {"USE_LIBUV": "0"}}, {"launch": "node"}, {"env": {"DEVICES": "2"}}  # Debian 13's PyTorch is built without libuv
+# Profiles, module, Python, command and further keys of a step. A framework that looks for variables of MPI or SLURM itself runs under both launchers.
+# PyTorch alone and the programs that start ranks on each node read variables that the first two tests compare under both, and run under one.
+WAYS = {
+    "pytorch": ("alpha", "torch", DEBIAN, f"{SCRIPT}ranks.py", NO_LIBUV),
+    "newest-pytorch": ("beta", "torch", NEWEST, f"{SCRIPT}ranks.py", {}),
+    "torchrun": ("alpha", "torch", NEWEST, f"{TORCHRUN}ranks.py", NODE),
+    "mpi4py": ("alpha beta", "mpi4py", DEBIAN, f"{SCRIPT}mpi4py.py", {}),
+    "horovod": ("alpha beta", "horovod", HOROVOD, f"{SCRIPT}horovod.py", {}),
+    "accelerate": ("alpha beta", "accelerate", NEWEST, f"{SCRIPT}accelerate.py", {}),
+    "accelerate-launch": (
+        "beta", "accelerate", NEWEST,
+        "{python.parent}/accelerate launch --multi_gpu --num_machines $DLFLOW_NODES --machine_rank $NODE_RANK --num_processes $DLFLOW_RANKS "
+        "--main_process_ip $MASTER_ADDR --main_process_port $MASTER_PORT {folder}/sum_accelerate.py", NODE),
+    "lightning": ("alpha beta", "lightning", NEWEST, f"{SCRIPT}lightning.py", DEVICES),
+    "lightning-torchrun": ("alpha", "lightning", NEWEST, f"{TORCHRUN}lightning.py", NODE | DEVICES),
+    "deepspeed": ("alpha beta", "deepspeed", NEWEST, f"{SCRIPT}deepspeed.py", {}),
+    "deepspeed-torchrun": ("alpha", "deepspeed", NEWEST, f"{TORCHRUN}deepspeed.py", NODE),
+    # Without ssh. It requires the number of hosts and of ranks on each; any host names will do.
+    "deepspeed-launcher": (
+        "beta", "deepspeed", NEWEST,
+        'seq -f "n%g slots=$PET_NPROC_PER_NODE" $DLFLOW_NODES >hosts.$NODE_RANK && {python.parent}/deepspeed --no_ssh --hostfile hosts.$NODE_RANK '
+        "--node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port $MASTER_PORT {folder}/sum_deepspeed.py", NODE),
+}
 
 
 class Ranks:
     """The tests, for a cluster of two nodes with two cores each."""
-
-    limit = 300  # seconds for a run, besides other tests
 
     def setUp(self):
         super().setUp()
@@ -58,20 +78,20 @@ class Ranks:
                 {extra}
         """)
         run = self.submit(profile="two.yaml")
-        self.wait_for(run, {"work": "succeeded"}, timeout=self.limit)
+        self.wait_for(run, {"work": "succeeded"}, timeout=300)
         return pathlib.Path(self.status(run)["directory"]) / "steps/work/attempt-1"
 
     def tell(self, ranks, extra=""):
-        folder = self.run_step(f"[{PYTHON}, {self.folder}/tell.py]", ranks, extra) / "pass-1/work"
+        folder = self.run_step(f"[{DEBIAN}, {self.folder}/tell.py]", ranks, extra) / "pass-1/work"
         return {file.name.removeprefix("told."): json.loads(file.read_text()) for file in folder.glob("told.*")}
 
-    def printed(self, *arguments):
+    def printed(self, attempt):
         """The output of ranks and nodes, without dlflow's message about unpacking an image."""
-        lines = (self.run_step(*arguments) / "stdout").read_text().splitlines()
+        lines = (attempt / "stdout").read_text().splitlines()
         return sorted(line for line in lines if line.startswith(("rank ", "node ", "[default")))
 
-    def check_sums(self, *arguments):
-        self.assertEqual(self.printed(*arguments), [f"rank {rank} of 4: 10" for rank in range(4)])
+    def check_sums(self, printed):
+        self.assertEqual(sorted(line[line.index("rank"):] for line in printed), [f"rank {rank} of 4: 10" for rank in range(4)])
 
     def test_each_rank_gets_its_place(self):
         told = self.tell(4)
@@ -100,66 +120,31 @@ class Ranks:
             self.skipTest("users cannot make user namespaces here")
         images.docker_archive(self.folder / "box.tar", [images.busybox_layer()])
         tell = "echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on $NODE_RANK of $DLFLOW_NODES, $MASTER_ADDR"
-        self.assertEqual(self.printed(f"'{tell}'", 4, "image: box"), [
+        self.assertEqual(self.printed(self.run_step(f"'{tell}'", 4, "image: box")), [
             f"rank {rank} of 4, {rank % 2} of 2 on {rank // 2} of 2, {self.clusters[0].node(1)}" for rank in range(4)])
         tell = "echo node $NODE_RANK of $DLFLOW_NODES: $DLFLOW_LOCAL_RANKS ranks"
-        self.assertEqual(self.printed(f"'{tell}'", 3, "image: box\n                launch: node"),
+        self.assertEqual(self.printed(self.run_step(f"'{tell}'", 3, "image: box\n                launch: node")),
                          ["node 0 of 2: 2 ranks", "node 1 of 2: 1 ranks"])
 
-    @needs("torch", DEBIAN)
-    def test_a_script_of_pytorch_runs_on_two_nodes(self):
-        self.check_sums(f"[{PYTHON}, {self.folder}/sum_ranks.py]", 4, NO_LIBUV)
-
-    @needs("torch", DEBIAN)
-    def test_torchrun_runs_on_two_nodes_without_an_option_for_them(self):
-        need_torchrun(self)
-        # Debian 12's does not start with Python 3.11 unless some output is redirected.
-        printed = self.printed(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {self.folder}/sum_ranks.py]", 4,
-                               f"launch: node\n                {NO_LIBUV}")
-        self.assertEqual(sorted(line.partition(":")[2] for line in printed), [f"rank {rank} of 4: 10" for rank in range(4)])
-
-    @needs("mpi4py", DEBIAN)
-    def test_a_script_of_mpi4py_runs_on_two_nodes(self):
-        self.check_sums(f"[{PYTHON}, {self.folder}/sum_mpi4py.py]", 4)
-
-
-    @needs("torch")
-    def test_the_newest_pytorch_needs_no_option(self):
-        self.check_sums(f"[{NEWEST}, {self.folder}/sum_ranks.py]", 4)
-        self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_ranks.py]", 4, "launch: node")
-
-    @needs("accelerate")
-    def test_accelerate_runs_a_script_and_starts_one(self):
-        self.check_sums(f"[{NEWEST}, {self.folder}/sum_accelerate.py]", 4)
-        self.check_sums(f"{NEWEST.parent}/accelerate launch --multi_gpu --num_machines $DLFLOW_NODES --machine_rank $NODE_RANK "
-                        "--num_processes $DLFLOW_RANKS --main_process_ip $MASTER_ADDR --main_process_port $MASTER_PORT "
-                        f"{self.folder}/sum_accelerate.py", 4, "launch: node")
-
-    @needs("lightning")
-    def test_lightning_finds_its_ranks_under_any_launcher(self):
-        devices = "env: {DEVICES: 2}"
-        self.check_sums(f"[{NEWEST}, {self.folder}/sum_lightning.py]", 4, devices)
-        self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_lightning.py]", 4, f"{devices}\n                launch: node")
-
-    @needs("deepspeed")
-    def test_deepspeed_finds_its_ranks_under_any_launcher(self):
-        self.limit = 900
-        EXTENSIONS.mkdir(exist_ok=True)
-        EXTENSIONS.chmod(0o777)
-        for lock in EXTENSIONS.glob("*/lock"):  # left by a test that was killed while it compiled: ranks would wait for ever
-            lock.unlink()
-        extensions = f'env: {{TORCH_EXTENSIONS_DIR: "{EXTENSIONS}", PATH: "{NEWEST.parent}:/usr/bin:/bin"}}'
-        self.check_sums(f"[{NEWEST}, {self.folder}/sum_deepspeed.py]", 4, extensions)
-        node = f"{extensions}\n                launch: node"
-        self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_deepspeed.py]", 4, node)
-        # DeepSpeed's own launcher, without ssh. It requires the number of hosts and of ranks on each; any host names will do.
-        self.check_sums("seq -f \"n%g slots=$PET_NPROC_PER_NODE\" $DLFLOW_NODES >hosts.$NODE_RANK && "
-                        f"{NEWEST.parent}/deepspeed --no_ssh --hostfile hosts.$NODE_RANK --node_rank $NODE_RANK --master_addr $MASTER_ADDR "
-                        f"--master_port $MASTER_PORT {self.folder}/sum_deepspeed.py", 4, node)
-
-    @needs("horovod", HOROVOD)
-    def test_a_script_of_horovod_runs_on_two_nodes(self):
-        self.check_sums(f"[{HOROVOD}, {self.folder}/sum_horovod.py]", 4)
+    def test_frameworks_find_their_ranks_on_two_nodes(self):
+        """One step after the other, since each needs all cores."""
+        steps = {}
+        for name, (profiles, module, python, command, more) in WAYS.items():
+            if self.profile not in profiles:
+                continue
+            if reason := missing(module, python):
+                print(f"skipped case: {name} of {self.id()}: {reason}", flush=True)
+            else:
+                steps[name] = {"run": command.format(python=python, folder=self.folder), "resources": {"ranks": 4}} | more
+        self.write("w.yaml", json.dumps({"name": "ranks", "steps": steps}))
+        run = self.submit(profile="two.yaml")
+        wait_until(lambda: self.status(run)["ended"], 1200, f"{run} to end")
+        ended = self.status(run)
+        for step in ended["steps"]:
+            with self.subTest(step["name"]):
+                attempt = pathlib.Path(ended["directory"]) / f"steps/{step['name']}/attempt-1"
+                self.assertEqual(step["state"], "succeeded", (attempt / "stderr").read_text())
+                self.check_sums(self.printed(attempt))
 
 
 class BySrun(Ranks, Chain):
@@ -170,6 +155,13 @@ class BySrun(Ranks, Chain):
 class ByMpirun(Ranks, Chain):
     profile = "beta"
     clusters = (Chain.beta,)
+
+    @needs("torch", DEBIAN)
+    def test_torchrun_runs_on_two_nodes_without_an_option_for_them(self):
+        need_torchrun(self)
+        # Debian 12's does not start with Python 3.11 unless some output is redirected.
+        self.check_sums(self.printed(self.run_step(f"[{DEBIAN}, -m, torch.distributed.run, -r, '1', -t, '1', {self.folder}/sum_ranks.py]", 4,
+                                                   'launch: node\n                env: {USE_LIBUV: "0"}')))
 
 
 if __name__ == "__main__":

@@ -60,62 +60,71 @@ if __name__ == "__main__":
 
 
 class Walltime(Chain):
-    def counts(self, ranks, profile):
-        self.write("count.py", COUNTS)
-        self.write_steps("walltime", f"""
+    """Jobs of a test run at the same time: each takes one core of its nodes."""
+
+    def end(self, run, step):
+        """Waits until it has succeeded with the jobs it was submitted with; returns the folder of `step`."""
+        before = self.ids(run)
+        self.wait_for(run, {"after": "succeeded"}, timeout=240)
+        self.assertEqual(self.ids(run), before)
+        return self.folder / "dlflow-runs" / run / "steps" / step
+
+    def counts(self, ranks):
+        self.write_steps(f"walltime-{ranks}", f"""
             count:
               run: [/usr/bin/python3, count.py]
               inputs: [count.py]
-              checkpoint: {{signal: SIGTERM, lead: 8s, newer: "ckpt/*.txt"}}
-              resources: {{walltime: 16s, ranks: {ranks}}}
+              checkpoint: {{signal: SIGTERM, lead: 6s, newer: "ckpt/*.txt"}}
+              resources: {{walltime: 12s, ranks: {ranks}}}
             after: {self.step("after", ", needs: [count]")}
         """)
-        run = self.submit(profile=profile)
-        before = self.ids(run)
-        self.wait_for(run, {"after": "succeeded"}, timeout=180)
-        self.assertEqual(self.ids(run), before)  # the same jobs all the time
-        job = self.folder / "dlflow-runs" / run / "steps/count"
+        return self.submit()
+
+    def check_counts(self, run, ranks):
+        job = self.end(run, "count")
         events = map(json.loads, (job / "attempt-1/events.jsonl").read_text().splitlines())
         ends = [(event["state"], event.get("reason", "")) for event in events if event.get("state") not in ("running", None)]
         self.assertEqual([state for state, _ in ends], ["queued", "queued", "succeeded"])
         for _, reason in ends[:2]:
-            self.assertRegex(reason, r"^walltime of 0:16 reached; continues from ckpt/count-\d.txt$")
+            self.assertRegex(reason, r"^walltime of 0:12 reached; continues from ckpt/count-\d.txt$")
         for rank in range(ranks):
             passes, count = map(int, (job / f"outputs/{rank}").read_text().split())
             self.assertEqual(passes, 2)
             self.assertGreater(count, 1)
             self.assertEqual((job / f"checkpoints/ckpt/count-{rank}.txt").read_text(), f"2 {count}")
 
-    def pipes(self, signal, profile):
-        self.write("train.py", TRAINS)
-        self.write_steps("pipes", f"""
+    def pipes(self, signal):
+        self.write_steps(f"pipes-{signal.lower()}", f"""
             train:
               run: /usr/bin/python3 train.py 2>&1 | tee log-$RANK
               inputs: [train.py]
               env: {{SIGNAL: {signal}}}
-              checkpoint: {{signal: {signal}, lead: 10s, newer: "out/ckpt-*.pt"}}
-              resources: {{walltime: 20s, ranks: 2}}
+              checkpoint: {{signal: {signal}, lead: 8s, newer: "out/ckpt-*.pt"}}
+              resources: {{walltime: 16s, ranks: 2}}
             after: {self.step("after", ", needs: [train]")}
         """)
-        run = self.submit(profile=profile)
-        self.wait_for(run, {"after": "succeeded"}, timeout=240)
-        job = self.folder / "dlflow-runs" / run / "steps/train"
-        lines = [line.split() for line in (job / "attempt-1/stdout").read_text().splitlines() if line.startswith("rank ")]
+        return self.submit()
+
+    def check_pipes(self, run):
+        lines = [line.split() for line in (self.end(run, "train") / "attempt-1/stdout").read_text().splitlines() if line.startswith("rank ")]
         for rank in ("0", "1"):
             steps = [int(words[3]) for words in lines if words[1:3] == [rank, "step"]]
             self.assertEqual(steps, list(range(1, len(steps) + 1)))  # none is lost or repeated
             self.assertEqual([words[3] for words in lines if words[1:3] == [rank, "asked"]], ["1", "1"])
 
     def test_ranks_on_two_nodes_behind_a_pipe_are_asked_once_and_lose_no_step(self):
-        for signal in ("SIGUSR1", "SIGTERM"):
+        self.write("train.py", TRAINS)
+        runs = {signal: self.pipes(signal) for signal in ("SIGUSR1", "SIGTERM")}
+        for signal, run in runs.items():
             with self.subTest(signal):
-                self.pipes(signal, "alpha")
+                self.check_pipes(run)
 
-    def test_one_rank_is_requeued_twice(self):
-        self.counts(1, "alpha")
-
-    def test_ranks_on_two_nodes_are_asked_by_the_signal_that_the_step_names(self):
-        self.counts(2, "alpha")
+    def test_one_rank_and_ranks_on_two_nodes_are_requeued_twice_by_the_signal_that_the_step_names(self):
+        self.write("count.py", COUNTS)
+        runs = {ranks: self.counts(ranks) for ranks in (1, 2)}
+        for ranks, run in runs.items():
+            with self.subTest(ranks=ranks):
+                self.check_counts(run, ranks)
 
 
 if __name__ == "__main__":

@@ -19,29 +19,19 @@ class Module(lightning.LightningModule):
     def configure_optimizers(self):
         return torch.optim.AdamW(self.parameters(), lr=1e-2)
 
-
-class Data(lightning.LightningDataModule):
-    """Starts where the checkpoint ended: the loader's batches are numbered."""
-    begun = 0
-
-    def state_dict(self):
-        return {"begun": self.trainer.global_step}
-
-    def load_state_dict(self, state):
-        self.begun = state["begun"]
-
     def train_dataloader(self):
-        return tiny.loader(self.begun, self.trainer.global_rank, self.trainer.world_size)
+        return tiny.loader(self.trainer.global_step, self.trainer.global_rank, self.trainer.world_size)
 
 
 def main():
     saving = ModelCheckpoint(dirpath="out", filename="{step:06}", every_n_train_steps=int(os.environ.get("EVERY", 10)), save_top_k=2, monitor="step", mode="max",
                              save_last=True)
+    # Resumed before half of its batches, Lightning ends the epoch too early. The next one must not repeat batches.
     trainer = lightning.Trainer(accelerator="cpu", devices=int(os.environ.get("LOCAL_WORLD_SIZE", 1)), num_nodes=int(os.environ.get("DLFLOW_NODES", 1)),
                                 strategy="ddp", max_steps=tiny.STEPS, logger=False, callbacks=[saving], enable_progress_bar=False, enable_model_summary=False,
-                                use_distributed_sampler=False)
+                                use_distributed_sampler=False, reload_dataloaders_every_n_epochs=1)
     module = Module()
-    trainer.fit(module, datamodule=Data(), ckpt_path="last" if os.path.exists("out/last.ckpt") else None, weights_only=False)
+    trainer.fit(module, ckpt_path="last" if os.path.exists("out/last.ckpt") else None, weights_only=False)
     tiny.tell_end(trainer.global_step, module.network)
 
 
