@@ -31,7 +31,7 @@ enum class Correction {
   Outside,   ///< at the source of data that it copies
 };
 
-/// What the events of a job tell about its latest attempt.
+/// The latest attempt of a job, as its events report it.
 struct JobCourse {
   JobState state = JobState::Planned;
   int attempt = 0;              ///< 0: never submitted
