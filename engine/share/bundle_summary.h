@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "engine/model/workflow.h"
+#include "engine/share/manifest.h"
 
 /// A summary of a bundle, for people who decide whether to run it.
 namespace dlflow {

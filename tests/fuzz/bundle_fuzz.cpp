@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "engine/share/bundle_reader.h"
 #include "engine/share/bundle_summary.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/temp_dir.h"
