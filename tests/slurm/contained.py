@@ -12,7 +12,10 @@ from cluster import BUILD, STAGED, wait_until
 from real_cluster import SKIPPED
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-UDOCKER = BUILD / "tests/udocker"
+
+sys.path.insert(0, str(SOURCE / "tests/container"))
+from containers import UDOCKER, udocker_program  # noqa: E402
+
 NEEDS = {"alpha": "proot", "beta": "ch-run"}
 RUNTIMES = {"alpha": "udocker", "beta": "charliecloud"}
 # Image -> arguments of workflows/image.py.
@@ -33,15 +36,10 @@ class Case(cluster.Case):
         file = cls.flows / f"images/{cls.image}.tar"
         if not file.exists():  # from another test
             subprocess.run([SOURCE / "workflows/image.py", *CONTENTS[cls.image], "-o", file], check=True)
-        packages = next(UDOCKER.glob("lib/python3*/site-packages"), None)
         cls.tools = STAGED / "tools"
-        cls.tools.mkdir(exist_ok=True)
-        if packages:
-            shutil.copytree(packages / "udocker", cls.tools / "lib/udocker", dirs_exist_ok=True)
-        program = cls.tools / "udocker"
-        program.write_text(f"#!/bin/sh\nPYTHONPATH={cls.tools}/lib exec /usr/bin/python3 -m udocker.maincmd \"$@\"\n")
+        if not cls.tools.exists():
+            udocker_program(cls.tools)
         subprocess.run(["chmod", "-R", "a+rX", cls.flows, cls.tools], check=True)
-        program.chmod(0o755)
 
     def setUp(self):
         super().setUp()

@@ -7,14 +7,13 @@ import sys
 
 import cluster
 from chains import Chain
-from cluster import BUILD, ROOT, STAGED, wait_until
+from cluster import ROOT, STAGED, wait_until
 
 for folder in ("support", "container"):
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / folder))
 import images  # noqa: E402
+from containers import UDOCKER, udocker_program  # noqa: E402
 from leaks import TOKEN, files_with, processes_with  # noqa: E402
-
-UDOCKER = BUILD / "tests/udocker"
 
 
 class Secrets(Chain):
@@ -76,12 +75,8 @@ class Secrets(Chain):
             self.skipTest("udocker (./dev test puts it there from PyPI), proot or busybox-static is missing")
         images.docker_archive(self.folder / "box.tar", [images.busybox_layer()])
         (self.folder / "box.tar").chmod(0o644)
-        packages = next(UDOCKER.glob("lib/python3*/site-packages"))
-        shutil.copytree(packages / "udocker", self.folder / "tools/lib/udocker")
-        program = self.folder / "tools/udocker"
-        program.write_text(f'#!/bin/sh\nPYTHONPATH={program.parent}/lib exec /usr/bin/python3 -m udocker.maincmd "$@"\n')
-        program.chmod(0o755)
-        self.env["PATH"] = f"{program.parent}:/usr/local/bin:/usr/bin:/bin"
+        udocker_program(self.folder / "tools")
+        self.env["PATH"] = f"{self.folder}/tools:/usr/local/bin:/usr/bin:/bin"
         run, directory = self.hold(image='images: {box: {from: "docker-archive:box.tar"}}')
         self.assertTrue((directory / "steps/push/attempt-1/container.json").exists())
         self.check_nobody_sees_it(run, directory)
