@@ -46,7 +46,7 @@ class Debian13(unittest.TestCase):
         made.write_text(packages)
 
     def inside(self, commands):
-        done = subprocess.run(["nice", "-n", "5", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
+        done = subprocess.run(["nice", "-n", "19", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--propagation", "private",
                                "sh", "-euc", ENTER, MACHINE, SOURCE, commands],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)

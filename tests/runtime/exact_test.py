@@ -18,13 +18,14 @@ class Exact(TrainingCase):
 
     def test_any_number_of_ranks_trains_the_same_weights(self):
         few = {"data": str(self.few), "validation": 128}
-        for model, more in (("mlp", {}), ("lenet", {}), ("resnet20", few), ("resnet20", few | {"batch_norm": "global"})):
-            self.compare_ranks(model, (2, 3, 4, 8), more)
+        for model, numbers, more in (("mlp", (2, 3, 4, 8), {}), ("lenet", (3, 8), {}), ("resnet20", (2, 4), few),
+                                     ("resnet20", (3, 8), few | {"batch_norm": "global"})):
+            self.compare_ranks(model, numbers, more)
 
     @unittest.skipUnless(HAS_AMX, "this processor has no AMX, and computes in fp32")
     def test_any_number_of_ranks_trains_the_same_weights_in_bf16(self):
         bf16 = {"precision": {"leaves": 8, "compute": "bf16"}}
-        self.compare_ranks("lenet", (2, 3, 4, 8), bf16)
+        self.compare_ranks("lenet", (4, 8), bf16)
         self.compare_ranks("resnet20", (2, 3), bf16 | {"data": str(self.few), "validation": 128, "batch_norm": "global"})
 
     def compare_ranks(self, model, numbers, more):
@@ -40,27 +41,25 @@ class Exact(TrainingCase):
                 self.assertEqual((other["accuracy"], other["loss"]), (summary["accuracy"], summary["loss"]))
 
     def test_any_number_of_ranks_trains_the_same_weights_with_other_optimizers(self):
-        for optimizer, more in (("adamw", {}), ("lamb", {"clip_norm": 1, "accumulate": 2})):
+        for optimizer, numbers, more in (("adamw", (2, 4), {}), ("lamb", (3, 8), {"clip_norm": 1, "accumulate": 2})):
             settings = more | {"optimizer": {"kind": optimizer}, "lr": 0.005, "weight_decay": 0.01, "epochs": 1, "batch": 64,
                                "data": str(self.many), "precision": {"leaves": 8}}
             alone = self.folder("alone", **settings)
             self.train(alone, 1)
-            for ranks in (2, 3, 4, 8):
+            for ranks in numbers:
                 with self.subTest(optimizer=optimizer, ranks=ranks):
                     folder = self.folder("shared", **settings)
                     self.train(folder, ranks)
                     self.assertEqual(self.bits(folder), self.bits(alone))
 
     def test_a_killed_run_continues_on_other_ranks_with_the_same_weights(self):
-        for model in ("lenet", "resnet20"):
-            with self.subTest(model):
-                settings = {"precision": {"leaves": 8}, "model": str(ROOT / f"workflows/models/{model}.yaml")}
-                whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
-                self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
-                for ranks, step in ((3, 3), (1, 9), (8, 15)):
-                    self.kill_at(killed, ranks, step)
-                self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
-                self.assertEqual(self.bits(killed), self.bits(whole))
+        settings = {"precision": {"leaves": 8}, "model": str(ROOT / "workflows/models/resnet20.yaml"), "data": str(self.few), "batch": 32}
+        whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
+        self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        for ranks, step in ((3, 3), (1, 9), (8, 15)):
+            self.kill_at(killed, ranks, step)
+        self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.assertEqual(self.bits(killed), self.bits(whole))
 
     def test_ranks_without_mpi_train_the_same_weights(self):
         """Ranks started by the program itself, by mpirun without a plug-in, and as tasks of srun --mpi=none."""
