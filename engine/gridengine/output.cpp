@@ -29,7 +29,7 @@ int leading_int(std::string_view text) {
   return value;
 }
 
-bool is_number(std::string_view text) {
+bool is_count(std::string_view text) {
   return !text.empty() && text.size() <= 10 &&
          text.find_first_not_of("0123456789") == std::string_view::npos;
 }
@@ -75,7 +75,7 @@ std::vector<std::string> ids_of(const std::string& job, std::string_view tasks, 
     const size_t dash = range.find('-');
     const std::string first = range.substr(0, dash);
     const std::string last = dash == range.npos ? first : range.substr(dash + 1);
-    if (!is_number(first) || !is_number(last) || !is_number(step)) continue;
+    if (!is_count(first) || !is_count(last) || !is_count(step)) continue;
     const uint64_t by = std::stoull(step);
     if (by == 0 || std::stoull(first) == 0) continue;
     for (uint64_t task = std::stoull(first); task <= std::stoull(last); task += by) {
@@ -123,10 +123,10 @@ void add_entry(BatchJobs& jobs, const Fields& fields) {
     return found == fields.end() ? std::string_view() : found->second;
   };
   const std::string_view task = field("taskid");
-  if (!is_number(field("jobnumber"))) return;
+  if (!is_count(field("jobnumber"))) return;
   BatchJob job;
   job.id = field("jobnumber");
-  if (is_number(task) && task != "0") job.id = task_id(job.id, std::stoull(std::string(task)));
+  if (is_count(task) && task != "0") job.id = task_id(job.id, std::stoull(std::string(task)));
   job.name = field("jobname");
   job.node = field("hostname");
   take_end(job, field("failed"), leading_int(field("exit_status")));
@@ -182,7 +182,7 @@ std::optional<std::string> qsub_id(std::string_view qsub_stdout) {
     const std::string_view word = trim(line);
     const std::string_view number = word.substr(0, word.find('.'));
     const std::string_view tasks = word.substr(number.size());
-    const bool is_id = is_number(number) && number.find_first_not_of('0') != number.npos &&
+    const bool is_id = is_count(number) && number.find_first_not_of('0') != number.npos &&
                        tasks.find_first_not_of(".-:0123456789") == tasks.npos;
     if (is_id) id = number;
   }
@@ -198,7 +198,7 @@ std::vector<BatchJob> parse_qstat(std::string_view xml) {
       job = {};
       tasks.clear();
     } else if (tag.name == "JB_job_number") {
-      job.id = is_number(tag.text) ? tag.text : "";
+      job.id = is_count(tag.text) ? tag.text : "";
     } else if (tag.name == "JB_name") {
       job.name = std::move(tag.text);
     } else if (tag.name == "state") {

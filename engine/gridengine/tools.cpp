@@ -54,7 +54,7 @@ std::string qacct_time(Time time) {
 constexpr int kRescheduled = 99;
 
 /// Returns true if Grid Engine cannot be asked, since nothing may run twice.
-bool is_at_work(const JobIdentity& ours) {
+bool is_in_queue(const JobIdentity& ours) {
   try {
     const std::vector<BatchJob> queue = GridEngineTools().queue();
     return std::any_of(queue.begin(), queue.end(),
@@ -223,7 +223,7 @@ std::optional<Allocation> gridengine_allocation() {
   allocation.requeue_status = kRescheduled;
   allocation.reserves_statuses = true;
   allocation.own_signals = {SIGUSR2};  // sent by qdel; SIGUSR1 asks the program to save
-  allocation.is_at_work = is_at_work;
+  allocation.is_at_work = is_in_queue;
   return allocation;
 }
 

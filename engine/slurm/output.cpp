@@ -51,18 +51,9 @@ constexpr std::array<StateName, 25> kStates = {{
     {BatchState::Unknown, "UNKNOWN", "?"},
 }};
 
-bool is_number(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-}
-
 template <typename Number>
 std::optional<Number> to_number(std::string_view text) {
-  Number value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (!is_number(text) || error != std::errc() || end != text.data() + text.size()) {
-    return std::nullopt;
-  }
-  return value;
+  return is_number(text) ? number_from<Number>(text) : std::nullopt;
 }
 
 /// Replaces the tools' words for "nothing" by an empty text.
