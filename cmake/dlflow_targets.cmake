@@ -42,7 +42,7 @@ endfunction()
 # unity build compiles both as one source, since headers take 3 s of each.
 function(dlflow_library name)
   cmake_parse_arguments(ARG "" "WITH" "SOURCES;LINKS" ${ARGN})
-  if(ARG_WITH AND CMAKE_UNITY_BUILD)
+  if(CMAKE_UNITY_BUILD AND TARGET "${ARG_WITH}")
     list(TRANSFORM ARG_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
     target_sources(${ARG_WITH} PRIVATE ${ARG_SOURCES})
     list(REMOVE_ITEM ARG_LINKS ${ARG_WITH})
