@@ -37,10 +37,20 @@ function(dlflow_find_library variable name)
   find_library(${variable} NAMES ${name} ${ARGN})
 endfunction()
 
-# dlflow_library(NAME SOURCES a.cpp ... LINKS other ...): a static library of one folder.
-# LINKS are the folders to its right in docs/contributor/reference.md, and third-party libraries.
+# dlflow_library(NAME [WITH other] SOURCES a.cpp ... LINKS other ...): a static library of one folder.
+# LINKS are the folders to its right in docs/contributor/reference.md, and third-party libraries. WITH: a library of another folder; a
+# unity build compiles both as one source, since headers take 3 s of each.
 function(dlflow_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "" "WITH" "SOURCES;LINKS" ${ARGN})
+  if(CMAKE_UNITY_BUILD AND TARGET "${ARG_WITH}")
+    list(TRANSFORM ARG_SOURCES PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+    target_sources(${ARG_WITH} PRIVATE ${ARG_SOURCES})
+    list(REMOVE_ITEM ARG_LINKS ${ARG_WITH})
+    target_link_libraries(${ARG_WITH} PUBLIC ${ARG_LINKS})
+    add_library(${name} INTERFACE)
+    target_link_libraries(${name} INTERFACE ${ARG_WITH})
+    return()
+  endif()
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC dlflow_options ${ARG_LINKS})
 endfunction()
@@ -94,7 +104,7 @@ function(dlflow_pytorch_test name program script variable case)
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS unit)
 endfunction()
 
-# dlflow_same_bits(a.cpp ...): all versions that DLFLOW_VECTOR_CLONES makes of these sources compute the same bits.
-function(dlflow_same_bits)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+# dlflow_same_bits(TARGET): all versions that DLFLOW_VECTOR_CLONES makes of its sources compute the same bits.
+function(dlflow_same_bits target)
+  target_compile_options(${target} PRIVATE -ffp-contract=off)
 endfunction()

@@ -48,6 +48,9 @@ bool is_over(BatchState state);
 /// asked to save.
 bool has_not_begun(BatchState state);
 
+/// Whether `text` consists of digits.
+bool is_number(std::string_view text);
+
 /// One job, or one task of a job array. Unknown values are empty or absent.
 struct BatchJob {
   std::string id;  ///< "812", "812_3"

@@ -22,7 +22,7 @@ double leading_time(std::string_view text) {
   return value >= 0 && value < 1e15 ? value : 0;
 }
 
-bool is_number(std::string_view text) { return number_from<uint32_t>(text).has_value(); }
+bool is_count(std::string_view text) { return number_from<uint32_t>(text).has_value(); }
 
 std::string without_entities(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, char>, 5> kEntities = {
@@ -91,10 +91,10 @@ void add_entry(BatchJobs& jobs, const Fields& fields) {
     return found == fields.end() ? std::string_view() : found->second;
   };
   const std::string_view task = field("taskid");
-  if (!is_number(field("jobnumber"))) return;
+  if (!is_count(field("jobnumber"))) return;
   BatchJob job;
   job.id = field("jobnumber");
-  if (is_number(task) && task != "0") job.id = task_id(job.id, std::stoull(std::string(task)));
+  if (is_count(task) && task != "0") job.id = task_id(job.id, std::stoull(std::string(task)));
   job.name = field("jobname");
   job.node = field("hostname");
   take_end(job, field("failed"), leading_number<int>(field("exit_status")));
@@ -150,7 +150,7 @@ std::optional<std::string> qsub_id(std::string_view qsub_stdout) {
     const std::string_view word = trim(line);
     const std::string_view number = word.substr(0, word.find('.'));
     const std::string_view tasks = word.substr(number.size());
-    const bool is_id = is_number(number) && number.find_first_not_of('0') != number.npos &&
+    const bool is_id = is_count(number) && number.find_first_not_of('0') != number.npos &&
                        tasks.find_first_not_of(".-:0123456789") == tasks.npos;
     if (is_id) id = number;
   }
@@ -166,7 +166,7 @@ std::vector<BatchJob> parse_qstat(std::string_view xml) {
       job = {};
       tasks.clear();
     } else if (tag.name == "JB_job_number") {
-      job.id = is_number(tag.text) ? tag.text : "";
+      job.id = is_count(tag.text) ? tag.text : "";
     } else if (tag.name == "JB_name") {
       job.name = std::move(tag.text);
     } else if (tag.name == "state") {

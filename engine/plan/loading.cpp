@@ -1,8 +1,8 @@
 #include "engine/plan/loading.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
-#include <regex>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -27,20 +27,29 @@ struct Missing {
   std::string needed_by;  ///< "dlflow-train", if known
 };
 
+/// The text before the last `end` in `line`, from the last `begin` on; empty without these.
+std::string between(std::string_view line, std::string_view begin, std::string_view end) {
+  const std::string_view head = line.substr(0, std::min(line.rfind(end), line.size()));
+  const size_t at = head.rfind(begin);
+  if (head.size() == line.size() || at == head.npos) return "";
+  return std::string(head.substr(at + begin.size()));
+}
+
 /// Parses a line of glibc's loader about a program that is started or only traced.
 std::optional<Missing> missing_in(const std::string& line) {
-  static const std::regex kNotOpened(
-      "(?:.*/)?(.*): error while loading shared libraries: (.*): cannot open shared object file.*");
-  static const std::regex kNotTraced("\\s*(\\S+) => not found");
-  static const std::regex kOldVersion(
-      ".*: (/.*): version `(.*)' not found \\(required by (?:.*/)?(.*)\\)");
-  constexpr size_t kLongest = 10'000;  // std::regex uses stack for each character
-  std::smatch part;
-  if (line.size() > kLongest) return std::nullopt;
-  if (std::regex_match(line, part, kOldVersion)) return Missing{part.str(1), part[2], part[3]};
-  if (std::regex_match(line, part, kNotOpened)) return Missing{part.str(2), "", part[1]};
-  if (std::regex_match(line, part, kNotTraced)) return Missing{part.str(1), "", ""};
-  return std::nullopt;
+  const std::string version = between(line, ": version `", "' not found (required by ");
+  if (!version.empty() && line.ends_with(')')) {
+    const fs::path needed_by = between(line, "(required by ", ")");
+    return Missing{"/" + between(line, ": /", ": version `"), version, needed_by.filename()};
+  }
+  constexpr std::string_view kError = ": error while loading shared libraries: ";
+  const std::string unopened = between(line, kError, ": cannot open shared object file");
+  if (!unopened.empty()) {
+    return Missing{unopened, "", fs::path(line.substr(0, line.find(kError))).filename()};
+  }
+  const std::string absent = between(line, "\t", " => not found");
+  const bool is_traced = !absent.empty() && absent.find(' ') == absent.npos;
+  return is_traced ? std::optional(Missing{absent, "", ""}) : std::nullopt;
 }
 
 /// "GLIBC_2.31": the newest version in the library with the prefix `kind`, such as "GLIBC_".

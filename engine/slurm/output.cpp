@@ -49,10 +49,6 @@ constexpr std::array<StateName, 25> kStates = {{
     {BatchState::Unknown, "UNKNOWN", "?"},
 }};
 
-bool is_number(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-}
-
 template <typename Number>
 std::optional<Number> to_number(std::string_view text) {
   return is_number(text) ? number_from<Number>(text) : std::nullopt;

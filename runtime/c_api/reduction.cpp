@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 8> kOps = {"sum", "avg",  "product", "min
                                                   "max", "band", "bor",     "bxor"};
 
 /// Number of sums computed at a time, which fit in the L1 cache.
-constexpr size_t kTile = 1024;
+constexpr size_t kSumsAtATime = 1024;
 
 float widened(Float16 value) { return widen(value); }
 float widened(BFloat16 value) { return widen(value); }
@@ -50,9 +50,9 @@ struct Reduce {
   template <typename Operation>
   static void run(T* output, std::span<const std::byte* const> blocks, size_t count, bool average,
                   Operation operation) {
-    std::array<Wide, kTile> sums;
-    for (size_t first = 0; first < count; first += kTile) {
-      const size_t size = std::min(kTile, count - first);
+    std::array<Wide, kSumsAtATime> sums;
+    for (size_t first = 0; first < count; first += kSumsAtATime) {
+      const size_t size = std::min(kSumsAtATime, count - first);
       for (size_t block = 0; block < blocks.size(); ++block) {
         const T* const values = reinterpret_cast<const T*>(blocks[block]) + first;
         if (block == 0) {

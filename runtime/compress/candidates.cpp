@@ -9,7 +9,7 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr size_t kLanes = 16;  // a cache line
+constexpr size_t kLine = 16;  // a cache line
 
 /// The desired number of hits in a sample: the estimated count then deviates by 7 %, if neighbours
 /// are dissimilar.
@@ -19,7 +19,7 @@ constexpr size_t kMost = 3;
 /// A sample reads at most one in this many lines.
 constexpr size_t kLeastStride = 16;
 /// The count is checked after each block of this size.
-constexpr size_t kBlock = 1024;
+constexpr size_t kStretch = 1024;
 
 /// Collects the numbers from a threshold on, a group of lanes at a time, most of which hold none;
 /// the caller handles the rest behind the last whole group. Returns the number collected.
@@ -27,13 +27,13 @@ DLFLOW_VECTOR_CLONES
 size_t collect_lanes(uint32_t threshold, std::span<const float> values, uint32_t first_index,
                      float* found, uint32_t* indices) {
   size_t taken = 0;
-  for (size_t first = 0; first + kLanes <= values.size(); first += kLanes) {
+  for (size_t first = 0; first + kLine <= values.size(); first += kLine) {
     uint32_t any = 0;
-    for (size_t k = 0; k < kLanes; ++k) {
+    for (size_t k = 0; k < kLine; ++k) {
       any |= key_of(values[first + k]) >= threshold ? 1 : 0;
     }
     if (any == 0) continue;
-    for (size_t k = 0; k < kLanes; ++k) {
+    for (size_t k = 0; k < kLine; ++k) {
       found[taken] = values[first + k];
       indices[taken] = first_index + uint32_t(first + k);
       taken += key_of(values[first + k]) >= threshold ? 1 : 0;
@@ -46,9 +46,9 @@ size_t collect_lanes(uint32_t threshold, std::span<const float> values, uint32_t
 /// whose number is usually even.
 std::vector<uint32_t> sample_of(std::span<const float> values, size_t stride) {
   std::vector<uint32_t> keys;
-  keys.reserve(values.size() / stride + kLanes);
-  for (size_t first = 0; first + kLanes <= values.size(); first += kLanes * stride) {
-    for (const float value : values.subspan(first, kLanes)) keys.push_back(key_of(value));
+  keys.reserve(values.size() / stride + kLine);
+  for (size_t first = 0; first + kLine <= values.size(); first += kLine * stride) {
+    for (const float value : values.subspan(first, kLine)) keys.push_back(key_of(value));
   }
   return keys;
 }
@@ -59,7 +59,7 @@ void Candidates::collect(float threshold, std::span<const float> values, size_t 
   const uint32_t key = key_of(threshold);
   size_ +=
       collect_lanes(key, values, uint32_t(first), values_.get() + size_, indices_.get() + size_);
-  for (size_t i = values.size() / kLanes * kLanes; i < values.size(); ++i) {
+  for (size_t i = values.size() / kLine * kLine; i < values.size(); ++i) {
     if (key_of(values[i]) < key) continue;
     values_[size_] = values[i];
     indices_[size_++] = uint32_t(first + i);
@@ -75,9 +75,10 @@ std::optional<Candidates> sampled_candidates(std::span<const float> values, size
   const auto threshold = std::bit_cast<float>(*last);
 
   const size_t most = std::min(kMost * wanted, values.size());
-  Candidates found(most + kBlock);
-  for (size_t first = 0; first < values.size() && found.size() <= most; first += kBlock) {
-    found.collect(threshold, values.subspan(first, std::min(kBlock, values.size() - first)), first);
+  Candidates found(most + kStretch);
+  for (size_t first = 0; first < values.size() && found.size() <= most; first += kStretch) {
+    found.collect(threshold, values.subspan(first, std::min(kStretch, values.size() - first)),
+                  first);
   }
   if (found.size() < wanted || found.size() > most) return std::nullopt;
   return found;

@@ -20,7 +20,6 @@ constexpr int kSearches = 20;
 /// Once at most this many times the wanted numbers remain, they are collected: reading all others
 /// again in each search takes longer.
 constexpr size_t kFew = 2;
-constexpr size_t kLanes = 16;
 
 DLFLOW_VECTOR_CLONES
 size_t count_from(float threshold, const float* values, size_t count) {
@@ -39,6 +38,7 @@ uint32_t greatest_bits(const float* values, size_t count) {
 
 DLFLOW_VECTOR_CLONES
 double sum_of_magnitudes(const float* values, size_t count) {
+  constexpr size_t kLanes = 16;
   std::array<double, kLanes> sums{};
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {

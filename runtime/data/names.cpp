@@ -13,8 +13,6 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr std::string_view kMarkOfUtf8 = "\xEF\xBB\xBF";
-
 bool is_control(char c) { return uint8_t(c) < 0x20 || c == 0x7f; }
 
 }  // namespace
@@ -22,6 +20,7 @@ bool is_control(char c) { return uint8_t(c) < 0x20 || c == 0x7f; }
 std::vector<std::string> read_names(const std::filesystem::path& file) {
   const auto text = read_file_if_exists(file);
   if (!text) return {};
+  constexpr std::string_view kMarkOfUtf8 = "\xEF\xBB\xBF";
   const std::string_view content = *text;
   std::vector<std::string> names =
       split(content.substr(content.starts_with(kMarkOfUtf8) ? kMarkOfUtf8.size() : 0), '\n');

@@ -5,15 +5,15 @@
 namespace dlflow::runtime {
 namespace {
 
-struct Factors {
+struct AdamFactors {
   Moments moments;
   float rate;
   float weights;  // Adam: the weight decay; AdamW: what is kept of a weight
 };
 
 DLFLOW_VECTOR_CLONES
-uint32_t descend(float* __restrict weights, float* __restrict m, float* __restrict v,
-                 std::span<const float> gradients, Factors f) {
+uint32_t descend_coupled(float* __restrict weights, float* __restrict m, float* __restrict v,
+                         std::span<const float> gradients, AdamFactors f) {
   uint32_t greatest = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const float g = gradients[i] + f.weights * weights[i];
@@ -25,7 +25,7 @@ uint32_t descend(float* __restrict weights, float* __restrict m, float* __restri
 
 DLFLOW_VECTOR_CLONES
 uint32_t descend_decoupled(float* __restrict weights, float* __restrict m, float* __restrict v,
-                           std::span<const float> gradients, Factors f) {
+                           std::span<const float> gradients, AdamFactors f) {
   uint32_t greatest = 0;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const float kept = f.weights * weights[i];
@@ -43,7 +43,7 @@ class Adam final : public MomentsOptimizer {
 
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    const auto kernel = decoupled_ ? descend_decoupled : descend;
+    const auto kernel = decoupled_ ? descend_decoupled : descend_coupled;
     const double factor = decoupled_ ? 1 - rate(layer) * decay(layer) : decay(layer);
     return all_finite(kernel(e.weights.data(), e.state[0].data(), e.state[1].data(), gradients,
                              {moments(), float(rate(layer)), float(factor)}));

@@ -5,14 +5,14 @@
 namespace dlflow::runtime {
 namespace {
 
-struct Factors {
+struct LambFactors {
   Moments moments;
   float weight_decay;
 };
 
 DLFLOW_VECTOR_CLONES
 void replace_by_directions(float* __restrict gradients, float* __restrict m, float* __restrict v,
-                           std::span<const float> weights, Factors f) {
+                           std::span<const float> weights, LambFactors f) {
   for (size_t i = 0; i < weights.size(); ++i) {
     gradients[i] = f.moments.direction(gradients[i], m[i], v[i]) + f.weight_decay * weights[i];
   }

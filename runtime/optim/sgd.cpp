@@ -6,8 +6,8 @@ namespace dlflow::runtime {
 namespace {
 
 DLFLOW_VECTOR_CLONES
-uint32_t descend(float* __restrict weights, float* __restrict velocity,
-                 const float* __restrict gradients, size_t count, MomentumFactors f) {
+uint32_t descend_plain(float* __restrict weights, float* __restrict velocity,
+                       const float* __restrict gradients, size_t count, MomentumFactors f) {
   uint32_t greatest = 0;
   for (size_t i = 0; i < count; ++i) {
     const float d = gradients[i] + f.weight_decay * weights[i];
@@ -45,7 +45,7 @@ class Sgd : public Optimizer {
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
     const MomentumFactors factors(options_, rate_, layer);
-    const auto kernel = options_.nesterov ? descend_nesterov : descend;
+    const auto kernel = options_.nesterov ? descend_nesterov : descend_plain;
     return all_finite(
         kernel(e.weights.data(), e.state[0].data(), gradients.data(), e.weights.size(), factors));
   }

@@ -9,13 +9,13 @@
 namespace dlflow::runtime {
 namespace {
 
-struct Factors {
+struct SquaresFactors {
   float keep, take, weight_decay, rate, epsilon;
 };
 
 DLFLOW_VECTOR_CLONES
-uint32_t descend(float* __restrict weights, float* __restrict squares,
-                 const float* __restrict gradients, size_t count, Factors f) {
+uint32_t descend_by_root(float* __restrict weights, float* __restrict squares,
+                         const float* __restrict gradients, size_t count, SquaresFactors f) {
   uint32_t greatest = 0;
   for (size_t i = 0; i < count; ++i) {
     const float g = gradients[i] + f.weight_decay * weights[i];
@@ -45,10 +45,10 @@ class SquaresOptimizer final : public Optimizer {
 
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    const Factors factors{keep_, take_, float(layer.decay(options_.weight_decay)),
-                          float(rate_ * layer.trust), float(options_.epsilon)};
-    return all_finite(
-        descend(e.weights.data(), e.state[0].data(), gradients.data(), e.weights.size(), factors));
+    const SquaresFactors factors{keep_, take_, float(layer.decay(options_.weight_decay)),
+                                 float(rate_ * layer.trust), float(options_.epsilon)};
+    return all_finite(descend_by_root(e.weights.data(), e.state[0].data(), gradients.data(),
+                                      e.weights.size(), factors));
   }
 
  private:

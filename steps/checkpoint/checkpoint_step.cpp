@@ -130,7 +130,7 @@ void export_model(const fs::path& folder, ExportFormat format, const fs::path& p
 using runtime::CheckpointInfo;
 
 /// The step's `with:`.
-struct Request {
+struct CheckpointRequest {
   std::vector<fs::path> from;
   std::string select = "latest";
   bool verify = true;  ///< every candidate, not only the selected checkpoint
@@ -157,8 +157,8 @@ std::vector<fs::path> paths_from(const Json& from) {
   return paths;
 }
 
-Request parse_request(const Json& with) {
-  Request request;
+CheckpointRequest parse_checkpoint_step(const Json& with) {
+  CheckpointRequest request;
   request.from = paths_from(with.value("from", Json()));
   request.select = with.value("select", request.select);
   request.verify = with.value("verify", request.verify);
@@ -187,7 +187,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& from) {
 }
 
 /// Finds all candidates; prints why it passes over others.
-Candidates find_candidates(const Request& request) {
+Candidates find_candidates(const CheckpointRequest& request) {
   Candidates candidates;
   size_t num_rejected = 0;
   for (const fs::path& from : request.from) {
@@ -266,7 +266,7 @@ Json summary_of(const CheckpointInfo& info) {
 
 int choose_and_publish() {
   const StepEnvironment environment = read_step_environment();
-  const Request request = parse_request(environment.with);
+  const CheckpointRequest request = parse_checkpoint_step(environment.with);
   const Selection selection = parse_selection(request.select);
   const Candidates candidates = find_candidates(request);
   const size_t index = select_checkpoint(candidates.infos, selection);

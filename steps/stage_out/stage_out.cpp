@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The step's `with:`.
-struct Request {
+struct StageOutRequest {
   std::vector<fs::path> from;
   Address to;
   TransferLimits limits;
@@ -43,8 +43,8 @@ struct Result {
 /// Keyed by the name below the destination.
 using Results = std::map<std::string, Result>;
 
-Request parse_request(const Json& with) {
-  Request request;
+StageOutRequest parse_stage_out(const Json& with) {
+  StageOutRequest request;
   const Json from = with.value("from", Json());
   for (const Json& path : from.is_array() ? from : Json::array({from})) {
     if (!path.is_string())
@@ -84,7 +84,7 @@ Results list_results(const std::vector<fs::path>& from) {
 }
 
 /// Sends the missing files and returns their number. Sets the hash of each result.
-size_t send_all(const Request& request, Results& results, const fs::path& temporary,
+size_t send_all(const StageOutRequest& request, Results& results, const fs::path& temporary,
                 Progress& progress) {
   std::vector<Results::value_type*> files;
   for (Results::value_type& result : results) {
@@ -142,7 +142,7 @@ class TemporaryFolder {
 
 void stage_out() {
   const StepEnvironment environment = read_step_environment();
-  const Request request = parse_request(environment.with);
+  const StageOutRequest request = parse_stage_out(environment.with);
   Results results = list_results(request.from);
   const TemporaryFolder temporary(environment.outputs / ".sending");
   Progress progress(environment.metrics, results.size());
