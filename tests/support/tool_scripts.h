@@ -12,6 +12,15 @@
 
 namespace dlflow::test {
 
+/// "accepted 812", "refused: …", "unclear: …"
+inline std::string text(const SubmitAnswer& answer) {
+  if (const auto* accepted = std::get_if<Accepted>(&answer)) return "accepted " + accepted->id;
+  if (const auto* refused = std::get_if<Refused>(&answer)) {
+    return (refused->too_many ? "too many: " : "refused: ") + refused->message;
+  }
+  return "unclear: " + std::get<Unclear>(answer).message;
+}
+
 /// The programs of a batch system as small scripts in a folder. Each call adds a line to a log.
 class ToolScripts {
  public:

@@ -5,8 +5,10 @@
 
 #include "base/file.h"
 #include "tests/support/catch.h"
+#include "tests/support/tool_scripts.h"
 
 using namespace dlflow;
+using test::text;
 using namespace std::chrono_literals;
 
 namespace {
@@ -33,15 +35,6 @@ BatchJob find(const std::vector<BatchJob>& jobs, const std::string& id) {
       std::find_if(jobs.begin(), jobs.end(), [&id](const BatchJob& job) { return job.id == id; });
   REQUIRE(found != jobs.end());
   return *found;
-}
-
-/// "accepted 812", "refused: …", "unclear: …"
-std::string text(const SubmitAnswer& answer) {
-  if (const auto* accepted = std::get_if<Accepted>(&answer)) return "accepted " + accepted->id;
-  if (const auto* refused = std::get_if<Refused>(&answer)) {
-    return (refused->too_many ? "too many: " : "refused: ") + refused->message;
-  }
-  return "unclear: " + std::get<Unclear>(answer).message;
 }
 
 std::string qsub(int status, const std::string& out, const std::string& errors = "") {

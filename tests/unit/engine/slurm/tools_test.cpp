@@ -6,6 +6,7 @@
 #include "tests/support/tool_scripts.h"
 
 using namespace dlflow;
+using test::text;
 using namespace std::chrono_literals;
 
 namespace {
@@ -22,15 +23,6 @@ class Scripts : public test::ToolScripts {
         time_limit));
   }
 };
-
-/// "accepted 812", "refused: …", "unclear: …"
-std::string text(const SubmitAnswer& answer) {
-  if (const auto* accepted = std::get_if<Accepted>(&answer)) return "accepted " + accepted->id;
-  if (const auto* refused = std::get_if<Refused>(&answer)) {
-    return (refused->too_many ? "too many: " : "refused: ") + refused->message;
-  }
-  return "unclear: " + std::get<Unclear>(answer).message;
-}
 
 constexpr const char* kRunning = "echo '812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|N/A|a.1'\n";
 
