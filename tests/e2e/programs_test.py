@@ -17,7 +17,7 @@ PROGRAMS = ROOT / "workflows/gallery/programs"
 ALL = "DLFLOW_GALLERY" in os.environ  # the virtual environment that ./dev gallery makes
 PYTHON = pathlib.Path(os.environ["DLFLOW_GALLERY"], "bin/python3") if ALL else pypi.NEWEST
 EXAMPLES = os.environ.get("PYTORCH_EXAMPLES", "https://github.com/pytorch/examples")
-SMALL = {"nanogpt": ["iterations=100"], "keras": ["epochs=3"], "lightning": ["epochs=3"]}  # the light ones, with settings for them
+SMALL = {"nanogpt": ["iterations=100"], "keras": ["epochs=3"]}  # the light ones, with settings for them
 
 # For each workflow: what it needs; a file of its first save; a line of the log that a program from the beginning prints.
 KINDS = {

@@ -9,8 +9,8 @@ import torch
 from accelerate import Accelerator
 
 data, epochs = sys.argv[1], int(sys.argv[2])
-x = numpy.frombuffer(gzip.open(f"{data}/train-images-idx3-ubyte.gz").read(), numpy.uint8, offset=16).reshape(-1, 1, 28, 28)
-y = numpy.frombuffer(gzip.open(f"{data}/train-labels-idx1-ubyte.gz").read(), numpy.uint8, offset=8)
+x = numpy.frombuffer(gzip.open(f"{data}/train-images-idx3-ubyte.gz").read(), numpy.uint8, offset=16).reshape(-1, 1, 28, 28)[:20000]
+y = numpy.frombuffer(gzip.open(f"{data}/train-labels-idx1-ubyte.gz").read(), numpy.uint8, offset=8)[:20000]
 pictures = torch.utils.data.TensorDataset(torch.tensor(x / 255, dtype=torch.float32), torch.tensor(y, dtype=torch.int64))
 
 torch.manual_seed(0)
