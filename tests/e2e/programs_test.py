@@ -80,7 +80,7 @@ class Programs(Case):
         self.kill_the_program()
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, out + err)
-        self.assertIn(begins, self.log(name, 1))
+        self.assertIn(begins, self.log(name, 1), out + err)
         run = self.in_run(name, "")[0].parents[1].name
         self.dlflow("resubmit", run, timeout=900)
         self.assertEqual(set(self.states(run).values()), {"succeeded"})
