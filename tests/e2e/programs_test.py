@@ -76,7 +76,7 @@ class Programs(Case):
         begun = time.monotonic()
         process = self.start("run", PROGRAMS / f"{name}.yaml", *(word for setting in settings for word in ("--set", setting)))
         ready = (lambda: self.in_run(name, f"checkpoints/{saved}")) if saved else lambda: begins in self.log(name, 1)
-        self.wait_for(lambda: ready() or process.poll() is not None, 300, f"{name} to save")
+        self.wait_for(lambda: ready() or process.poll() is not None, 600, f"{name} to save")
         self.kill_the_program()
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, out + err)
