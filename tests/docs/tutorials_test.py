@@ -216,6 +216,9 @@ class Tutorials(support.Case):
     def test_from_sbatch(self):
         self.follow("from-sbatch.md")
 
+    def test_a_script_that_saves_in_its_own_folder(self):
+        self.follow("own-folder.md", until="## Each line")
+
     def test_recommendation(self):
         self.need_module("torch")
         self.need_mpirun()
