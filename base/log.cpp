@@ -1,55 +1,73 @@
 #include "base/log.h"
 
-#include <fmt/core.h>
+#define SPDLOG_FMT_EXTERNAL
+#include <spdlog/logger.h>
+#include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstdio>
-#include <ctime>
-#include <mutex>
 #include <optional>
-
-#include "base/error.h"
-#include "base/file.h"
 
 namespace dlflow {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr const char* kFormat = "[%Y-%m-%d %H:%M:%S.%e] [%l] %v";
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kOldFiles = 1;
 
-constexpr uintmax_t kMaxBytes = 1 << 20;
-constexpr int kNothing = int(LogLevel::Warning) + 1;
-
-std::string line_of(LogLevel level, const std::string& message) {
-  constexpr std::array kNames = {"debug", "info", "warning"};
-  timespec now{};
-  tm local{};
-  std::array<char, 32> seconds{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  ::localtime_r(&now.tv_sec, &local);
-  std::strftime(seconds.data(), seconds.size(), "%Y-%m-%d %H:%M:%S", &local);
-  return fmt::format("[{}.{:03}] [{}] {}", seconds.data(), now.tv_nsec / 1'000'000,
-                     kNames[size_t(level)], message);
+spdlog::level::level_enum level_of(LogLevel level) {
+  switch (level) {
+    case LogLevel::Debug:
+      return spdlog::level::debug;
+    case LogLevel::Info:
+      return spdlog::level::info;
+    case LogLevel::Warning:
+      return spdlog::level::warn;
+  }
+  return spdlog::level::off;
 }
 
-struct Logger {
-  std::mutex mutex;  // of the file
-  fs::path path;
-  std::optional<AppendFile> file;  // opened for the first message
-  std::atomic<int> least_shown = kNothing, least_kept = kNothing;
+/// A rotating file that is opened for its first message.
+class LateFile : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit LateFile(std::filesystem::path file) : file_(std::move(file)) {}
 
-  void keep(const std::string& line) {
-    std::error_code absent;
-    const uintmax_t bytes = fs::file_size(path, absent);
-    if (!absent && bytes + line.size() >= kMaxBytes) {
-      fs::rename(path,
-                 path.parent_path() / (path.stem().string() + ".1" + path.extension().string()));
-      file.reset();
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (!open_) {
+      open_.emplace(file_.string(), kMaxBytes, kOldFiles);
+      open_->set_formatter(formatter_->clone());
     }
-    if (!file) file.emplace(path);
-    file->append(line);
+    open_->log(message);
+    open_->flush();
   }
+  void flush_() override {}
+
+  std::filesystem::path file_;
+  std::optional<spdlog::sinks::rotating_file_sink_st> open_;
+};
+
+class Logger : public spdlog::logger {
+ public:
+  Logger() : spdlog::logger("dlflow") {
+    set_level(spdlog::level::off);
+    set_error_handler([](const std::string&) {});
+  }
+
+  void add(const spdlog::sink_ptr& sink, spdlog::level::level_enum least) {
+    sink->set_level(least);
+    sink->set_pattern(kFormat);
+    sinks().push_back(sink);
+    set_level(std::min(level(), least));
+  }
+
+  void set_file(spdlog::sink_ptr file) {
+    std::erase(sinks(), file_);
+    file_ = std::move(file);
+    add(file_, spdlog::level::info);
+  }
+
+ private:
+  spdlog::sink_ptr file_;
 };
 
 Logger& logger() {
@@ -59,29 +77,16 @@ Logger& logger() {
 
 }  // namespace
 
-void show_log(LogLevel least) { logger().least_shown = int(least); }
-
-void keep_log(const fs::path& file) {
-  const std::lock_guard lock(logger().mutex);
-  logger().path = file;
-  logger().file.reset();
-  logger().least_kept = int(LogLevel::Info);
+void show_log(LogLevel least) {
+  logger().add(std::make_shared<spdlog::sinks::stderr_sink_mt>(), level_of(least));
 }
 
-bool logs(LogLevel level) {
-  return int(level) >= std::min<int>(logger().least_shown, logger().least_kept);
+void keep_log(const std::filesystem::path& file) {
+  logger().set_file(std::make_shared<LateFile>(file));
 }
 
-void log(LogLevel level, const std::string& message) {
-  if (!logs(level)) return;
-  const std::string line = line_of(level, message);
-  if (int(level) >= logger().least_shown) std::fputs((line + "\n").c_str(), stderr);
-  if (int(level) < logger().least_kept) return;
-  const std::lock_guard lock(logger().mutex);
-  try {
-    logger().keep(line);
-  } catch (const std::exception&) {  // a lost message is no error
-  }
-}
+bool logs(LogLevel level) { return logger().should_log(level_of(level)); }
+
+void log(LogLevel level, const std::string& message) { logger().log(level_of(level), message); }
 
 }  // namespace dlflow

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-/// The only logger, for commands and decisions: lines "[2026-11-28 08:15:02.345] [info]
+/// The only logger (spdlog), for commands and decisions: lines "[2026-11-28 08:15:02.345] [info]
 /// message". Results, errors and warnings for people are printed directly instead.
 namespace dlflow {
 

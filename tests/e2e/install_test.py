@@ -455,7 +455,7 @@ class SpackRecipe(Case):
                 "jpeg": "libjpeg-turbo", "jpeglib.h": "libjpeg-turbo", "CLI/CLI.hpp": "cli11", "MPI": "mpi", "mpi.h": "mpi",
                 "dnnl": "onednn", "dnnl.hpp": "onednn", "CUDAToolkit": "cuda", "cudnn": "cudnn", "cudnn.h": "cudnn",
                 "OpenMP": None, "Threads": None, "chart.min.js": None, "copyright": None}
-    INCLUDED = {"c", "cxx", "cmake", "python", "fmt"}  # needed without a search by CMake
+    INCLUDED = {"c", "cxx", "cmake", "python", "fmt", "spdlog"}  # needed without a search by CMake
 
     def read(self):
         """The versions and dependencies that the recipe names."""

@@ -28,6 +28,7 @@ class Dlflow(CMakePackage):
     depends_on("cli11", type="build")
     depends_on("nlohmann-json", type="build")
     depends_on("fmt@9:")
+    depends_on("spdlog")
     depends_on("yaml-cpp")
     depends_on("sqlite")
     depends_on("openssl")
