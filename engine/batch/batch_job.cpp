@@ -33,6 +33,10 @@ constexpr std::array<std::string_view, size_t(BatchState::Unknown) + 1> kWords =
 
 }  // namespace
 
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
 std::string_view words(BatchState state) { return kWords[size_t(state)]; }
 
 bool is_over(BatchState state) {
