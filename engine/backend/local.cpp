@@ -77,20 +77,26 @@ std::string describe_end(int status) {
   return "its supervisor could not write its record; is the disk full?";
 }
 
-}  // namespace
-
-class LocalBackend::Impl {
+class LocalBackend : public Backend {
  public:
-  Impl(Machine machine, fs::path launcher)
+  LocalBackend(Machine machine, fs::path launcher)
       : room_(std::move(machine)), program_(std::move(launcher)) {}
 
-  const Machine& machine() const { return room_.machine(); }
-  void begin(const fs::path& run_directory);
-  bool has_room(const Resources& resources) { return room_.fits(resources); }
-  void submit(const Submission& submission);
-  Recovery recover(const Submission& submission);
-  std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt);
-  void stop(uint32_t job, Stop how);
+  void check(const Plan& plan) const override { check_fits(plan, room_.machine()); }
+  void begin(const fs::path& run_directory) override;
+  bool has_room(const Resources& resources) const override {
+    const bool fits = room_.fits(resources);
+    is_room_wanted_ |= !fits;
+    return fits;
+  }
+  void submit(const Submission& submission) override;
+  Recovery recover(const Submission& submission) override;
+  bool withdraw(const Submission& submission) override {
+    const fs::path attempt = attempt_directory(submission.job_directory, submission.attempt);
+    return !fs::exists(attempt) || claim_pass(attempt, submission.pass);
+  }
+  std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt) override;
+  void stop(uint32_t job, Stop how) override;
 
  private:
   using Updates = std::vector<Update>;
@@ -112,7 +118,7 @@ class LocalBackend::Impl {
   steady_clock::time_point next_sweep() const;
   bool sleep_until(steady_clock::time_point time, int interrupt);
 
-  Room room_;
+  mutable Room room_;  // has_room() reserves GPUs
   fs::path program_;
   fs::path run_directory_;
   LauncherClient launcher_;
@@ -121,28 +127,29 @@ class LocalBackend::Impl {
   std::map<uint64_t, uint32_t> job_of_;  // by token
   std::vector<uint32_t> woken_;          // adopted jobs whose supervisor has ended
   std::vector<uint32_t> ended_;          // jobs that wait() may forget
-  bool room_freed_ = false;              // since wait() was called
+  mutable bool is_room_wanted_ = false;  // has_room() has refused since room was freed
+  bool room_freed_ = false;              // since wait() was called, for a job that wants it
   size_t num_finishing_ = 0;             // active, but holding no resources
   size_t num_adopted_ = 0;
   size_t num_stopping_ = 0;
   steady_clock::time_point last_sweep_ = steady_clock::now();
 };
 
-void LocalBackend::Impl::begin(const fs::path& run_directory) {
+void LocalBackend::begin(const fs::path& run_directory) {
   run_directory_ = run_directory;
   if (program_.empty()) program_ = frozen_program(run_directory);
   launcher_.set_program(program_, run_directory / "engine.log");
 }
 
-void LocalBackend::Impl::vacate(Task& task) {
+void LocalBackend::vacate(Task& task) {
   if (!task.placed) return;
   room_.give_back(task.submission.resources, task.gpus);
   task.gpus.clear();
   task.placed = false;
-  room_freed_ = true;
+  room_freed_ |= std::exchange(is_room_wanted_, false);
 }
 
-void LocalBackend::Impl::release(Task& task) {
+void LocalBackend::release(Task& task) {
   if (!task.placed) --num_finishing_;
   vacate(task);
   task.active = false;
@@ -152,7 +159,7 @@ void LocalBackend::Impl::release(Task& task) {
   job_of_.erase(task.token);
 }
 
-void LocalBackend::Impl::submit(const Submission& submission) {
+void LocalBackend::submit(const Submission& submission) {
   Task& task = tasks_.try_emplace(submission.job, submission).first->second;
   DLFLOW_CHECK(!task.active);
   const bool is_same =
@@ -167,18 +174,18 @@ void LocalBackend::Impl::submit(const Submission& submission) {
   launch(task);
 }
 
-void LocalBackend::Impl::launch(Task& task) {
+void LocalBackend::launch(Task& task) {
   job_of_.erase(task.token);
   task.token = ++last_token_;
   job_of_[task.token] = task.submission.job;
   // Jobs see only the GPUs that they asked for.
   std::optional<std::string> gpus;
-  if (!machine().gpus.empty()) gpus = join(task.gpus, ",");
+  if (!room_.machine().gpus.empty()) gpus = join(task.gpus, ",");
   launcher_.launch(task.token, task.submission.pass, task.directory, gpus,
                    room_.descriptors_of(task.gpus));
 }
 
-Recovery LocalBackend::Impl::recover(const Submission& submission) {
+Recovery LocalBackend::recover(const Submission& submission) {
   Task task(submission);
   const auto claim = newest_claim(task.directory);
   if (!claim || claim->pass < submission.pass) return Recovery::NotStarted;
@@ -207,14 +214,14 @@ Recovery LocalBackend::Impl::recover(const Submission& submission) {
   return Recovery::Watched;
 }
 
-void LocalBackend::Impl::adopt(Task& task, const ProcessIdentity& supervisor) {
+void LocalBackend::adopt(Task& task, const ProcessIdentity& supervisor) {
   task.adopted = true;
   ++num_adopted_;
   task.process.reset(open_process(supervisor.pid));
   if (liveness(supervisor) != Liveness::Alive) task.process.reset();  // the pid may be reused
 }
 
-void LocalBackend::Impl::take_news(Updates& updates) {
+void LocalBackend::take_news(Updates& updates) {
   for (const LauncherNews& news : launcher_.receive()) {
     const auto job = job_of_.find(news.token);
     if (job == job_of_.end()) continue;  // its last event has been reported
@@ -238,7 +245,7 @@ void LocalBackend::Impl::take_news(Updates& updates) {
   for (const uint32_t job : std::exchange(woken_, {})) look_for(tasks_.at(job), kKilled, updates);
 }
 
-void LocalBackend::Impl::read(Task& task, Updates& updates) {
+void LocalBackend::read(Task& task, Updates& updates) {
   for (JobEvent& event : task.tail.read()) {
     event.job = task.submission.name;
     event.attempt = task.submission.attempt;
@@ -251,7 +258,7 @@ void LocalBackend::Impl::read(Task& task, Updates& updates) {
 }
 
 /// References to tasks are valid until the next call of wait().
-void LocalBackend::Impl::forget_ended() {
+void LocalBackend::forget_ended() {
   for (const uint32_t job : std::exchange(ended_, {})) {
     const auto task = tasks_.find(job);
     if (task != tasks_.end() && !task->second.active) tasks_.erase(task);
@@ -260,7 +267,7 @@ void LocalBackend::Impl::forget_ended() {
 
 /// Finds the owner of the pass, after our supervisor ended without a recorded end (another was
 /// faster, or it was killed), or an adopted one may have died.
-void LocalBackend::Impl::look_for(Task& task, const std::string& if_dead, Updates& updates) {
+void LocalBackend::look_for(Task& task, const std::string& if_dead, Updates& updates) {
   const auto claim = newest_claim(task.directory);
   const bool claimed = claim && claim->pass == task.submission.pass;
   if (claimed && liveness(claim->supervisor) != Liveness::Dead) {
@@ -277,7 +284,7 @@ void LocalBackend::Impl::look_for(Task& task, const std::string& if_dead, Update
   lost(task, if_dead, updates);
 }
 
-void LocalBackend::Impl::lost(Task& task, const std::string& reason, Updates& updates) {
+void LocalBackend::lost(Task& task, const std::string& reason, Updates& updates) {
   JobEvent event;
   event.job = task.submission.name;
   event.attempt = task.submission.attempt;
@@ -290,7 +297,7 @@ void LocalBackend::Impl::lost(Task& task, const std::string& reason, Updates& up
   release(task);
 }
 
-void LocalBackend::Impl::sweep(Updates& updates) {
+void LocalBackend::sweep(Updates& updates) {
   last_sweep_ = steady_clock::now();
   if (launcher_.has_died()) replace_launcher(updates);
   num_stopping_ = 0;
@@ -304,7 +311,7 @@ void LocalBackend::Impl::sweep(Updates& updates) {
 
 /// The launcher's supervisors continue without it, but nobody reports how they end. Requests that
 /// it had not started need another launcher.
-void LocalBackend::Impl::replace_launcher(Updates& updates) {
+void LocalBackend::replace_launcher(Updates& updates) {
   for (auto& [job, task] : tasks_) {
     if (!task.active || task.adopted) continue;
     const auto claim = newest_claim(task.directory);
@@ -316,7 +323,7 @@ void LocalBackend::Impl::replace_launcher(Updates& updates) {
   }
 }
 
-void LocalBackend::Impl::stop(uint32_t job, Stop how) {
+void LocalBackend::stop(uint32_t job, Stop how) {
   const auto found = tasks_.find(job);
   if (found == tasks_.end() || !found->second.active) return;
   found->second.stops_asked = how == Stop::AndSave ? 1 : 2;
@@ -324,7 +331,7 @@ void LocalBackend::Impl::stop(uint32_t job, Stop how) {
 }
 
 /// If the pass is not claimed yet, sweep() sends them later.
-void LocalBackend::Impl::send_stops(Task& task) {
+void LocalBackend::send_stops(Task& task) {
   if (task.stops_sent == task.stops_asked) return;
   const auto claim = newest_claim(task.directory);
   if (!claim || claim->pass != task.submission.pass) {
@@ -341,14 +348,14 @@ void LocalBackend::Impl::send_stops(Task& task) {
   }
 }
 
-steady_clock::time_point LocalBackend::Impl::next_sweep() const {
+steady_clock::time_point LocalBackend::next_sweep() const {
   const bool often = num_adopted_ > 0 || num_stopping_ > 0;
   return last_sweep_ +
          (often ? steady_clock::duration(kAdoptedSweep) : steady_clock::duration(kSweep));
 }
 
 /// Returns false if `interrupt` became readable.
-bool LocalBackend::Impl::sleep_until(steady_clock::time_point time, int interrupt) {
+bool LocalBackend::sleep_until(steady_clock::time_point time, int interrupt) {
   std::vector<pollfd> files = {{interrupt, POLLIN, 0}, {launcher_.descriptor(), POLLIN, 0}};
   if (launcher_.has_unsent()) files[1].events |= POLLOUT;
   std::vector<uint32_t> jobs;
@@ -368,7 +375,7 @@ bool LocalBackend::Impl::sleep_until(steady_clock::time_point time, int interrup
   return files[0].revents == 0;
 }
 
-std::vector<Update> LocalBackend::Impl::wait(std::chrono::milliseconds timeout, int interrupt) {
+std::vector<Update> LocalBackend::wait(std::chrono::milliseconds timeout, int interrupt) {
   const auto deadline = steady_clock::now() + timeout;
   Updates updates;
   forget_ended();
@@ -381,29 +388,10 @@ std::vector<Update> LocalBackend::Impl::wait(std::chrono::milliseconds timeout, 
   }
 }
 
-LocalBackend::LocalBackend(Machine machine, fs::path launcher)
-    : impl_(std::make_unique<Impl>(std::move(machine), std::move(launcher))) {}
+}  // namespace
 
-LocalBackend::~LocalBackend() = default;
-
-void LocalBackend::check(const Plan& plan) const { check_fits(plan, impl_->machine()); }
-
-void LocalBackend::begin(const fs::path& run_directory) { impl_->begin(run_directory); }
-
-bool LocalBackend::has_room(const Resources& resources) const { return impl_->has_room(resources); }
-
-void LocalBackend::submit(const Submission& submission) { impl_->submit(submission); }
-
-Recovery LocalBackend::recover(const Submission& submission) { return impl_->recover(submission); }
-
-std::vector<Update> LocalBackend::wait(std::chrono::milliseconds timeout, int interrupt) {
-  return impl_->wait(timeout, interrupt);
+std::unique_ptr<Backend> local_backend(Machine machine, fs::path launcher) {
+  return std::make_unique<LocalBackend>(std::move(machine), std::move(launcher));
 }
-
-bool LocalBackend::withdraw(const Submission& submission) {
-  const fs::path attempt = attempt_directory(submission.job_directory, submission.attempt);
-  return !fs::exists(attempt) || claim_pass(attempt, submission.pass);
-}
-void LocalBackend::stop(uint32_t job, Stop how) { impl_->stop(job, how); }
 
 }  // namespace dlflow

@@ -16,9 +16,9 @@ namespace {
 /// Calls `work` with the services of an engine for runs of `profile`.
 template <typename Work>
 auto with_backend(const VerbServices& verb, const Profile& profile, const Work& work) {
-  LocalBackend backend(local_machine(profile));
+  const auto backend = local_backend(local_machine(profile));
   const std::unique_ptr<Observer> observer = verb.watch();
-  return work(Services{verb.store, backend, *observer, verb.clock});
+  return work(Services{verb.store, *backend, *observer, verb.clock});
 }
 
 Outcome outcome_of(const RunResult& result) {

@@ -36,8 +36,7 @@ std::vector<uint32_t> login_jobs_of(const Plan& plan) {
 class LoginNode {
  public:
   LoginNode(const ChainServices& services, const Profile& profile)
-      : own_(services.login_node == nullptr ? std::make_unique<LocalBackend>(local_machine(profile))
-                                            : nullptr),
+      : own_(services.login_node == nullptr ? local_backend(local_machine(profile)) : nullptr),
         backend_(own_ ? *own_ : *services.login_node) {}
 
   Backend& backend() { return backend_; }

@@ -191,7 +191,8 @@ Machine machine(std::vector<std::string> gpus = {}) {
 /// A backend, its launcher, and the folder of a run.
 class World {
  public:
-  explicit World(Machine of = machine()) : backend(std::move(of), FAKE_LAUNCHER_PROGRAM) {
+  explicit World(Machine of = machine())
+      : owned_(local_backend(std::move(of), FAKE_LAUNCHER_PROGRAM)), backend(*owned_) {
     std::array<int, 2> ends{};
     REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
     interrupt.reset(ends[0]);
@@ -234,7 +235,12 @@ class World {
 
   test::TempDir folder;
   Launcher launcher;
-  LocalBackend backend;
+
+ private:
+  std::unique_ptr<Backend> owned_;
+
+ public:
+  Backend& backend;
   FileDescriptor interrupt;
   FileDescriptor interrupter;
 
@@ -418,8 +424,9 @@ TEST_CASE("cores are free as soon as the program has ended", "[local]") {
   job.resources = all_cores();
   const Request request = world.submit(job);
   CHECK(world.wait(0ms).empty());
+  CHECK_FALSE(world.backend.has_room(all_cores()));
   world.launcher.report(request.header.token, NewsKind::ProgramEnded);
-  CHECK(world.wait().empty());  // at once: there is room
+  CHECK(world.wait().empty());  // at once: there is room for that job
   CHECK(world.backend.has_room(all_cores()));
   world.record(JobState::Succeeded);
   world.launcher.report(request.header.token, NewsKind::Recorded);
@@ -447,11 +454,11 @@ TEST_CASE("a job gets its GPUs with their locks, and a record keeps them", "[loc
   // Another engine that takes over the run finds their owner.
   Supervisor supervisor;
   claim(world.attempt(), 1, supervisor.identity());
-  LocalBackend other(machine({gpu + "-0", gpu + "-1"}), FAKE_LAUNCHER_PROGRAM);
-  CHECK(other.recover(job) == Recovery::Watched);
+  const auto other = local_backend(machine({gpu + "-0", gpu + "-1"}), FAKE_LAUNCHER_PROGRAM);
+  CHECK(other->recover(job) == Recovery::Watched);
   Resources one;
   one.gpus_per_rank = 1;
-  CHECK_FALSE(other.has_room(one));
+  CHECK_FALSE(other->has_room(one));
 }
 
 TEST_CASE("only jobs that an earlier engine handed over are recovered", "[local]") {

@@ -37,10 +37,10 @@ class LocalRun : public RunFolder {
   /// Returns the result of `work` on a separate back end.
   template <typename Work>
   auto with_services(Work work) {
-    LocalBackend backend(machine_, LAUNCHER_DRIVER);
+    const auto backend = local_backend(machine_, LAUNCHER_DRIVER);
     RecordingObserver silent;
     const SystemClock clock;
-    return work(Services{store, backend, silent, clock});
+    return work(Services{store, *backend, silent, clock});
   }
 
   RunState start() {
@@ -63,10 +63,10 @@ class LocalRun : public RunFolder {
     Plan plan = with_services([this](const Services& services) { return created_plan(services); });
     const pid_t child = begin_child([&] {
       Store own(path() / "state");
-      LocalBackend backend(machine_, LAUNCHER_DRIVER);
+      const auto backend = local_backend(machine_, LAUNCHER_DRIVER);
       RecordingObserver silent;
       const SystemClock clock;
-      start_run(std::move(plan), {own, backend, silent, clock});
+      start_run(std::move(plan), {own, *backend, silent, clock});
       return 0;
     });
     wait_for_trace(words);
@@ -127,8 +127,7 @@ TEST_CASE("a failing step's exit status is recorded", "[local]") {
 TEST_CASE("a step with more ranks than cores takes all of them", "[local]") {
   Resources four_ranks;
   four_ranks.ranks = 4;
-  LocalBackend backend({.cores = 2, .memory_bytes = 1 << 20});
-  CHECK(backend.has_room(four_ranks));
+  CHECK(local_backend({.cores = 2, .memory_bytes = 1 << 20})->has_room(four_ranks));
 }
 
 TEST_CASE("an impossible step is refused before anything of the run exists", "[local]") {
