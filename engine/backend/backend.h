@@ -71,9 +71,9 @@ class Backend {
   /// Returns false if it has started: recover() finds it.
   virtual bool withdraw(const Submission& submission) = 0;
 
-  /// Returns new updates, in order for each job. Blocks until there are some, until there is room
-  /// again, until the descriptor `interrupt` is readable, or for at most `timeout`. A job's final
-  /// state frees its resources; after Queued the engine must submit the next pass.
+  /// Returns new updates, in order for each job. Blocks until there are some, until room is freed
+  /// that has_room() had refused, until `interrupt` is readable, or for at most `timeout`. A job's
+  /// final state frees its resources; after Queued the engine must submit the next pass.
   virtual std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt) = 0;
 
   /// Stops a submitted job; an update follows with its end. A job that has ended is unaffected.

@@ -88,9 +88,9 @@ bool LauncherClient::has_died() {
   return true;
 }
 
-void LauncherClient::stop() {
+LauncherClient::~LauncherClient() {
   socket_.reset();
-  if (pid_ >= 0) wait_for(std::exchange(pid_, -1));
+  if (pid_ >= 0) wait_for(pid_);
 }
 
 }  // namespace dlflow

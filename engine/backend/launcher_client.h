@@ -17,7 +17,7 @@ namespace dlflow {
 /// since the launcher may be blocked on us.
 class LauncherClient {
  public:
-  ~LauncherClient() { stop(); }
+  ~LauncherClient();
 
   /// Sets the program to start, and the file for its output (only messages of crashes).
   void set_program(std::filesystem::path program, std::filesystem::path log);
@@ -40,7 +40,6 @@ class LauncherClient {
  private:
   void start_launcher();
   void send_pending();
-  void stop();
 
   std::filesystem::path program_;
   std::filesystem::path log_;

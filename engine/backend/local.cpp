@@ -83,11 +83,18 @@ class LocalBackend : public Backend {
 
   void check(const Plan& plan) const override { check_fits(plan, room_.machine()); }
   void begin(const fs::path& run_directory) override;
-  bool has_room(const Resources& resources) const override { return room_.fits(resources); }
+  bool has_room(const Resources& resources) const override {
+    const bool fits = room_.fits(resources);
+    is_room_wanted_ |= !fits;
+    return fits;
+  }
   void submit(const Submission& submission) override;
   Recovery recover(const Submission& submission) override;
+  bool withdraw(const Submission& submission) override {
+    const fs::path attempt = attempt_directory(submission.job_directory, submission.attempt);
+    return !fs::exists(attempt) || claim_pass(attempt, submission.pass);
+  }
   std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt) override;
-  bool withdraw(const Submission& submission) override;
   void stop(uint32_t job, Stop how) override;
 
  private:
@@ -119,7 +126,8 @@ class LocalBackend : public Backend {
   std::map<uint64_t, uint32_t> job_of_;  // by token
   std::vector<uint32_t> woken_;          // adopted jobs whose supervisor has ended
   std::vector<uint32_t> ended_;          // jobs that wait() may forget
-  bool room_freed_ = false;              // since wait() was called
+  mutable bool is_room_wanted_ = false;  // has_room() has refused since room was freed
+  bool room_freed_ = false;              // since wait() was called, for a job that wants it
   size_t num_finishing_ = 0;             // active, but holding no resources
   size_t num_adopted_ = 0;
   size_t num_stopping_ = 0;
@@ -137,7 +145,7 @@ void LocalBackend::vacate(Task& task) {
   room_.give_back(task.submission.resources, task.gpus);
   task.gpus.clear();
   task.placed = false;
-  room_freed_ = true;
+  room_freed_ |= std::exchange(is_room_wanted_, false);
 }
 
 void LocalBackend::release(Task& task) {
@@ -379,10 +387,6 @@ std::vector<Update> LocalBackend::wait(std::chrono::milliseconds timeout, int in
   }
 }
 
-bool LocalBackend::withdraw(const Submission& submission) {
-  const fs::path attempt = attempt_directory(submission.job_directory, submission.attempt);
-  return !fs::exists(attempt) || claim_pass(attempt, submission.pass);
-}
 }  // namespace
 
 std::unique_ptr<Backend> local_backend(Machine machine, fs::path launcher) {

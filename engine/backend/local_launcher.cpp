@@ -14,6 +14,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -118,7 +119,8 @@ bool LocalLauncher::take_request() {
   LaunchHeader header;
   if (size_t(got) < sizeof header) return false;  // 0: closed
   std::memcpy(&header, packet.data(), sizeof header);
-  launch(header.token, {packet.data(), size_t(got)});
+  const char is_alone = is_any_busy() ? 0 : 1;
+  launch(header.token, std::string(packet.data(), size_t(got)) + is_alone);
   locks_.clear();
   return true;
 }

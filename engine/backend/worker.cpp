@@ -22,39 +22,28 @@
 namespace dlflow {
 namespace {
 
-int exit_status(Supervision supervision) {
-  switch (supervision) {
-    case Supervision::Recorded:
-    case Supervision::Kept:
-      return kExitRecorded;
-    case Supervision::NotOurs:
-      return kExitNotOurs;
-    case Supervision::Unrecorded:
-      return kExitUnrecorded;
-  }
-  return kExitUnrecorded;
-}
-
 struct Request {
   uint64_t token = 0;
   int pass = 1;
   std::optional<std::string> gpus;
   std::filesystem::path attempt;
   std::vector<FileDescriptor> locks;  ///< of its GPUs
+  bool is_alone = false;              ///< no other worker was busy
 };
 
 /// Returns nothing when the other end is closed.
 std::optional<Request> receive(int socket) {
-  std::array<char, kMaxPacket> packet;
+  std::array<char, kMaxPacket + 1> packet;
   std::vector<FileDescriptor> locks;
   const ssize_t got = receive_packet(socket, packet, locks, 0);
   LaunchHeader header;
-  if (got < ssize_t(sizeof header)) return std::nullopt;
+  if (got <= ssize_t(sizeof header)) return std::nullopt;
   std::memcpy(&header, packet.data(), sizeof header);
-  const std::string rest(packet.data() + sizeof header, size_t(got) - sizeof header);
+  const std::string rest(packet.data() + sizeof header, size_t(got) - sizeof header - 1);
   const size_t gpus_length = header.gpus_length < 0 ? 0 : size_t(header.gpus_length);
-  Request request{header.token, header.pass, std::nullopt, rest.substr(gpus_length),
-                  std::move(locks)};
+  Request request{header.token,     header.pass,
+                  std::nullopt,     rest.substr(gpus_length),
+                  std::move(locks), packet[size_t(got) - 1] != 0};
   if (header.gpus_length >= 0) request.gpus = rest.substr(0, gpus_length);
   return request;
 }
@@ -68,31 +57,29 @@ class Worker {
   /// Tells the launcher that this worker is free; if the launcher is gone, syncs instead.
   void finish(uint64_t token, Supervision how);
 
-  /// Syncs the ends of passes that were kept.
-  void sync() {
+  /// Syncs the ends of passes that were kept. Returns `exit_status`.
+  int end(int exit_status) {
     if (ends_) ends_->sync();
+    return exit_status;
   }
 
  private:
-  void keep_end(const std::filesystem::path& run_directory, const JobEvent& end);
-
   WorkerChannels channels_;
   std::filesystem::path run_directory_;
   std::optional<EndsLog> ends_;
 };
 
-void Worker::keep_end(const std::filesystem::path& run_directory, const JobEvent& end) {
-  if (!ends_) ends_.emplace(run_directory, channels_.launcher);
-  run_directory_ = run_directory;
-  ends_->append(end);
-}
-
 Supervision Worker::supervise(Request& request) {
   SupervisorOptions options;
   options.token = request.token;
   options.gpus = request.gpus;
-  options.keep_end = [this](const auto& run_directory, const JobEvent& end) {
-    keep_end(run_directory, end);
+  options.keep_end = [&](const auto& run_directory, const JobEvent& end) {
+    if (!ends_) ends_.emplace(run_directory, channels_.launcher);
+    run_directory_ = run_directory;
+    ends_->append(end);
+    if (!request.is_alone) return;  // the launcher syncs it together with others
+    ends_->sync();
+    options.notify(Notice::Recorded);
   };
   options.notify = [&](Notice notice) {
     if (notice == Notice::ProgramEnded) request.locks.clear();
@@ -101,7 +88,8 @@ Supervision Worker::supervise(Request& request) {
     ::send(channels_.news, &news, sizeof news,
            MSG_DONTWAIT | MSG_NOSIGNAL);  // optional: the engine also polls
   };
-  return dlflow::supervise(request.attempt, request.pass, options);
+  const Supervision how = dlflow::supervise(request.attempt, request.pass, options);
+  return how == Supervision::Kept && request.is_alone ? Supervision::Recorded : how;
 }
 
 void Worker::finish(uint64_t token, Supervision how) {
@@ -110,7 +98,7 @@ void Worker::finish(uint64_t token, Supervision how) {
   std::string packet(reinterpret_cast<const char*>(&finished), sizeof finished);
   if (kept) packet += run_directory_.native();
   const ssize_t sent = ::send(channels_.finished, packet.data(), packet.size(), MSG_NOSIGNAL);
-  if (sent < 0) sync();
+  if (sent < 0 && ends_) ends_->sync();
 }
 
 /// Whether processes started by our programs remain: orphans become our children.
@@ -129,11 +117,9 @@ int worker_main(const WorkerChannels& channels) {
   while (auto request = receive(channels.requests)) {
     crash_point("taken");
     const Supervision how = worker.supervise(*request);
-    const bool is_recorded = how == Supervision::Recorded || how == Supervision::Kept;
-    if (!is_recorded || has_children()) {
-      worker.sync();
-      return exit_status(how);
-    }
+    if (how == Supervision::NotOurs) return worker.end(kExitNotOurs);
+    if (how == Supervision::Unrecorded) return worker.end(kExitUnrecorded);
+    if (has_children()) return worker.end(kExitRecorded);
     worker.finish(request->token, how);  // if it fails, receive() ends
     crash_point("finished");
   }

@@ -57,6 +57,28 @@ std::string read_from(const fs::path& file, uint64_t offset) {
   return content;
 }
 
+/// The events in whole lines after `offset`, which moves behind them.
+/// \param holding  leaves out lines without this text
+std::vector<JobEvent> events_from(const fs::path& file, uint64_t& offset,
+                                  std::string_view holding = "") {
+  const std::string news = read_from(file, offset);
+  std::vector<JobEvent> events;
+  size_t begin = 0;
+  for (size_t end = news.find('\n'); end != std::string::npos; end = news.find('\n', begin)) {
+    const std::string_view line = std::string_view(news).substr(begin, end - begin);
+    begin = end + 1;
+    if (line.empty() || line.find(holding) == line.npos) continue;
+    try {
+      events.push_back(job_event_from_line(line));
+    } catch (const Error& error) {
+      log(LogLevel::Warning,
+          file.string() + ": " + error.what());  // torn by a crash, then ended by AppendFile
+    }
+  }
+  offset += begin;
+  return events;
+}
+
 /// Lengthens the walltime as `retry:` asks if the previous attempt timed out.
 void grow_walltime(JobSpec& spec, int attempt) {
   if (attempt < 2 || spec.retry.walltime_factor <= 1 || spec.resources.walltime.count() == 0)
@@ -90,7 +112,9 @@ fs::path make_attempt(const Plan& plan, uint32_t job, int attempt) {
   if (!left || !left->ends_with('\n')) {
     JobSpec spec = job_spec(plan, job);
     grow_walltime(spec, attempt);
-    write_file(file, to_json(spec).dump() + "\n");
+    std::string text;
+    append_dump(text, to_json(spec));
+    write_file(file, text += '\n');
   }
   return directory;
 }
@@ -113,31 +137,19 @@ std::optional<JobEvent> published_result(const fs::path& job_directory) {
   if (none) return std::nullopt;
   const auto attempt = attempt_number(target.begin()->string());
   if (!attempt) return std::nullopt;
-  std::vector<JobEvent> events = attempt_events(job_directory, "", *attempt);
-  for (auto event = events.rbegin(); event != events.rend(); ++event) {
-    if (event->state == JobState::Succeeded) return std::move(*event);
+  uint64_t offset = 0;
+  std::optional<JobEvent> last;
+  for (JobEvent& event : events_from(attempt_directory(job_directory, *attempt) / "events.jsonl",
+                                     offset, name(JobState::Succeeded))) {
+    if (event.state == JobState::Succeeded) last = std::move(event);
   }
-  return std::nullopt;
+  if (!last) return std::nullopt;
+  last->job.clear();
+  last->attempt = *attempt;
+  return last;
 }
 
-std::vector<JobEvent> EventTail::read() {
-  const std::string news = read_from(file_, offset_);
-  std::vector<JobEvent> events;
-  size_t begin = 0;
-  for (size_t end = news.find('\n'); end != std::string::npos; end = news.find('\n', begin)) {
-    const std::string_view line = std::string_view(news).substr(begin, end - begin);
-    begin = end + 1;
-    if (line.empty()) continue;
-    try {
-      events.push_back(job_event_from_line(line));
-    } catch (const Error& error) {
-      log(LogLevel::Warning,
-          file_.string() + ": " + error.what());  // torn by a crash, then ended by AppendFile
-    }
-  }
-  offset_ += begin;
-  return events;
-}
+std::vector<JobEvent> EventTail::read() { return events_from(file_, offset_); }
 
 std::vector<JobEvent> attempt_events(const fs::path& job_directory, std::string_view job,
                                      int attempt) {

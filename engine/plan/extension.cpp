@@ -204,8 +204,9 @@ std::string read_list(const fs::path& file, const std::string& what) {
 bool leaves_lists(const Plan& plan, uint32_t step) {
   const std::string& name = plan.workflow.steps[step].name;
   for (uint32_t other = 0; other < plan.steps.size(); ++other) {
-    if (!plan.steps[other].planned) continue;
-    if (takes_list_of(plan.workflow.steps[other].matrix, name)) return true;
+    const Matrix& matrix = plan.workflow.steps[other].matrix;
+    if (matrix.empty() || !plan.steps[other].planned) continue;
+    if (takes_list_of(matrix, name)) return true;
   }
   return false;
 }

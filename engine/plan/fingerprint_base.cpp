@@ -84,10 +84,8 @@ Json awaited(const Workflow& workflow, const Step& step) {
   }
   Json names = Json::array();
   for (const Step& other : workflow.steps) {
-    const bool is_needed = std::ranges::find(step.needs, other.name) != step.needs.end();
-    if (is_needed && other.allow_failure && !taken.contains(other.name)) {
-      names.push_back(other.name);
-    }
+    if (!other.allow_failure || taken.contains(other.name)) continue;
+    if (std::ranges::find(step.needs, other.name) != step.needs.end()) names.push_back(other.name);
   }
   return names;
 }

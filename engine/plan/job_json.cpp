@@ -166,8 +166,15 @@ JobEvent job_event_from_json(const Json& json) {
 }
 
 std::string to_line(const JobEvent& event) {
-  // Text that came from programs may hold any bytes; JSON holds Unicode.
-  return to_json(event).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const Json json = to_json(event);
+  try {
+    std::string line;
+    append_dump(line, json);
+    return line;
+  } catch (const Json::exception&) {
+    // Text that came from programs may hold any bytes; JSON holds Unicode.
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
 }
 
 JobEvent job_event_from_line(std::string_view line) {

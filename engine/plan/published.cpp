@@ -126,15 +126,6 @@ const Publication& nothing_published() {
   return nothing;
 }
 
-/// Whether the attempt's last event records that nothing was published.
-bool says_nothing_published(const fs::path& attempt_directory) {
-  bool nothing = false;
-  for (const JobEvent& event : EventTail(attempt_directory / "events.jsonl").read()) {
-    if (event.state == JobState::Succeeded) nothing = event.published_nothing;
-  }
-  return nothing;
-}
-
 /// A file without a hash counts as the same if size, modification time and inode are. Its ctime may
 /// differ: another link to a file of the cache changes it.
 bool is_same_file(const PublishedEntry& then, const PublishedEntry& now, const fs::path& file,
@@ -240,14 +231,16 @@ void link_outputs(const fs::path& job_directory, const fs::path& outputs) {
   }
 }
 
-std::optional<std::string> find_change(const fs::path& job_directory, FileHashes& hashes) {
+std::optional<std::string> find_change(const fs::path& job_directory, FileHashes& hashes,
+                                       bool published_nothing) {
   try {
     if (!fs::exists(job_directory / "outputs")) return "outputs is gone";
     const fs::path outputs = published_folder(job_directory);
     if (const auto publication = read_publication(outputs.parent_path())) {
       return compare(*publication, job_directory, outputs, hashes);
     }
-    if (says_nothing_published(outputs.parent_path().parent_path())) {
+    const auto result = published_nothing ? std::nullopt : published_result(job_directory);
+    if (published_nothing || (result && result->published_nothing)) {
       return compare(nothing_published(), job_directory, outputs, hashes);
     }
     return "the record of what was published is gone";

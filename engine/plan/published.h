@@ -50,9 +50,9 @@ void link_outputs(const std::filesystem::path& job_directory, const std::filesys
 
 /// Describes a change in the published result of `job_directory` ("outputs/x.csv is gone"), or
 /// returns nothing. Reads no file that the kernel reports as unchanged; hashes others if their hash
-/// was recorded.
+/// was recorded. \param published_nothing  the result's JobEvent::published_nothing; false: unknown
 std::optional<std::string> find_change(const std::filesystem::path& job_directory,
-                                       FileHashes& hashes);
+                                       FileHashes& hashes, bool published_nothing = false);
 
 /// The files and folders elsewhere that links in the published result of `job_directory` resolve
 /// to. None if there is no record.

@@ -148,7 +148,8 @@ std::optional<std::string> InputProof::find_change_at_start() {
     }
     if (auto change = find_change_outside(spec_, settled_identity)) return change;
     for (const ParentRef& parent : spec_.parents) {
-      if (published_result(parent.directory)) published_.push_back(&parent);
+      const auto result = published_result(parent.directory);
+      if (result) published_.emplace_back(&parent, result->published_nothing);
     }
     return find_change_beside_files();
   } catch (const std::exception& error) {
@@ -161,8 +162,8 @@ std::optional<std::string> InputProof::find_change_beside_files() const {
   if (auto change = find_change_of_conditions(spec_)) return change;
   if (auto change = image_.find_change()) return change;
   FreshFileHashes hashes;
-  for (const ParentRef* parent : published_) {
-    if (const auto change = dlflow::find_change(parent->directory, hashes)) {
+  for (const auto& [parent, nothing] : published_) {
+    if (const auto change = dlflow::find_change(parent->directory, hashes, nothing)) {
       return "of step " + parent->step + ", " + *change + " after it was published";
     }
   }

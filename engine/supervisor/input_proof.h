@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file_identity.h"
@@ -78,8 +79,9 @@ class InputProof {
   ImageProof image_;
   std::map<std::filesystem::path, FileIdentity> frozen_;
   std::map<std::string, std::string> ways_;  // to data outside of the run, at the start
-  std::vector<const ParentRef*> published_;  // parents that had left a result at the start
-  std::optional<std::string> change_;        // at the start
+  /// Parents that had left a result at the start, and whether it has no files.
+  std::vector<std::pair<const ParentRef*, bool>> published_;
+  std::optional<std::string> change_;  // at the start
 };
 
 /// Data that a step names by a result of its parents, as in `data: "/data/${{ steps.a.metrics.year

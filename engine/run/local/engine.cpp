@@ -124,10 +124,10 @@ RunResult Engine::work() {
     start_jobs();
     if (settle_idle()) continue;
     if (handed_over_.jobs.empty() && (is_idle() || queue_.empty())) return end();
+    tick();  // while the started jobs run
     for (const Update& update : services_.backend.wait(patience(), interrupts_.descriptor())) {
       take(update);
     }
-    tick();
   }
 }
 

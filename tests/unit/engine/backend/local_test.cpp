@@ -419,8 +419,9 @@ TEST_CASE("cores are free as soon as the program has ended", "[local]") {
   job.resources = all_cores();
   const Request request = world.submit(job);
   CHECK(world.wait(0ms).empty());
+  CHECK_FALSE(world.backend.has_room(all_cores()));
   world.launcher.report(request.header.token, NewsKind::ProgramEnded);
-  CHECK(world.wait().empty());  // at once: there is room
+  CHECK(world.wait().empty());  // at once: there is room for that job
   CHECK(world.backend.has_room(all_cores()));
   world.record(JobState::Succeeded);
   world.launcher.report(request.header.token, NewsKind::Recorded);
