@@ -66,7 +66,7 @@ class OwnScripts(Chain):
         chains = {script: self.start_chain(script, checkpoint) for script, (_, checkpoint, _) in WAYS.items()}
         undisturbed = {script: self.start_undisturbed(script) for script in (NANOGPT, TRANSFORMERS)}
         waiting = dict(chains)
-        wait_until(lambda: self.ask(waiting), 600, "the first steps of all scripts")
+        wait_until(lambda: self.ask(waiting), 900, "the first steps of all scripts")
         expected = {}
         for script, (ranks, end) in undisturbed.items():
             _, errors = ranks.communicate(timeout=400)

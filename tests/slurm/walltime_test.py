@@ -74,8 +74,8 @@ class Walltime(Chain):
             count:
               run: [/usr/bin/python3, count.py]
               inputs: [count.py]
-              checkpoint: {{signal: SIGTERM, lead: 6s, newer: "ckpt/*.txt"}}
-              resources: {{walltime: 12s, ranks: {ranks}}}
+              checkpoint: {{signal: SIGTERM, lead: 8s, newer: "ckpt/*.txt"}}
+              resources: {{walltime: 16s, ranks: {ranks}}}
             after: {self.step("after", ", needs: [count]")}
         """)
         return self.submit()
@@ -86,7 +86,7 @@ class Walltime(Chain):
         ends = [(event["state"], event.get("reason", "")) for event in events if event.get("state") not in ("running", None)]
         self.assertEqual([state for state, _ in ends], ["queued", "queued", "succeeded"])
         for _, reason in ends[:2]:
-            self.assertRegex(reason, r"^walltime of 0:12 reached; continues from ckpt/count-\d.txt$")
+            self.assertRegex(reason, r"^walltime of 0:16 reached; continues from ckpt/count-\d.txt$")
         for rank in range(ranks):
             passes, count = map(int, (job / f"outputs/{rank}").read_text().split())
             self.assertEqual(passes, 2)
@@ -99,8 +99,8 @@ class Walltime(Chain):
               run: /usr/bin/python3 train.py 2>&1 | tee log-$RANK
               inputs: [train.py]
               env: {{SIGNAL: {signal}}}
-              checkpoint: {{signal: {signal}, lead: 8s, newer: "out/ckpt-*.pt"}}
-              resources: {{walltime: 16s, ranks: 2}}
+              checkpoint: {{signal: {signal}, lead: 10s, newer: "out/ckpt-*.pt"}}
+              resources: {{walltime: 20s, ranks: 2}}
             after: {self.step("after", ", needs: [train]")}
         """)
         return self.submit()
