@@ -82,11 +82,11 @@ function(dlflow_test name)
                        SKIP_REGULAR_EXPRESSION "skipped here: ")
 endfunction()
 
-# dlflow_test_on_older_processors(NAME): runs all cases of a dlflow_test() again with oneDNN limited to AVX2 and to
+# dlflow_test_on_older_processors(NAME TAGS): runs the cases of a dlflow_test() with these tags again with oneDNN limited to AVX2 and to
 # SSE4.1, where images and weights have other formats and most kernels differ.
-function(dlflow_test_on_older_processors name)
+function(dlflow_test_on_older_processors name tags)
   foreach(processor AVX2 SSE41)
-    catch_discover_tests(${name} TEST_PREFIX "${name} on ${processor}: " EXTRA_ARGS --name ${processor}
+    catch_discover_tests(${name} TEST_SPEC "${tags}" TEST_PREFIX "${name} on ${processor}: " EXTRA_ARGS --name ${processor}
                          PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=${processor} LABELS unit TIMEOUT 120
                          SKIP_REGULAR_EXPRESSION "skipped here: ")
   endforeach()

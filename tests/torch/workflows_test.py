@@ -35,7 +35,7 @@ SAME = r"^{} ranks{}: at most [0-9.]+e-\d+ from one process\n$"
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
 @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
-class Workflows(Case):
+class WorkflowCase(Case):
     def run_workflow(self, name, **parameters):
         """The folder of the workflow's run."""
         settings = {"python": sys.executable, "package": BUILD / "python", **parameters}
@@ -46,6 +46,8 @@ class Workflows(Case):
     def output_of(self, folder, step):
         return (folder / f"steps/{step}/attempt-1/stdout").read_text()
 
+
+class Parallelism(WorkflowCase):
     def check_same(self, name, ranks):
         self.assertRegex(self.output_of(self.run_workflow(f"pytorch-{name}", ranks=ranks), "train"), SAME.format(ranks, ""))
 
@@ -76,7 +78,9 @@ class Workflows(Case):
         self.assertEqual(self.output_of(folder, "save"), "3 ranks saved after step 5\n")
         self.assertRegex(self.output_of(folder, "load"), SAME.format(2, " went on"))
 
-    @unittest.skipUnless(numpy, "python3-numpy is not installed")
+
+@unittest.skipUnless(numpy, "python3-numpy is not installed")
+class FloodFilling(WorkflowCase):
     def test_flood_filling(self):
         folder = self.run_workflow("flood-filling", side=48, batches="[4]", rules="[sqrt]", late="[0, 2]", cubes=320, lr=0.002, base_batch=4,
                                    ranks=1, real="{ranks: 3, batch: 4, rule: sqrt, late: 0}", rand=0)
@@ -115,6 +119,8 @@ class Workflows(Case):
         self.assertEqual((done.returncode, done.stderr.splitlines()[-1]),
                          (1, "error: 'cubes' is 12, no multiple of 8: a step takes 2 for each of 4 virtual ranks"))
 
+
+class Recommendation(WorkflowCase):
     def recommend(self, way, ranks):
         """The loss of the last step, and the AUC on the test set."""
         folder = self.run_workflow("recommendation", way=way, ranks=ranks, samples=4096, test_samples=2000, rows=500, auc=0.4)

@@ -131,7 +131,7 @@ TEST_CASE("convolutions by Winograd's algorithm agree with the reference", "[net
           "- conv2d: {channels: 32, kernel: 3, padding: 1}\n" +
               kEnd,
           5);
-  compare("[32, 64, 64]",
+  compare("[32, 32, 32]",
           "- conv2d: {channels: 32, kernel: 3, padding: 1}\n- relu\n"
           "- conv2d: {channels: 32, kernel: 3, padding: 1, bias: false}\n" +
               kEnd,
