@@ -65,12 +65,15 @@ class Programs(Case):
         return "".join(path.read_text() for path in self.in_run(name, "attempt-*/stdout"))
 
     def kill_the_program(self):
-        """Kills the Python or R of this test's step."""
+        """Kills the Python or R of this test's step; returns whether there was one."""
+        killed = False
         for pid in processes_with(f"{self.folder}/", "environ"):
             program = os.path.basename(os.path.realpath(f"/proc/{pid}/exe"))
             if program == "R" or program.startswith("python"):
                 with contextlib.suppress(ProcessLookupError):  # the launcher ends the other ranks
                     os.kill(pid, signal.SIGKILL)
+                    killed = True
+        return killed
 
     def kill_and_resubmit(self, name):
         _, saved, begins = KINDS[name]
@@ -79,8 +82,9 @@ class Programs(Case):
         process = self.start("run", PROGRAMS / f"{name}.yaml", *(word for setting in settings for word in ("--set", setting)))
         ready = (lambda: self.in_run(name, f"checkpoints/{saved}")) if saved else lambda: begins in self.log(name)
         self.wait_for(lambda: ready() or process.poll() is not None, 600, f"{name} to save")
-        self.kill_the_program()
+        killed = self.kill_the_program()
         out, err = process.communicate(timeout=900)
+        self.assertTrue(killed, out + err)
         run = self.in_run(name, "")[0].parents[1].name
         if process.returncode != 0:  # a killed rank is started again at once
             self.dlflow("resubmit", run, timeout=900)
