@@ -17,7 +17,7 @@ from leaks import processes_with
 PROGRAMS = ROOT / "workflows/gallery/programs"
 ALL = "DLFLOW_GALLERY" in os.environ  # the virtual environment that ./dev gallery makes
 PYTHON = pathlib.Path(os.environ["DLFLOW_GALLERY"], "bin/python3") if ALL else pypi.NEWEST
-EXAMPLES = os.environ.get("PYTORCH_EXAMPLES", "https://github.com/pytorch/examples")
+EXAMPLES = os.environ.get("PYTORCH_EXAMPLES", "https://github.com/pytorch/examples")  # or a copy of it
 SMALL = {"nanogpt": ["iterations=100"], "keras": ["epochs=3"]}  # the light ones, with settings for them
 
 # For each workflow: what it needs; a file that it saves; what its log has once for each time that it starts from the beginning.
