@@ -1,6 +1,7 @@
 """The programs of workflows/gallery/programs: each is killed when it has saved, and continues from there. `./dev gallery` runs all of them, `./dev test` the
 light ones."""
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -16,13 +17,13 @@ from leaks import processes_with
 PROGRAMS = ROOT / "workflows/gallery/programs"
 ALL = "DLFLOW_GALLERY" in os.environ  # the virtual environment that ./dev gallery makes
 PYTHON = pathlib.Path(os.environ["DLFLOW_GALLERY"], "bin/python3") if ALL else pypi.NEWEST
-EXAMPLES = os.environ.get("PYTORCH_EXAMPLES", "https://github.com/pytorch/examples")
+EXAMPLES = os.environ.get("PYTORCH_EXAMPLES", "https://github.com/pytorch/examples")  # or a copy of it
 SMALL = {"nanogpt": ["iterations=100"], "keras": ["epochs=3"]}  # the light ones, with settings for them
 
-# For each workflow: what it needs; a file of its first save; a line of the log that a program from the beginning prints.
+# For each workflow: what it needs; a file that it saves; what its log has once for each time that it starts from the beginning.
 KINDS = {
-    "pytorch-mnist": ("torchvision", None, "Train Epoch: 1 "),
-    "pytorch-imagenet": ("torchvision", "ckpt/checkpoint.pth.tar", "Epoch: [0]"),
+    "pytorch-mnist": ("torchvision", None, "Train Epoch: 1 [0/"),
+    "pytorch-imagenet": ("torchvision", "ckpt/checkpoint.pth.tar", "Epoch: [0][0/"),
     "nanogpt": ("torch", "out/ckpt.pt", "step 0:"),
     "accelerate": ("accelerate", "out/epoch_*/random_states_1.pkl", "epoch 1:"),
     "hf-trainer": ("transformers", "out/checkpoint-*/trainer_state.json", "'epoch': '1'"),
@@ -60,31 +61,35 @@ class Programs(Case):
     def in_run(self, name, pattern):
         return list(self.folder.glob(f"dlflow-runs/{name}-*/steps/train/{pattern}"))
 
-    def log(self, name, attempt):
-        return "".join(path.read_text() for path in self.in_run(name, f"attempt-{attempt}/stdout"))
+    def log(self, name):
+        return "".join(path.read_text() for path in self.in_run(name, "attempt-*/stdout"))
 
     def kill_the_program(self):
-        """Kills the Python or R of this test's step."""
+        """Kills the Python or R of this test's step; returns whether there was one."""
+        killed = False
         for pid in processes_with(f"{self.folder}/", "environ"):
             program = os.path.basename(os.path.realpath(f"/proc/{pid}/exe"))
             if program == "R" or program.startswith("python"):
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # the launcher ends the other ranks
+                    os.kill(pid, signal.SIGKILL)
+                    killed = True
+        return killed
 
     def kill_and_resubmit(self, name):
         _, saved, begins = KINDS[name]
         settings = [f"repository=git+{EXAMPLES}"] if name.startswith("pytorch-") else [] if ALL else SMALL[name]
         begun = time.monotonic()
         process = self.start("run", PROGRAMS / f"{name}.yaml", *(word for setting in settings for word in ("--set", setting)))
-        ready = (lambda: self.in_run(name, f"checkpoints/{saved}")) if saved else lambda: begins in self.log(name, 1)
+        ready = (lambda: self.in_run(name, f"checkpoints/{saved}")) if saved else lambda: begins in self.log(name)
         self.wait_for(lambda: ready() or process.poll() is not None, 600, f"{name} to save")
-        self.kill_the_program()
-        out, err = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 1, out + err)
-        self.assertIn(begins, self.log(name, 1), out + err)
+        killed = self.kill_the_program()
+        out, err = process.communicate(timeout=900)
+        self.assertTrue(killed, out + err)
         run = self.in_run(name, "")[0].parents[1].name
-        self.dlflow("resubmit", run, timeout=900)
-        self.assertEqual(set(self.states(run).values()), {"succeeded"})
-        self.assertEqual(begins in self.log(name, 2), saved is None, self.log(name, 2))
+        if process.returncode != 0:  # a killed rank is started again at once
+            self.dlflow("resubmit", run, timeout=900)
+        self.assertEqual(set(self.states(run).values()), {"succeeded"}, out + err)
+        self.assertEqual(self.log(name).count(begins), 1 if saved else 2, self.log(name))
         if ALL:
             print(f"{name}: killed, {'resumed from ' + saved if saved else 'started again'}, ended after {time.monotonic() - begun:.0f} s", flush=True)
 
