@@ -111,7 +111,7 @@ struct Extension {
   bool operator==(const Extension&) const = default;
 };
 
-/// What was found for the jobs of a step when the run was planned.
+/// A step as it was found when the run was planned.
 struct FrozenStep {
   std::vector<std::string> inputs;       ///< declared inputs, folders expanded
   Json visible_params = Json::object();  ///< see visible_params()

@@ -148,8 +148,9 @@ TEST_CASE("one name with a line end differs from two names", "[data_identity]") 
 TEST_CASE("an input that becomes executable changes the fingerprint", "[data_identity]") {
   const test::TempDir folder;
   const fs::path tool = folder.write("tool", "content");
+  const bool by_content = GENERATE(false, true);
   const std::string inputs =
-      GENERATE_COPY(as<std::string>(), "[tool]", "[{path: " + tool.string() + ", hash: content}]");
+      by_content ? "[{path: " + tool.string() + ", hash: content}]" : "[tool]";
   const auto base = [&] { return test::step_base("run: ls, inputs: " + inputs, folder.path()); };
   const std::string before = base();
   CHECK(base() == before);
