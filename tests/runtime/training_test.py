@@ -13,6 +13,17 @@ from training_case import BIN, HAS_AMX, ROOT, TrainingCase
 
 
 class Training(TrainingCase):
+    def test_a_killed_run_ends_with_the_bits_of_one_that_was_not(self):
+        whole, killed = self.folder("whole"), self.folder("killed")
+        summary = self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.assertEqual(summary["ranks"], 2)
+        self.assertGreater(summary["accuracy"], 0.9)
+
+        for step in (3, 9, 15):  # twice in the first epoch, once in the second
+            self.kill_at(killed, 2, step)
+        self.train(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.assertEqual(self.bits(killed), self.bits(whole))
+
     def test_ranks_train_without_enough_shared_memory_and_report_it_once(self):
         folder = self.folder("shm", epochs=1, model="m.yaml")
         (folder / "m.yaml").write_text("name: m\ninput: [784]\nlayers:\n  - linear: {features: 2000}\n  - relu\n  - linear: {features: 10}\n")
