@@ -1,8 +1,7 @@
 #include "runtime/checkpoint/safetensors.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -12,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
+#include "base/shared_bytes.h"
 #include "base/text.h"
 #include "runtime/checkpoint/safetensors_header.h"
 
@@ -106,34 +106,6 @@ void validate(std::vector<HeaderEntry> entries, uint64_t data_bytes, const std::
   }
 }
 
-/// A file mapped as a whole, read-only.
-class Mapping {
- public:
-  explicit Mapping(const std::filesystem::path& path) {
-    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) throw_errno("cannot open " + path.string(), errno);
-    struct stat info {};
-    if (::fstat(file.get(), &info) != 0) throw_errno("cannot read " + path.string(), errno);
-    size_ = size_t(info.st_size);
-    if (size_ == 0) return;  // mmap refuses it, and parse() reports it
-    address_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
-    if (address_ == MAP_FAILED) throw_errno("cannot map " + path.string(), errno);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  ~Mapping() {
-    if (size_ > 0) ::munmap(address_, size_);
-  }
-
-  std::span<const std::byte> bytes() const {
-    return {static_cast<const std::byte*>(address_), size_};
-  }
-
- private:
-  void* address_ = nullptr;
-  size_t size_ = 0;
-};
-
 }  // namespace
 
 void require_elements(const TensorView& tensor, DType dtype, size_t num_elements) {
@@ -175,9 +147,9 @@ WrittenFile write_safetensors(const std::filesystem::path& path,
 }
 
 Safetensors Safetensors::open(const std::filesystem::path& path) {
-  auto mapping = std::make_shared<const Mapping>(path);
-  Safetensors file = parse(mapping->bytes(), path.string());
-  file.mapping_ = std::move(mapping);
+  const SharedBytes mapping = map_file(path);
+  Safetensors file = parse(std::as_bytes(std::span(mapping.view)), path.string());
+  file.mapping_ = mapping.owner;
   return file;
 }
 

@@ -1,42 +1,21 @@
-#include <map>
-
 #include "base/json.h"
-#include "base/text.h"
 #include "runtime/settings/parts.h"
 
 namespace dlflow::runtime {
 namespace {
 
-const std::map<std::string, CompressionMethod> method_names = {
-    {"fp16", CompressionMethod::Float16},  {"bf16", CompressionMethod::BFloat16},
-    {"int8", CompressionMethod::Int8},     {"topk", CompressionMethod::TopK},
-    {"mstopk", CompressionMethod::MsTopK}, {"randomk", CompressionMethod::RandomK},
-    {"dgc", CompressionMethod::Dgc},       {"powersgd", CompressionMethod::PowerSgd},
+constexpr WithReader::Words<CompressionMethod> kMethods = {
+    {"bf16", CompressionMethod::BFloat16},   {"dgc", CompressionMethod::Dgc},
+    {"fp16", CompressionMethod::Float16},    {"int8", CompressionMethod::Int8},
+    {"mstopk", CompressionMethod::MsTopK},   {"powersgd", CompressionMethod::PowerSgd},
+    {"randomk", CompressionMethod::RandomK}, {"topk", CompressionMethod::TopK},
 };
 
-const std::map<std::string, Aggregation> aggregation_names = {
+constexpr WithReader::Words<Aggregation> kAggregations = {
     {"all-gather", Aggregation::AllGather},
     {"gtopk", Aggregation::GlobalTopK},
     {"hierarchical", Aggregation::Hierarchical},
 };
-
-template <typename Value>
-Value read_name(const Json& json, const std::map<std::string, Value>& names,
-                const std::string& key) {
-  const auto found = json.is_string() ? names.find(json.get<std::string>()) : names.end();
-  if (found != names.end()) return found->second;
-  std::string all;
-  for (const auto& [name, value] : names) all += (all.empty() ? "'" : ", '") + name + "'";
-  WithReader::fail(key, "one of " + all);
-}
-
-template <typename Value>
-std::string name_of(Value value, const std::map<std::string, Value>& names) {
-  for (const auto& [name, named] : names) {
-    if (named == value) return name;
-  }
-  return "";
-}
 
 /// Refuses `key` unless `fits`.
 void only_with(WithReader& reader, const std::string& key, bool fits, const std::string& what) {
@@ -47,7 +26,7 @@ void only_with(WithReader& reader, const std::string& key, bool fits, const std:
 Aggregation read_aggregation(const Json* name, CompressionMethod method) {
   const bool whole_matrices = method == CompressionMethod::PowerSgd;
   if (name == nullptr) return whole_matrices ? Aggregation::AllGather : Aggregation::Hierarchical;
-  const Aggregation aggregation = read_name(*name, aggregation_names, "gradients.aggregation");
+  const Aggregation aggregation = WithReader::word(name, "gradients.aggregation", kAggregations);
   if (aggregation == Aggregation::GlobalTopK && !sends_largest(method)) {
     WithReader::fail("gradients.aggregation",
                      "'all-gather' or 'hierarchical': 'gtopk' is for 'topk', 'mstopk' and 'dgc'");
@@ -70,7 +49,7 @@ std::optional<Compression> read_compression(WithReader& gradients) {
     return {};
   }
   Compression c;
-  c.method = read_name(*name, method_names, "gradients.compression");
+  c.method = WithReader::word(name, "gradients.compression", kMethods);
   const bool is_dgc = c.method == CompressionMethod::Dgc;
   for (const char* key : {"density", "warmup_epochs"}) {
     only_with(gradients, key, is_sparse(c.method), "'compression' topk, mstopk, randomk or dgc");
@@ -89,13 +68,13 @@ std::optional<Compression> read_compression(WithReader& gradients) {
 }
 
 std::string to_text(const Compression& c) {
-  std::string text = name_of(c.method, method_names);
+  std::string text = WithReader::name_of(c.method, kMethods);
   if (is_sparse(c.method)) text += ", density " + Json(c.density).dump();
   if (c.warmup_epochs > 0) text += ", warm-up " + std::to_string(c.warmup_epochs);
   if (c.method == CompressionMethod::PowerSgd) text += ", rank " + std::to_string(c.rank);
   if (c.momentum > 0) text += ", momentum " + Json(c.momentum).dump();
   if (c.clip > 0) text += ", clip " + Json(c.clip).dump();
-  return text + ", " + name_of(c.aggregation, aggregation_names);
+  return text + ", " + WithReader::name_of(c.aggregation, kAggregations);
 }
 
 }  // namespace dlflow::runtime

@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "base/text.h"
 #include "runtime/settings/parts.h"
 #include "runtime/settings/with_reader.h"
 
@@ -41,7 +40,7 @@ Kind read_kind(WithReader& reader) {
     if (given != nullptr && *given == known.name) return known.kind;
     names.push_back(known.name);
   }
-  WithReader::fail("cooperation.kind", "one of " + join(names, ", "));
+  WithReader::fail("cooperation.kind", std::move(names));
 }
 
 /// Refuses keys of other kinds.

@@ -9,11 +9,11 @@ namespace {
 
 using Course = Schedule::Course;
 
-/// Messages list them in this order; the first is the default.
-constexpr std::pair<Course, const char*> kCourses[] = {
-    {Course::Cosine, "cosine"},         {Course::Constant, "constant"},
-    {Course::Polynomial, "polynomial"}, {Course::Steps, "steps"},
-    {Course::OneCycle, "one_cycle"},    {Course::InverseSqrt, "inverse_sqrt"}};
+/// The first is the default.
+constexpr WithReader::Words<Course> kCourses = {
+    {"cosine", Course::Cosine},         {"constant", Course::Constant},
+    {"polynomial", Course::Polynomial}, {"steps", Course::Steps},
+    {"one_cycle", Course::OneCycle},    {"inverse_sqrt", Course::InverseSqrt}};
 
 std::vector<uint64_t> read_epochs(const Json& list) {
   std::vector<uint64_t> epochs;
@@ -36,21 +36,14 @@ void require_course(WithReader& reader, const char* key, Course course, Course o
 
 }  // namespace
 
-const char* name(Schedule::Course course) {
-  return std::ranges::find(kCourses, course, &std::pair<Course, const char*>::first)->second;
-}
+const char* name(Schedule::Course course) { return WithReader::name_of(course, kCourses); }
 
 bool follows_epochs(Schedule::Course course) {
   return course != Course::Constant && course != Course::InverseSqrt;
 }
 
 Schedule::Course read_schedule(const Json* word) {
-  if (word == nullptr) return Course::Cosine;
-  for (const auto& [course, name] : kCourses) {
-    if (*word == name) return course;
-  }
-  WithReader::fail("schedule",
-                   "'cosine', 'constant', 'polynomial', 'steps', 'one_cycle' or 'inverse_sqrt'");
+  return WithReader::word(word, "schedule", kCourses);
 }
 
 CourseOptions read_course(WithReader& reader, Schedule::Course course, double lr) {

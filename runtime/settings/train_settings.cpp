@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "base/error.h"
@@ -72,8 +71,7 @@ std::optional<EarlyStop> read_early_stop(const Json* json) {
 }
 
 Device read_device(const Json* name) {
-  return WithReader::word<Device>(name, "device", "'cpu' or 'cuda'",
-                                  {{"cpu", Device::Cpu}, {"cuda", Device::Cuda}});
+  return WithReader::word<Device>(name, "device", {{"cpu", Device::Cpu}, {"cuda", Device::Cuda}});
 }
 
 /// Throws Error{InvalidInput} naming the setting that GPUs do not support, and the remedy.
@@ -116,13 +114,12 @@ void require_possible_on_gpu(const TrainSettings& settings) {
 }
 
 bool read_joint_batch_norm(const Json* name) {
-  return WithReader::word<bool>(name, "batch_norm", "'leaf' or 'global'",
-                                {{"leaf", false}, {"global", true}});
+  return WithReader::word<bool>(name, "batch_norm", {{"leaf", false}, {"global", true}});
 }
 
 Compute read_compute(const Json* name) {
   return WithReader::word<Compute>(
-      name, "precision.compute", "'fp32', 'bf16' or, with 'device: cuda', 'tf32'",
+      name, "precision.compute",
       {{"fp32", Compute::Float32}, {"bf16", Compute::BFloat16}, {"tf32", Compute::TensorFloat32}});
 }
 
@@ -160,28 +157,18 @@ std::optional<size_t> read_batch(WithReader& reader, const std::string& key) {
 }
 
 LastBatch read_last_batch(const Json* name) {
-  return WithReader::word<LastBatch>(name, "last_batch", "'keep' or 'drop'",
+  return WithReader::word<LastBatch>(name, "last_batch",
                                      {{"keep", LastBatch::Keep}, {"drop", LastBatch::Drop}});
 }
 
-const std::map<std::string, DataType> wire_names = {
+constexpr WithReader::Words<DataType> kWires = {
     {"fp32", DataType::Float32}, {"fp16", DataType::Float16}, {"bf16", DataType::BFloat16}};
-
-std::string name_of_wire(DataType wire) {
-  return std::ranges::find(wire_names, wire, [](const auto& pair) { return pair.second; })->first;
-}
-
-DataType read_wire(const Json& name) {
-  const auto wire = name.is_string() ? wire_names.find(name.get<std::string>()) : wire_names.end();
-  if (wire == wire_names.end()) WithReader::fail("gradients.wire", "'fp32', 'fp16' or 'bf16'");
-  return wire->second;
-}
 
 GradientTravel read_gradients(const Json* json, const Precision& precision) {
   GradientTravel travel;
   if (json == nullptr) return travel;
   WithReader reader(*json, "gradients");
-  if (const Json* wire = reader.find("wire")) travel.wire = read_wire(*wire);
+  travel.wire = WithReader::word(reader.find("wire"), "gradients.wire", kWires);
   if (travel.wire != DataType::Float32 && precision.exact) {
     WithReader::fail("gradients.wire", "'fp32' unless 'precision' has 'reduction: fast'");
   }
@@ -363,7 +350,8 @@ std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks
   if (settings.update.accumulate > 1) {
     text += ", accumulate: " + std::to_string(settings.update.accumulate);
   }
-  if (travel.wire != DataType::Float32) text += ", wire: " + name_of_wire(travel.wire);
+  if (travel.wire != DataType::Float32)
+    text += std::string(", wire: ") + WithReader::name_of(travel.wire, kWires);
   if (travel.compression) text += ", " + to_text(*travel.compression);
   return text;
 }

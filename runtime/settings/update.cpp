@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "base/leaves.h"
-#include "base/text.h"
 #include "runtime/nn/patterns.h"
 
 namespace dlflow::runtime {
@@ -16,11 +15,9 @@ OptimizerKind read_kind(const Json* json) {
   std::vector<std::string> names;
   for (const OptimizerKind kind : OptimizerOptions::kKinds) {
     if (json != nullptr && *json == name(kind)) return kind;
-    names.push_back("'" + name(kind) + "'");
+    names.push_back(name(kind));
   }
-  const std::string last = names.back();
-  names.pop_back();
-  WithReader::fail("optimizer.kind", join(names, ", ") + " or " + last);
+  WithReader::fail("optimizer.kind", std::move(names));
 }
 
 void read_betas(const Json& json, OptimizerOptions& options) {
@@ -86,8 +83,7 @@ bool read_decay(const Json* decay, OptimizerKind kind) {
 RateScaling read_scaling(const Json* name) {
   if (name == nullptr) return RateScaling::None;
   return WithReader::word<RateScaling>(
-      name, "lr_scaling", "'linear' or 'sqrt'",
-      {{"linear", RateScaling::Linear}, {"sqrt", RateScaling::Sqrt}});
+      name, "lr_scaling", {{"linear", RateScaling::Linear}, {"sqrt", RateScaling::Sqrt}});
 }
 
 std::vector<ParameterGroup> read_groups(const Json* json) {

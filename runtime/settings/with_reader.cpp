@@ -77,6 +77,13 @@ void WithReader::fail(const std::string& key, const std::string& what) {
   throw SettingError(key, "'" + key + "' must be " + what);
 }
 
+void WithReader::fail(const std::string& key, std::vector<std::string> words) {
+  for (std::string& word : words) word = "'" + word + "'";
+  const std::string last = words.back();
+  words.pop_back();
+  fail(key, join(words, ", ") + " or " + last);
+}
+
 void WithReader::refuse(const std::string& key, const std::string& reason) {
   throw SettingError(key, "'" + key + "' " + reason);
 }

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -47,19 +49,33 @@ class WithReader {
   /// The value of `key`, of any type, or null.
   const Json* find(const std::string& key);
 
-  /// The value of the word `given`, or the first of `words` if it is null. Fails with `what`.
+  /// Words and their meanings, in the order of messages.
   template <typename Value>
-  static Value word(const Json* given, const std::string& key, const std::string& what,
-                    std::initializer_list<std::pair<const char*, Value>> words) {
+  using Words = std::initializer_list<std::pair<const char*, Value>>;
+
+  /// The meaning of the word `given`, or that of the first of `words` if it is null.
+  template <typename Value>
+  static Value word(const Json* given, const std::string& key, Words<Value> words) {
     if (given == nullptr) return words.begin()->second;
+    std::vector<std::string> all;
     for (const auto& [word, value] : words) {
       if (*given == word) return value;
+      all.push_back(word);
     }
-    fail(key, what);
+    fail(key, std::move(all));
+  }
+
+  /// The word for `value`, which is among `words`.
+  template <typename Value>
+  static const char* name_of(Value value, Words<Value> words) {
+    return std::ranges::find(words, value, &std::pair<const char*, Value>::second)->first;
   }
 
   /// Throws "with: 'KEY' must be WHAT"; `key` is the full path.
   [[noreturn]] static void fail(const std::string& key, const std::string& what);
+
+  /// The same: "with: 'KEY' must be 'A', 'B' or 'C'".
+  [[noreturn]] static void fail(const std::string& key, std::vector<std::string> words);
 
   /// Throws "with: 'KEY' REASON", for keys that are not allowed: "is not an option of 'adam'".
   [[noreturn]] static void refuse(const std::string& key, const std::string& reason);

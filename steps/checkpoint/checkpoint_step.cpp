@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,17 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// File formats for the network of a checkpoint.
-enum class ExportFormat { Safetensors, Onnx };
-
 using runtime::Checkpoint;
 using runtime::InputScale;
-
-const std::map<std::string, ExportFormat>& formats() {
-  static const std::map<std::string, ExportFormat> words = {
-      {"safetensors", ExportFormat::Safetensors}, {"onnx", ExportFormat::Onnx}};
-  return words;
-}
 
 /// Throws unless the weights are in one file; PyTorch may have sharded them over ranks.
 void require_one_model(const fs::path& folder, const Json& state) {
@@ -96,26 +86,20 @@ void export_safetensors(const Checkpoint& checkpoint, const fs::path& path) {
 }
 
 /// Parses `export:`. Throws Error{InvalidInput} for an unknown format.
-ExportFormat parse_export_format(const Json& value) {
-  const auto found = formats().find(value.is_string() ? value.get<std::string>() : "");
-  if (found != formats().end()) return found->second;
+std::string parse_export_format(const Json& value) {
+  if (value == "safetensors" || value == "onnx") return value;
   throw Error(Errc::InvalidInput,
               "export: " + value.dump() + " is not a format; write safetensors or onnx");
-}
-
-/// "model.safetensors" or "model.onnx"
-std::string export_name(ExportFormat format) {
-  return format == ExportFormat::Onnx ? "model.onnx" : "model.safetensors";
 }
 
 /// Writes the network of the checkpoint in `folder` to the new file `path`, with the normalisation
 /// of its input and the names of its classes. Throws Error{InvalidInput} if the checkpoint comes
 /// from a Python script and the format needs a network, or if its model is in several files.
-void export_model(const fs::path& folder, ExportFormat format, const fs::path& path) {
+void export_model(const fs::path& folder, const std::string& format, const fs::path& path) {
   const Checkpoint checkpoint = runtime::map_checkpoint(folder);
   require_one_model(folder, checkpoint.state);
   const bool of_a_script = checkpoint.info.model.empty();
-  if (of_a_script && format == ExportFormat::Onnx) {
+  if (of_a_script && format == "onnx") {
     throw Error(
         Errc::InvalidInput,
         "export: " + folder.string() +
@@ -123,8 +107,7 @@ void export_model(const fs::path& folder, ExportFormat format, const fs::path& p
             "ONNX file there, with torch.onnx.export");
   }
   if (of_a_script) return place_file(folder / "model.safetensors", path);
-  return format == ExportFormat::Onnx ? export_onnx(checkpoint, path)
-                                      : export_safetensors(checkpoint, path);
+  return format == "onnx" ? export_onnx(checkpoint, path) : export_safetensors(checkpoint, path);
 }
 
 using runtime::CheckpointInfo;
@@ -133,9 +116,9 @@ using runtime::CheckpointInfo;
 struct CheckpointRequest {
   std::vector<fs::path> from;
   std::string select = "latest";
-  bool verify = true;  ///< every candidate, not only the selected checkpoint
-  size_t prune = 0;    ///< number to keep in each folder; 0: all
-  std::optional<ExportFormat> exported;
+  bool verify = true;    ///< every candidate, not only the selected checkpoint
+  size_t prune = 0;      ///< number to keep in each folder; 0: all
+  std::string exported;  ///< the format of the network's file; empty: none
 };
 
 struct Candidates {
@@ -216,7 +199,7 @@ Candidates find_candidates(const CheckpointRequest& request) {
 
 /// \param from  the entry of `from:` that holds it, recorded as its origin.
 void publish(const fs::path& chosen, const fs::path& from, const StepEnvironment& environment,
-             std::optional<ExportFormat> exported) {
+             const std::string& exported) {
   const fs::path folder = environment.outputs / "checkpoint";
   remove_tree(folder);  // left by an earlier pass
   make_directories(folder);
@@ -224,11 +207,11 @@ void publish(const fs::path& chosen, const fs::path& from, const StepEnvironment
     place_file(entry.path(), folder / entry.path().filename());
   }
   Json outputs = {{"checkpoint", {{"value", "checkpoint"}, {"from", from.string()}}}};
-  if (exported) {
-    const std::string name = export_name(*exported);
+  if (!exported.empty()) {
+    const std::string name = "model." + exported;
     const fs::path file = environment.outputs / name;
     remove_tree(file);
-    export_model(chosen, *exported, file);
+    export_model(chosen, exported, file);
     outputs["export"] = {{"value", name}, {"sha256", sha256_file(file)}};
   }
   write_outputs(environment, outputs);

@@ -11,10 +11,10 @@ Request parse_request(const Json& with) {
   Request request;
   request.checkpoint = reader.text("checkpoint");
   request.data = reader.text("data");
-  request.split = WithReader::word<Split>(reader.find("split"), "split", "'test' or 'train'",
+  request.split = WithReader::word<Split>(reader.find("split"), "split",
                                           {{"test", Split::Test}, {"train", Split::Train}});
   request.format = WithReader::word<PredictionFormat>(
-      reader.find("format"), "format", "'csv' or 'npy'",
+      reader.find("format"), "format",
       {{"csv", PredictionFormat::Csv}, {"npy", PredictionFormat::Npy}});
   request.loader_threads = runtime::read_loader_threads(reader);
   request.batch = reader.count("batch", 1, request.batch);

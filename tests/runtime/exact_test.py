@@ -31,34 +31,21 @@ class Exact(TrainingCase):
     def compare_ranks(self, model, numbers, more):
         """Trains `model` on one rank, and on each of these numbers of ranks."""
         settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": str(self.many), "precision": {"leaves": 8}} | more
-        alone = self.folder("alone", **settings)
-        summary = self.train(alone, 1)
-        for ranks in numbers:
-            with self.subTest(model=model, ranks=ranks, **more):
-                folder = self.folder("shared", **settings)
-                other = self.train(folder, ranks)
-                self.assertEqual(self.bits(folder), self.bits(alone))
-                self.assertEqual((other["accuracy"], other["loss"]), (summary["accuracy"], summary["loss"]))
+        with self.subTest(model=model, **more):
+            self.assert_same_bits(lambda: self.folder("ranks", **settings), numbers, ("accuracy", "loss"))
 
     def test_any_number_of_ranks_trains_the_same_weights_with_other_optimizers(self):
         for optimizer, numbers, more in (("adamw", (2, 4), {}), ("lamb", (3, 8), {"clip_norm": 1, "accumulate": 2})):
             settings = more | {"optimizer": {"kind": optimizer}, "lr": 0.005, "weight_decay": 0.01, "epochs": 1, "batch": 64,
                                "data": str(self.many), "precision": {"leaves": 8}}
-            alone = self.folder("alone", **settings)
-            self.train(alone, 1)
-            for ranks in numbers:
-                with self.subTest(optimizer=optimizer, ranks=ranks):
-                    folder = self.folder("shared", **settings)
-                    self.train(folder, ranks)
-                    self.assertEqual(self.bits(folder), self.bits(alone))
+            with self.subTest(optimizer=optimizer):
+                self.assert_same_bits(lambda: self.folder("ranks", **settings), numbers, ("loss",))
 
     def test_a_killed_run_continues_on_other_ranks_with_the_same_weights(self):
         settings = {"precision": {"leaves": 8}, "model": str(ROOT / "workflows/models/resnet20.yaml"), "data": str(self.few), "batch": 32}
         whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
         self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
-        for ranks, step in ((3, 3), (1, 9), (8, 15)):
-            self.kill_at(killed, ranks, step)
-        self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.train_with_kills(killed, [(3, 3), (1, 9), (8, 15)], 4)
         self.assertEqual(self.bits(killed), self.bits(whole))
 
     def test_ranks_without_mpi_train_the_same_weights(self):
@@ -119,9 +106,7 @@ class Exact(TrainingCase):
                     "stop_early": {"metric": "loss", "patience": 5}}
         whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
         summary = self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
-        for ranks, step in ((3, 3), (1, 9)):
-            self.kill_at(killed, ranks, step)
-        other = self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        other = self.train_with_kills(killed, [(3, 3), (1, 9)], 4)
         self.assertEqual(self.bits(killed), self.bits(whole))
         for name in ("best_epoch", "f1", "auc", "loss", "epochs"):
             self.assertEqual(other[name], summary[name])

@@ -109,8 +109,7 @@ class JpegData(TrainingCase):
         whole = self.model_folder("whole", epochs=8)
         self.train(whole, 1)
         killed = self.model_folder("killed", epochs=8, loader_threads=3)
-        self.kill_at(killed, 2, 3)
-        self.train(killed, 3)
+        self.train_with_kills(killed, [(2, 3)], 3)
         self.assertEqual(self.bits(killed), self.bits(whole))
 
     def test_evaluate_and_predict_agree_on_any_number_of_threads(self):
@@ -118,14 +117,10 @@ class JpegData(TrainingCase):
         self.train(folder, 1)
         results, predictions = [], []
         for ranks, threads in ((1, 1), (1, 3), (2, 2)):
-            for name in ("evaluate", "predict"):
-                request = {"checkpoint": "checkpoints/latest", "data": str(self.kept), "batch": 20, "loader_threads": threads}
-                (folder / "with.json").write_text(json.dumps(request))
-                status, _, errors = self.run_to_end(folder, ranks, f"dlflow-{name}")
-                self.assertEqual(status, 0, errors)
-                if name == "evaluate":
-                    summary = json.loads((folder / "metrics.json").read_text())
-                    results.append([summary[key] for key in ("accuracy", "loss")])
+            request = {"data": str(self.kept), "batch": 20, "loader_threads": threads}
+            summary, _ = self.program(folder, "evaluate", ranks, **request)
+            results.append([summary[key] for key in ("accuracy", "loss")])
+            self.program(folder, "predict", ranks, **request)
             predictions.append((folder / "outputs/predictions.csv").read_text())
         self.assertGreater(results[0][0], 0.9)
         self.assertEqual(results, results[:1] * 3)

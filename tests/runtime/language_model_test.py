@@ -1,7 +1,6 @@
 """A small language model of the bytes of made-up sentences: it learns as well as PyTorch's twin does, and has the same bits on any
 number of ranks."""
 
-import json
 import math
 import pathlib
 import random
@@ -78,24 +77,14 @@ class LanguageModel(TrainingCase):
         return LanguageModel._trained
 
     def evaluate(self, folder):
-        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(self.text), "batch": 50}))
-        status, _, errors = self.run_to_end(folder, 1, "dlflow-evaluate")
-        self.assertEqual(status, 0, errors)
-        return json.loads((folder / "metrics.json").read_text())
+        return self.program(folder, "evaluate", data=str(self.text), batch=50)[0]
 
     def test_any_number_of_ranks_trains_the_same_weights(self):
-        alone = self.model_folder(0.1)
-        summary = self.train(alone, 1)
+        _, summary = self.assert_same_bits(lambda: self.model_folder(0.1), (2, 3), ("loss",))
         self.assertLess(summary["loss"], 2)
         self.assertIn("tokens_per_s", summary)
         self.assertNotIn("images_per_s", summary)
         self.assertAlmostEqual(summary["perplexity"], math.exp(summary["loss"]), places=4)
-        for ranks in (2, 3):
-            with self.subTest(ranks=ranks):
-                folder = self.model_folder(0.1)
-                other = self.train(folder, ranks)
-                self.assertEqual(self.bits(folder), self.bits(alone))
-                self.assertEqual(other["loss"], summary["loss"])
 
     def test_bits_per_byte_are_the_loss_divided_by_predicted_bytes(self):
         summary = self.evaluate(self.trained())

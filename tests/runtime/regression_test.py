@@ -51,15 +51,11 @@ class Regression(TrainingCase):
         return folder
 
     def evaluate(self, folder, ranks=1):
-        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": self.data_of(folder), "batch": 50}))
-        status, output, errors = self.run_to_end(folder, ranks, "dlflow-evaluate")
-        self.assertEqual(status, 0, errors)
-        return json.loads((folder / "metrics.json").read_text()), output
+        return self.program(folder, "evaluate", ranks, data=self.data_of(folder), batch=50)
 
     def predicted(self, folder):
         """The rows that dlflow-predict writes for the same checkpoint and data."""
-        status, _, errors = self.run_to_end(folder, 1, "dlflow-predict")
-        self.assertEqual(status, 0, errors)
+        self.program(folder, "predict", data=self.data_of(folder), batch=50)
         with open(folder / "outputs/predictions.csv", newline="") as file:
             return list(csv.DictReader(file))
 
@@ -68,22 +64,14 @@ class Regression(TrainingCase):
 
     def test_any_number_of_ranks_trains_the_same_numbers(self):
         for data, loss, targets in (("two", "mse", 2), ("one", "huber", 1), ("one", "l1", 1), ("bits", "bce", 2)):
-            alone = self.model_folder(data, loss, targets)
-            summary = self.train(alone, 1)
-            for ranks in (2, 3):
-                with self.subTest(loss=loss, ranks=ranks):
-                    folder = self.model_folder(data, loss, targets)
-                    other = self.train(folder, ranks)
-                    self.assertEqual(self.bits(folder), self.bits(alone))
-                    self.assertEqual([other.get(key) for key in ("loss", "rmse", "mae", "accuracy")],
-                                     [summary.get(key) for key in ("loss", "rmse", "mae", "accuracy")])
+            with self.subTest(loss=loss):
+                self.assert_same_bits(lambda: self.model_folder(data, loss, targets), (2, 3), ("loss", "rmse", "mae", "accuracy"))
 
     def test_a_killed_run_continues_on_another_number_of_ranks_to_the_same_bits(self):
         whole = self.model_folder("one", "mse", 1)
         self.train(whole, 1)
         killed = self.model_folder("one", "mse", 1)
-        self.kill_at(killed, 2, 6)
-        self.train(killed, 3)
+        self.train_with_kills(killed, [(2, 6)], 3)
         self.assertEqual(self.bits(killed), self.bits(whole))
 
     def test_numbers_are_measured_by_rmse_and_mae_and_bits_by_accuracy(self):
@@ -145,21 +133,15 @@ class Regression(TrainingCase):
             summary = self.train(folder, ranks, DLFLOW_SCRATCH=str(folder))
             with self.subTest(ranks=ranks, more=more):
                 self.assertEqual(self.bits(folder)[0], self.bits(plain)[0])
-                (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(data), "batch": 250}))
-                status, _, errors = self.run_to_end(folder, 1, "dlflow-evaluate")
-                self.assertEqual(status, 0, errors)
-                self.assertEqual(json.loads((folder / "metrics.json").read_text())["rmse"], summary["rmse"])
+                self.assertEqual(self.program(folder, "evaluate", data=str(data), batch=250)[0]["rmse"], summary["rmse"])
         status, _, errors = self.run_to_end(self.model_folder("held", "mse", 1, validation=50), 1)
         self.assertIn("'validation' holds out training samples, but the data has a validation split; leave the key out", errors)
 
     def test_predictions_are_the_numbers_that_evaluate_measures(self):
         folder = self.model_folder("two", "l1", 2, validation=0)
         self.train(folder, 1)
-        with_json = {"checkpoint": "checkpoints/latest", "data": self.data_of(folder), "batch": 50}
         measured = self.evaluate(folder)[0]
-        (folder / "with.json").write_text(json.dumps(with_json | {"format": "npy"}))
-        status, _, errors = self.run_to_end(folder, 2, "dlflow-predict")
-        self.assertEqual(status, 0, errors)
+        self.program(folder, "predict", 2, data=self.data_of(folder), batch=50, format="npy")
         content = (folder / "outputs/predictions.npy").read_bytes()
         self.assertIn(b"'shape': (300, 2,", content[:128])
         numbers = struct.unpack("<600f", content[-2400:])
@@ -170,10 +152,7 @@ class Regression(TrainingCase):
         folder = self.model_folder("shares", "softmax_cross_entropy", 2, epochs=20, validation=0)
         self.train(folder, 2)
         measured = self.evaluate(folder)[0]
-        with_json = json.loads((folder / "with.json").read_text())
-        (folder / "with.json").write_text(json.dumps(with_json | {"format": "npy"}))
-        status, _, errors = self.run_to_end(folder, 1, "dlflow-predict")
-        self.assertEqual(status, 0, errors)
+        self.program(folder, "predict", data=self.data_of(folder), batch=50, format="npy")
         scores = struct.unpack("<600f", (folder / "outputs/predictions.npy").read_bytes()[-2400:])
         loss, entropy, right = 0, 0, 0
         for (a, b), row in zip(zip(scores[::2], scores[1::2]), rows_of(2, 300)):

@@ -52,14 +52,14 @@ class TextClasses(TextsCase):
 
     def test_predictions_are_classes_by_name_in_the_order_of_documents(self):
         folder = self.trained(epochs=6)
-        measured = self.run_with(folder, "dlflow-evaluate", 2)
-        self.run_with(folder, "dlflow-predict", 2)
+        measured = self.run_with(folder, "evaluate", 2)
+        self.run_with(folder, "predict", 2)
         rows = list(csv.DictReader(next(folder.rglob("predictions.csv")).read_text().splitlines()))
         texts, labels = self.split("test")
         self.assertEqual([row["label"] for row in rows], [CLASSES[label] for label in labels])
         right = sum(row["label"] == row["prediction"] for row in rows)
         self.assertAlmostEqual(right / len(texts), measured["accuracy"], places=6)
-        self.run_with(folder, "dlflow-predict", 2, format="npy")
+        self.run_with(folder, "predict", 2, format="npy")
         head = next(folder.rglob("predictions.npy")).read_bytes()[:128].decode("latin1")
         self.assertIn(f"({len(texts)}, 3", head)
 
@@ -70,7 +70,7 @@ class TextClasses(TextsCase):
         if not ONNX.exists():
             self.skipTest("no onnxruntime: build/venv is not there")
         folder = self.trained(epochs=3)
-        self.run_with(folder, "dlflow-predict", 2, format="npy")
+        self.run_with(folder, "predict", 2, format="npy")
         ours = next(folder.rglob("predictions.npy"))
         export = self.exported("onnx", folder)
         texts, _ = self.split("test")

@@ -74,29 +74,19 @@ class TextsCase(TrainingCase):
 
     def run_with(self, folder, program, ranks=1, **more):
         """What `program` measures of the newest checkpoint in `folder`."""
-        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(self.text), "batch": 7} | more))
-        status, _, errors = self.run_to_end(folder, ranks, program)
-        self.assertEqual(status, 0, errors)
-        return json.loads((folder / "metrics.json").read_text())
+        return self.program(folder, program, ranks, **{"data": str(self.text), "batch": 7} | more)[0]
 
     def split(self, name):
         return texts_of(self.text / f"{name}.dlset", self.version)
 
     def check_ranks_and_a_kill(self, **settings):
         """The same bits and losses on 1, 2 and 3 ranks, and after a kill; the measures of the training and of its evaluation."""
-        alone = self.model_folder(**settings)
-        summary = self.train(alone, 1)
-        for ranks in (2, 3):
-            with self.subTest(ranks=ranks):
-                folder = self.model_folder(**settings)
-                self.assertEqual(self.train(folder, ranks)["loss"], summary["loss"])
-                self.assertEqual(self.bits(folder), self.bits(alone))
+        alone, summary = self.assert_same_bits(lambda: self.model_folder(**settings), (2, 3), ("loss",))
         killed = self.model_folder(**settings)
-        self.kill_at(killed, 2, 3)
-        self.train(killed, 3)
+        self.train_with_kills(killed, [(2, 3)], 3)
         self.assertEqual(self.bits(killed), self.bits(alone))
-        result = self.run_with(killed, "dlflow-evaluate", 2)
-        self.assertEqual(self.run_with(alone, "dlflow-evaluate")["loss"], result["loss"])
+        result = self.run_with(killed, "evaluate", 2)
+        self.assertEqual(self.run_with(alone, "evaluate")["loss"], result["loss"])
         return summary, result
 
     def check_a_step(self, twin):
@@ -121,7 +111,7 @@ class TextsCase(TrainingCase):
             error = (moved - expected).abs().max().item()
             self.assertLess(error, 1e-6 + 1e-5 * expected.abs().max().item(), name)
         expected, _ = twin(torch, before, *self.split("test"))
-        self.assertLess(abs(self.run_with(begun, "dlflow-evaluate")["loss"] - expected), 1e-5)
+        self.assertLess(abs(self.run_with(begun, "evaluate")["loss"] - expected), 1e-5)
         return loss
 
 

@@ -63,6 +63,32 @@ class TrainingCase(unittest.TestCase):
         self.assertEqual(status, 0, errors)
         return json.loads((folder / "metrics.json").read_text())
 
+    def program(self, folder, name, ranks=1, **request):
+        """What dlflow-NAME measures of the newest checkpoint in `folder`, and its output."""
+        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest"} | request))
+        status, output, errors = self.run_to_end(folder, ranks, f"dlflow-{name}")
+        self.assertEqual(status, 0, errors)
+        return json.loads((folder / "metrics.json").read_text()), output
+
+    def assert_same_bits(self, make, numbers, measures):
+        """A training in the folder that `make` gives has the same bits and measures on one rank and on each of these numbers. Returns
+        the folder of the one rank, and what it has measured."""
+        alone = make()
+        summary = self.train(alone, 1)
+        for ranks in numbers:
+            with self.subTest(ranks=ranks):
+                folder = make()
+                other = self.train(folder, ranks)
+                self.assertEqual(self.bits(folder), self.bits(alone))
+                self.assertEqual([other.get(name) for name in measures], [summary.get(name) for name in measures])
+        return alone, summary
+
+    def train_with_kills(self, folder, kills, ranks):
+        """Trains on each of these (ranks, step) until everything is killed, and then on `ranks` to the end."""
+        for number, step in kills:
+            self.kill_at(folder, number, step)
+        return self.train(folder, ranks, DLFLOW_CHECKPOINT_EVERY="3 steps")
+
     def wait_for_step(self, folder, process, step):
         """Returns once a checkpoint of at least `step` is there."""
         deadline = time.monotonic() + 60

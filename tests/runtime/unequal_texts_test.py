@@ -27,7 +27,7 @@ class UnequalTexts(TextsCase):
         self.assertAlmostEqual(summary["perplexity"], math.exp(summary["loss"]), places=4)
 
     def test_bits_per_byte_and_tokens_count_only_real_tokens(self):
-        result = self.run_with(self.trained(), "dlflow-evaluate")
+        result = self.run_with(self.trained(), "evaluate")
         texts, _ = self.split("test")
         targets = sum(len(text) - 1 for text in texts)
         text_bytes = sum(len(text[1:].rstrip(b"\0")) for text in texts)
@@ -36,7 +36,7 @@ class UnequalTexts(TextsCase):
 
     def test_predictions_have_rows_of_one_length_padded_with_zeros(self):
         folder = self.trained()
-        self.run_with(folder, "dlflow-predict", 2, format="npy")
+        self.run_with(folder, "predict", 2, format="npy")
         texts, _ = self.split("test")
         content = next(folder.rglob("predictions.npy")).read_bytes()
         begin = 10 + struct.unpack_from("<H", content, 8)[0]

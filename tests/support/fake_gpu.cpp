@@ -84,9 +84,10 @@ struct DlflowGpuSession {
       case DLFLOW_GPU_LINEAR:
         return linear(x, weight, bias);
       case DLFLOW_GPU_BATCH_NORM:
-        return training ? normalised(o, x, weight, bias)
-                        : batch_norm(x, weight, bias, parameter(o.mean, {channels}),
-                                     parameter(o.variance, {channels}));
+        return training
+                   ? normalised(o, x, weight, bias)
+                   : batch_norm(x, weight, bias,
+                                {parameter(o.mean, {channels}), parameter(o.variance, {channels})});
       case DLFLOW_GPU_MAX_POOL:
         return max_pool(x, window);
       case DLFLOW_GPU_AVERAGE_POOL:
@@ -103,13 +104,13 @@ struct DlflowGpuSession {
 
   Tensor normalised(const DlflowGpuOperation& o, const Tensor& x, const Tensor& weight,
                     const Tensor& bias) {
-    const Moments m = moments(x);
+    const MomentsOf<double> m = moments(x);
     Tensor unbiased = m.variance;
     const double n = double(x.values.size()) / double(x.shape[1]);
     for (double& v : unbiased.values) v *= n / std::max(n - 1, 1.0);
     store(o.mean, m.mean);
     store(o.variance, unbiased);
-    return batch_norm(x, weight, bias, m.mean, m.variance);
+    return batch_norm(x, weight, bias, m);
   }
 
   int64_t batch() const { return int64_t(labels.size()); }
@@ -133,12 +134,13 @@ struct DlflowGpuSession {
 
   Tensor backward(const DlflowGpuOperation& o, const Tensor& dy) {
     const Tensor& x = values[size_t(o.input)];
-    const Tensor weight = weight_of(o);
+    const Tensor weight = weight_of(o),
+                 bias = parameter(o.bias, {shapes[size_t(o.output)].channels});
     const Window window{o.kernel_height, o.stride, o.padding};
-    const auto keep = [&](Gradients d) {
-      store(o.weight, d.weight);
-      store(o.bias, d.bias);
-      return std::move(d.x);
+    const auto keep = [&](std::vector<Tensor> d) {
+      store(o.weight, d[1]);
+      store(o.bias, d[2]);
+      return std::move(d[0]);
     };
     switch (o.kind) {
       case DLFLOW_GPU_CONVOLUTION:
@@ -146,14 +148,23 @@ struct DlflowGpuSession {
       case DLFLOW_GPU_LINEAR:
         return keep(linear_backward(x, weight, dy));
       case DLFLOW_GPU_BATCH_NORM:
-        return keep(batch_norm_backward(x, weight, dy));
+        return keep(gradients_of({x, weight, bias}, dy, [](const auto& a) {
+          return batch_norm(a[0], a[1], a[2], moments(a[0]));
+        }));
       case DLFLOW_GPU_MAX_POOL:
-        return max_pool_backward(x, dy, window);
+        return gradient(x, dy, [&](const auto& a) { return max_pool(a, window); });
       case DLFLOW_GPU_AVERAGE_POOL:
-        return is_global(o) ? global_avg_pool_backward(x, dy) : avg_pool_backward(x, dy, window);
+        return gradient(x, dy, [&](const auto& a) {
+          return is_global(o) ? global_avg_pool(a) : avg_pool(a, window);
+        });
       default:
         return dy;
     }
+  }
+
+  template <typename Layer>
+  static Tensor gradient(const Tensor& x, const Tensor& dy, const Layer& layer) {
+    return gradients_of({x}, dy, [&](const auto& arguments) { return layer(arguments[0]); })[0];
   }
 
   /// Writes or adds, as `how` requests; unwritten gradients are NaN.
@@ -174,14 +185,17 @@ struct DlflowGpuSession {
       std::ranges::fill(value_gradients.back().values, std::numeric_limits<double>::quiet_NaN());
     }
     const int32_t top = operations.back().output;
-    Tensor d = softmax_cross_entropy_backward(values[size_t(top)], labels);
+    Tensor d = gradient_of_loss(values[size_t(top)], [&](const auto& top_scores) {
+      return softmax_cross_entropy(top_scores, labels);
+    });
     for (double& v : d.values) v *= scale;
     value_gradients[size_t(top)] = d;
     for (size_t i = operations.size(); i-- > 0;) {
       const DlflowGpuOperation& o = operations[i];
       if (shapes[size_t(o.output)].has_gradient) {
         Tensor dy = value_gradients[size_t(o.output)];
-        if (o.relu) dy = relu_backward(values[size_t(o.output)], dy);
+        if (o.relu)
+          dy = gradient(values[size_t(o.output)], dy, [](const auto& y) { return relu(y); });
         give(o.input, o.input_gradient, backward(o, dy));
         give(o.second, o.second_gradient, dy);
       }

@@ -18,6 +18,7 @@ import dlflow
 import dlflow.torch
 from dlflow import runtime
 from dlflow.torch.same_bits import gradients
+from raising import raises
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 FOLDER = os.environ.get("FOLDER", "")
@@ -328,15 +329,6 @@ def half_floats():
         optimizer.step()
     if RANK == 0:
         print("half", dlflow.torch.sha256(model), repr(step.loss), flush=True)
-
-
-def raises(kind, text, function):
-    try:
-        function()
-    except kind as error:
-        assert text in str(error), error
-        return
-    raise AssertionError(f"nothing was raised, expected: {text}")
 
 
 def refused():

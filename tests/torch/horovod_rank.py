@@ -10,15 +10,7 @@ import warnings
 
 import torch
 import horovod.torch as hvd
-
-
-def raises(kind, text, function):
-    try:
-        function()
-    except kind as error:
-        assert text in str(error), error
-        return str(error)
-    raise AssertionError(f"nothing was raised, expected: {text}")
+from raising import raises
 
 
 def same(got, expected):

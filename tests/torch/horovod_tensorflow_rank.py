@@ -12,20 +12,12 @@ import tensorflow as tf
 import horovod.keras
 import horovod.tensorflow as hvd
 import horovod.tensorflow.keras as hvd_keras
+from raising import raises
 
 BATCH, STEPS, RATE = 12, 4, 0.02
 HAS_KERAS_3 = int(tf.__version__.split(".")[1]) >= 16
 tf.config.threading.set_intra_op_parallelism_threads(1)
 tf.config.threading.set_inter_op_parallelism_threads(2)
-
-
-def raises(kind, text, function):
-    try:
-        function()
-    except kind as error:
-        assert text in str(error), error
-        return
-    raise AssertionError(f"nothing was raised, expected: {text}")
 
 
 def pictures():

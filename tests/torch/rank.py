@@ -14,6 +14,7 @@ import torch.distributed as dist
 import dlflow.torch
 from dlflow import _cuda
 from dlflow.torch import compression
+from raising import raises
 
 TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
 FLOATS = {torch.float32, torch.float64, torch.float16, torch.bfloat16}
@@ -40,15 +41,6 @@ def same(got, expected):
             same(a, b)
         return
     assert got.dtype == expected.dtype and torch.equal(got, expected), (got, expected)
-
-
-def raises(kind, text, function):
-    try:
-        function()
-    except kind as error:
-        assert text in str(error), error
-        return str(error)
-    raise AssertionError(f"nothing was raised, expected: {text}")
 
 
 def reductions():

@@ -11,10 +11,6 @@
 namespace dlflow::runtime::reference {
 namespace {
 
-Window window_of(const Layer& layer) {
-  return {layer.kernel, layer.stride, layer.padding, layer.dilation};
-}
-
 Tensor get(const NamedTensors& tensors, const std::string& name) {
   const auto found = tensors.find(name);
   return found == tensors.end() ? Tensor() : found->second;
@@ -25,283 +21,158 @@ void add_to(Tensor& sum, const Tensor& term) {
   for (size_t i = 0; i < sum.values.size(); ++i) sum[i] += term[i];
 }
 
-Tensor reshaped(Tensor x, std::vector<int64_t> shape) {
-  x.shape = std::move(shape);
-  return x;
-}
-
-/// A layer with its weights and inputs. Each row of layers.def has two functions that take a Call.
-struct Call {
-  const Layer& layer;
-  Tensor weight, bias;  // empty if the layer has none
-  const NamedTensors& weights;
-  bool training;
-  Lengths lengths;                    // of padded texts; else empty
-  std::vector<const Tensor*> inputs;  // all inputs
-  const Tensor& x;                    // the first input
-
-  Window window() const { return window_of(layer); }
-};
-
-/// A Call with the result and its gradient.
-struct BackwardCall : Call {
-  const Tensor& y;
-  const Tensor& dy;
-};
-
-/// For layers without weights. A layer with several inputs gives all of them the same gradient.
-Gradients without_weights(Tensor dx) { return {std::move(dx), Tensor(), Tensor(), {}}; }
-
-Tensor forward_conv2d(const Call& c) {
-  return conv2d(c.x, c.weight, c.bias, c.window(), c.layer.groups);
-}
-Gradients backward_conv2d(const BackwardCall& c) {
-  return conv2d_backward(c.x, c.weight, c.dy, c.window(), c.layer.groups);
-}
-
-Tensor forward_linear(const Call& c) { return linear(c.x, c.weight, c.bias); }
-Gradients backward_linear(const BackwardCall& c) { return linear_backward(c.x, c.weight, c.dy); }
-
-Tensor forward_batch_norm(const Call& c) {
-  if (!c.training) {
-    return batch_norm(c.x, c.weight, c.bias, get(c.weights, c.layer.name + ".running_mean"),
-                      get(c.weights, c.layer.name + ".running_var"));
-  }
-  const Moments m = moments(c.x);
-  return batch_norm(c.x, c.weight, c.bias, m.mean, m.variance);
-}
-Gradients backward_batch_norm(const BackwardCall& c) {
-  return batch_norm_backward(c.x, c.weight, c.dy);
-}
-
-Tensor forward_relu(const Call& c) { return relu(c.x); }
-Gradients backward_relu(const BackwardCall& c) { return without_weights(relu_backward(c.y, c.dy)); }
-
-/// Applies `function` to each number.
-template <typename Function>
-Tensor each(const Tensor& x, Function function) {
-  Tensor y = x;
-  for (double& v : y.values) v = function(v);
-  return y;
-}
-
-/// Multiplies `dy` by `slope` of each number of `x`.
-template <typename Slope>
-Gradients each_backward(const BackwardCall& c, Slope slope) {
-  Tensor dx = c.dy;
-  for (size_t i = 0; i < dx.values.size(); ++i) dx[i] *= slope(c.x[i]);
-  return without_weights(dx);
-}
-
-/// The standard normal distribution and its density, at x.
-double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
-double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
-
-Tensor forward_gelu(const Call& c) {
-  return each(c.x, [](double x) { return x * normal_distribution(x); });
-}
-Gradients backward_gelu(const BackwardCall& c) {
-  return each_backward(c, [](double x) { return normal_distribution(x) + x * normal_density(x); });
-}
-
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
-
-Tensor forward_sigmoid(const Call& c) { return each(c.x, logistic); }
-Gradients backward_sigmoid(const BackwardCall& c) {
-  return each_backward(c, [](double x) { return logistic(x) * (1 - logistic(x)); });
-}
-
-Tensor forward_silu(const Call& c) {
-  return each(c.x, [](double x) { return x * logistic(x); });
-}
-Gradients backward_silu(const BackwardCall& c) {
-  return each_backward(c, [](double x) { return logistic(x) * (1 + x * (1 - logistic(x))); });
-}
-
-Tensor forward_tanh(const Call& c) {
-  return each(c.x, [](double x) { return std::tanh(x); });
-}
-Gradients backward_tanh(const BackwardCall& c) {
-  return each_backward(c, [](double x) { return 1 - std::tanh(x) * std::tanh(x); });
-}
-
-Tensor forward_conv_transpose2d(const Call& c) {
-  std::vector<int64_t> shape = c.layer.shape;
-  shape.insert(shape.begin(), c.x.shape[0]);
-  return conv_transpose2d(c.x, c.weight, c.bias, c.window(), shape);
-}
-Gradients backward_conv_transpose2d(const BackwardCall& c) {
-  return conv_transpose2d_backward(c.x, c.weight, c.dy, c.window());
-}
-
-Tensor forward_relu6(const Call& c) {
-  return each(c.x, [](double x) { return std::clamp(x, 0.0, 6.0); });
-}
-Gradients backward_relu6(const BackwardCall& c) {
-  return each_backward(c, [](double x) { return x > 0 && x < 6 ? 1.0 : 0.0; });
-}
-
-Tensor forward_leaky_relu(const Call& c) {
-  return each(c.x, [&](double x) { return x > 0 ? x : x * c.layer.slope; });
-}
-Gradients backward_leaky_relu(const BackwardCall& c) {
-  return each_backward(c, [&](double x) { return x > 0 ? 1 : c.layer.slope; });
-}
-
-Tensor forward_group_norm(const Call& c) {
-  return group_norm(c.x, c.weight, c.bias, c.layer.groups);
-}
-Gradients backward_group_norm(const BackwardCall& c) {
-  return group_norm_backward(c.x, c.weight, c.dy, c.layer.groups);
-}
-
-Tensor forward_layer_norm(const Call& c) { return row_norm(c.x, c.weight, c.bias, true); }
-Gradients backward_layer_norm(const BackwardCall& c) {
-  return row_norm_backward(c.x, c.weight, c.dy, true);
-}
-
-Tensor forward_rms_norm(const Call& c) { return row_norm(c.x, c.weight, Tensor(), false); }
-Gradients backward_rms_norm(const BackwardCall& c) {
-  return row_norm_backward(c.x, c.weight, c.dy, false);
-}
-
-Tensor forward_softmax(const Call& c) { return softmax(c.x); }
-Gradients backward_softmax(const BackwardCall& c) {
-  return without_weights(softmax_backward(c.y, c.dy));
-}
-
-/// The factor of each number.
-Tensor dropout_factors(const Call& c) {
-  const bool whole = c.layer.kind == LayerKind::StochasticDepth;
-  const std::vector<int64_t>& shape = c.x.shape;
-  Tensor factors(shape);
-  std::ranges::fill(factors.values, 1.0);
-  if (!c.training || c.layer.rate == 0) return factors;
-  const size_t size = factors.values.size() / size_t(shape[0]);
-  const size_t channels = shape.size() == 4 ? size_t(shape[1]) : 1, pixels = size / channels;
-  std::vector<uint8_t> keeps(size);
-  for (size_t b = 0; b < size_t(shape[0]); ++b) {
-    const LayerDraws draws({}, c.layer.name);
-    draws.draw(uint32_t(b), c.layer.rate, whole ? std::span(keeps).first(1) : std::span(keeps));
-    for (size_t i = 0; i < size; ++i) {
-      const size_t place = channels == 1 ? i : i % pixels * channels + i / pixels;
-      factors[b * size + i] = keeps[whole ? 0 : place] / (1 - c.layer.rate);
-    }
-  }
-  return factors;
-}
-
-Tensor times(Tensor x, const Tensor& factors) {
-  for (size_t i = 0; i < x.values.size(); ++i) x[i] *= factors[i];
-  return x;
-}
-
-Tensor forward_dropout(const Call& c) { return times(c.x, dropout_factors(c)); }
-Gradients backward_dropout(const BackwardCall& c) {
-  return without_weights(times(c.dy, dropout_factors(c)));
-}
-
-Tensor forward_stochastic_depth(const Call& c) { return forward_dropout(c); }
-Gradients backward_stochastic_depth(const BackwardCall& c) { return backward_dropout(c); }
-
-Tensor forward_adaptive_avg_pool(const Call& c) { return adaptive_avg_pool(c.x, c.layer.size); }
-Gradients backward_adaptive_avg_pool(const BackwardCall& c) {
-  return without_weights(adaptive_avg_pool_backward(c.x, c.dy));
-}
-
-Tensor forward_upsample(const Call& c) { return upsample(c.x, c.layer.scale); }
-Gradients backward_upsample(const BackwardCall& c) {
-  return without_weights(upsample_backward(c.x, c.dy, c.layer.scale));
-}
-
-/// Sequences are concatenated along the last dimension, others along the first after B.
-size_t joined(const Tensor& x) { return x.shape.size() == 3 ? 2 : 1; }
-
-Tensor forward_concat(const Call& c) { return concat(c.inputs, joined(c.x)); }
-Gradients backward_concat(const BackwardCall& c) {
-  return {Tensor(), Tensor(), Tensor(), split(c.dy, c.inputs, joined(c.x))};
-}
-
-Tensor forward_embedding(const Call& c) { return embedding(c.x, c.weight); }
-Gradients backward_embedding(const BackwardCall& c) {
-  return {Tensor(c.x.shape), embedding_backward(c.x, c.weight, c.dy), Tensor(), {}};
-}
-
-Tensor forward_positions(const Call& c) {
-  Tensor y = c.x;
-  const size_t rows = c.weight.values.size();
-  for (size_t i = 0; i < y.values.size(); ++i) y[i] += c.weight[i % rows];
-  return y;
-}
-Gradients backward_positions(const BackwardCall& c) {
-  Tensor d(c.weight.shape);
-  for (size_t i = 0; i < c.dy.values.size(); ++i) d[i % d.values.size()] += c.dy[i];
-  return {c.dy, d, Tensor(), {}};
-}
-
-Heads heads_of(const Layer& l) { return {l.heads, l.kv_heads, l.causal, l.rotary}; }
-
-Tensor forward_attention(const Call& c) { return attention(c.x, heads_of(c.layer), c.lengths); }
-Gradients backward_attention(const BackwardCall& c) {
-  return without_weights(attention_backward(c.x, c.dy, heads_of(c.layer), c.lengths));
-}
-
-Tensor forward_mean_pool(const Call& c) { return mean_pool(c.x, c.lengths); }
-Gradients backward_mean_pool(const BackwardCall& c) {
-  return without_weights(mean_pool_backward(c.x, c.dy, c.lengths));
-}
-
-Tensor forward_max_pool(const Call& c) { return max_pool(c.x, c.window()); }
-Gradients backward_max_pool(const BackwardCall& c) {
-  return without_weights(max_pool_backward(c.x, c.dy, c.window()));
-}
-
-Tensor forward_avg_pool(const Call& c) { return avg_pool(c.x, c.window()); }
-Gradients backward_avg_pool(const BackwardCall& c) {
-  return without_weights(avg_pool_backward(c.x, c.dy, c.window()));
-}
-
-Tensor forward_global_avg_pool(const Call& c) { return global_avg_pool(c.x); }
-Gradients backward_global_avg_pool(const BackwardCall& c) {
-  return without_weights(global_avg_pool_backward(c.x, c.dy));
-}
-
-Tensor forward_flatten(const Call& c) { return reshaped(c.x, {c.x.shape[0], c.layer.shape[0]}); }
-Gradients backward_flatten(const BackwardCall& c) {
-  return without_weights(reshaped(c.dy, c.x.shape));
-}
-
-Tensor forward_add(const Call& c) {
-  Tensor y = c.x;
-  add_to(y, *c.inputs[1]);
-  return y;
-}
-Gradients backward_add(const BackwardCall& c) { return without_weights(c.dy); }
-
 /// The arguments of a pass that all layers share.
 struct Pass {
   const Model& model;
   const NamedTensors& weights;
-  Lengths lengths;
+  Lengths lengths;  // of padded texts; else empty
   bool training;
 };
 
-/// `value(i)` returns the value with index i in Layer::inputs.
-template <typename Value>
-Call call_of(const Pass& pass, const Layer& layer, Value value) {
-  std::vector<const Tensor*> inputs;
-  for (const int i : layer.inputs) inputs.push_back(&value(i));
-  return {layer,
-          get(pass.weights, pass.model.weight_of(layer)),
-          get(pass.weights, layer.name + ".bias"),
-          pass.weights,
-          pass.training,
-          pass.lengths,
-          inputs,
-          *inputs[0]};
+/// A layer with its inputs and weights. Each row of layers.def has a function that takes a CallOf.
+template <typename T>
+struct CallOf {
+  const Layer& layer;
+  const Pass& pass;
+  std::vector<TensorOf<T>> arguments;  // the inputs, the weight, and the bias, or empty tensors
+
+  const TensorOf<T>& x() const { return arguments[0]; }
+  std::span<const TensorOf<T>> inputs() const {
+    return std::span(arguments).first(arguments.size() - 2);
+  }
+  const TensorOf<T>& weight() const { return arguments[arguments.size() - 2]; }
+  const TensorOf<T>& bias() const { return arguments.back(); }
+  Window window() const { return {layer.kernel, layer.stride, layer.padding, layer.dilation}; }
+};
+
+auto forward_conv2d(const auto& c) {
+  return conv2d(c.x(), c.weight(), c.bias(), c.window(), c.layer.groups);
 }
 
-Tensor forward(const Call& call) {
+auto forward_conv_transpose2d(const auto& c) {
+  std::vector<int64_t> shape = c.layer.shape;
+  shape.insert(shape.begin(), c.x().shape[0]);
+  return conv_transpose2d(c.x(), c.weight(), c.bias(), c.window(), shape);
+}
+
+auto forward_linear(const auto& c) { return linear(c.x(), c.weight(), c.bias()); }
+
+template <typename T>
+TensorOf<T> forward_batch_norm(const CallOf<T>& c) {
+  if (c.pass.training) return batch_norm(c.x(), c.weight(), c.bias(), moments(c.x()));
+  const auto running = [&](const char* name) {
+    const Tensor found = get(c.pass.weights, c.layer.name + name);
+    TensorOf<T> tensor(found.shape);
+    std::ranges::copy(found.values, tensor.values.begin());
+    return tensor;
+  };
+  return batch_norm(c.x(), c.weight(), c.bias(),
+                    {running(".running_mean"), running(".running_var")});
+}
+
+/// Applies `function` to each number.
+auto each(auto x, const auto& function) {
+  for (auto& v : x.values) v = function(v);
+  return x;
+}
+
+auto logistic(const auto& x) { return 1 / (1 + exp(-x)); }
+
+auto forward_relu(const auto& c) { return relu(c.x()); }
+
+auto forward_gelu(const auto& c) {
+  return each(c.x(), [](const auto& x) { return x * 0.5 * erfc(-x / std::numbers::sqrt2); });
+}
+
+auto forward_sigmoid(const auto& c) {
+  return each(c.x(), [](const auto& x) { return logistic(x); });
+}
+
+auto forward_silu(const auto& c) {
+  return each(c.x(), [](const auto& x) { return x * logistic(x); });
+}
+
+auto forward_tanh(const auto& c) {
+  return each(c.x(), [](const auto& x) { return tanh(x); });
+}
+
+auto forward_relu6(const auto& c) {
+  return each(c.x(), [](const auto& x) { return x > 0 && x < 6 ? x : x > 0 ? 6 : 0; });
+}
+
+auto forward_leaky_relu(const auto& c) {
+  return each(c.x(), [&](const auto& x) { return x > 0 ? x : x * c.layer.slope; });
+}
+
+auto forward_group_norm(const auto& c) {
+  return norm(groups_of(c.x(), c.layer.groups), c.x(), c.weight(), c.bias());
+}
+
+auto forward_layer_norm(const auto& c) { return norm(rows_of(c.x()), c.x(), c.weight(), c.bias()); }
+
+template <typename T>
+TensorOf<T> forward_rms_norm(const CallOf<T>& c) {
+  return norm(rows_of(c.x()), c.x(), c.weight(), TensorOf<T>(), false);
+}
+
+auto forward_softmax(const auto& c) { return softmax(c.x()); }
+
+auto forward_dropout(const auto& c) {
+  auto y = c.x();
+  if (!c.pass.training || c.layer.rate == 0) return y;
+  const bool whole = c.layer.kind == LayerKind::StochasticDepth;
+  const size_t size = count(y.shape, 1);
+  const size_t channels = y.shape.size() == 4 ? size_t(y.shape[1]) : 1, pixels = size / channels;
+  std::vector<uint8_t> keeps(size);
+  for (size_t b = 0; b < size_t(y.shape[0]); ++b) {
+    const LayerDraws draws({}, c.layer.name);
+    draws.draw(uint32_t(b), c.layer.rate, whole ? std::span(keeps).first(1) : std::span(keeps));
+    for (size_t i = 0; i < size; ++i) {
+      const size_t place = channels == 1 ? i : i % pixels * channels + i / pixels;
+      y[b * size + i] = y[b * size + i] * (keeps[whole ? 0 : place] / (1 - c.layer.rate));
+    }
+  }
+  return y;
+}
+
+auto forward_stochastic_depth(const auto& c) { return forward_dropout(c); }
+auto forward_max_pool(const auto& c) { return max_pool(c.x(), c.window()); }
+auto forward_avg_pool(const auto& c) { return avg_pool(c.x(), c.window()); }
+auto forward_global_avg_pool(const auto& c) { return global_avg_pool(c.x()); }
+auto forward_adaptive_avg_pool(const auto& c) { return adaptive_avg_pool(c.x(), c.layer.size); }
+auto forward_upsample(const auto& c) { return upsample(c.x(), c.layer.scale); }
+
+/// Sequences are concatenated along the last dimension, others along the first after B.
+auto forward_concat(const auto& c) { return concat(c.inputs(), c.x().shape.size() == 3 ? 2 : 1); }
+auto forward_embedding(const auto& c) { return embedding(c.x(), c.weight()); }
+
+auto forward_positions(const auto& c) {
+  auto y = c.x();
+  for (size_t i = 0; i < y.values.size(); ++i) y[i] += c.weight()[i % c.weight().values.size()];
+  return y;
+}
+
+auto forward_attention(const auto& c) {
+  const Layer& l = c.layer;
+  return attention(c.x(), {l.heads, l.kv_heads, l.causal, l.rotary}, c.pass.lengths);
+}
+
+auto forward_mean_pool(const auto& c) { return mean_pool(c.x(), c.pass.lengths); }
+
+auto forward_flatten(const auto& c) {
+  auto y = c.x();
+  y.shape = {y.shape[0], c.layer.shape[0]};
+  return y;
+}
+
+auto forward_add(const auto& c) {
+  auto y = c.x();
+  for (size_t i = 0; i < y.values.size(); ++i) y[i] += c.arguments[1][i];
+  return y;
+}
+
+template <typename T>
+TensorOf<T> forward(const CallOf<T>& call) {
   switch (call.layer.kind) {
 #define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
   case LayerKind::Kind:                                         \
@@ -309,18 +180,35 @@ Tensor forward(const Call& call) {
 #include "runtime/nn/layers.def"
 #undef DLFLOW_LAYER
   }
-  return Tensor();
+  return TensorOf<T>();
 }
 
-Gradients backward(const BackwardCall& call) {
-  switch (call.layer.kind) {
-#define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
-  case LayerKind::Kind:                                         \
-    return backward_##word(call);
-#include "runtime/nn/layers.def"
-#undef DLFLOW_LAYER
+/// The gradients of the call's arguments.
+std::vector<Tensor> backward(const CallOf<double>& c, const Tensor& dy) {
+  switch (c.layer.kind) {
+    case LayerKind::Conv2d:
+      return conv2d_backward(c.x(), c.weight(), dy, c.window(), c.layer.groups);
+    case LayerKind::ConvTranspose2d:
+      return conv_transpose2d_backward(c.x(), c.weight(), dy, c.window());
+    case LayerKind::Linear:
+      return linear_backward(c.x(), c.weight(), dy);
+    default:
+      return gradients_of(c.arguments, dy, [&](const std::vector<TensorOf<Number>>& arguments) {
+        return forward(CallOf<Number>{c.layer, c.pass, arguments});
+      });
   }
-  return without_weights(Tensor());
+}
+
+/// `values` are the results of the layers so far.
+CallOf<double> call_of(const Pass& pass, const Layer& layer, const Tensor& images,
+                       const std::vector<Tensor>& values) {
+  CallOf<double> call{layer, pass, {}};
+  for (const int i : layer.inputs) {
+    call.arguments.push_back(i == kImages ? images : values[size_t(i)]);
+  }
+  call.arguments.push_back(get(pass.weights, pass.model.weight_of(layer)));
+  call.arguments.push_back(get(pass.weights, layer.name + ".bias"));
+  return call;
 }
 
 /// For texts that have a class: the number of tokens of each, if `numbers` holds them.
@@ -332,186 +220,129 @@ Lengths lengths_in(const Model& model, const Tensor& images, std::span<const flo
 /// The result of each layer.
 std::vector<Tensor> all_values(const Pass& pass, const Tensor& images) {
   std::vector<Tensor> values;
-  const auto value = [&](int i) -> const Tensor& {
-    return i == kImages ? images : values[size_t(i)];
-  };
   for (const Layer& layer : pass.model.layers) {
-    values.push_back(forward(call_of(pass, layer, value)));
+    values.push_back(forward(call_of(pass, layer, images, values)));
   }
   return values;
 }
 
-}  // namespace
-
-namespace {
-
-/// Returns the loss and puts its gradient in `d`. The target of a position is the token after it.
-double next_token_loss(const Tensor& scores, const Tensor& tokens, std::optional<int64_t> ignored,
-                       Tensor& d) {
-  d = Tensor(scores.shape);
+/// The target of a position is the token after it.
+template <typename T>
+T next_token_loss(const TensorOf<T>& scores, const Tensor& tokens, std::optional<int64_t> ignored) {
   const auto length = size_t(scores.shape[1]), classes = size_t(scores.shape[2]);
-  double loss = 0;
+  T loss = 0;
   for (size_t b = 0; b < size_t(scores.shape[0]); ++b) {
-    std::vector<size_t> positions;
-    for (size_t t = 0; t + 1 < length; ++t) {
-      if (int64_t(tokens[b * length + t + 1]) != ignored) positions.push_back(b * length + t);
-    }
-    for (const size_t at : positions) {
-      Tensor row({1, scores.shape[2]});
+    T sum = 0;
+    double counted = 0;
+    for (size_t at = b * length; at + 1 < (b + 1) * length; ++at) {
+      if (int64_t(tokens[at + 1]) == ignored) continue;
+      TensorOf<T> row({1, scores.shape[2]});
       std::copy_n(scores.values.begin() + long(at * classes), classes, row.values.begin());
       const std::vector<uint32_t> target = {uint32_t(tokens[at + 1])};
-      loss += softmax_cross_entropy(row, target) / double(positions.size());
-      const Tensor slope = softmax_cross_entropy_backward(row, target);
-      for (size_t i = 0; i < classes; ++i) {
-        d[at * classes + i] = slope[i] / double(positions.size());
-      }
+      sum += softmax_cross_entropy(row, target);
+      ++counted;
     }
+    if (counted > 0) loss += sum / counted;
   }
   return loss;
 }
 
-/// Returns the sum over samples of the mean squared difference, and its gradient in `d`.
-double reconstruction_loss(const Tensor& scores, const Tensor& images, Tensor& d) {
-  d = Tensor(scores.shape);
-  const double share = double(scores.shape[0]) / double(scores.values.size());
-  double loss = 0;
+/// The sum over samples of the mean over their targets.
+template <typename T>
+T target_loss(LossKind kind, const TensorOf<T>& scores, std::span<const double> targets) {
+  T loss = 0;
   for (size_t i = 0; i < scores.values.size(); ++i) {
-    const double difference = scores[i] - images[i];
-    loss += difference * difference * share;
-    d[i] = 2 * difference * share;
-  }
-  return loss;
-}
-
-/// Returns the sum over samples of the mean over their targets, and its gradient in `d`.
-double target_loss(LossKind kind, const Tensor& scores, std::span<const float> targets, Tensor& d) {
-  d = Tensor(scores.shape);
-  const double share = double(scores.shape[0]) / double(scores.values.size());
-  double loss = 0;
-  for (size_t i = 0; i < scores.values.size(); ++i) {
-    const double x = scores[i] - double(targets[i]), size = std::abs(x);
-    const double sign = double(x > 0) - double(x < 0);
-    const double probability = 1 / (1 + std::exp(-scores[i]));
-    if (kind == LossKind::MeanSquaredError) {
-      loss += x * x * share;
-      d[i] = 2 * x * share;
-    } else if (kind == LossKind::AbsoluteError) {
-      loss += size * share;
-      d[i] = sign * share;
+    const T x = scores[i] - targets[i], size = x > 0 ? x : -x, p = logistic(scores[i]);
+    if (kind == LossKind::AbsoluteError) {
+      loss += size;
+    } else if (kind == LossKind::Huber && size > 1) {
+      loss += size - 0.5;
     } else if (kind == LossKind::Huber) {
-      loss += (size <= 1 ? x * x / 2 : size - 0.5) * share;
-      d[i] = (size <= 1 ? x : sign) * share;
+      loss += x * x / 2;
+    } else if (kind == LossKind::BinaryCrossEntropy) {
+      loss -= log(targets[i] > 0 ? p : 1 - p);
     } else {
-      loss -= std::log(targets[i] > 0 ? probability : 1 - probability) * share;
-      d[i] = (probability - double(targets[i])) * share;
+      loss += x * x;
     }
   }
-  return loss;
+  return loss * (double(scores.shape[0]) / double(scores.values.size()));
 }
 
-/// exp(score) / (sum over classes), for each pixel of (B, C, H, W).
-Tensor pixel_softmax(const Tensor& scores) {
-  Tensor p(scores.shape);
-  const auto classes = size_t(scores.shape[1]), pixels = size_t(scores.shape[2] * scores.shape[3]);
+/// The sum over samples of cross-entropy (the mean over the pixels that count) and Dice.
+/// \param mask  (B, H * W)
+template <typename T>
+T pixel_loss(LossKind kind, const TensorOf<T>& scores, std::span<const float> mask) {
+  const auto classes = size_t(scores.shape[1]), pixels = count(scores.shape, 2);
+  T loss = 0;
   for (size_t b = 0; b < size_t(scores.shape[0]); ++b) {
-    for (size_t i = 0; i < pixels; ++i) {
-      const auto at = [&](size_t c) { return (b * classes + c) * pixels + i; };
-      double sum = 0;
-      for (size_t c = 0; c < classes; ++c) sum += std::exp(scores[at(c)]);
-      for (size_t c = 0; c < classes; ++c) p[at(c)] = std::exp(scores[at(c)]) / sum;
-    }
-  }
-  return p;
-}
-
-/// Sums over samples cross-entropy (the mean over the pixels that count) and Dice, and puts the
-/// gradient in `d`. \param mask  (B, H * W)
-double pixel_loss(LossKind kind, const Tensor& scores, std::span<const float> mask, Tensor& d) {
-  d = Tensor(scores.shape);
-  const Tensor p = pixel_softmax(scores);
-  const auto classes = size_t(scores.shape[1]), pixels = size_t(scores.shape[2] * scores.shape[3]);
-  double loss = 0;
-  for (size_t b = 0; b < size_t(scores.shape[0]); ++b) {
-    const std::span<const float> truth = mask.subspan(b * pixels, pixels);
-    const auto at = [&](size_t c, size_t i) { return (b * classes + c) * pixels + i; };
-    const auto counts = [&](size_t i) { return truth[i] != float(kIgnoredClass); };
-    const auto is = [&](size_t c, size_t i) { return truth[i] == float(c) ? 1.0 : 0.0; };
+    T entropy = 0;
     double counted = 0;
-    for (size_t i = 0; i < pixels; ++i) counted += counts(i) ? 1 : 0;
-    Tensor slope({scores.shape[1], int64_t(pixels)});  // of the loss by probability
-    for (size_t c = 0; c < classes; ++c) {
-      double both = 0, all = 0;
-      for (size_t i = 0; i < pixels; ++i) {
-        if (!counts(i)) continue;
-        both += p[at(c, i)] * is(c, i);
-        all += p[at(c, i)] + is(c, i);
-      }
-      const double dice = (2 * both + 1) / (all + 1);
-      if (kind != LossKind::PixelCrossEntropy) loss += (1 - dice) / double(classes);
-      for (size_t i = 0; i < pixels; ++i) {
-        if (!counts(i)) continue;
-        if (kind != LossKind::PixelCrossEntropy) {
-          slope[c * pixels + i] -= (2 * is(c, i) - dice) / (all + 1) / double(classes);
-        }
-        if (kind == LossKind::Dice || is(c, i) == 0) continue;
-        loss -= std::log(p[at(c, i)]) / counted;
-        slope[c * pixels + i] -= 1 / p[at(c, i)] / counted;
-      }
-    }
+    std::vector<T> both(classes), all(classes);  // of each class
     for (size_t i = 0; i < pixels; ++i) {
-      double mean = 0;
-      for (size_t c = 0; c < classes; ++c) mean += p[at(c, i)] * slope[c * pixels + i];
+      const float truth = mask[b * pixels + i];
+      if (truth == float(kIgnoredClass)) continue;
+      const auto power = [&](size_t c) { return exp(scores[(b * classes + c) * pixels + i]); };
+      T sum = 0;
+      for (size_t c = 0; c < classes; ++c) sum += power(c);
       for (size_t c = 0; c < classes; ++c) {
-        d[at(c, i)] = p[at(c, i)] * (slope[c * pixels + i] - mean);
+        const T p = power(c) / sum;
+        all[c] += p + (truth == float(c) ? 1 : 0);
+        if (truth != float(c)) continue;
+        both[c] += p;
+        entropy -= log(p);
       }
+      ++counted;
+    }
+    if (kind != LossKind::Dice && counted > 0) loss += entropy / counted;
+    for (size_t c = 0; c < classes && kind != LossKind::PixelCrossEntropy; ++c) {
+      loss += (1 - (2 * both[c] + 1) / (all[c] + 1)) / double(classes);
     }
   }
   return loss;
+}
+
+template <typename T>
+T loss_of(const Model& model, const TensorOf<T>& scores, const Tensor& images,
+          std::span<const uint32_t> labels, std::span<const float> targets) {
+  if (model.loss == LossKind::NextToken)
+    return next_token_loss(scores, images, model.ignored_token);
+  if (model.loss == LossKind::Reconstruction) {
+    return target_loss(LossKind::MeanSquaredError, scores, images.values);
+  }
+  if (has_masks(model.loss)) return pixel_loss(model.loss, scores, targets);
+  if (!has_targets(model.loss)) return softmax_cross_entropy(scores, labels);
+  const std::vector<double> wide(targets.begin(), targets.end());
+  return target_loss(model.loss, scores, wide);
 }
 
 }  // namespace
 
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
                 std::span<const uint32_t> labels, std::span<const float> targets) {
-  const Lengths lengths = lengths_in(model, images, targets);
-  const Pass pass = {model, weights, lengths, true};
+  const Pass pass = {model, weights, lengths_in(model, images, targets), true};
   const std::vector<Tensor> values = all_values(pass, images);
+  const auto loss = [&](const auto& scores) {
+    return loss_of(model, scores, images, labels, targets);
+  };
   Step step;
   step.scores = values.back();
+  step.loss_sum = loss(step.scores);
   std::vector<Tensor> d(values.size());
-  if (model.loss == LossKind::NextToken) {
-    step.loss_sum = next_token_loss(step.scores, images, model.ignored_token, d.back());
-  } else if (model.loss == LossKind::Reconstruction) {
-    step.loss_sum = reconstruction_loss(step.scores, images, d.back());
-  } else if (has_masks(model.loss)) {
-    step.loss_sum = pixel_loss(model.loss, step.scores, targets, d.back());
-  } else if (has_targets(model.loss)) {
-    step.loss_sum = target_loss(model.loss, step.scores, targets, d.back());
-  } else {
-    step.loss_sum = softmax_cross_entropy(step.scores, labels);
-    d.back() = softmax_cross_entropy_backward(step.scores, labels);
-  }
+  d.back() = gradient_of_loss(step.scores, loss);
   for (size_t i = values.size(); i-- > 0;) {
     const Layer& layer = model.layers[i];
-    const auto value = [&](int j) -> const Tensor& {
-      return j == kImages ? images : values[size_t(j)];
-    };
-    const Call call = call_of(pass, layer, value);
-    const Tensor& x = call.x;
-    Gradients gradients = backward({call, values[i], d[i]});
+    const CallOf<double> call = call_of(pass, layer, images, values);
+    std::vector<Tensor> gradients = backward(call, d[i]);
     for (size_t k = 0; k < layer.inputs.size(); ++k) {
       const int j = layer.inputs[k];
-      if (j != kImages) {
-        add_to(d[size_t(j)], gradients.inputs.empty() ? gradients.x : gradients.inputs[k]);
-      }
+      if (j != kImages) add_to(d[size_t(j)], gradients[k]);
     }
-    if (!call.weight.values.empty()) {
-      add_to(step.gradients[model.weight_of(layer)], gradients.weight);
-    }
-    if (!call.bias.values.empty()) step.gradients[layer.name + ".bias"] = std::move(gradients.bias);
+    const Tensor &weight = gradients[gradients.size() - 2], &bias = gradients.back();
+    if (!call.weight().values.empty()) add_to(step.gradients[model.weight_of(layer)], weight);
+    if (!call.bias().values.empty()) step.gradients[layer.name + ".bias"] = bias;
     if (layer.kind == LayerKind::BatchNorm) {
-      Moments m = moments(x);
-      const double n = double(x.values.size()) / double(x.shape[1]);
+      MomentsOf<double> m = moments(call.x());
+      const double n = double(call.x().values.size()) / double(call.x().shape[1]);
       for (double& v : m.variance.values) v *= n / std::max(n - 1, 1.0);
       step.moments[layer.name + ".running_mean"] = m.mean;
       step.moments[layer.name + ".running_var"] = m.variance;

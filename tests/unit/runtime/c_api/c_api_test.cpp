@@ -41,6 +41,12 @@ struct Rank {
   dlflow_group* group;
   int rank, size;
   dlflow_work* work = nullptr;
+
+  /// Starts `call` with these arguments between the group and the work.
+  void start(auto* call, auto... arguments) { require(call(group, arguments..., &work)); }
+
+  /// The same, and waits.
+  void run(auto* call, auto... arguments) { finish(call(group, arguments..., &work), work); }
 };
 
 /// Returns each rank's error, or ""; memories[r] is the name of rank r's memory.
@@ -93,78 +99,62 @@ TEST_CASE("the header compiles as C, and has the library's version") { CHECK(abi
 TEST_CASE("every collective gives every rank the promised result", "[c_api]") {
   const auto memories = GENERATE(kOne, kNode, kNodes);
   const size_t count = GENERATE(0, 1, 1001, 2'000'003);  // the last in several pieces
-  CHECK(
-      on_ranks(memories, [&](Rank& self) {
-        const int P = self.size, r = self.rank;
-        const size_t ranks = size_t(P);
-        std::vector<float> values(count, float(r + 1));
-        finish(
-            dlflow_all_reduce(self.group, values.data(), count, DLFLOW_F32, DLFLOW_SUM, &self.work),
-            self.work);
-        same(values, std::vector(count, float(P * (P + 1) / 2)), "sum");
-        values.assign(count, float(r + 1));
-        finish(
-            dlflow_all_reduce(self.group, values.data(), count, DLFLOW_F32, DLFLOW_AVG, &self.work),
-            self.work);
-        same(values, std::vector(count, float(P + 1) / 2), "mean");
-        std::vector<double> doubles(count, r + 1);
-        finish(dlflow_all_reduce(self.group, doubles.data(), count, DLFLOW_F64, DLFLOW_MAX,
-                                 &self.work),
-               self.work);
-        same(doubles, std::vector(count, double(P)), "maximum");
-        std::vector<int64_t> longs(count, r + 1);
-        finish(dlflow_reduce(self.group, longs.data(), count, DLFLOW_I64, DLFLOW_SUM, P - 1,
-                             &self.work),
-               self.work);
-        same(longs, std::vector(count, int64_t(r == P - 1 ? P * (P + 1) / 2 : r + 1)), "reduce");
+  CHECK(on_ranks(memories, [&](Rank& self) {
+          const int P = self.size, r = self.rank;
+          const size_t ranks = size_t(P);
+          std::vector<float> values(count, float(r + 1));
+          self.run(dlflow_all_reduce, values.data(), count, DLFLOW_F32, DLFLOW_SUM);
+          same(values, std::vector(count, float(P * (P + 1) / 2)), "sum");
+          values.assign(count, float(r + 1));
+          self.run(dlflow_all_reduce, values.data(), count, DLFLOW_F32, DLFLOW_AVG);
+          same(values, std::vector(count, float(P + 1) / 2), "mean");
+          std::vector<double> doubles(count, r + 1);
+          self.run(dlflow_all_reduce, doubles.data(), count, DLFLOW_F64, DLFLOW_MAX);
+          same(doubles, std::vector(count, double(P)), "maximum");
+          std::vector<int64_t> longs(count, r + 1);
+          self.run(dlflow_reduce, longs.data(), count, DLFLOW_I64, DLFLOW_SUM, P - 1);
+          same(longs, std::vector(count, int64_t(r == P - 1 ? P * (P + 1) / 2 : r + 1)), "reduce");
 
-        std::vector<size_t> counts(ranks, count);  // rank 0 has one more
-        ++counts[0];
-        std::vector<int32_t> blocks(count * ranks + 1, r + 1);
-        std::vector<int32_t> block(counts[size_t(r)]);
-        finish(dlflow_reduce_scatter(self.group, blocks.data(), block.data(), counts.data(),
-                                     DLFLOW_I32, DLFLOW_SUM, &self.work),
-               self.work);
-        same(block, std::vector(block.size(), P * (P + 1) / 2), "reduce-scatter");
+          std::vector<size_t> counts(ranks, count);  // rank 0 has one more
+          ++counts[0];
+          std::vector<int32_t> blocks(count * ranks + 1, r + 1);
+          std::vector<int32_t> block(counts[size_t(r)]);
+          self.run(dlflow_reduce_scatter, blocks.data(), block.data(), counts.data(), DLFLOW_I32,
+                   DLFLOW_SUM);
+          same(block, std::vector(block.size(), P * (P + 1) / 2), "reduce-scatter");
 
-        std::vector<size_t> sizes(ranks);
-        for (size_t i = 0; i < ranks; ++i) sizes[i] = counts[i] * sizeof(int32_t);
-        block.assign(block.size(), r);
-        finish(dlflow_all_gather(self.group, block.data(), blocks.data(), sizes.data(), &self.work),
-               self.work);
-        std::vector<int32_t> expected;
-        for (int rank = 0; rank < P; ++rank) {
-          expected.insert(expected.end(), counts[size_t(rank)], rank);
-        }
-        same(blocks, expected, "all-gather");
+          std::vector<size_t> sizes(ranks);
+          for (size_t i = 0; i < ranks; ++i) sizes[i] = counts[i] * sizeof(int32_t);
+          block.assign(block.size(), r);
+          self.run(dlflow_all_gather, block.data(), blocks.data(), sizes.data());
+          std::vector<int32_t> expected;
+          for (int rank = 0; rank < P; ++rank) {
+            expected.insert(expected.end(), counts[size_t(rank)], rank);
+          }
+          same(blocks, expected, "all-gather");
 
-        values.assign(count, float(r));
-        finish(dlflow_broadcast(self.group, values.data(), count * 4, P - 1, &self.work),
-               self.work);
-        same(values, std::vector(count, float(P - 1)), "broadcast");
+          values.assign(count, float(r));
+          self.run(dlflow_broadcast, values.data(), count * 4, P - 1);
+          same(values, std::vector(count, float(P - 1)), "broadcast");
 
-        const std::vector<size_t> equal(ranks, count * 4);
-        std::vector<int32_t> sent, received(count * ranks), all;
-        for (int rank = 0; rank < P; ++rank) sent.insert(sent.end(), count, 100 * r + rank);
-        for (int rank = 0; rank < P; ++rank) all.insert(all.end(), count, 100 * rank + r);
-        finish(dlflow_all_to_all(self.group, sent.data(), equal.data(), received.data(),
-                                 equal.data(), &self.work),
-               self.work);
-        same(received, all, "all-to-all");
+          const std::vector<size_t> equal(ranks, count * 4);
+          std::vector<int32_t> sent, received(count * ranks), all;
+          for (int rank = 0; rank < P; ++rank) sent.insert(sent.end(), count, 100 * r + rank);
+          for (int rank = 0; rank < P; ++rank) all.insert(all.end(), count, 100 * rank + r);
+          self.run(dlflow_all_to_all, sent.data(), equal.data(), received.data(), equal.data());
+          same(received, all, "all-to-all");
 
-        std::vector<int32_t> own(count, r + 7), gathered(r == 0 ? count * ranks : 0);
-        finish(dlflow_gather(self.group, own.data(), count * 4, gathered.data(), 0, &self.work),
-               self.work);
-        all.clear();
-        for (int rank = 0; rank < P && r == 0; ++rank) all.insert(all.end(), count, rank + 7);
-        same(gathered, all, "gather");
-        for (int32_t& value : gathered) value += 1;
-        finish(dlflow_scatter(self.group, gathered.data(), count * 4, own.data(), 0, &self.work),
-               self.work);
-        same(own, std::vector(count, r + 8), "scatter");
-        finish(dlflow_barrier(self.group, &self.work), self.work);
-        finish(dlflow_monitored_barrier(self.group, kTimeout, &self.work), self.work);
-      }) == none(memories.size()));
+          std::vector<int32_t> own(count, r + 7), gathered(r == 0 ? count * ranks : 0);
+          self.run(dlflow_gather, own.data(), count * 4, gathered.data(), 0);
+          all.clear();
+          for (int rank = 0; rank < P && r == 0; ++rank) all.insert(all.end(), count, rank + 7);
+          same(gathered, all, "gather");
+          for (int32_t& value : gathered) value += 1;
+          self.run(dlflow_scatter, gathered.data(), count * 4, own.data(), 0);
+          same(own, std::vector(count, r + 8), "scatter");
+          self.run(dlflow_barrier);
+          self.run(dlflow_monitored_barrier, kTimeout);
+        }) == none(memories.size()));
 }
 
 TEST_CASE("compressed sums and unsent residuals add up to all gradients", "[c_api]") {
@@ -185,8 +175,7 @@ TEST_CASE("compressed sums and unsent residuals add up to all gradients", "[c_ap
       for (size_t i = 0; i < kCount; ++i) {
         data[i] = float(int(i * 31 + step * 7 + size_t(self.rank) * 13) % 101 - 50) / 8;
       }
-      finish(dlflow_compressed_all_reduce(self.group, compressor, data.data(), step, 0, &self.work),
-             self.work);
+      self.run(dlflow_compressed_all_reduce, compressor, data.data(), step, 0);
       for (size_t i = 0; i < kCount; ++i) sum[i] += double(data[i]);
     }
     size_t count = 0;
@@ -260,8 +249,7 @@ TEST_CASE("a sum over leaves has the same bits however ranks share the leaves", 
   CAPTURE(memories.size(), num_leaves, count);
   CHECK(on_ranks(memories, [&](Rank& self) {
           dlflow_leaf_sum* sum = nullptr;
-          finish(dlflow_leaf_sum_create(self.group, num_leaves, count, &sum, &self.work),
-                 self.work);
+          self.run(dlflow_leaf_sum_create, num_leaves, count, &sum);
           const dlflow_leaves own = dlflow_leaf_sum_leaves(sum);
           for (size_t step = 0; step < 2; ++step) {
             for (size_t leaf = own.first; leaf < own.first + own.count; ++leaf) {
@@ -296,7 +284,7 @@ TEST_CASE("a sum over leaves has the same bits however ranks share the leaves", 
 TEST_CASE("leaves of other ranks and pieces outside the vector are refused", "[c_api]") {
   CHECK(on_ranks(kNode, [](Rank& self) {
           dlflow_leaf_sum* sum = nullptr;
-          finish(dlflow_leaf_sum_create(self.group, 5, 10, &sum, &self.work), self.work);
+          self.run(dlflow_leaf_sum_create, 5, 10, &sum);
           const float values[10] = {};
           dlflow_piece piece = {0, 10, values};
           same(dlflow_leaf_sum_add(sum, self.rank == 0 ? 1 : 0, 1, &piece, 1), DLFLOW_INVALID,
@@ -327,8 +315,7 @@ TEST_CASE("a message between two ranks overtakes the collective that waits for i
             finish(dlflow_send(self.group, &message, sizeof message, 1, 5, &sent), sent);
           } else {
             if (self.rank == 1) {
-              finish(dlflow_receive(self.group, &received, sizeof received, 0, 5, &self.work),
-                     self.work);
+              self.run(dlflow_receive, &received, sizeof received, 0, 5);
               same(received, 42, "message");
             }
             require(sum(&self.work));
@@ -344,7 +331,7 @@ TEST_CASE("ranks can exchange messages while one of them waits in their first su
           int message = 42, received = 0;
           const int other = 1 - self.rank;
           const auto sum = [&] {
-            require(dlflow_all_reduce(self.group, &value, 1, DLFLOW_F32, DLFLOW_SUM, &self.work));
+            self.start(dlflow_all_reduce, &value, 1, DLFLOW_F32, DLFLOW_SUM);
           };
           const auto receive = [&](dlflow_work* work = nullptr) {
             finish(dlflow_receive(self.group, &received, sizeof received, other, 0, &work), work);
@@ -372,7 +359,7 @@ TEST_CASE("a wait with a limit for a first sum ends although a rank is missing",
   CHECK(on_ranks({"a", "a"}, [&](Rank& self) {
           float value = 1;
           if (self.rank == 1) has_given_up.wait(false);
-          require(dlflow_all_reduce(self.group, &value, 1, DLFLOW_F32, DLFLOW_SUM, &self.work));
+          self.start(dlflow_all_reduce, &value, 1, DLFLOW_F32, DLFLOW_SUM);
           if (self.rank == 0) {
             const dlflow_status status = dlflow_work_wait(self.work, 100);
             has_given_up = true;
@@ -390,8 +377,7 @@ TEST_CASE("a rank may go on while its sum waits for another rank", "[c_api]") {
   CHECK(on_ranks({"a", "a"}, [&](Rank& self) {
           std::vector<float> values(1 << 20, 1);
           if (self.rank == 1) has_gone_on.wait(false);
-          require(dlflow_all_reduce(self.group, values.data(), values.size(), DLFLOW_F32,
-                                    DLFLOW_SUM, &self.work));
+          self.start(dlflow_all_reduce, values.data(), values.size(), DLFLOW_F32, DLFLOW_SUM);
           if (self.rank == 0) {
             const dlflow_status status = dlflow_work_advance(self.work, kNoFreeCore);
             has_gone_on = true;
@@ -410,8 +396,7 @@ TEST_CASE("ranks without a free core finish their sums before they go on", "[c_a
   CHECK(on_ranks(memories, [&](Rank& self) {
           const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
           std::vector<float> values(1 << 18, 1);
-          require(dlflow_all_reduce(self.group, values.data(), values.size(), DLFLOW_F32,
-                                    DLFLOW_SUM, &self.work));
+          self.start(dlflow_all_reduce, values.data(), values.size(), DLFLOW_F32, DLFLOW_SUM);
           dlflow_status status = DLFLOW_PENDING;
           while (status == DLFLOW_PENDING && std::chrono::steady_clock::now() < deadline) {
             status = dlflow_work_advance(self.work, num_threads);
@@ -449,9 +434,7 @@ TEST_CASE("an urgent sum overtakes one that was started before it", "[c_api]") {
             // Starts other collectives for the first time while urgent sums are under way.
             start(small, 2, urgent);
             std::vector<double> doubles(5, 1.0);
-            finish(dlflow_all_reduce(self.group, doubles.data(), 5, DLFLOW_F64, DLFLOW_SUM,
-                                     &self.work),
-                   self.work);
+            self.run(dlflow_all_reduce, doubles.data(), 5, DLFLOW_F64, DLFLOW_SUM);
             same(doubles, std::vector(5, double(self.size)), "doubles");
             finish(DLFLOW_OK, urgent);
           }
@@ -463,11 +446,10 @@ TEST_CASE("a receive from any rank takes each message once and names its sender"
   CHECK(on_ranks(kNodes, [](Rank& self) {
           int value = 10 * self.rank;
           if (self.rank != 0) {
-            return finish(dlflow_send(self.group, &value, sizeof value, 0, 7, &self.work),
-                          self.work);
+            return self.run(dlflow_send, &value, sizeof value, 0, 7);
           }
           int last = -1;  // from a named sender: those from any have no order
-          require(dlflow_receive(self.group, &last, sizeof value, 2, 7, &self.work));
+          self.start(dlflow_receive, &last, sizeof value, 2, 7);
           std::vector<int> received(2);
           std::vector<dlflow_work*> works(2);
           for (size_t i = 0; i < 2; ++i) {
@@ -518,9 +500,7 @@ TEST_CASE("ranks that call different collectives all learn the call of each rank
   const size_t count = GENERATE(10, 1'000'000);
   const auto errors = on_ranks(memories, [&](Rank& self) {
     std::vector<float> values(count + 1);
-    finish(dlflow_all_reduce(self.group, values.data(), self.rank == 1 ? count + 1 : count,
-                             DLFLOW_F32, op, &self.work),
-           self.work);
+    self.run(dlflow_all_reduce, values.data(), self.rank == 1 ? count + 1 : count, DLFLOW_F32, op);
     throw std::runtime_error("a sum of different sizes was told to rank " +
                              std::to_string(self.rank));
   });
@@ -537,7 +517,7 @@ TEST_CASE("a rank that leaves early is named to the others at their next call", 
       kNode,
       [](Rank& self) {
         if (self.rank == 2) return;
-        finish(dlflow_barrier(self.group, &self.work), self.work);
+        self.run(dlflow_barrier);
       },
       kTimeout, 500);
   CHECK_THAT(errors[0], Catch::Contains("rank 2"));
@@ -547,7 +527,7 @@ TEST_CASE("a rank that leaves early is named to the others at their next call", 
 
 TEST_CASE("a rank that leaves waits for the others up to its own limit", "[c_api]") {
   CHECK(on_ranks(kNode, [](Rank& self) {
-          finish(dlflow_barrier(self.group, &self.work), self.work);
+          self.run(dlflow_barrier);
           const auto start = std::chrono::steady_clock::now();
           if (self.rank != 1) return std::this_thread::sleep_for(std::chrono::seconds(2));
           dlflow_group_free(std::exchange(self.group, nullptr), 100);
@@ -560,7 +540,7 @@ TEST_CASE("a rank that leaves waits for the others up to its own limit", "[c_api
 TEST_CASE("ranks missing at a monitored barrier are named on all ranks", "[c_api]") {
   const auto errors = on_ranks(kNodes, [](Rank& self) {
     if (self.rank == 1 || self.rank == 3) std::this_thread::sleep_for(std::chrono::seconds(2));
-    finish(dlflow_monitored_barrier(self.group, 300, &self.work), self.work);
+    self.run(dlflow_monitored_barrier, 300);
   });
   for (const std::string& error : errors) {
     CHECK_THAT(error, Catch::Contains("these ranks have not arrived: 1, 3"));
@@ -573,7 +553,7 @@ TEST_CASE("an operation without progress fails after the group's timeout", "[c_a
       [](Rank& self) {
         int value = 0;
         if (self.rank == 0) {
-          finish(dlflow_receive(self.group, &value, 4, 2, 0, &self.work), self.work);
+          self.run(dlflow_receive, &value, 4, 2, 0);
         } else {
           std::this_thread::sleep_for(std::chrono::seconds(1));
         }

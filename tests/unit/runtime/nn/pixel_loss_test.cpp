@@ -55,29 +55,6 @@ TEST_CASE("losses of pixels and their gradients are PyTorch's", "[nn]") {
   }
 }
 
-TEST_CASE("the reference's gradients of pixel losses are the slopes of its loss", "[nn]") {
-  for (const std::string& loss : kLosses) {
-    test::Problem p = segmentation(loss);
-    const reference::Step step =
-        reference::train_step(p.model, p.weights, p.images, p.labels, kMasks);
-    constexpr double kStep = 1e-5;
-    for (const auto& [name, gradient] : step.gradients) {
-      for (size_t i = 0; i < gradient.values.size(); ++i) {
-        double& weight = p.weights[name][i];
-        const double kept = weight;
-        const auto loss_at = [&](double at) {
-          weight = at;
-          return reference::train_step(p.model, p.weights, p.images, p.labels, kMasks).loss_sum;
-        };
-        const double above = loss_at(kept + kStep), below = loss_at(kept - kStep);
-        weight = kept;
-        CAPTURE(loss, name, i);
-        CHECK(gradient[i] == Approx((above - below) / (2 * kStep)).epsilon(1e-6).margin(1e-8));
-      }
-    }
-  }
-}
-
 TEST_CASE("a network learns masks like the reference", "[nn]") {
   for (const std::string& loss : kLosses) {
     const test::Problem p = segmentation(loss);

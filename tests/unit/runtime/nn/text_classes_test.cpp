@@ -135,31 +135,6 @@ TEST_CASE("tokens after the end of a text change no bit", "[network][texts]") {
   CHECK(after.gradients == before.gradients);
 }
 
-TEST_CASE("the reference's gradients with padding are the slopes of its loss",
-          "[reference][texts]") {
-  Problem p = make_problem("[5]", encoder("heads: 2, causal: false"), 2);
-  const std::vector<float> lengths = {5, 3};
-  const auto loss = [&] {
-    return reference::train_step(p.model, p.weights, p.images, p.labels, lengths).loss_sum;
-  };
-  const reference::Step step =
-      reference::train_step(p.model, p.weights, p.images, p.labels, lengths);
-  constexpr double kStep = 1e-5;
-  for (const auto& [name, gradient] : step.gradients) {
-    for (size_t i = 0; i < gradient.values.size(); i += 3) {
-      double& weight = p.weights[name][i];
-      const double kept = weight;
-      weight = kept + kStep;
-      const double above = loss();
-      weight = kept - kStep;
-      const double below = loss();
-      weight = kept;
-      CAPTURE(name, i);
-      CHECK(gradient[i] == Approx((above - below) / (2 * kStep)).epsilon(1e-6).margin(1e-8));
-    }
-  }
-}
-
 TEST_CASE("networks for classes of texts need a mean_pool before layers that mix positions",
           "[network][texts]") {
   const auto reason = [](const std::string& layers) {

@@ -1,20 +1,18 @@
 // Tests training with compressed gradients: its results and its checkpoints.
 #include <algorithm>
 
-#include "base/file.h"
-#include "base/sha256.h"
 #include "runtime/settings/parts.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/gradient_compression.h"
-#include "runtime/train/network_set.h"
-#include "runtime/train/trainer.h"
 #include "tests/support/catch.h"
-#include "tests/support/on_ranks.h"
-#include "tests/support/temp_dir.h"
-#include "tests/support/tiny_data.h"
+#include "tests/unit/runtime/train/tiny_job.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
+using test::kGoOn;
+using test::kStop;
+using test::newest_bits;
+using test::train_in_parts;
 
 namespace {
 
@@ -33,40 +31,22 @@ layers:
   - linear: {name: out, features: 3}
 )";
 
-const std::atomic<bool> kGoOn = false;
-
 TrainingJob job_in(const std::filesystem::path& folder, const std::optional<Compression>& how,
                    uint64_t epochs = 6) {
-  TrainingJob job;
-  job.settings.epochs = epochs;
-  job.settings.batch = 32;
-  job.settings.precision.exact = false;
+  TrainingJob job = test::tiny_job(folder, epochs);
+  job.settings.precision = {false, 0};
   job.settings.lr = 0.02;
-  job.settings.validation = 50;
+  job.settings.warmup_epochs = 0;
+  job.settings.augmentation = {};
   job.settings.gradients.compression = how;
   if (how && how->momentum > 0) job.settings.update.optimizer.momentum = 0;
   job.model = parse_model(kModel, "small.yaml");
   job.data = test::tiny_dataset(455);
-  job.checkpoints = folder / "checkpoints";
-  job.metrics = folder / "metrics.jsonl";
   return job;
 }
 
-TrainingEnd train_on(int ranks, int ranks_per_node, const TrainingJob& job,
-                     const std::atomic<bool>& stop = kGoOn) {
-  ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
-  return test::on_ranks(group, ranks,
-                        [&](Communicator& comm) { return train(comm, job, stop); })[0];
-}
-
-/// The hash of all tensors of the newest checkpoint.
-std::string newest_bits(const std::filesystem::path& folder) {
-  const std::filesystem::path newest = list_checkpoints(folder / "checkpoints").back();
-  std::string bits;
-  for (const char* name : {"model", "optimizer", "compression"}) {
-    bits += read_file(newest / (std::string(name) + ".safetensors"));
-  }
-  return sha256_hex(bits);
+Json train_on(int ranks, int ranks_per_node, const TrainingJob& job) {
+  return test::train_on(ranks, job, kGoOn, ranks_per_node)[0].summary;
 }
 
 Compression named(CompressionMethod method) {
@@ -84,11 +64,11 @@ const std::vector<CompressionMethod> kAll = {
 
 TEST_CASE("every method learns as much as dense gradients do", "[compression]") {
   const test::TempDir dense_folder, folder;
-  const Json dense = train_on(2, 1, job_in(dense_folder.path(), {})).summary;
+  const Json dense = train_on(2, 1, job_in(dense_folder.path(), {}));
   CHECK(dense.at("accuracy") > 0.9);
   const CompressionMethod method = GENERATE(from_range(kAll));
   INFO(to_text(named(method)));
-  const Json summary = train_on(2, 1, job_in(folder.path(), named(method))).summary;
+  const Json summary = train_on(2, 1, job_in(folder.path(), named(method)));
   CHECK(summary.at("accuracy") >= dense.at("accuracy").get<double>() - 0.04);  // 2 of 50 samples
   CHECK(summary.at("loss") != dense.at("loss"));
 }
@@ -97,7 +77,7 @@ TEST_CASE("on one node nothing is left out unless every rank compresses", "[comp
   const test::TempDir dense, nodes_only, ranks_too;
   Compression how = named(CompressionMethod::TopK);
   const auto loss = [](const test::TempDir& dir, const std::optional<Compression>& compression) {
-    return train_on(2, 2, job_in(dir.path(), compression)).summary.at("loss").get<double>();
+    return train_on(2, 2, job_in(dir.path(), compression)).at("loss").get<double>();
   };
   how.aggregation = Aggregation::Hierarchical;
   CHECK(loss(nodes_only, how) == loss(dense, {}));
@@ -117,10 +97,7 @@ TEST_CASE("a compressed run that stops and continues ends with the bits of one t
   how.warmup_epochs = is_sparse(how.method) ? 1 : 0;
   const test::TempDir whole, parts;
   train_on(ranks, ranks_per_node, job_in(whole.path(), how, 2));
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
-  const TrainingJob job = job_in(parts.path(), how, 2);
-  for (int i = 0; i < 3; ++i) CHECK_FALSE(train_on(ranks, ranks_per_node, job, stop).finished);
-  CHECK(train_on(ranks, ranks_per_node, job).finished);
+  train_in_parts(job_in(parts.path(), how, 2), std::vector<int>(4, ranks), ranks_per_node);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
@@ -180,11 +157,10 @@ TEST_CASE("unsent gradients have the same sum on another number of ranks", "[com
 TEST_CASE("a compressed run goes on with another number of ranks", "[compression]") {
   const test::TempDir folder;
   const Compression how = named(CompressionMethod::TopK);
-  const std::atomic<bool> stop = true;
   for (const int ranks : {4, 2, 3}) {
-    CHECK_FALSE(train_on(ranks, 1, job_in(folder.path(), how), stop).finished);
+    CHECK_FALSE(test::train_on(ranks, job_in(folder.path(), how), kStop, 1)[0].finished);
   }
-  CHECK(train_on(2, 1, job_in(folder.path(), how)).summary.at("accuracy") > 0.85);
+  CHECK(train_on(2, 1, job_in(folder.path(), how)).at("accuracy") > 0.85);
 }
 
 TEST_CASE("a NaN among gradients stops a compressed run in its step", "[compression]") {

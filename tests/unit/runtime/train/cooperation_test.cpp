@@ -1,18 +1,15 @@
 #include <set>
 
-#include "base/file.h"
-#include "base/sha256.h"
-#include "base/text.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/train/trainer.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
-#include "tests/support/on_ranks.h"
-#include "tests/support/temp_dir.h"
-#include "tests/support/tiny_data.h"
+#include "tests/unit/runtime/train/tiny_job.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
+using test::kGoOn;
+using test::kStop;
+using test::newest_bits;
+using test::train_on;
 
 namespace {
 
@@ -28,35 +25,14 @@ const CooperationOptions kSynchronousServers{
 const CooperationOptions kFreeServer{.kind = Kind::ParameterServer, .servers = 1, .staleness = {}};
 
 /// 206 training samples in batches of 32: 7 steps an epoch, the last of 14 samples.
-TrainingJob tiny_job(const std::filesystem::path& folder, const CooperationOptions& cooperation,
-                     uint64_t epochs) {
-  TrainingJob job;
-  job.settings.epochs = epochs;
-  job.settings.batch = 32;
+TrainingJob job_for(const std::filesystem::path& folder, const CooperationOptions& cooperation,
+                    uint64_t epochs) {
+  TrainingJob job = test::tiny_job(folder, epochs);
   job.settings.cooperation = cooperation;
   job.settings.precision = {cooperation.kind == Kind::Synchronous, 0};
-  job.settings.lr = 0.05;
   job.settings.validation = 49;
-  job.settings.warmup_epochs = 0.5;
-  job.model = parse_model(test::kTinyModel, "tiny.yaml");
-  job.data = test::tiny_dataset(255);
-  job.checkpoints = folder / "checkpoints";
-  job.metrics = folder / "metrics.jsonl";
+  job.settings.augmentation = {};
   return job;
-}
-
-const std::atomic<bool> kGoOn = false, kStop = true;
-
-std::vector<TrainingEnd> train_on(int ranks, const TrainingJob& job,
-                                  const std::atomic<bool>& stop = kGoOn) {
-  ThreadGroup group(ranks, std::chrono::seconds(60));
-  return test::on_ranks(group, ranks, [&](Communicator& comm) { return train(comm, job, stop); });
-}
-
-std::string newest_bits(const std::filesystem::path& folder) {
-  const std::filesystem::path newest = list_checkpoints(folder / "checkpoints").back();
-  return sha256_hex(read_file(newest / "model.safetensors") +
-                    read_file(newest / "optimizer.safetensors"));
 }
 
 bool fits(const CooperationOptions& cooperation, int ranks) {
@@ -71,7 +47,7 @@ TEST_CASE("every way to cooperate learns, and reports its results", "[cooperatio
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   if (!fits(cooperation, ranks)) return;
   const test::TempDir dir;
-  const auto ends = train_on(ranks, tiny_job(dir.path(), cooperation, 8));
+  const auto ends = train_on(ranks, job_for(dir.path(), cooperation, 8));
   CHECK(ends[0].finished);
   CHECK(ends[0].summary.at("accuracy") > 0.9);
   CHECK(ends[0].summary.at("ranks") == ranks);
@@ -89,7 +65,7 @@ TEST_CASE("ranks without samples in the last step of an epoch keep pace", "[coop
   const auto cooperation =
       GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
-  TrainingJob job = tiny_job(dir.path(), cooperation, 3);
+  TrainingJob job = job_for(dir.path(), cooperation, 3);
   job.settings.validation = 255 - 6 * 32 - 1;  // the seventh step has one sample
   CHECK(train_on(5, job)[0].finished);
 }
@@ -100,7 +76,7 @@ TEST_CASE("without staleness or between averages of one step, training is synchr
   LastBatch last_batch = LastBatch::Keep;
   const auto loss_of = [&](const CooperationOptions& cooperation, int ranks) {
     const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), cooperation, 4);
+    TrainingJob job = job_for(dir.path(), cooperation, 4);
     job.settings.precision = {false, 0};
     job.settings.last_batch = last_batch;
     return train_on(ranks, job)[0].summary.at("loss").get<double>();
@@ -119,7 +95,7 @@ TEST_CASE("with one worker, every way to cooperate trains like that worker alone
   const size_t accumulate = GENERATE(size_t(1), size_t(2));
   const auto bits_of = [&](const CooperationOptions& cooperation, int ranks) {
     const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), cooperation, 2);
+    TrainingJob job = job_for(dir.path(), cooperation, 2);
     job.settings.precision = {false, 0};
     job.settings.update.optimizer.kind = kind;
     job.settings.update.accumulate = accumulate;
@@ -140,8 +116,8 @@ TEST_CASE("a run that stops and continues ends with the same bits in determinist
           "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kSynchronousServers);
   const test::TempDir whole, parts;
-  train_on(3, tiny_job(whole.path(), cooperation, 3));
-  const TrainingJob job = tiny_job(parts.path(), cooperation, 3);
+  train_on(3, job_for(whole.path(), cooperation, 3));
+  const TrainingJob job = job_for(parts.path(), cooperation, 3);
   std::set<std::filesystem::path> stops;
   for (int i = 0; i < 3; ++i) {
     const TrainingEnd end = train_on(3, job, kStop)[0];
@@ -156,7 +132,7 @@ TEST_CASE("a run that stops and continues ends with the same bits in determinist
 TEST_CASE("a step without samples counts as an update", "[cooperation]") {
   const test::TempDir whole, parts;
   const auto job_in = [](const test::TempDir& dir) {
-    TrainingJob job = tiny_job(dir.path(), kLocal, 2);
+    TrainingJob job = job_for(dir.path(), kLocal, 2);
     job.settings.update.optimizer.kind = OptimizerOptions::Kind::AdamW;
     job.settings.lr = 0.005;
     job.settings.validation = 255 - (2 * 32 + 1);  // one sample for five ranks in the last step
@@ -173,10 +149,10 @@ TEST_CASE("every way to cooperate can be continued, even on other ranks or in an
   const auto cooperation = GENERATE(kLocal, kGossip, kPairwise, kServer, kFreeServer);
   const test::TempDir dir;
   for (const int ranks : {2, 5, 3}) {
-    CHECK_FALSE(train_on(ranks, tiny_job(dir.path(), cooperation, 8), kStop)[0].finished);
+    CHECK_FALSE(train_on(ranks, job_for(dir.path(), cooperation, 8), kStop)[0].finished);
   }
-  CHECK_FALSE(train_on(2, tiny_job(dir.path(), kGossip, 8), kStop)[0].finished);
-  const TrainingEnd end = train_on(4, tiny_job(dir.path(), cooperation, 8))[0];
+  CHECK_FALSE(train_on(2, job_for(dir.path(), kGossip, 8), kStop)[0].finished);
+  const TrainingEnd end = train_on(4, job_for(dir.path(), cooperation, 8))[0];
   CHECK(end.finished);
   CHECK(end.summary.at("accuracy") > 0.9);
 }
@@ -185,7 +161,7 @@ TEST_CASE("with servers, the loss is the mean over samples with any number of wo
           "[cooperation]") {
   const auto loss_on = [](const CooperationOptions& cooperation, int ranks) {
     const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), cooperation, 1);
+    TrainingJob job = job_for(dir.path(), cooperation, 1);
     job.settings.validation = 0;
     return train_on(ranks, job)[0].summary.at("loss").get<double>();
   };
@@ -197,7 +173,7 @@ TEST_CASE("a request to stop on one rank stops all", "[cooperation]") {
   const auto cooperation =
       GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
-  const TrainingJob job = tiny_job(dir.path(), cooperation, 1000);
+  const TrainingJob job = job_for(dir.path(), cooperation, 1000);
   const int asked = GENERATE(0, 1, 3);  // the last rank is a server if there are any
   ThreadGroup group(4, std::chrono::seconds(60));
   const auto ends = test::on_ranks(group, 4, [&](Communicator& comm) {
@@ -210,7 +186,7 @@ TEST_CASE("a request to stop on one rank stops all", "[cooperation]") {
 TEST_CASE("checkpoints are saved after the policy's number of steps", "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kGossip, kPairwise, kServer);
   const test::TempDir dir;
-  TrainingJob job = tiny_job(dir.path(), cooperation, 2);
+  TrainingJob job = job_for(dir.path(), cooperation, 2);
   job.policy = {CheckpointPolicy::Unit::Steps, 5, 100};
   train_on(3, job);
   std::vector<std::string> names;
@@ -222,7 +198,7 @@ TEST_CASE("a NaN loss stops every rank in all ways to cooperate", "[cooperation]
   const auto cooperation =
       GENERATE(kLocal, kGossip, kPairwise, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
-  TrainingJob job = tiny_job(dir.path(), cooperation, 3);
+  TrainingJob job = job_for(dir.path(), cooperation, 3);
   job.settings.lr = 1e30;
   job.settings.warmup_epochs = 0;
   ThreadGroup group(4, std::chrono::seconds(60));
@@ -242,14 +218,14 @@ TEST_CASE("ranks that cooperate in different ways do not start", "[cooperation]"
   const test::TempDir dir;
   const auto messages = test::on_ranks(2, [&](Communicator& comm) {
     return test::error_of(
-        [&] { train(comm, tiny_job(dir.path(), comm.rank() == 0 ? kLocal : kGossip, 1), kGoOn); });
+        [&] { train(comm, job_for(dir.path(), comm.rank() == 0 ? kLocal : kGossip, 1), kGoOn); });
   });
   CHECK_THAT(messages[1], Catch::StartsWith("the settings of rank 1 differs"));
 }
 
 TEST_CASE("a checkpoint names the way of cooperation", "[cooperation]") {
   const test::TempDir dir;
-  const TrainingEnd end = train_on(3, tiny_job(dir.path(), kServer, 1))[0];
+  const TrainingEnd end = train_on(3, job_for(dir.path(), kServer, 1))[0];
   CHECK(load_checkpoint(end.checkpoint).state.at("reduction") ==
         "parameter_server, servers: 1, staleness: 2, ranks: 3");
 }

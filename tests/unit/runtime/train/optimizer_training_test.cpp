@@ -11,62 +11,56 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Kind = OptimizerOptions::Kind;
-using test::kGoOn;
-using test::newest_bits;
+using test::kStop;
 using test::tiny_job;
 using test::train_on;
+using test::trained;
 
 namespace {
 
+/// Changes a tiny_job() to `kind`, and then by `change`.
+test::JobChange with(
+    Kind kind, const test::JobChange& change = [](TrainingJob&) {}) {
+  return [=](TrainingJob& job) {
+    OptimizerOptions& options = job.settings.update.optimizer;
+    options.kind = kind;
+    options.weight_decay = 0.01;
+    options.trust = 0.02;
+    if (kind != Kind::Sgd) job.settings.lr = kind == Kind::Lars ? 1 : 0.02;
+    change(job);
+  };
+}
+
 TrainingJob job_with(Kind kind, const std::filesystem::path& folder, uint64_t epochs) {
   TrainingJob job = tiny_job(folder, epochs);
-  OptimizerOptions& options = job.settings.update.optimizer;
-  options.kind = kind;
-  options.weight_decay = 0.01;
-  options.trust = 0.02;
-  if (kind != Kind::Sgd) job.settings.lr = kind == Kind::Lars ? 1 : 0.02;
+  with(kind)(job);
   return job;
 }
 
-std::string bits_on(int ranks, int ranks_per_node, const TrainingJob& job,
-                    const std::filesystem::path& folder) {
-  ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
-  test::on_ranks(group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
-  return newest_bits(folder);
-}
+void shard(TrainingJob& job) { job.settings.update.shard_optimizer = true; }
 
 }  // namespace
 
 TEST_CASE("each optimizer trains", "[trainer][optim]") {
   const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
-  const test::TempDir dir;
-  CHECK(train_on(2, job_with(kind, dir.path(), 6))[0].summary.at("accuracy") >= 0.9);
+  CHECK(trained(2, 0, 6, with(kind)).summary.at("accuracy") >= 0.9);
 }
 
 TEST_CASE("each optimizer's weights have the same bits on any number of ranks",
           "[trainer][optim][exact]") {
   const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
-  const auto bits = [&](int ranks, int ranks_per_node) {
-    const test::TempDir dir;
-    return bits_on(ranks, ranks_per_node, job_with(kind, dir.path(), 1), dir.path());
-  };
-  const std::string alone = bits(1, 0);
+  const std::string alone = trained(1, 0, 1, with(kind)).bits;
   for (const int ranks : {2, 3, 4, 8}) {
-    CHECK(bits(ranks, 0) == alone);  // shared memory
-    CHECK(bits(ranks, 2) == alone);  // messages
+    CHECK(trained(ranks, 0, 1, with(kind)).bits == alone);  // shared memory
+    CHECK(trained(ranks, 2, 1, with(kind)).bits == alone);  // messages
   }
 }
 
 TEST_CASE("each optimizer continues with the same bits, even on other ranks",
           "[trainer][optim][exact]") {
   const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
-  const test::TempDir whole, parts;
-  train_on(2, job_with(kind, whole.path(), 2));
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
-  const TrainingJob job = job_with(kind, parts.path(), 2);
-  for (const int ranks : {1, 3, 8, 2}) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
-  CHECK(train_on(3, job)[0].finished);
-  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+  CHECK(test::bits_in_parts({1, 3, 8, 2, 3}, 0, 2, with(kind)) ==
+        trained(2, 0, 2, with(kind)).bits);
 }
 
 TEST_CASE("a checkpoint names the optimizer's state for each weight", "[trainer][optim]") {
@@ -91,8 +85,7 @@ TEST_CASE("a checkpoint from before other optimizers existed can be continued",
           "[trainer][optim]") {
   const test::TempDir dir;
   const TrainingJob job = job_with(Kind::Sgd, dir.path(), 2);
-  const std::atomic<bool> stop = true;
-  const Checkpoint first = load_checkpoint(train_on(1, job, stop)[0].checkpoint);
+  const Checkpoint first = load_checkpoint(train_on(1, job, kStop)[0].checkpoint);
   CheckpointContent content{first.info, first.model.tensors(), first.optimizer.tensors(),
                             first.state};
   content.info.step = 2;
@@ -105,26 +98,15 @@ TEST_CASE("a checkpoint from before other optimizers existed can be continued",
 TEST_CASE("biases and batch normalisation do not decay if only weights do",
           "[trainer][optim][exact]") {
   const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
-  const auto job_in = [&](const test::TempDir& dir, double decay, bool vectors) {
+  const auto weights_of = [&](int ranks, int ranks_per_node, double decay, bool vectors) {
+    const test::TempDir dir;
     TrainingJob job = job_with(kind, dir.path(), 1);
     job.settings.batch = 1000;  // one step, whose gradients do not depend on decay
     job.settings.warmup_epochs = 0;
     job.settings.update.optimizer.weight_decay = decay;
     job.settings.update.decays_vectors = vectors;
-    return job;
-  };
-  const auto weights_of = [&](int ranks, int ranks_per_node, double decay, bool vectors) {
-    const test::TempDir dir;
-    const TrainingJob job = job_in(dir, decay, vectors);
-    bits_on(ranks, ranks_per_node, job, dir.path());
-    std::map<std::string, std::vector<float>> values;
-    const Checkpoint checkpoint = load_checkpoint(*latest_valid(job.checkpoints).path);
-    for (const TensorView& tensor : checkpoint.model.tensors()) {
-      std::vector<float>& numbers = values[tensor.name];
-      numbers.resize(tensor.bytes.size() / sizeof(float));
-      copy_elements<float>(tensor, numbers);
-    }
-    return values;
+    train_on(ranks, job, test::kGoOn, ranks_per_node);
+    return test::newest_weights(job);
   };
   const auto none = weights_of(1, 0, 0, true), all = weights_of(1, 0, 0.5, true);
   const auto weights = weights_of(1, 0, 0.5, false);
@@ -141,12 +123,12 @@ TEST_CASE("biases and batch normalisation do not decay if only weights do",
 TEST_CASE("clipping and shards of the state keep the bits on any number of ranks",
           "[trainer][optim][exact]") {
   const Kind kind = GENERATE(Kind::Sgd, Kind::AdamW, Kind::Lamb);
-  const auto bits = [&](int ranks, int ranks_per_node, double clip_norm, bool shard) {
-    const test::TempDir dir;
-    TrainingJob job = job_with(kind, dir.path(), 1);
-    if (clip_norm > 0) job.settings.update.clip_norm = clip_norm;
-    job.settings.update.shard_optimizer = shard;
-    return bits_on(ranks, ranks_per_node, job, dir.path());
+  const auto bits = [&](int ranks, int ranks_per_node, double clip_norm, bool shards) {
+    const auto change = [=](TrainingJob& job) {
+      if (clip_norm > 0) job.settings.update.clip_norm = clip_norm;
+      job.settings.update.shard_optimizer = shards;
+    };
+    return trained(ranks, ranks_per_node, 1, with(kind, change)).bits;
   };
   const std::string plain = bits(1, 0, 0, false), clipped = bits(1, 0, 0.5, false);
   CHECK(plain != clipped);
@@ -161,62 +143,47 @@ TEST_CASE("clipping and shards of the state keep the bits on any number of ranks
 
 TEST_CASE("shards of the state are saved and restored, even on other ranks",
           "[trainer][optim][exact]") {
-  const test::TempDir whole, parts;
-  train_on(1, job_with(Kind::Adam, whole.path(), 2));
-  TrainingJob job = job_with(Kind::Adam, parts.path(), 2);
-  job.settings.update.shard_optimizer = true;
-  const auto go_on = [&](int ranks, const std::atomic<bool>& stop) {
-    ThreadGroup group(ranks, std::chrono::seconds(60), 1);  // each rank on a node of its own
-    return test::on_ranks(group, ranks, [&](Communicator& comm) { return train(comm, job, stop); });
-  };
-  const std::atomic<bool> stop = true;
-  for (const int ranks : {3, 1, 8, 2}) CHECK_FALSE(go_on(ranks, stop)[0].finished);
-  CHECK(go_on(4, kGoOn)[0].finished);
-  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+  // Each rank is on a node of its own.
+  CHECK(test::bits_in_parts({3, 1, 8, 2, 4}, 1, 2, with(Kind::Adam, shard)) ==
+        trained(1, 0, 2, with(Kind::Adam)).bits);
 }
 
 TEST_CASE("the memory for the optimizer's state on each rank is reported", "[trainer][optim]") {
-  const auto bytes = [](int ranks, int ranks_per_node, bool shard) {
-    const test::TempDir dir;
-    TrainingJob job = job_with(Kind::Adam, dir.path(), 1);
-    job.settings.update.shard_optimizer = shard;
-    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
-    const auto ends = test::on_ranks(
-        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
-    return ends[0].at("optimizer_bytes_per_rank").get<size_t>();
+  const auto bytes = [](int ranks, int ranks_per_node, const test::JobChange& change) {
+    return trained(ranks, ranks_per_node, 1, change)
+        .summary.at("optimizer_bytes_per_rank")
+        .get<size_t>();
   };
-  const size_t alone = bytes(1, 0, false);
+  const test::JobChange whole = with(Kind::Adam), shards = with(Kind::Adam, shard);
+  const size_t alone = bytes(1, 0, whole);
   const NetworkSet networks(parse_model(test::kTinyModel, "tiny.yaml"), 4, Network::Mode::Training);
   CHECK(alone == 2 * sizeof(float) * networks.layout()->trainable_size());
-  CHECK(bytes(2, 0, false) == alone / 2);  // one copy in the memory of the node
-  CHECK(bytes(2, 1, false) == alone);      // a copy on each node
-  CHECK(bytes(2, 1, true) < alone);        // shards
+  CHECK(bytes(2, 0, whole) == alone / 2);  // one copy in the memory of the node
+  CHECK(bytes(2, 1, whole) == alone);      // a copy on each node
+  CHECK(bytes(2, 1, shards) < alone);
 }
 
 TEST_CASE("a NaN among gradients is named with any optimizer setting", "[trainer][optim]") {
   const Kind kind = GENERATE(Kind::Sgd, Kind::Lamb);
-  const bool shard = GENERATE(false, true);
+  const bool shards = GENERATE(false, true);
   const test::TempDir dir;
   TrainingJob job = job_with(kind, dir.path(), 3);
   job.settings.update.clip_norm = 1;
-  job.settings.update.shard_optimizer = shard;
+  job.settings.update.shard_optimizer = shards;
   test::overflow_gradient_of_b(job);
-  ThreadGroup group(2, std::chrono::seconds(60), 1);
-  CHECK_THROWS_MATCHES(
-      test::on_ranks(group, 2, [&](Communicator& comm) { return train(comm, job, kGoOn); }),
-      Diverged,
-      Catch::Message("the gradient of b.weight is NaN or infinite at step 2; a "
-                     "lower lr or a longer warm-up may help"));
+  CHECK_THROWS_MATCHES(train_on(2, job, test::kGoOn, 1), Diverged,
+                       Catch::Message("the gradient of b.weight is NaN or infinite at step 2; a "
+                                      "lower lr or a longer warm-up may help"));
 }
 
 TEST_CASE("accumulated batches give the bits of one large batch", "[trainer][optim][exact]") {
   const auto bits = [](size_t batch, size_t leaves, size_t accumulate, int ranks) {
-    const test::TempDir dir;
-    TrainingJob job = job_with(Kind::Lamb, dir.path(), 2);  // 205 samples: the last step is uneven
-    job.settings.batch = batch;
-    job.settings.precision.leaves = leaves;
-    job.settings.update.accumulate = accumulate;
-    return bits_on(ranks, 2, job, dir.path());
+    const auto change = [=](TrainingJob& job) {  // 205 samples: the last step is uneven
+      job.settings.batch = batch;
+      job.settings.precision.leaves = leaves;
+      job.settings.update.accumulate = accumulate;
+    };
+    return trained(ranks, 2, 2, with(Kind::Lamb, change)).bits;
   };
   const std::string large = bits(48, 6, 1, 1);
   for (const int ranks : {1, 2, 3}) {
@@ -228,13 +195,14 @@ TEST_CASE("accumulated batches give the bits of one large batch", "[trainer][opt
 
 TEST_CASE("accumulation in fast mode takes the steps of a large batch", "[trainer][optim]") {
   const auto summary = [](size_t batch, size_t accumulate) {
-    const test::TempDir dir;
-    TrainingJob job = job_with(Kind::Sgd, dir.path(), 4);
-    job.model = parse_model("name: m\ninput: [64]\nlayers:\n  - linear: {features: 3}\n", "m.yaml");
-    job.settings.batch = batch;
-    job.settings.precision = {false, 0};
-    job.settings.update.accumulate = accumulate;
-    return train_on(2, job)[0].summary;
+    const auto change = [=](TrainingJob& job) {
+      job.model =
+          parse_model("name: m\ninput: [64]\nlayers:\n  - linear: {features: 3}\n", "m.yaml");
+      job.settings.batch = batch;
+      job.settings.precision = {false, 0};
+      job.settings.update.accumulate = accumulate;
+    };
+    return trained(2, 0, 4, with(Kind::Sgd, change)).summary;
   };
   const Json large = summary(48, 1), small = summary(16, 3);
   CHECK(small.at("steps") == large.at("steps"));
@@ -243,13 +211,13 @@ TEST_CASE("accumulation in fast mode takes the steps of a large batch", "[traine
 
 TEST_CASE("the learning rate follows the batch, and labels may be smooth", "[trainer][optim]") {
   const auto bits = [](double lr, RateScaling scaling, size_t base_batch, double smoothing = 0) {
-    const test::TempDir dir;
-    TrainingJob job = job_with(Kind::Sgd, dir.path(), 1);  // batches of 32
-    job.settings.lr = lr;
-    job.settings.update.lr_scaling = scaling;
-    job.settings.update.base_batch = base_batch;
-    job.settings.label_smoothing = smoothing;
-    return bits_on(2, 0, job, dir.path());
+    const auto change = [=](TrainingJob& job) {  // batches of 32
+      job.settings.lr = lr;
+      job.settings.update.lr_scaling = scaling;
+      job.settings.update.base_batch = base_batch;
+      job.settings.label_smoothing = smoothing;
+    };
+    return trained(2, 0, 1, with(Kind::Sgd, change)).bits;
   };
   const std::string plain = bits(0.0625, RateScaling::None, 1);
   CHECK(bits(0.015625, RateScaling::Linear, 8) == plain);
@@ -260,12 +228,9 @@ TEST_CASE("the learning rate follows the batch, and labels may be smooth", "[tra
 TEST_CASE("the gradient noise scale is logged per epoch, the same on any number of ranks",
           "[trainer][optim]") {
   const auto scales = [](int ranks, int ranks_per_node) {
-    const test::TempDir dir;
-    TrainingJob job = job_with(Kind::Sgd, dir.path(), 3);
-    job.settings.precision.leaves = 4;
-    bits_on(ranks, ranks_per_node, job, dir.path());
+    const auto change = [](TrainingJob& job) { job.settings.precision.leaves = 4; };
     std::vector<double> told;
-    for (const Json& line : test::lines_of(job.metrics)) {
+    for (const Json& line : trained(ranks, ranks_per_node, 3, with(Kind::Sgd, change)).lines) {
       if (line.contains("accuracy") && line.contains("noise_scale")) {
         told.push_back(line.at("noise_scale"));
       }

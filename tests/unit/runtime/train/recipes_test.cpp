@@ -18,10 +18,14 @@ using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
 using test::kGoOn;
+using test::kStop;
 using test::lines_of;
 using test::newest_bits;
+using test::newest_weights;
+using test::tensors_in;
 using test::tiny_job;
 using test::train_on;
+using test::trained;
 
 namespace {
 
@@ -55,19 +59,6 @@ void write_tensors(const std::filesystem::path& file, const Json& json) {
   write_safetensors(file, views);
 }
 
-std::map<std::string, std::vector<float>> tensors_in(const Safetensors& tensors) {
-  std::map<std::string, std::vector<float>> values;
-  for (const TensorView& tensor : tensors.tensors()) {
-    values[tensor.name].resize(tensor.bytes.size() / sizeof(float));
-    copy_elements<float>(tensor, values[tensor.name]);
-  }
-  return values;
-}
-
-std::map<std::string, std::vector<float>> newest_weights(const TrainingJob& job) {
-  return tensors_in(load_checkpoint(list_checkpoints(job.checkpoints).back()).model);
-}
-
 /// tiny_job() in a new folder.
 TrainingJob job_below(const std::filesystem::path& folder, uint64_t epochs) {
   std::filesystem::create_directories(folder);
@@ -77,6 +68,24 @@ TrainingJob job_below(const std::filesystem::path& folder, uint64_t epochs) {
 /// The file with weights of a finished training of kTinyModel.
 std::filesystem::path trained_tiny(const std::filesystem::path& folder) {
   return train_on(1, job_below(folder / "before", 1))[0].checkpoint / "model.safetensors";
+}
+
+std::vector<double> accuracies_in(const std::vector<Json>& lines) {
+  std::vector<double> accuracies;
+  for (const Json& line : lines) {
+    if (line.contains("accuracy")) accuracies.push_back(line.at("accuracy"));
+  }
+  return accuracies;
+}
+
+/// Starts `job` anew for each of its `steps`, on one rank and two in turn. Returns its summary.
+Json train_step_by_step(const TrainingJob& job, uint64_t steps) {
+  for (uint64_t step = 1; step < steps; ++step) {
+    REQUIRE_FALSE(train_on(1 + int(step % 2), job, kStop)[0].finished);
+  }
+  const TrainingEnd end = train_on(2, job, kStop)[0];
+  CHECK(end.finished);
+  return end.summary;
 }
 
 std::string refusal(const TrainingJob& job) {
@@ -139,11 +148,7 @@ TEST_CASE("frozen layers keep their bits, and a run with them is exact on any nu
     job.settings.update.optimizer.weight_decay = 0.1;
     job.settings.update.groups = {{"fc.*", 3, 0.2}};
     if (frozen == "fc") job.settings.update.groups = {{"conv.*", 3, 0.2}};
-    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
-    test::on_ranks(group, ranks, [&](Communicator& comm) {
-      train(comm, job, kGoOn);
-      return 0;
-    });
+    train_on(ranks, job, kGoOn, ranks_per_node);
     for (const auto& [name, values] : newest_weights(job)) {
       INFO(name);
       CHECK((values == before.at(name)) == name.starts_with(frozen + "."));
@@ -173,9 +178,8 @@ TEST_CASE("a fine-tuning that stops and goes on ends with the bits of one that d
   };
   std::filesystem::copy_file(trained_tiny(start.path()), start.path() / "start.safetensors");
   train_on(2, job_in(whole.path()));
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = job_in(parts.path());
-  for (const int ranks : {1, 3, 2}) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
+  for (const int ranks : {1, 3, 2}) CHECK_FALSE(train_on(ranks, job, kStop)[0].finished);
 
   SECTION("with the same settings") {
     CHECK(train_on(2, job)[0].finished);
@@ -292,35 +296,18 @@ TEST_CASE("the mean of the weights has the same bits on any number of ranks, eve
           "[recipes][exact]") {
   const auto kind = GENERATE(OptimizerOptions::Kind::Sgd, OptimizerOptions::Kind::Lamb);
   const bool shard = GENERATE(false, true);
-  const auto job_in = [&](const std::filesystem::path& folder) {
-    TrainingJob job = tiny_job(folder, 2);
+  const auto change = [=](TrainingJob& job) {
     job.settings.update.optimizer.kind = kind;
     job.settings.update.shard_optimizer = shard;
     job.settings.update.ema = 0.9;
-    return job;
   };
-  const auto train_there = [&](int ranks, int ranks_per_node, const TrainingJob& job,
-                               const std::atomic<bool>& stop = kGoOn) {
-    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
-    return test::on_ranks(group, ranks,
-                          [&](Communicator& comm) { return train(comm, job, stop); })[0];
-  };
-  const test::TempDir whole;
-  const TrainingEnd end = train_there(1, 0, job_in(whole.path()));
+  const test::Trained whole = trained(1, 0, 2, change);
   for (const int ranks : {2, 3}) {
     for (const int ranks_per_node : {0, 1}) {
-      const test::TempDir dir;
-      CHECK(train_there(ranks, ranks_per_node, job_in(dir.path())).summary.at("loss") ==
-            end.summary.at("loss"));
-      CHECK(newest_bits(dir.path()) == newest_bits(whole.path()));
+      CHECK(trained(ranks, ranks_per_node, 2, change).result() == whole.result());
     }
   }
-  const test::TempDir parts;
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
-  TrainingJob job = job_in(parts.path());
-  for (const int ranks : {3, 1, 2}) CHECK_FALSE(train_there(ranks, 1, job, stop).finished);
-  CHECK(train_there(2, 0, job).finished);
-  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+  CHECK(test::bits_in_parts({3, 1, 2, 2}, 1, 2, change) == whole.bits);
 }
 
 TEST_CASE("the mean of the weights is evaluated, and training uses the weights themselves",
@@ -370,106 +357,81 @@ TEST_CASE("the best value is the first of equals, and never NaN", "[recipes]") {
 
 TEST_CASE("a training whose patience is exhausted ends after the same epoch on any ranks",
           "[recipes][exact]") {
-  const auto job_in = [](const std::filesystem::path& folder) {
-    TrainingJob job = tiny_job(folder, 40);
+  const auto change = [](TrainingJob& job) {
     job.settings.stop_early = {"accuracy", 2, 0};
     job.settings.keep_best = "accuracy";
-    return job;
   };
-  const test::TempDir whole;
-  const TrainingEnd end = train_on(1, job_in(whole.path()))[0];
-  CHECK(end.finished);
-  const uint64_t epochs = end.summary.at("epochs"), best = end.summary.at("best_epoch");
+  const test::Trained whole = trained(1, 0, 40, change);
+  const Json& end = whole.summary;
+  const uint64_t epochs = end.at("epochs"), best = end.at("best_epoch");
   CHECK(epochs < 40);
   CHECK(epochs == best + 2);
-  std::vector<double> accuracies;
-  for (const Json& line : lines_of(whole.path() / "metrics.jsonl")) {
-    if (line.contains("accuracy")) accuracies.push_back(line.at("accuracy"));
-  }
+  const std::vector<double> accuracies = accuracies_in(whole.lines);
   REQUIRE(accuracies.size() == epochs);
   CHECK(uint64_t(std::ranges::max_element(accuracies) - accuracies.begin()) + 1 == best);
-  CHECK(end.summary.at("accuracy") == accuracies[best - 1]);
+  CHECK(end.at("accuracy") == accuracies[best - 1]);
 
   for (const int ranks : {2, 3}) {
-    const test::TempDir dir;
-    const TrainingEnd there = train_on(ranks, job_in(dir.path()))[0];
+    const test::Trained there = trained(ranks, 0, 40, change);
     CHECK(there.summary.at("epochs") == epochs);
     CHECK(there.summary.at("best_epoch") == best);
-    CHECK(newest_bits(dir.path()) == newest_bits(whole.path()));
+    CHECK(there.bits == whole.bits);
   }
   const test::TempDir parts;
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
-  TrainingJob job = job_in(parts.path());
-  for (uint64_t step = 1; step < 7 * epochs; ++step) {
-    REQUIRE_FALSE(train_on(1 + int(step % 2), job, stop)[0].finished);
-  }
-  const TrainingEnd last = train_on(2, job, stop)[0];
-  CHECK(last.finished);
-  CHECK(last.summary.at("epochs") == epochs);
-  CHECK(last.summary.at("best_epoch") == best);
-  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+  TrainingJob job = tiny_job(parts.path(), 40);
+  change(job);
+  const Json last = train_step_by_step(job, 7 * epochs);
+  CHECK(last.at("epochs") == epochs);
+  CHECK(last.at("best_epoch") == best);
+  CHECK(newest_bits(parts.path()) == whole.bits);
   CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // nothing is left to do
 }
 
 TEST_CASE("a training ends after the epoch that reaches its target, on any ranks",
           "[recipes][exact]") {
-  const auto job_in = [](const std::filesystem::path& folder, double reach) {
-    TrainingJob job = tiny_job(folder, 8);
-    job.settings.stop_early = {.metric = "accuracy", .reach = reach};
-    return job;
+  const auto until = [](double reach) {
+    return
+        [=](TrainingJob& job) { job.settings.stop_early = {.metric = "accuracy", .reach = reach}; };
   };
-  const test::TempDir all, whole;
-  const TrainingEnd full = train_on(1, job_in(all.path(), 1.5))[0];
+  const test::Trained full = trained(1, 0, 8, until(1.5));
   CHECK(full.summary.at("epochs") == 8);
   CHECK_FALSE(full.summary.contains("reached_epoch"));
-  std::vector<double> accuracies;
-  for (const Json& line : lines_of(all.path() / "metrics.jsonl")) {
-    if (line.contains("accuracy")) accuracies.push_back(line.at("accuracy"));
-  }
+  const std::vector<double> accuracies = accuracies_in(full.lines);
   const double wanted = *std::ranges::max_element(accuracies);
   const uint64_t first = uint64_t(std::ranges::find(accuracies, wanted) - accuracies.begin()) + 1;
-  const TrainingEnd end = train_on(1, job_in(whole.path(), wanted))[0];
+  const test::Trained end = trained(1, 0, 8, until(wanted));
   CHECK(end.summary.at("epochs") == first);
   CHECK(end.summary.at("reached_epoch") == first);
   CHECK(end.summary.at("accuracy") == wanted);
 
   const test::TempDir parts;
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
-  for (uint64_t step = 1; step < 7 * first; ++step) {
-    REQUIRE_FALSE(train_on(1 + int(step % 2), job_in(parts.path(), wanted), stop)[0].finished);
-  }
-  CHECK(train_on(2, job_in(parts.path(), wanted), stop)[0].summary.at("reached_epoch") == first);
-  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
-  CHECK(train_on(1, job_in(parts.path(), wanted))[0].summary.at("epochs") == first);
+  TrainingJob job = tiny_job(parts.path(), 8);
+  until(wanted)(job);
+  CHECK(train_step_by_step(job, 7 * first).at("reached_epoch") == first);
+  CHECK(newest_bits(parts.path()) == end.bits);
+  CHECK(train_on(1, job)[0].summary.at("epochs") == first);
 }
 
 TEST_CASE(
     "mixed images give the same bits on any number of ranks, and need labels that can be mixed",
     "[recipes][exact]") {
-  const auto job_in = [](const std::filesystem::path& folder) {
-    TrainingJob job = tiny_job(folder, 2);
+  const auto mix = [](TrainingJob& job) {
     job.settings.augmentation = {.flip = true, .mixup = 0.4, .cutmix = 1};
     job.settings.label_smoothing = 0.1;
-    return job;
   };
-  const test::TempDir alone, plain;
-  train_on(1, job_in(alone.path()));
-  TrainingJob other = job_in(plain.path());
-  other.settings.augmentation.mixup = other.settings.augmentation.cutmix = 0;
-  train_on(1, other);
-  CHECK(newest_bits(plain.path()) != newest_bits(alone.path()));
-  for (const int ranks : {2, 3}) {
-    const test::TempDir dir;
-    train_on(ranks, job_in(dir.path()));
-    CHECK(newest_bits(dir.path()) == newest_bits(alone.path()));
-  }
+  const auto smooth = [](TrainingJob& job) { job.settings.label_smoothing = 0.1; };
+  const std::string alone = trained(1, 0, 2, mix).bits;
+  CHECK(trained(1, 0, 2, smooth).bits != alone);
+  for (const int ranks : {2, 3}) CHECK(trained(ranks, 0, 2, mix).bits == alone);
   const test::TempDir dir;
-  TrainingJob job = job_in(dir.path());
+  TrainingJob job = tiny_job(dir.path(), 2);
+  mix(job);
   job.model.loss = LossKind::Reconstruction;
   job.settings.label_smoothing = 0;
   CHECK_THAT(refusal(job), Contains("'augment.mixup' and 'augment.cutmix' mix labels; model 'tiny' "
                                     "has 'loss: reconstruction'"));
-  job = job_in(dir.path());
+  job = tiny_job(dir.path(), 2);
+  mix(job);
   job.settings.augmentation.saturation = 0.5;
   CHECK(refusal(job) ==
         "with: 'augment.saturation' is for pictures of 3 channels; the training data have 1");
@@ -510,22 +472,10 @@ TEST_CASE("shares of classes are learnt, even mixed ones, with the same bits on 
 
 TEST_CASE("samples drawn by class give the same bits on any number of ranks and after stops",
           "[recipes][exact]") {
-  const auto job_in = [](const std::filesystem::path& folder) {
-    TrainingJob job = tiny_job(folder, 2);
-    job.settings.class_shares = {1, 2, 4};
-    return job;
-  };
-  const test::TempDir alone, parts;
-  train_on(1, job_in(alone.path()));
-  for (const int ranks : {2, 3}) {
-    const test::TempDir dir;
-    train_on(ranks, job_in(dir.path()));
-    CHECK(newest_bits(dir.path()) == newest_bits(alone.path()));
-  }
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
-  while (!train_on(2, job_in(parts.path()), stop)[0].finished) {
-  }
-  CHECK(newest_bits(parts.path()) == newest_bits(alone.path()));
+  const auto draw = [](TrainingJob& job) { job.settings.class_shares = {1, 2, 4}; };
+  const std::string alone = trained(1, 0, 2, draw).bits;
+  for (const int ranks : {2, 3}) CHECK(trained(ranks, 0, 2, draw).bits == alone);
+  CHECK(test::bits_in_parts(std::vector<int>(14, 2), 0, 2, draw) == alone);
 }
 
 TEST_CASE("the best checkpoint is kept, and is the result", "[recipes]") {
@@ -618,12 +568,11 @@ TEST_CASE("training measures exactly the metrics listed for a model", "[recipes]
 TEST_CASE("class weights change the training, in the same way on any number of ranks",
           "[recipes][exact]") {
   const auto end_with = [](int ranks, const std::vector<float>& weights) {
-    const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), 1);
-    job.settings.class_weights = weights;
-    job.settings.label_smoothing = 0.1;
-    train_on(ranks, job);
-    return newest_bits(dir.path());
+    const auto change = [&](TrainingJob& job) {
+      job.settings.class_weights = weights;
+      job.settings.label_smoothing = 0.1;
+    };
+    return trained(ranks, 0, 1, change).bits;
   };
   const std::string alone = end_with(1, {0.5, 1, 4});
   CHECK(end_with(2, {0.5, 1, 4}) == alone);

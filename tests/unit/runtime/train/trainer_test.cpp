@@ -17,10 +17,18 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 using test::kGoOn;
+using test::kStop;
 using test::lines_of;
 using test::newest_bits;
 using test::tiny_job;
 using test::train_on;
+using test::trained;
+
+namespace {
+
+void change_nothing(TrainingJob&) {}
+
+}  // namespace
 
 TEST_CASE("training learns, and reports its results", "[trainer]") {
   const int ranks = GENERATE(1, 2);
@@ -66,18 +74,6 @@ TEST_CASE("a checkpoint evaluates to the accuracy that training reported", "[tra
   }
 }
 
-TEST_CASE("a run that stops and goes on ends with the bits of one that did not", "[trainer]") {
-  const int ranks = GENERATE(1, 2);
-  const test::TempDir whole, parts;
-  train_on(ranks, tiny_job(whole.path(), 3));
-
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
-  TrainingJob job = tiny_job(parts.path(), 3);
-  for (int i = 0; i < 9; ++i) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
-  CHECK(train_on(ranks, job)[0].finished);
-  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
-}
-
 TEST_CASE("the weights have the same bits on any number of ranks, with shared memory or messages",
           "[trainer][exact]") {
   struct Ranks {
@@ -104,16 +100,13 @@ TEST_CASE(
     "layers that draw random numbers, transposed and dilated convolutions, attention and tied "
     "weights give the same bits on any number of ranks",
     "[trainer][exact]") {
-  const auto bits_on = [](int ranks, const std::string& model, bool tokens) {
-    const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), 2);
-    job.model = parse_model("name: m\n" + model, "m.yaml");
-    if (tokens) job.data = test::tiny_text(255);
-    job.settings.augmentation.flip = !tokens;
-    ThreadGroup group(ranks, std::chrono::seconds(60), 2);
-    const auto ends = test::on_ranks(
-        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
-    return newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump();
+  const auto result_on = [](int ranks, const std::string& model, bool tokens) {
+    const auto change = [&](TrainingJob& job) {
+      job.model = parse_model("name: m\n" + model, "m.yaml");
+      if (tokens) job.data = test::tiny_text(255);
+      job.settings.augmentation.flip = !tokens;
+    };
+    return trained(ranks, 2, 2, change).result();
   };
   const std::string maps =
       "input: [1, 8, 8]\nlayers:\n"
@@ -135,9 +128,9 @@ TEST_CASE(
       "- dropout: {rate: 0.1}\n- add: {from: positions1}\n"
       "- linear: {features: 7, tied: t, bias: false}\n";
   const int ranks = GENERATE(2, 3);
-  CHECK(bits_on(ranks, maps, false) == bits_on(1, maps, false));
-  CHECK(bits_on(ranks, more_maps, false) == bits_on(1, more_maps, false));
-  CHECK(bits_on(ranks, text, true) == bits_on(1, text, true));
+  CHECK(result_on(ranks, maps, false) == result_on(1, maps, false));
+  CHECK(result_on(ranks, more_maps, false) == result_on(1, more_maps, false));
+  CHECK(result_on(ranks, text, true) == result_on(1, text, true));
 }
 
 TEST_CASE("augmentation of tokens is refused", "[trainer]") {
@@ -154,46 +147,34 @@ TEST_CASE("augmentation of tokens is refused", "[trainer]") {
 }
 
 TEST_CASE("large linear layers have the same bits on any number of ranks", "[trainer][exact]") {
-  const auto bits_on = [](int ranks, int ranks_per_node) {
-    const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), 2);
+  const auto widen = [](TrainingJob& job) {
     job.settings.validation = 58;  // the last batch of an epoch has 5 samples for 8 leaves
     job.model = parse_model(
         "name: wide\ninput: [1, 8, 8]\nlayers:\n  - conv2d: {name: conv, channels: 16, kernel: 3}\n"
         "  - relu\n  - flatten\n  - linear: {name: a, features: 64}\n  - relu\n"
         "  - linear: {name: b, features: 128}\n  - relu\n  - linear: {name: c, features: 3}\n",
         "wide.yaml");
-    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
-    const auto ends = test::on_ranks(group, ranks, [&](Communicator& comm) {
-      omp_set_num_threads(1);  // as outer products require
-      return train(comm, job, kGoOn).summary;
-    });
-    CHECK(ends[0].at("accuracy") > 0.5);
-    // A rank without leaves does not measure the noise.
-    const Json noise =
-        ranks == 9 ? Json() : lines_of(dir.path() / "metrics.jsonl").back().at("noise_scale");
-    return std::pair(newest_bits(dir.path()) + ends[0].at("loss").dump(), noise);
   };
-  const auto [alone, noise] = bits_on(1, 0);
+  const test::Trained alone = trained(1, 0, 2, widen);
+  CHECK(alone.summary.at("accuracy") > 0.5);
   const int ranks = GENERATE(2, 3, 4, 8, 9);
   for (const int ranks_per_node : {0, 2}) {  // shared memory, messages
-    const auto [bits, noise_there] = bits_on(ranks, ranks_per_node);
-    CHECK(bits == alone);
-    if (ranks < 9) CHECK(noise_there == noise);
+    const test::Trained there = trained(ranks, ranks_per_node, 2, widen);
+    CHECK(there.result() == alone.result());
+    if (ranks == 9) continue;  // a rank without leaves does not measure the noise
+    CHECK(there.lines.back().at("noise_scale") == alone.lines.back().at("noise_scale"));
   }
 }
 
 TEST_CASE("priority changes no bit, and 16 bits on the wire hardly change the result",
           "[trainer][exact]") {
   const auto train_as = [](int ranks, const GradientTravel& travel, bool exact) {
-    const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), 3);
-    job.settings.gradients = travel;
-    job.settings.precision = {exact, exact ? size_t(8) : size_t(0)};
-    ThreadGroup group(ranks, std::chrono::seconds(60), 1);  // each rank on a node of its own
-    const auto ends = test::on_ranks(
-        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
-    return std::pair(newest_bits(dir.path()), ends[0].at("loss").get<double>());
+    const auto change = [&](TrainingJob& job) {
+      job.settings.gradients = travel;
+      job.settings.precision = {exact, exact ? size_t(8) : size_t(0)};
+    };
+    const test::Trained end = trained(ranks, 1, 3, change);  // each rank on a node of its own
+    return std::pair(end.bits, end.summary.at("loss").get<double>());
   };
   const int ranks = GENERATE(2, 3, 4);
   const GradientTravel off{DataType::Float32, false}, on{DataType::Float32, true};
@@ -210,30 +191,25 @@ TEST_CASE("priority changes no bit, and 16 bits on the wire hardly change the re
 
 TEST_CASE("batch normalisation over the global batch has the same bits on any number of ranks",
           "[trainer][exact]") {
-  const auto bits_on = [](int ranks, int ranks_per_node, bool joint = true) {
-    const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), 2);
-    job.settings.joint_batch_norm = joint;
-    job.settings.validation = 58;  // the last batch of an epoch has 5 samples for 8 leaves
-    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
-    const auto ends = test::on_ranks(
-        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
-    return newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump();
+  const auto result_on = [](int ranks, int ranks_per_node, bool joint = true) {
+    const auto change = [=](TrainingJob& job) {
+      job.settings.joint_batch_norm = joint;
+      job.settings.validation = 58;  // the last batch of an epoch has 5 samples for 8 leaves
+    };
+    return trained(ranks, ranks_per_node, 2, change).result();
   };
-  const std::string alone = bits_on(1, 0);
-  CHECK(alone != bits_on(1, 0, false));
+  const std::string alone = result_on(1, 0);
+  CHECK(alone != result_on(1, 0, false));
   const int ranks = GENERATE(2, 3, 4, 8, 9);
-  CHECK(bits_on(ranks, 0) == alone);  // shared memory
-  CHECK(bits_on(ranks, 2) == alone);  // messages
+  CHECK(result_on(ranks, 0) == alone);  // shared memory
+  CHECK(result_on(ranks, 2) == alone);  // messages
 }
 
 TEST_CASE("batch normalisation over the global batch allows ranks without samples",
           "[trainer][exact]") {
   // More gradients than fit into a bucket: 1 MiB between nodes, 8 MiB on one.
   const auto [width, ranks_per_node] = GENERATE(table<int, int>({{600, 1}, {1600, 0}}));
-  const auto bits_on = [&](int ranks) {
-    const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), 2);
+  const auto widen = [width = width](TrainingJob& job) {
     const std::string wide = "  - linear: {features: " + std::to_string(width) + "}\n";
     job.model =
         parse_model("name: wide\ninput: [64]\nlayers:\n" + wide + "  - batch_norm\n  - relu\n" +
@@ -242,14 +218,10 @@ TEST_CASE("batch normalisation over the global batch allows ranks without sample
     job.settings.joint_batch_norm = true;
     job.settings.precision.leaves = 4;
     job.settings.validation = 255 - 66;  // the last batch of an epoch has 2 samples for 4 leaves
-    ThreadGroup group(ranks, std::chrono::seconds(20), ranks_per_node);
-    test::on_ranks(group, ranks,
-                   [&](Communicator& comm) { return train(comm, job, kGoOn).finished; });
-    return newest_bits(dir.path());
   };
-  const std::string alone = bits_on(1);
-  CHECK(bits_on(3) == alone);
-  CHECK(bits_on(5) == alone);  // one rank has no leaves
+  const std::string alone = trained(1, 0, 2, widen).bits;
+  CHECK(trained(3, ranks_per_node, 2, widen).bits == alone);
+  CHECK(trained(5, ranks_per_node, 2, widen).bits == alone);  // one rank has no leaves
 }
 
 TEST_CASE("checkpoints keep counting if a step gets more samples", "[trainer]") {
@@ -269,12 +241,11 @@ TEST_CASE("checkpoints keep counting if a step gets more samples", "[trainer]") 
 TEST_CASE("without a validation set, an epoch's loss includes the steps before a stop",
           "[trainer]") {
   const test::TempDir whole, parts;
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
   TrainingJob job = tiny_job(whole.path(), 1);
   job.settings.validation = 0;
   const double loss = train_on(2, job)[0].summary.at("loss").get<double>();
   job.checkpoints = parts.path() / "checkpoints";
-  for (int i = 0; i < 3; ++i) CHECK_FALSE(train_on(2, job, stop)[0].finished);
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(train_on(2, job, kStop)[0].finished);
   CHECK(train_on(2, job)[0].summary.at("loss").get<double>() == loss);
 }
 
@@ -288,55 +259,49 @@ TEST_CASE("each sample has the same weight in an epoch's loss, even in a smaller
 
   // Almost without a learning rate, the loss is that of all samples with any division into steps.
   const auto loss_with = [](size_t batch) {
-    const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), 1);
-    job.model = parse_model("name: m\ninput: [64]\nlayers:\n  - linear: {name: a, features: 3}\n",
-                            "m.yaml");
-    job.settings.batch = batch;
-    job.settings.validation = 0;
-    job.settings.lr = 1e-30;
-    return train_on(2, job)[0].summary.at("loss").get<double>();
+    const auto change = [=](TrainingJob& job) {
+      job.model = parse_model("name: m\ninput: [64]\nlayers:\n  - linear: {name: a, features: 3}\n",
+                              "m.yaml");
+      job.settings.batch = batch;
+      job.settings.validation = 0;
+      job.settings.lr = 1e-30;
+    };
+    return trained(2, 0, 1, change).summary.at("loss").get<double>();
   };
   CHECK(loss_with(127) == Approx(loss_with(255)).epsilon(1e-5));  // the last step has one sample
 }
 
 TEST_CASE("a batch larger than the data has all samples, and takes no more memory", "[trainer]") {
-  const test::TempDir large, larger;
-  TrainingJob job = tiny_job(large.path(), 2);
-  job.settings.precision.leaves = 1;
-  job.settings.batch = 205;
-  train_on(2, job);
-  TrainingJob other = tiny_job(larger.path(), 2);
-  other.settings.precision.leaves = 1;
-  other.settings.batch = 4000000000;
-  train_on(2, other);
-  CHECK(newest_bits(larger.path()) == newest_bits(large.path()));
+  const auto bits_with = [](size_t batch) {
+    const auto change = [=](TrainingJob& job) {
+      job.settings.precision.leaves = 1;
+      job.settings.batch = batch;
+    };
+    return trained(2, 0, 2, change).bits;
+  };
+  CHECK(bits_with(4000000000) == bits_with(205));
 }
 
 TEST_CASE("batch normalisation over the global batch does not depend on the leaves", "[trainer]") {
   const auto loss_with = [](size_t leaves) {
-    const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), 1);
-    job.settings.joint_batch_norm = true;
-    job.settings.precision.leaves = leaves;
-    return train_on(2, job)[0].summary.at("loss").get<double>();
+    const auto change = [=](TrainingJob& job) {
+      job.settings.joint_batch_norm = true;
+      job.settings.precision.leaves = leaves;
+    };
+    return trained(2, 0, 1, change).summary.at("loss").get<double>();
   };
   const double whole = loss_with(1);
   CHECK(loss_with(4) == Approx(whole).epsilon(1e-4));  // equal except for rounding
   CHECK(loss_with(8) == Approx(whole).epsilon(1e-4));
 }
 
-TEST_CASE("a run goes on with the same bits on another number of ranks", "[trainer][exact]") {
-  const test::TempDir whole, parts;
-  train_on(2, tiny_job(whole.path(), 3));
-
-  const std::atomic<bool> stop = true;  // each run takes one step and saves
-  const TrainingJob job = tiny_job(parts.path(), 3);
-  for (const int ranks : {1, 3, 8, 2, 4, 1, 8, 3}) {
-    CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
+TEST_CASE("a run that stops goes on with the same bits, even on another number of ranks",
+          "[trainer][exact]") {
+  const std::string whole = trained(2, 0, 3, change_nothing).bits;
+  for (const auto& ranks : {std::vector<int>(10, 1), std::vector<int>(10, 2),
+                            std::vector<int>{1, 3, 8, 2, 4, 1, 8, 3, 3}}) {
+    CHECK(test::bits_in_parts(ranks, 0, 3, change_nothing) == whole);
   }
-  CHECK(train_on(3, job)[0].finished);
-  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
 TEST_CASE("a setting that changes the bits of a continued run is named", "[trainer][exact]") {
@@ -368,17 +333,11 @@ TEST_CASE("a setting that changes the bits of a continued run is named", "[train
 
 TEST_CASE("in fast mode the number of ranks changes the bits, but hardly the result",
           "[trainer][exact]") {
-  const auto end_of = [](int ranks) {
-    const test::TempDir dir;
-    TrainingJob job = tiny_job(dir.path(), 6);
-    job.settings.precision = {false, 0};
-    const Json summary = train_on(ranks, job)[0].summary;
-    return std::pair(summary, newest_bits(dir.path()));
-  };
-  const auto one = end_of(1), two = end_of(2);
-  CHECK(one.second != two.second);
-  CHECK(two.first.at("accuracy") > 0.9);
-  CHECK(end_of(2).second == two.second);
+  const auto hurry = [](TrainingJob& job) { job.settings.precision = {false, 0}; };
+  const test::Trained one = trained(1, 0, 6, hurry), two = trained(2, 0, 6, hurry);
+  CHECK(one.bits != two.bits);
+  CHECK(two.summary.at("accuracy") > 0.9);
+  CHECK(trained(2, 0, 6, hurry).bits == two.bits);
 }
 
 TEST_CASE("checkpoints follow the policy", "[trainer]") {
@@ -495,8 +454,7 @@ TEST_CASE("a continued run must keep the settings that influence the result", "[
 TEST_CASE("a checkpoint from before settings were saved can be continued", "[trainer]") {
   const test::TempDir dir;
   const TrainingJob job = tiny_job(dir.path(), 2);
-  const std::atomic<bool> stop = true;
-  const Checkpoint first = load_checkpoint(train_on(1, job, stop)[0].checkpoint);
+  const Checkpoint first = load_checkpoint(train_on(1, job, kStop)[0].checkpoint);
   CheckpointContent content{first.info, first.model.tensors(), first.optimizer.tensors(),
                             first.state};
   content.info.step = 2;
