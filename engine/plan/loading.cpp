@@ -38,9 +38,10 @@ std::string between(std::string_view line, std::string_view begin, std::string_v
 /// Parses a line of glibc's loader about a program that is started or only traced.
 std::optional<Missing> missing_in(const std::string& line) {
   const std::string version = between(line, ": version `", "' not found (required by ");
-  if (!version.empty() && line.ends_with(')')) {
-    const fs::path needed_by = between(line, "(required by ", ")");
-    return Missing{"/" + between(line, ": /", ": version `"), version, needed_by.filename()};
+  const std::string library = between(line, ": /", ": version `");
+  if (!version.empty() && !library.empty() && line.ends_with(')')) {
+    return Missing{"/" + library, version,
+                   fs::path(between(line, "(required by ", ")")).filename()};
   }
   constexpr std::string_view kError = ": error while loading shared libraries: ";
   const std::string unopened = between(line, kError, ": cannot open shared object file");

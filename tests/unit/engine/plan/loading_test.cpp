@@ -24,7 +24,9 @@ TEST_CASE("a missing library is reported with the program that needs it and advi
   CHECK(loading_problem("\tlibc.so.6 => /lib/libc.so.6 (0x7f)\n\tlibmpi.so.40 => not found\n"
                         "\tlibdnnl.so.2 => not found\n\tlibmpi.so.40 => not found\n") ==
         "libdnnl.so.2 is not found, and libmpi.so.40 is not found" + kAbsent);
-  CHECK(loading_problem("error: version 2 of data not found\nname => found").empty());
+  CHECK(loading_problem("error: version 2 of data not found\nname => found\n"
+                        "a: version `x' not found (required by y)")
+            .empty());
 }
 
 TEST_CASE("an outdated library is reported with the found and the required version", "[loading]") {
