@@ -23,7 +23,7 @@ SMALL = {"nanogpt": ["iterations=100"], "keras": ["epochs=3"]}  # the light ones
 # For each workflow: what it needs; a file that it saves; what its log has once for each time that it starts from the beginning.
 KINDS = {
     "pytorch-mnist": ("torchvision", None, "Train Epoch: 1 [0/"),
-    "pytorch-imagenet": ("torchvision", "ckpt/checkpoint.pth.tar", "Epoch: [0][0/"),
+    "pytorch-imagenet": ("torchvision", "ckpt/checkpoint.pth.tar", "Epoch: [0][1/"),
     "nanogpt": ("torch", "out/ckpt.pt", "step 0:"),
     "accelerate": ("accelerate", "out/epoch_*/random_states_1.pkl", "epoch 1:"),
     "hf-trainer": ("transformers", "out/checkpoint-*/trainer_state.json", "'epoch': '1'"),
