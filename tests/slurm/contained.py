@@ -50,10 +50,9 @@ class Case(cluster.Case):
             self.skipTest(f"{NEEDS[on.name]} is not installed")
 
     def dlflow(self, on, *arguments, cwd=None):
-        """Runs dlflow with a separate record of runs for each cluster, so that neither reuses the other's results. Tests of a user share unpacked
-        images."""
+        """Runs dlflow with a separate record of runs for each cluster, so that neither reuses the other's results."""
         folder = cwd or self.folder
-        env = {"DLFLOW_HOME": folder / f"state-{on.name}", "XDG_CACHE_HOME": on.home / "cache",
+        env = {"DLFLOW_HOME": folder / f"state-{on.name}", "XDG_CACHE_HOME": folder / "cache",
                "PATH": f"{self.tools}:{os.environ['PATH']}"}
         return on.run([STAGED / "bin/dlflow", *arguments], cwd=folder, env=env).stdout
 

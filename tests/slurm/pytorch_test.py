@@ -16,7 +16,7 @@ HAS_TORCH = subprocess.run(["dpkg-query", "--show", "python3-torch"], stdout=sub
 
 @unittest.skipUnless(HAS_TORCH, "python3-torch is not installed")
 class PyTorch(contained.Case):
-    image = "climate"  # with PyTorch; unpacked once for both tests
+    image = "climate"  # with PyTorch; made once for both tests
 
     @classmethod
     def setUpClass(cls):
