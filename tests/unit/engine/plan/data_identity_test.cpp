@@ -149,7 +149,7 @@ TEST_CASE("an input that becomes executable changes the fingerprint", "[data_ide
   const test::TempDir folder;
   const fs::path tool = folder.write("tool", "content");
   const std::string inputs =
-      GENERATE_COPY(as<std::string>(), "[tool]", "[{path: " + tool.string() + ", hash: content}]");
+      GENERATE(false, true) ? "[tool]" : "[{path: " + tool.string() + ", hash: content}]";
   const auto base = [&] { return test::step_base("run: ls, inputs: " + inputs, folder.path()); };
   const std::string before = base();
   CHECK(base() == before);
