@@ -183,20 +183,20 @@ TensorOf<T> forward(const CallOf<T>& call) {
   return TensorOf<T>();
 }
 
-/// The gradients of the call's arguments.
+/// The gradients of the call's arguments. Layers with many products have formulas of their own,
+/// since a record has a step for each.
 std::vector<Tensor> backward(const CallOf<double>& c, const Tensor& dy) {
-  switch (c.layer.kind) {
-    case LayerKind::Conv2d:
-      return conv2d_backward(c.x(), c.weight(), dy, c.window(), c.layer.groups);
-    case LayerKind::ConvTranspose2d:
-      return conv_transpose2d_backward(c.x(), c.weight(), dy, c.window());
-    case LayerKind::Linear:
-      return linear_backward(c.x(), c.weight(), dy);
-    default:
-      return gradients_of(c.arguments, dy, [&](const std::vector<TensorOf<Number>>& arguments) {
-        return forward(CallOf<Number>{c.layer, c.pass, arguments});
-      });
+  const LayerKind kind = c.layer.kind;
+  if (kind == LayerKind::Conv2d) {
+    return conv2d_backward(c.x(), c.weight(), dy, c.window(), c.layer.groups);
   }
+  if (kind == LayerKind::ConvTranspose2d) {
+    return conv_transpose2d_backward(c.x(), c.weight(), dy, c.window());
+  }
+  if (kind == LayerKind::Linear) return linear_backward(c.x(), c.weight(), dy);
+  return gradients_of(c.arguments, dy, [&](const std::vector<TensorOf<Number>>& arguments) {
+    return forward(CallOf<Number>{c.layer, c.pass, arguments});
+  });
 }
 
 /// `values` are the results of the layers so far.
