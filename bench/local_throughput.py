@@ -136,7 +136,7 @@ def main():
     parser.add_argument("steps", type=int, nargs="?", default=3000)
     parser.add_argument("hops", type=int, nargs="?", default=300)
     parser.add_argument("rounds", type=int, nargs="?", default=3)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     steps, hops = options.steps, options.hops
     print(f"the bare loop starts /bin/true {exec_rate():.0f} times a second")
     with LocalCluster() as cluster:
