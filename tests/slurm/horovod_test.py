@@ -20,7 +20,7 @@ class Horovod(Chain):
 
     def setUp(self):
         super().setUp()
-        for script in ("horovod_rank.py", "rank.py"):
+        for script in ("horovod_rank.py", "rank.py", "raising.py"):
             shutil.copy(SCRIPTS / script, self.folder)
         # Both cores of a node run ranks.
         profile = (STAGED / "cluster-profiles/alpha.yaml").read_text()
