@@ -1,6 +1,5 @@
 #include "engine/planner/recommend.h"
 
-
 namespace dlflow::planner {
 namespace {
 

@@ -14,8 +14,8 @@
 #include "engine/run/interrupts.h"
 #include "engine/run/local/local_run.h"
 #include "engine/run/local/parent_results.h"
-#include "engine/run/start_queue.h"
 #include "engine/run/record.h"
+#include "engine/run/start_queue.h"
 
 namespace dlflow {
 
