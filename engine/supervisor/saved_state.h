@@ -38,8 +38,8 @@ SavedFiles saved_files(const JobSpec& spec, const std::string& pattern);
 std::optional<std::filesystem::path> match_of(const std::filesystem::path& file,
                                               const std::string& pattern);
 
-/// Of the files in `now` that differ from `before`, the one written last: its path, as the pattern
-/// matched it. Nothing if none differs.
+/// Returns the path, as the pattern matched it, of the file written last among those in `now` that
+/// differ from `before`. Nothing if none differs.
 std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now);
 
 /// A hash of the contents of the files that `pattern` names, or of all checkpoints if it is empty,

@@ -95,7 +95,7 @@ inline std::vector<Json> lines_of(const std::filesystem::path& file) {
   return lines;
 }
 
-/// What a run in a folder of its own leaves.
+/// The results of a run in a folder of its own.
 struct Trained {
   std::string bits;
   Json summary;
