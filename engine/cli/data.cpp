@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -18,46 +21,17 @@
 #include "engine/cli/step_program.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
-#include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
 #include "runtime/fit/fit.h"
 #include "runtime/import/checked_samples.h"
-#include "runtime/import/table_features.h"
+#include "runtime/import/table.h"
 #include "runtime/nn/model.h"
-#include "runtime/text/token_samples.h"
 
 namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
 using namespace runtime;
-
-/// Reads the whole split. Returns its mistakes, one line for each file.
-std::vector<std::string> mistakes_in(const SplitFiles& split) {
-  std::vector<std::string> mistakes;
-  const auto note = [&](const auto& read) {
-    try {
-      read();
-    } catch (const Error& error) {
-      mistakes.emplace_back(error.what());
-    }
-  };
-  const fs::path& file = split.files[0];
-  const auto read = [&](Proof proof) {
-    const Dataset dataset = read_split(split, proof);
-    if (!dataset.tokenizer.empty()) read_vocabulary(dataset.tokenizer, file.parent_path());
-    for (const char* names : {kClassNames, kColumnNames}) read_names(file.parent_path() / names);
-  };
-  if (split.format != SplitFiles::Format::Shards) {
-    note([&] { read(Proof::Hash); });
-    return mistakes;
-  }
-  for (const Shard& shard : read_shard_index(file)) {
-    note([&] { read_shard(file, shard, Proof::Hash); });
-  }
-  if (mistakes.empty()) note([&] { read(Proof::Structure); });
-  return mistakes;
-}
 
 void verify(Session& session, const std::vector<std::string>& paths) {
   Json list = Json::array();
@@ -75,31 +49,6 @@ void verify(Session& session, const std::vector<std::string>& paths) {
   if (session.json) print_json(list);
 }
 
-/// The column of a number that the rows of a table have.
-std::string column_of(size_t number, const fs::path& folder) {
-  for (const Feature& feature : features_of(read_names(folder / kColumnNames))) {
-    if (number < feature.num_values()) return "column '" + feature.column + "'";
-    number -= feature.num_values();
-  }
-  return "the first";
-}
-
-/// "3 of 784 numbers never change: leave out column 'x'", for a table.
-std::string note_on_constants(const Dataset& dataset, const fs::path& folder) {
-  const auto* const rows = std::get_if<PixelRows<float>>(&dataset.pixels);
-  if (rows == nullptr || dataset.shape.num_values() != dataset.shape.channels) return "";
-  const std::span<const float> first = (*rows)[0];
-  std::vector<size_t> constant;
-  for (size_t k = 0; k < first.size(); ++k) {
-    size_t i = 1;
-    while (i < rows->size() && (*rows)[i][k] == first[k]) ++i;
-    if (i == rows->size()) constant.push_back(k);
-  }
-  if (constant.empty()) return "";
-  return fmt::format("{} of {} numbers never change, such as that of {}", constant.size(),
-                     first.size(), column_of(constant[0], folder));
-}
-
 /// Checks a split without computing anything; returns what to say of it.
 std::string checked(const SplitFiles& split, const Model& model, const fs::path& set) {
   const Overview found = overview(split);
@@ -109,7 +58,8 @@ std::string checked(const SplitFiles& split, const Model& model, const fs::path&
   });
   std::vector<std::string> notes = {split.files[0].string() + ": " + description_of(found),
                                     note_on_classes(model, found.dataset, set.string()),
-                                    note_on_constants(found.dataset, set)};
+                                    note_on_constants(
+                                        found.dataset, features_of(read_names(set / kColumnNames)))};
   std::erase(notes, "");
   return join(notes, "; ");
 }
@@ -139,11 +89,13 @@ void check(Session& session, const fs::path& set, const fs::path& file) {
   const Model model = parse_model(read_file(file), file.string());
   Json list = Json::array();
   const FindingsPrinter printer(session, list);
+  std::set<std::string> mistakes;  // splits may share one
   const auto add = [&](const auto& look) {
     try {
       printer.add(Finding::Kind::Works, escaped_lines(look()));
     } catch (const Error& error) {
-      printer.add(Finding::Kind::Fails, escaped_lines(error.what()));
+      const std::string mistake = escaped_lines(error.what());
+      if (mistakes.insert(mistake).second) printer.add(Finding::Kind::Fails, mistake);
     }
   };
   for (const SplitFiles& split : splits_at(set)) {

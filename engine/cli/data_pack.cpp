@@ -182,7 +182,7 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name,
 /// The columns of a table to use.
 void add_table_options(CLI::App& command, TableColumns& columns) {
   const auto add_list = [&](const char* name, const char* type, auto& list, const char* help) {
-    add_value(command, name, type, list, help)
+    return add_value(command, name, type, list, help)
         ->delimiter(',')
         ->expected(1)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -192,11 +192,12 @@ void add_table_options(CLI::App& command, TableColumns& columns) {
   add_value(command, "--class", "COLUMN", columns.label, "column of a table with the classes");
   add_list("--features", "COLUMN,…", columns.features,
            "columns that the network reads; all others unless given");
-  add_list("--categories", "COLUMN,…", columns.categories,
+  CLI::Option* categories = add_list("--categories", "COLUMN,…", columns.categories,
            "features that are texts: each text of the training rows has a number, which is 1 in "
            "its rows and otherwise 0");
   add_value(command, "--hash", "N", columns.buckets,
             "categories with more than N texts: N numbers, of which a hash of the text chooses one")
+      ->needs(categories)
       ->check(CLI::Range(1u, kMaxTextNumbers));
   add_choice<Missing>(
       command, "--missing",

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -71,8 +72,9 @@ void predict(Session& session, const PredictArguments& arguments) {
   command.environment.push_back("DLFLOW_CPUS_PER_RANK=" + std::to_string(usable_cores()));
   command.standard_output = "/dev/null";
   command.dies_with_parent = true;
-  if (wait_for(start(command)).code != 0) {  // the program has said why
-    session.status = kBadInput;
+  ::signal(SIGINT, [](int) {});  // ends only the program: the room must still be removed
+  if (const ExitStatus status = wait_for(start(command)); status.code != 0) {
+    session.status = status.signal == SIGINT ? kInterrupted : kBadInput;  // it has printed why
     return;
   }
   const SharedBytes made = map_file(room.path() / "outputs" / ("predictions." + format));

@@ -4,11 +4,13 @@
 
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "runtime/data/names.h"
+#include "runtime/data/sharded_dataset.h"
+#include "runtime/text/vocabulary.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -105,6 +107,32 @@ void write_checked(const SampleSource& source, const std::string& name,
     if (!checked.has_refused) throw;
     refuse_all(checked);
   }
+}
+
+std::vector<std::string> mistakes_in(const SplitFiles& split) {
+  std::vector<std::string> mistakes;
+  const auto note = [&](const auto& read) {
+    try {
+      read();
+    } catch (const Error& error) {
+      mistakes.emplace_back(error.what());
+    }
+  };
+  const std::filesystem::path &file = split.files[0], folder = file.parent_path();
+  const auto read = [&](Proof proof) {
+    const Dataset dataset = read_split(split, proof);
+    if (!dataset.tokenizer.empty()) read_vocabulary(dataset.tokenizer, folder);
+    for (const char* names : {kClassNames, kColumnNames}) read_names(folder / names);
+  };
+  if (split.format != SplitFiles::Format::Shards) {
+    note([&] { read(Proof::Hash); });
+    return mistakes;
+  }
+  for (const Shard& shard : read_shard_index(file)) {
+    note([&] { read_shard(file, shard, Proof::Hash); });
+  }
+  if (mistakes.empty()) note([&] { read(Proof::Structure); });
+  return mistakes;
 }
 
 }  // namespace dlflow::runtime

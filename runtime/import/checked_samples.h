@@ -2,10 +2,13 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "runtime/data/binary_writer.h"
+#include "runtime/data/split_files.h"
 
-/// Checks samples while they are written to a data set.
+/// Checks samples while they are written to a data set, and the files of a data set.
 namespace dlflow::runtime {
 
 /// The number of bad samples that a message names; further ones are only counted.
@@ -22,5 +25,9 @@ void require_finite(std::string_view values, const ImageShape& shape, size_t sam
 /// kMaxNamedSamples. Other errors of `write` pass through. \param name  of the source
 void write_checked(const SampleSource& source, const std::string& name,
                    const std::function<void(const SampleSource&)>& write);
+
+/// Reads all files of a split and compares their hashes. Returns the mistakes: one for each bad
+/// file.
+std::vector<std::string> mistakes_in(const SplitFiles& split);
 
 }  // namespace dlflow::runtime

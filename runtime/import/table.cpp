@@ -8,7 +8,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
+#include <variant>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -329,15 +331,18 @@ Table parse_table(std::string_view content, const std::string& name, const Table
   const size_t num_rows = size_t(std::ranges::count(content, '\n'));
   values.reserve(std::min(num_rows * uses.features.size(), content.size() / 2));
   targets.reserve(std::min(num_rows * uses.targets.size(), content.size() / 2));
+  const std::string remedy = columns.has_answers ? "choose --missing mean or drop"
+                                                 : "pack the training rows with --missing mean";
   bool is_first = true;
   read_rows(reader, uses, columns.missing, [&](size_t row, const Fields& fields) {
     const bool learns_columns = columns.known.empty() && columns.has_answers;
     if (std::exchange(is_first, false) && learns_columns) require_numbers(fields, uses, reader);
     for (size_t i = 0; i < uses.features.size(); ++i) {
-      append_numbers(uses.codings[i], fields[uses.features[i]], reader, values);
+      append_numbers(uses.codings[i], fields[uses.features[i]], remedy, reader, values);
     }
     for (const size_t column : uses.targets) {
-      const auto value = number_in(fields[column], uses.header[column], "drop", reader);
+      const auto value = number_in(fields[column], uses.header[column], "choose --missing drop",
+                                   reader);
       if (value) targets.push_back(*value);
     }
     if (uses.label) classes.add(fields[*uses.label], uses.header[*uses.label], reader);
@@ -363,6 +368,29 @@ Table parse_table(std::string_view content, const std::string& name, const Table
                              : make_dataset(shape, std::move(values), std::move(targets),
                                             uint32_t(uses.targets.size()));
   return table;
+}
+
+std::string note_on_constants(const Dataset& rows, const std::vector<Feature>& features) {
+  const auto* const values = std::get_if<PixelRows<float>>(&rows.pixels);
+  if (values == nullptr || rows.shape.num_values() != rows.shape.channels) return "";
+  const std::span<const float> first = (*values)[0];
+  std::vector<size_t> constant;
+  for (size_t k = 0; k < first.size(); ++k) {
+    size_t i = 1;
+    while (i < values->size() && (*values)[i][k] == first[k]) ++i;
+    if (i == values->size()) constant.push_back(k);
+  }
+  if (constant.empty()) return "";
+  std::string name = "the first";
+  size_t end = 0;
+  for (const Feature& feature : features) {
+    end += feature.num_values();
+    if (constant[0] >= end) continue;
+    name = "column '" + feature.column + "'";
+    break;
+  }
+  return fmt::format("{} of {} numbers never change, such as that of {}", constant.size(),
+                     first.size(), name);
 }
 
 }  // namespace dlflow::runtime

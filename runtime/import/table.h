@@ -52,6 +52,10 @@ constexpr size_t kMaxTableClasses = 1 << 16;
 Table parse_table(std::string_view content, const std::string& name, const TableColumns& columns,
                   char separator = ',');
 
+/// Returns "3 of 784 numbers never change, such as that of column 'km'" for the rows of a table
+/// that `features` made; "" if all change, or if the samples are not rows.
+std::string note_on_constants(const Dataset& rows, const std::vector<Feature>& features);
+
 /// A column of texts, and optionally one of their classes.
 struct TextColumns {
   std::string text, label;

@@ -98,7 +98,7 @@ std::string missing_text(const std::string& text) {
 }
 
 std::optional<float> number_in(const TableField& field, const std::string& column,
-                               const std::string& remedies, TableReader& reader) {
+                               const std::string& remedy, TableReader& reader) {
   std::string_view text = field.text;
   const auto refuse = [&](const std::string& what) {
     reader.report(field.offset, what + " (column '" + column + "')");
@@ -106,7 +106,7 @@ std::optional<float> number_in(const TableField& field, const std::string& colum
   };
   if (is_missing(field.text, Kind::Number)) {
     reader.refuse_missing(field, column, missing_text(field.text),
-                          "write a number, or choose --missing " + remedies);
+                          "write a number, or " + remedy);
     return std::nullopt;
   }
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -138,8 +138,8 @@ bool names_class(const TableField& field, const std::string& column, TableReader
   return mistake.empty();
 }
 
-void append_numbers(const Feature& feature, const TableField& field, TableReader& reader,
-                    std::vector<float>& values) {
+void append_numbers(const Feature& feature, const TableField& field, const std::string& remedy,
+                    TableReader& reader, std::vector<float>& values) {
   const auto& [column, kind, texts, buckets, fill] = feature;
   const bool lacks_value = is_missing(field.text, kind);
   if (lacks_value && fill) {
@@ -147,16 +147,14 @@ void append_numbers(const Feature& feature, const TableField& field, TableReader
                 fmt::format("{:.4g} is in its place", *fill));
   }
   if (kind == Kind::Number) {
-    const auto value =
-        lacks_value && fill ? fill : number_in(field, column, "mean or drop", reader);
+    const auto value = lacks_value && fill ? fill : number_in(field, column, remedy, reader);
     return values.push_back(value.value_or(0));
   }
   const size_t first = values.size();
   values.resize(first + feature.num_values());
   if (lacks_value && fill) return;
   if (lacks_value) {
-    return reader.refuse_missing(field, column, "is empty",
-                                 "write a text, or choose --missing mean or drop");
+    return reader.refuse_missing(field, column, "is empty", "write a text, or " + remedy);
   }
   if (kind == Kind::Hash) {
     values[first + hash_of(field.text) % buckets] = 1;

@@ -47,15 +47,15 @@ bool is_missing(const std::string& text, Feature::Kind kind);
 std::string missing_text(const std::string& text);
 
 /// Returns the number in a field; reports a mistake and returns nothing if there is none.
-/// \param remedies  values of --missing that accept cells without a value
+/// \param remedy  what accepts a cell without a value: "choose --missing drop"
 std::optional<float> number_in(const TableField& field, const std::string& column,
-                               const std::string& remedies, TableReader& reader);
+                               const std::string& remedy, TableReader& reader);
 
 /// Whether a field names a class; reports a mistake if not.
 bool names_class(const TableField& field, const std::string& column, TableReader& reader);
 
-/// Appends the numbers of a cell to `values`, or reports a mistake.
-void append_numbers(const Feature& feature, const TableField& field, TableReader& reader,
-                    std::vector<float>& values);
+/// Appends the numbers of a cell to `values`, or reports a mistake. \param remedy  as of number_in
+void append_numbers(const Feature& feature, const TableField& field, const std::string& remedy,
+                    TableReader& reader, std::vector<float>& values);
 
 }  // namespace dlflow::runtime

@@ -2,8 +2,10 @@
 
 import csv
 import io
+import os
 import random
 import shutil
+import signal
 import subprocess
 
 from support import BIN, Case, main
@@ -138,6 +140,18 @@ class Predict(Case):
         told = subprocess.run([self.folder / "dlflow", "predict", "x", "y"], capture_output=True, text=True, env=self.env)
         self.assertEqual(told.returncode, 2)
         self.assertIn("dlflow-predict is not there; install it beside dlflow", told.stderr)
+
+    def test_ctrl_c_leaves_no_temporary_folder(self):
+        shutil.copy(BIN / "dlflow", self.folder / "dlflow")
+        program = self.write("dlflow-predict", "#!/bin/sh\n: > here\nexec sleep 100\n")
+        program.chmod(0o755)
+        self.write("checkpoint/manifest.json", "{}")
+        (self.folder / "tmp").mkdir()
+        process = subprocess.Popen([self.folder / "dlflow", "predict", "checkpoint", "x"], env=self.env | {"TMPDIR": str(self.folder / "tmp")}, start_new_session=True)
+        self.wait_for(lambda: list((self.folder / "tmp").glob("*/here")))
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(process.wait(), 130)
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [])
 
 
 if __name__ == "__main__":

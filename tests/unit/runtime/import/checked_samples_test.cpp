@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "runtime/import/packing.h"
 #include "runtime/import/sources.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
@@ -82,4 +83,21 @@ TEST_CASE("a failed write of a data set is not blamed on a sample", "[checked_sa
   const SampleSource source = source_of_floats({1, 1, 1}, {kNan});
   const auto fail = [](const SampleSource&) { throw Error(Errc::Unavailable, "the disk is full"); };
   CHECK_THROWS_WITH(write_checked(source, "set", fail), "the disk is full");
+}
+
+TEST_CASE("each bad file of a split is found", "[checked_samples]") {
+  const test::TempDir folder;
+  const fs::path set = folder.path() / "set";
+  Packing packing{.source = folder.path() / "t.csv", .output = set, .shards = 2};
+  packing.import.columns = {{}, {}, "y"};
+  folder.write("t.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n");
+  pack(packing);
+  const SplitFiles split{SplitFiles::Format::Shards, {set / "train.shards.json"}};
+  CHECK(mistakes_in(split).empty());
+  folder.write("set/train-00000-of-00002.dlset", "");
+  fs::remove(set / "train-00001-of-00002.dlset");
+  const std::vector<std::string> mistakes = mistakes_in(split);
+  REQUIRE(mistakes.size() == 2);
+  CHECK_THAT(mistakes[0], Catch::Contains("train-00000-of-00002.dlset: "));
+  CHECK_THAT(mistakes[1], Catch::Contains("train-00001-of-00002.dlset: this shard is missing"));
 }

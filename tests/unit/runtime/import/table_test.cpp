@@ -94,6 +94,13 @@ TEST_CASE("cells without a value are refused, with the first place and the count
         "t.csv:4:4: '?' is not a number (column 'y'); write a number, or choose --missing drop");
 }
 
+TEST_CASE("an empty cell of a row to predict needs a mean of the training rows", "[table]") {
+  TableColumns columns{{"x"}, {}, ""};
+  columns.has_answers = false;
+  CHECK_THAT(table_error("x\n\"\"\n", columns),
+             Catch::Contains("write a number, or pack the training rows with --missing mean"));
+}
+
 TEST_CASE("cells without a value take the mean of their column", "[table]") {
   TableColumns columns = kTarget;
   columns.missing = Missing::Mean;
@@ -223,6 +230,18 @@ TEST_CASE("a line of columns.txt has a feature with its coding", "[table]") {
   CHECK(features_of({"feature x {y}", "feature x {\"y"}) == std::vector<Feature>{{"x {y}"}, {"x"}});
   CHECK_THROWS_WITH(features_of({R"(feature a {"hash":"x"})"}),
                     Catch::Contains("is not a column: type must be number"));
+}
+
+TEST_CASE("numbers that never change are named by their column", "[table]") {
+  TableColumns columns = kTarget;
+  columns.categories = {"town"};
+  const Table table = parse_table("km,town,age,y\n1,Ulm,7,0\n2,Bonn,7,0\n", "t", columns);
+  CHECK(note_on_constants(table.dataset, table.features) ==
+        "1 of 4 numbers never change, such as that of column 'age'");
+  const Table numbers = parse_table("km,y\n1,0\n2,0\n", "t", kTarget);
+  CHECK(note_on_constants(numbers.dataset, numbers.features).empty());
+  const Dataset picture = make_dataset({1, 1, 2}, std::vector<float>{1, 1}, {0}, 1);
+  CHECK(note_on_constants(picture, {}).empty());
 }
 
 TEST_CASE("a table of texts has a text per row, and its class if there is such a column",
