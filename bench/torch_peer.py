@@ -92,7 +92,9 @@ def with_ddp(model, parameters, fp16, powersgd):
     rank, ranks = (int(os.environ.get(f"OMPI_COMM_WORLD_{mpi}") or os.environ[f"SLURM_{slurm}"])  # set by mpirun or srun
                    for mpi, slurm in (("RANK", "PROCID"), ("SIZE", "NTASKS")))
     distributed.init_process_group("gloo", rank=rank, world_size=ranks)
-    model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)  # saves one copy of all gradients
+    # With several buckets, PowerSGD's hook starts sums on gloo's threads, in another order on each rank; gloo then fails.
+    buckets = {"bucket_cap_mb": 1024} if powersgd else {}
+    model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, **buckets)  # saves one copy of all gradients
     if fp16:
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     if powersgd:
