@@ -81,9 +81,18 @@ def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, vali
 
 
 def theirs(nodes, peer, model, flags, batch, steps):
+    """The same for a peer. Its processes sometimes abort or hang when they end (gloo, PyTorch 1.13): such a run is repeated."""
     warmup = 3
-    output, sent = nodes.launch([peer.python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps, "--lr", RATE.get(model, 0.02), "--text", TEXT.name,
-                                 "--warmup", warmup, *peer.flags, *flags], ROOT, environment=peer.training_environment)
+    command = [peer.python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps, "--lr", RATE.get(model, 0.02), "--text", TEXT.name,
+               "--warmup", warmup, *peer.flags, *flags]
+    for attempt in range(4):
+        try:
+            output, sent = nodes.launch(command, ROOT, environment=peer.training_environment)
+            break
+        except RuntimeError as error:
+            if attempt == 3:
+                raise
+            print(f"# repeated: {str(error).strip()[-600:]}", flush=True)
     line = json.loads(output.splitlines()[-1])
     return {"s": batch * nodes.count / line["images_per_s"], "bytes": sent[0] / (steps + warmup), "loss": line["loss"], "curve": line["curve"]}
 

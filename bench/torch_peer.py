@@ -7,6 +7,7 @@ line. PYTHON has PyTorch, for --horovod also Horovod: bench/peers.py finds the i
 """
 
 import argparse
+import faulthandler
 import gzip
 import json
 import os
@@ -130,6 +131,7 @@ def main():
     parser.add_argument("--bf16", action="store_true", help="autocast: products are computed in bf16")
     args = parser.parse_args()
 
+    faulthandler.dump_traceback_later(100, exit=True)
     torch.manual_seed(0)
     torch.set_num_threads(1)
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
@@ -163,6 +165,7 @@ def main():
     seconds = time.perf_counter() - start
     if rank == 0:
         print(json.dumps({"images_per_s": round(args.steps * args.batch * ranks / seconds, 1), "loss": loss.item(), "curve": curve}), flush=True)
+    faulthandler.dump_traceback_later(10, exit=True)  # the end sometimes hangs
     if distributed.is_initialized():
         distributed.destroy_process_group()  # without this, gloo's threads sometimes abort PyTorch 2.15 with "terminate called"
 
