@@ -16,7 +16,7 @@ namespace dlflow {
 /// submitted repeatedly.
 struct Submission {
   uint32_t job = 0;  ///< its number in the plan, used by updates and stop()
-  std::string name;
+  JobName name;
   int attempt = 1;
   int pass = 1;
   std::filesystem::path job_directory;

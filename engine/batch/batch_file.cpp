@@ -35,7 +35,7 @@ Json parse_line(const fs::path& file, std::string_view line) {
   return json;
 }
 
-std::string line_of(Key key, int attempt, const std::string& job, const Json& content) {
+std::string line_of(Key key, int attempt, const JobName& job, const Json& content) {
   return "[" + std::to_string(key.first) + "," + std::to_string(key.second) + "," +
          std::to_string(attempt) + "," + Json(job).dump() + "," + content.dump() + "]\n";
 }
@@ -187,7 +187,7 @@ std::vector<BatchEntry> read_batch_entries(const fs::path& file) {
     const Json json = parse_line(file, line);
     if (json[0] == kLists) continue;
     entries.push_back({json[0].get<uint32_t>(), json[1].get<uint32_t>(), json[2].get<int>(),
-                       json[3].get<std::string>()});
+                       json[3].get<JobName>()});
   }
   return entries;
 }

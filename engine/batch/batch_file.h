@@ -31,7 +31,7 @@ struct BatchEntry {
   uint32_t batch = 0;
   uint32_t task = 0;
   int attempt = 1;
-  std::string job;
+  JobName job;
 };
 
 /// The calls of a batch file, by its name.

@@ -103,7 +103,7 @@ class BatchPlanner {
       if (group.batch == kNone || !may_join(group, task_of(job))) {
         group = {.batch = uint32_t(batches_.size()), .text = text_of({}, task_of(job))};
         batches_.push_back({.step = plan_.jobs[job].step,
-                            .is_array = !plan_.jobs[job].label().empty(),
+                            .is_array = !plan_.jobs[job].name.element().empty(),
                             .waits_for = std::get<1>(key),
                             .leaves_if_hopeless = precedes_always_[plan_.jobs[job].step]});
       }

@@ -80,7 +80,7 @@ class Problems {
 };
 
 std::string quoted_step(const PlannedJob& job) {
-  return "step '" + std::string(step_of(job.name)) + "'";
+  return "step '" + std::string(job.name.step()) + "'";
 }
 
 /// The limits of one place: of a class of nodes, or of all of the profile.

@@ -16,7 +16,7 @@ namespace dlflow {
 
 /// A job that is queued or running by its record, or that was given up as lost: it may reappear.
 struct OpenJob {
-  std::string job;
+  JobName job;
   int attempt = 1;
   JobState state = JobState::Queued;
   JobIdentity identity;
@@ -36,7 +36,7 @@ std::vector<JobIdentity> jobs_nobody_knows(std::span<const OpenJob> open,
 
 struct Observation {
   std::vector<JobEvent> events;  ///< ends that only the batch system knows, for RUN/events.jsonl
-  std::map<std::string, BatchJob> at_work;  ///< by job's name: waiting and running jobs
+  std::map<JobName, BatchJob> at_work;  ///< by job's name: waiting and running jobs
 };
 
 /// Another user's or run's job with one of our numbers (JobIdentity) is ignored. A supervisor's

@@ -148,7 +148,7 @@ class JobLog {
   }
 
  private:
-  std::string job_;
+  JobName job_;
   int attempt_;
   Tail output_;
   Tail errors_;
@@ -170,7 +170,7 @@ void print_logs(Session& session, const std::string& run, const LogsArguments& a
   std::vector<JobLog> logs;
   for (const JobRow& job : jobs) {
     if (!session.quiet && is_terminal(1)) {
-      std::fprintf(stderr, "%s, attempt %d: %s\n", job.job.c_str(), job.attempt,
+      std::fprintf(stderr, "%s, attempt %d: %s\n", job.job.text().c_str(), job.attempt,
                    attempt_directory(job.directory, job.attempt).c_str());
     }
     logs.emplace_back(job, prefixes.at(job.job));

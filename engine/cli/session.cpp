@@ -175,7 +175,7 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   RunView view;
   view.status = refresh_run(session, run, detail);
   view.progress = read_progress(view.status);
-  for (const std::string& job : session.store().repeated_jobs(run)) {
+  for (const JobName& job : session.store().repeated_jobs(run)) {
     view.spans[job] = spans_of(session.store().events(run, job));
   }
   const std::filesystem::path directory = view.status.directory;
@@ -198,7 +198,7 @@ std::vector<JobRow> jobs_called(const RunStatus& status, const std::string& word
   std::vector<JobRow> jobs;
   std::set<std::string> names;
   for (const JobRow& job : status.jobs) {
-    if (means_job(word, job.job)) jobs.push_back(job);
+    if (job.job.is_meant_by(word)) jobs.push_back(job);
     names.insert({job.step, job.job});
   }
   if (!jobs.empty()) return jobs;

@@ -47,7 +47,7 @@ void add_shell(CLI::App& app, Session& session) {
     const JobRow chosen = chosen_job(status, *job);
     if (!session.quiet) {
       std::fprintf(stderr, "the environment of %s; its folder is removed at the end\n",
-                   chosen.job.c_str());
+                   chosen.job.text().c_str());
     }
     session.status = run_shell(attempt_directory(chosen.directory, chosen.attempt));
   });

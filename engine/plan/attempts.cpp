@@ -144,14 +144,14 @@ std::optional<JobEvent> published_result(const fs::path& job_directory) {
     if (event.state == JobState::Succeeded) last = std::move(event);
   }
   if (!last) return std::nullopt;
-  last->job.clear();
+  last->job = {};
   last->attempt = *attempt;
   return last;
 }
 
 std::vector<JobEvent> EventTail::read() { return events_from(file_, offset_); }
 
-std::vector<JobEvent> attempt_events(const fs::path& job_directory, std::string_view job,
+std::vector<JobEvent> attempt_events(const fs::path& job_directory, const JobName& job,
                                      int attempt) {
   EventTail tail(attempt_directory(job_directory, attempt) / "events.jsonl");
   std::vector<JobEvent> events = tail.read();
@@ -162,8 +162,7 @@ std::vector<JobEvent> attempt_events(const fs::path& job_directory, std::string_
   return events;
 }
 
-std::optional<JobEvent> last_state(const fs::path& job_directory, std::string_view job,
-                                   int attempt) {
+std::optional<JobEvent> last_state(const fs::path& job_directory, const JobName& job, int attempt) {
   std::optional<JobEvent> last;
   for (JobEvent& event : attempt_events(job_directory, job, attempt)) {
     if (event.state) last = std::move(event);

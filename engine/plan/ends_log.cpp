@@ -48,7 +48,7 @@ void restore_events(const fs::path& file, const JobEvent& end, bool has_begun) {
     events.append(to_line(began));
   }
   JobEvent own = end;
-  own.job.clear();
+  own.job = {};
   own.attempt = 0;
   events.append(to_line(own));
   events.sync();

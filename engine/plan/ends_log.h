@@ -34,7 +34,7 @@ class EndsLog {
 };
 
 /// Whether the run has a job of that name.
-using HasJob = std::function<bool(const std::string& job)>;
+using HasJob = std::function<bool(const JobName& job)>;
 
 /// Restores the end of each attempt that is in a log of an earlier boot and has lost its end: the
 /// folders, its events.jsonl, and the link to its outputs. Lines restored before are not read

@@ -22,15 +22,15 @@ class History {
   /// The bases of succeeded jobs of `step` in runs of `workflow` before `run` (in all runs if it is
   /// empty). Jobs called `job` come first, then newer ones; returns only a handful.
   virtual std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
-                                           const std::string& job, const std::string& run) = 0;
+                                           const JobName& job, const std::string& run) = 0;
 
   /// The run that computed the result of `job` of `run`: another one if the result was reused.
-  virtual std::string maker(const std::string& run, const std::string& job) = 0;
+  virtual std::string maker(const std::string& run, const JobName& job) = 0;
 
   /// Why the newest earlier result with this fingerprint is not reused; nothing if there is none.
   /// \param fingerprint  none: the fingerprint of `job` of `run`
   virtual std::string refusal(const Fingerprint& fingerprint, const std::string& run,
-                              const std::string& job) = 0;
+                              const JobName& job) = 0;
 };
 
 /// "parameter epochs": 3 -> 30. A missing value is empty.
@@ -42,7 +42,7 @@ struct Difference {
 };
 
 struct Explanation {
-  std::string job;
+  JobName job;
   Action verdict = Action::Run;
   std::string from;  ///< the run that computed the reused or compared result, if any
   std::vector<Difference> differences;  ///< from the nearest earlier fingerprint

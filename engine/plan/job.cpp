@@ -51,14 +51,6 @@ constexpr std::array<States, kNames.size()> kNext = [] {
   return next;
 }();
 
-/// "width=64,lr=0.1" -> its parts, sorted.
-std::vector<std::string> parts_of(std::string_view element) {
-  std::vector<std::string> parts = split(element, ',');
-  for (std::string& part : parts) part = std::string(trim(part));
-  std::ranges::sort(parts);
-  return parts;
-}
-
 }  // namespace
 
 std::string_view name(JobState state) { return kNames[size_t(state)]; }
@@ -79,14 +71,6 @@ bool is_final(JobState state) {
   return state != Planned && state != Submitting && state != Queued && state != Running;
 }
 
-std::string_view step_of(std::string_view job) { return job.substr(0, job.find('[')); }
-
-std::string_view element_of(std::string_view job) {
-  const size_t bracket = job.find('[');
-  if (bracket == std::string_view::npos) return {};
-  return job.substr(bracket + 1, job.size() - bracket - 2);
-}
-
 bool satisfies_dependents(JobState state) {
   return state == JobState::Succeeded || state == JobState::Cached;
 }
@@ -100,14 +84,6 @@ std::chrono::seconds next_walltime(const Retry& retry, std::chrono::seconds wall
   const auto grown =
       std::chrono::seconds(int64_t(double(walltime.count()) * retry.walltime_factor));
   return limit.count() > 0 ? std::max(walltime, std::min(grown, limit)) : grown;
-}
-
-bool means_job(std::string_view word, std::string_view job) {
-  if (word == job) return true;
-  const std::string_view step = step_of(job);
-  if (word == step) return true;
-  if (element_of(job).empty() || step_of(word) != step || !word.ends_with(']')) return false;
-  return parts_of(element_of(word)) == parts_of(element_of(job));
 }
 
 }  // namespace dlflow

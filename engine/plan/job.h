@@ -15,6 +15,7 @@
 #include "engine/model/profile.h"
 #include "engine/model/workflow.h"
 #include "engine/plan/fingerprint.h"
+#include "engine/plan/job_name.h"
 
 /// Job: a step (or one element of its matrix) in a run. Attempt: one submission of it.
 namespace dlflow {
@@ -44,10 +45,6 @@ bool may_become(JobState from, JobState to);
 
 /// Whether no further event is expected without a new attempt.
 bool is_final(JobState state);
-/// The parts of a job's name: "train[lr=0.1]" is element "lr=0.1" of step "train".
-std::string_view step_of(std::string_view job);
-/// Empty without a matrix. It is also the name of the element's folder.
-std::string_view element_of(std::string_view job);
 
 /// Whether its dependents may run: succeeded or cached. (A skipped parent skips those that use its
 /// outputs.)
@@ -102,7 +99,7 @@ struct SourceProofs {
 /// attempt-N/job.json. Compute nodes read nothing else of the plan. Paths are absolute.
 struct JobSpec {
   std::string run;
-  std::string job;  ///< "train[lr=0.1]", unique in the run
+  JobName job;
   std::string step;
   Json element = Json::object();
   std::string uses;                   ///< "" for run:
@@ -162,7 +159,7 @@ struct PassUsage {
 
 /// One line of an events.jsonl: a job's change of state, or a note about it if `state` is absent.
 struct JobEvent {
-  std::string job;  ///< empty in an attempt's own file, whose folder names the job
+  JobName job;      ///< empty in an attempt's own file, whose folder names the job
   int attempt = 0;  ///< 0: no attempt (cached, blocked, …); planned: the one that ended
   std::optional<JobState> state;
   Time at{};
@@ -196,9 +193,5 @@ JobEvent job_event_from_json(const Json& json);
 std::string to_line(const JobEvent& event);
 /// Throws Error{Corrupt}.
 JobEvent job_event_from_line(std::string_view line);
-
-/// Whether `word` means the job called `job`: its name, with the axes in any order
-/// ("train[width=64,lr=0.1]" for "train[lr=0.1,width=64]"), or the name of its step.
-bool means_job(std::string_view word, std::string_view job);
 
 }  // namespace dlflow

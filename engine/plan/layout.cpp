@@ -79,13 +79,6 @@ Resources resources_of(const Plan& plan, const Step& step, const Json& element) 
   }
 }
 
-/// "step[label]", without spare capacity.
-std::string job_name(const std::string& step, std::string_view label) {
-  std::string name;
-  name.reserve(step.size() + label.size() + 2);
-  return name.append(step).append("[").append(label).append("]");
-}
-
 /// Requires capacity in plan.jobs.
 /// \param twin  the first job of a step with the same elements and so the same labels, or null
 void add_jobs(Plan& plan, uint32_t step_number, const PlannedJob* twin) {
@@ -104,15 +97,15 @@ void add_jobs(Plan& plan, uint32_t step_number, const PlannedJob* twin) {
     job.step = step_number;
     job.element = e;
     if (step.matrix.empty()) {
-      job.name = step.name;
+      job.name = JobName(step.name);
     } else if (twin != nullptr) {
-      job.name = job_name(step.name, twin[e].label());
+      job.name = JobName(step.name, twin[e].name.element());
     } else {
-      job.name = job_name(step.name, labels.unique(elements[e]));
+      job.name = JobName(step.name, labels.unique(elements[e]));
     }
     job.resources = resources;
     plan.jobs.push_back(std::move(job));
-    if (twin == nullptr) labels.take(plan.jobs.back().label());
+    if (twin == nullptr) labels.take(plan.jobs.back().name.element());
   }
 }
 

@@ -115,8 +115,6 @@ std::string_view words(Cause cause) {
   return kWords[size_t(cause)];
 }
 
-std::string_view PlannedJob::label() const { return element_of(name); }
-
 Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& options,
                KnownResults& known, FileHashes& hashes) {
   Plan plan;

@@ -26,7 +26,7 @@ namespace dlflow {
 /// A job that succeeded and whose outputs are still on disk.
 struct KnownResult {
   std::string run;
-  std::string job;
+  JobName job;
   std::filesystem::path directory;  ///< its folder, absolute
   Fingerprint fingerprint = {};     ///< JobEvent::fingerprint
   Json outputs = Json::object();    ///< JobEvent::outputs
@@ -88,16 +88,12 @@ inline const auto kOneRank = std::make_shared<const Resources>();
 struct PlannedJob {
   uint32_t step = 0;     ///< index into Plan::workflow.steps
   uint32_t element = 0;  ///< index into Plan::steps[step].elements
-  std::string name;      ///< "train[lr=0.1]", unique in the run; the step's name without a matrix
+  JobName name;
   /// Shared by the jobs of a step with equal requests.
   std::shared_ptr<const Resources> resources = kOneRank;
   Action action = Action::Run;
   Cause cause = Cause::NoResult;
   std::optional<uint32_t> place;  ///< index into Plan::places; none: the profile has no classes
-
-  /// The text between the brackets, unique in the step: the name of its folder. Empty without a
-  /// matrix.
-  std::string_view label() const;
 };
 
 using AxisValues = std::vector<Json>;

@@ -341,9 +341,9 @@ bool create_once(const fs::path& file, std::string_view content) {
   return made;
 }
 
-fs::path job_directory(const fs::path& run_directory, std::string_view job) {
-  const fs::path step = run_directory / "steps" / step_of(job);
-  const std::string_view element = element_of(job);
+fs::path job_directory(const fs::path& run_directory, const JobName& job) {
+  const fs::path step = run_directory / "steps" / job.step();
+  const std::string_view element = job.element();
   return element.empty() ? step : step / element;
 }
 

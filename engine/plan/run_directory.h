@@ -63,8 +63,7 @@ std::filesystem::path frozen_program(const std::filesystem::path& run_directory,
                                      std::string_view name = "dlflow");
 /// The frozen copy of the file that the workflow calls `name` (a key of Plan::files).
 std::filesystem::path frozen_file(const Plan& plan, const std::string& name);
-std::filesystem::path job_directory(const std::filesystem::path& run_directory,
-                                    std::string_view job);
+std::filesystem::path job_directory(const std::filesystem::path& run_directory, const JobName& job);
 std::filesystem::path attempt_directory(const std::filesystem::path& job_directory, int attempt);
 
 /// Creates `file` of a run with all of `content`, and its folder; returns false if the file exists,
@@ -99,11 +98,11 @@ class EventTail {
 };
 
 /// The events of one attempt, with `job` and `attempt` filled in.
-std::vector<JobEvent> attempt_events(const std::filesystem::path& job_directory,
-                                     std::string_view job, int attempt);
+std::vector<JobEvent> attempt_events(const std::filesystem::path& job_directory, const JobName& job,
+                                     int attempt);
 
 /// The attempt's last event with a state; nothing if there is none.
-std::optional<JobEvent> last_state(const std::filesystem::path& job_directory, std::string_view job,
+std::optional<JobEvent> last_state(const std::filesystem::path& job_directory, const JobName& job,
                                    int attempt);
 
 /// RUN/lock: its holder is the only engine of a run. Released by the destructor, or by the kernel

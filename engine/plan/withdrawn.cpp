@@ -14,9 +14,7 @@ namespace fs = std::filesystem;
 
 fs::path file_of(const fs::path& run_directory) { return run_directory / "withdrawn"; }
 
-std::string line_of(std::string_view job, int attempt) {
-  return Json::array({attempt, job}).dump();
-}
+std::string line_of(const JobName& job, int attempt) { return Json::array({attempt, job}).dump(); }
 
 std::vector<std::string> lines_of(const fs::path& run_directory) {
   auto lines = split(read_file_if_exists(file_of(run_directory)).value_or(""), '\n');
@@ -57,7 +55,7 @@ void want_again(const fs::path& run_directory, std::span<const WithdrawnAttempt>
 
 bool has_withdrawn(const fs::path& run_directory) { return !lines_of(run_directory).empty(); }
 
-bool is_withdrawn(const fs::path& run_directory, std::string_view job, int attempt) {
+bool is_withdrawn(const fs::path& run_directory, const JobName& job, int attempt) {
   const std::vector<std::string> lines = lines_of(run_directory);
   return std::find(lines.begin(), lines.end(), line_of(job, attempt)) != lines.end();
 }

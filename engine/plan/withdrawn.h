@@ -2,8 +2,8 @@
 
 #include <filesystem>
 #include <span>
-#include <string>
-#include <string_view>
+
+#include "engine/plan/job_name.h"
 
 /// RUN/withdrawn: attempts that must not begin any more, even if a scheduler starts their jobs.
 /// Either `dlflow cancel` may have failed to stop them, or another attempt replaces them. A job
@@ -12,7 +12,7 @@
 namespace dlflow {
 
 struct WithdrawnAttempt {
-  std::string job;
+  JobName job;
   int attempt = 1;
   bool operator==(const WithdrawnAttempt&) const = default;
 };
@@ -27,6 +27,6 @@ void want_again(const std::filesystem::path& run_directory,
 
 bool has_withdrawn(const std::filesystem::path& run_directory);
 
-bool is_withdrawn(const std::filesystem::path& run_directory, std::string_view job, int attempt);
+bool is_withdrawn(const std::filesystem::path& run_directory, const JobName& job, int attempt);
 
 }  // namespace dlflow

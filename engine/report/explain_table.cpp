@@ -10,10 +10,14 @@ namespace dlflow {
 namespace {
 
 struct ExplainedRow {
-  std::string job;
+  JobName job;
   std::string verdict;
   std::string reason;
   size_t elements = 1;
+
+  std::string shown() const {
+    return elements == 1 ? job.text() : std::string(job.step()) + " x" + format_count(elements);
+  }
 };
 
 std::string verdict(const Explanation& explanation) {
@@ -28,8 +32,6 @@ std::string verdict(const Explanation& explanation) {
   return "runs";
 }
 
-std::string step_of(const std::string& job) { return job.substr(0, job.find('[')); }
-
 }  // namespace
 
 std::string explain_table(std::span<const Explanation> explanations, const Style& style) {
@@ -37,7 +39,7 @@ std::string explain_table(std::span<const Explanation> explanations, const Style
   for (const Explanation& explanation : explanations) {
     ExplainedRow row{explanation.job, verdict(explanation), explanation.reason};
     ExplainedRow* last = rows.empty() ? nullptr : &rows.back();
-    const bool same = last != nullptr && step_of(last->job) == step_of(row.job) &&
+    const bool same = last != nullptr && last->job.step() == row.job.step() &&
                       last->verdict == row.verdict && last->reason == row.reason;
     if (same) {
       ++last->elements;
@@ -47,9 +49,8 @@ std::string explain_table(std::span<const Explanation> explanations, const Style
   }
   size_t names = 0;
   size_t verdicts = 0;
-  for (ExplainedRow& row : rows) {
-    if (row.elements > 1) row.job = step_of(row.job) + " x" + format_count(row.elements);
-    names = std::max(names, display_width(row.job));
+  for (const ExplainedRow& row : rows) {
+    names = std::max(names, display_width(row.shown()));
     verdicts = std::max(verdicts, display_width(row.verdict));
   }
   std::string text;
@@ -57,7 +58,8 @@ std::string explain_table(std::span<const Explanation> explanations, const Style
   const size_t room = style.width > int(indent) + 20 ? size_t(style.width) - indent : 20;
   for (const ExplainedRow& row : rows) {
     const auto lines = wrap(row.reason, room);
-    text += pad(row.job, names) + "  " + pad(row.verdict, verdicts) + "  " + lines.front() + "\n";
+    text +=
+        pad(row.shown(), names) + "  " + pad(row.verdict, verdicts) + "  " + lines.front() + "\n";
     for (size_t i = 1; i < lines.size(); ++i) text += std::string(indent, ' ') + lines[i] + "\n";
   }
   return text;

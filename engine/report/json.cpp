@@ -117,7 +117,7 @@ Json to_json(const Plan& plan) {
     }
     jobs.push_back({{"job", job.name},
                     {"name", plan.workflow.steps[job.step].name},
-                    {"element", or_null(std::string(job.label()))},
+                    {"element", or_null(std::string(job.name.element()))},
                     {"action", word(job.action)},
                     {"reason", words(job.cause)},
                     {"needs", std::move(needs)}});

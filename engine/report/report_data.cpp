@@ -153,7 +153,7 @@ class RunJson {
   }
 
  private:
-  std::span<const JobEvent> events_of(const std::string& job) const {
+  std::span<const JobEvent> events_of(const JobName& job) const {
     const auto found = events_.find(job);
     return found == events_.end() ? std::span<const JobEvent>() : found->second;
   }

@@ -352,17 +352,18 @@ Estimate estimate_of(std::vector<double> values) {
 
 std::vector<ComparedJobs> compare(std::span<const Result> results) {
   struct Group {
-    std::string run, job;
+    std::string run;
+    JobName job;
     Json matrix;
     std::map<std::string, std::vector<double>> values;
   };
   std::vector<Group> groups;
-  std::map<std::pair<std::string, std::string>, size_t> places;
+  std::map<std::pair<std::string, JobName>, size_t> places;
   for (const Result& result : results) {
     Json matrix = result.matrix;
     matrix.erase(kRepeatAxis);
     const std::string label = element_label(matrix);
-    std::string job = result.step + (label.empty() ? "" : "[" + label + "]");
+    JobName job = label.empty() ? JobName(result.step) : JobName(result.step, label);
     const auto [place, is_new] = places.try_emplace({result.run, job}, groups.size());
     if (is_new) groups.push_back({result.run, std::move(job), std::move(matrix), {}});
     for (const auto& [name, value] : result.metrics.items()) {

@@ -19,7 +19,7 @@ struct Result {
   std::string run;
   std::string workflow;  ///< its name
   std::string step;
-  std::string job;  ///< "train[lr=0.1]"
+  JobName job;
   JobState state = JobState::Planned;
   Json params = Json::object();         ///< of the run, by name
   Json matrix = Json::object();         ///< of the job, by axis
@@ -71,8 +71,8 @@ Estimate estimate_of(std::vector<double> values);
 /// Jobs of one run that differ only in `repeat`.
 struct ComparedJobs {
   std::string run;
-  std::string job;  ///< "train[lr=0.1]", without the repeat
-  Json matrix;      ///< likewise
+  JobName job;  ///< without the repeat
+  Json matrix;  ///< likewise
   std::map<std::string, Estimate> metrics;
 };
 

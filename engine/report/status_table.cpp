@@ -277,7 +277,7 @@ std::string advice(const RunStatus& status) {
 bool is_chosen(const JobRow& job, const StatusChoice& choice) {
   return choice.names.empty() ||
          std::any_of(choice.names.begin(), choice.names.end(),
-                     [&job](const std::string& name) { return means_job(name, job.job); });
+                     [&job](const std::string& name) { return job.job.is_meant_by(name); });
 }
 
 std::string status_table(const RunView& view, Time now, const Style& style,

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_called(const Plan& plan, uint32_t job, const std::string& name) {
-  return means_job(name, plan.jobs[job].name);
+  return plan.jobs[job].name.is_meant_by(name);
 }
 
 [[noreturn]] void throw_unknown(const Plan& plan, const std::string& name) {
@@ -143,7 +143,7 @@ void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
 /// Refuses to make the results of these jobs anew if another run uses one of them.
 void refuse_if_used(const Plan& plan, const Jobs& jobs, const std::vector<uint32_t>& anew,
                     Store& store) {
-  std::map<std::string, std::string> results;  // folder -> job
+  std::map<std::string, JobName> results;  // folder -> job
   for (const uint32_t job : anew) {
     if (!satisfies_dependents(jobs[job].state) || jobs[job].attempt == 0) continue;
     results.emplace(job_directory(plan, job).string(), plan.jobs[job].name);
@@ -278,7 +278,7 @@ void keep_listed_results(const Plan& plan, const Jobs& jobs, uint32_t source, St
   refuse_if_used(plan, jobs, descendants_of(plan, source), store);
 }
 
-void throw_used(const Plan& plan, const std::string& job, const std::string& user) {
+void throw_used(const Plan& plan, const JobName& job, const std::string& user) {
   throw Error(Errc::InvalidInput,
               "the result of " + job + " is used by " + user + ", so it cannot change; `" +
                   dlflow::run_anew(plan) +

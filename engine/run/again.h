@@ -47,7 +47,7 @@ void keep_used_results(const Plan& plan, const Jobs& jobs, const PlanAgain& what
 void keep_listed_results(const Plan& plan, const Jobs& jobs, uint32_t source, Store& store);
 
 /// Reports that the result of `job` stays, since the run `user` has reused it.
-[[noreturn]] void throw_used(const Plan& plan, const std::string& job, const std::string& user);
+[[noreturn]] void throw_used(const Plan& plan, const JobName& job, const std::string& user);
 
 /// Moves the job's checkpoints to the folder of attempt `attempt`, so that the next attempt finds
 /// none.

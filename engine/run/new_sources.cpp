@@ -120,7 +120,7 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
   }
   anew = with_descendants(plan, anew);
   for (const uint32_t job : anew) {
-    const std::string& name = plan.jobs[job].name;
+    const JobName& name = plan.jobs[job].name;
     if (is_under_way(jobs[job].state)) {
       throw Error(Errc::InvalidInput, name + " runs or waits with results that will be computed " +
                                           "again; type `dlflow cancel " + plan.run + " --step " +

@@ -33,7 +33,7 @@ std::optional<int64_t> ms_or_null(const std::optional<Time>& time) {
 StoredJob read_job(const Statement& row) {
   StoredJob job;
   job.number = uint32_t(row.integer(0));
-  job.name = row.text(1);
+  job.name = JobName(row.text(1));
   job.num_events = row.integer(2);
   JobRecord& record = job.record;
   record.state = job_state(row.text(3));
@@ -78,7 +78,7 @@ std::string select_job() {
   return "SELECT " + std::string(kColumns) + " FROM jobs WHERE run = ? AND name = ?";
 }
 
-StoredJob load_job(Database& database, int64_t run, std::string_view name) {
+StoredJob load_job(Database& database, int64_t run, const JobName& name) {
   static const std::string sql = select_job();
   const Rows rows = database.query(sql, run, name);
   if (!rows->next()) throw Error(Errc::NotFound, "the run has no job '" + std::string(name) + "'");

@@ -33,7 +33,7 @@ void apply(JobRecord& record, const JobEvent& event);
 /// A JobRecord with the data of its plan.
 struct StoredJob {
   uint32_t number = 0;
-  std::string name;
+  JobName name;
   int64_t num_events = 0;
   bool may_fail = false;
   bool is_open = false;  ///< see JobRow
@@ -49,7 +49,7 @@ std::optional<Time> time_at(const Statement& row, int column);
 std::string select_job();
 
 /// Throws Error{NotFound}.
-StoredJob load_job(Database& database, int64_t run, std::string_view name);
+StoredJob load_job(Database& database, int64_t run, const JobName& name);
 /// All jobs of a run, in plan order.
 std::vector<StoredJob> load_jobs(Database& database, int64_t run);
 void save_job(Database& database, int64_t run, const StoredJob& job);

@@ -25,7 +25,7 @@ std::vector<NodeFailure> Store::node_failures() {
     failures.push_back({.cluster = rows->text(0),
                         .node = rows->text(1),
                         .run = rows->text(2),
-                        .job = rows->text(3),
+                        .job = JobName(rows->text(3)),
                         .at = from_ms(rows->integer(4))});
   }
   return failures;

@@ -28,8 +28,8 @@ Json values_of(const Json& outputs) {
 JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
   JobRecord& record = job.record;
   JobRow row;
-  row.step = step_of(job.name);
-  row.element = element_of(job.name);
+  row.step = job.name.step();
+  row.element = job.name.element();
   static_cast<JobCourse&>(row) = record;
   row.outputs = values_of(record.outputs);
   row.may_fail = job.may_fail;
@@ -154,14 +154,14 @@ RunStatus Store::status(std::string_view run) {
   return status;
 }
 
-std::vector<std::string> Store::repeated_jobs(std::string_view run) {
-  std::vector<std::string> names;
+std::vector<JobName> Store::repeated_jobs(std::string_view run) {
+  std::vector<JobName> names;
   const int64_t id = run_id(run);
   const Rows rows = database_.query(
       "SELECT name FROM jobs WHERE run = ? AND number IN (SELECT job FROM events WHERE run = ? "
       "AND state = 'running' GROUP BY job HAVING count(*) > 1) ORDER BY number",
       id, id);
-  while (rows->next()) names.push_back(rows->text(0));
+  while (rows->next()) names.emplace_back(rows->text(0));
   return names;
 }
 
@@ -171,7 +171,7 @@ std::optional<Time> Store::last_event(std::string_view run) {
   return time_at(*rows, 0);
 }
 
-std::vector<JobEvent> Store::events(std::string_view run, std::string_view job) {
+std::vector<JobEvent> Store::events(std::string_view run, const JobName& job) {
   const int64_t id = run_id(run);
   const uint32_t number = load_job(database_, id, job).number;
   std::vector<JobEvent> events;
@@ -323,7 +323,7 @@ std::vector<Store::Candidate> Store::candidates(const Fingerprint& fingerprint) 
   while (rows->next()) {
     Candidate& next = found.emplace_back();
     next.result.run = rows->text(0);
-    next.result.job = rows->text(2);
+    next.result.job = JobName(rows->text(2));
     next.result.directory = job_directory(rows->text(1), next.result.job);
     if (!rows->is_null(3)) next.result.outputs = json_at(*rows, 3);
     if (!rows->is_null(4)) next.result.metrics = json_at(*rows, 4);
@@ -369,7 +369,7 @@ std::optional<KnownResult> Store::find(const Fingerprint& fingerprint,
 }
 
 std::string Store::refusal(const Fingerprint& fingerprint, const std::string& run,
-                           const std::string& job) {
+                           const JobName& job) {
   const bool is_new = !has_run(run);
   const int64_t own = is_new ? 0 : run_id(run);
   const Fingerprint wanted =
@@ -381,7 +381,7 @@ std::string Store::refusal(const Fingerprint& fingerprint, const std::string& ru
 }
 
 std::vector<EarlierBase> Store::earlier(const std::string& workflow, const std::string& step,
-                                        const std::string& job, const std::string& run) {
+                                        const JobName& job, const std::string& run) {
   // The last term of each query's WHERE matches the jobs of a step: its own name, or name[element].
   std::vector<EarlierBase> same_job;
   std::vector<EarlierBase> same_step;
@@ -399,7 +399,7 @@ std::vector<EarlierBase> Store::earlier(const std::string& workflow, const std::
         "ORDER BY jobs.name = ?2 DESC LIMIT 2",
         runs->integer(0), job, step);
     while (rows->next()) {
-      auto& list = rows->text(0) == job ? same_job : same_step;
+      auto& list = rows->text(0) == job.text() ? same_job : same_step;
       list.push_back(
           {maker({runs->text(1), rows->text(2), rows->text(3), rows->text(4)}), rows->text(1)});
     }
@@ -408,7 +408,7 @@ std::vector<EarlierBase> Store::earlier(const std::string& workflow, const std::
   return same_job;
 }
 
-std::string Store::maker(const std::string& run, const std::string& job) {
+std::string Store::maker(const std::string& run, const JobName& job) {
   const Rows rows = database_.query(
       "SELECT coalesce(reason, ''), coalesce(reused_from, ''), coalesce(fingerprint, '') FROM jobs "
       "WHERE run = (SELECT id FROM runs WHERE name = ?) AND name = ?",

@@ -47,8 +47,8 @@ struct JobCourse {
 
 struct JobRow : JobCourse {
   std::string step;
-  std::string element;    ///< label, empty without a matrix
-  std::string job;        ///< step or step[element]
+  std::string element;  ///< label, empty without a matrix
+  JobName job;
   bool may_fail = false;  ///< its step has `allow_failure: true`
   bool is_open = false;   ///< not a job: represents elements that another step has not listed yet
   Json outputs = Json::object();  ///< name -> value

@@ -69,8 +69,8 @@ void change_counts(Database& database, int64_t run, const CountChanges& changes)
 }
 
 /// The events of each job, in the given order.
-std::map<std::string_view, std::vector<const JobEvent*>> by_job(std::span<const JobEvent> events) {
-  std::map<std::string_view, std::vector<const JobEvent*>> result;
+std::map<JobName, std::vector<const JobEvent*>> by_job(std::span<const JobEvent> events) {
+  std::map<JobName, std::vector<const JobEvent*>> result;
   for (const JobEvent& event : events) result[event.job].push_back(&event);
   return result;
 }

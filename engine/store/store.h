@@ -45,7 +45,7 @@ struct NodeFailure {
   std::string cluster;
   std::string node;
   std::string run;
-  std::string job;
+  JobName job;
   Time at{};
   bool operator==(const NodeFailure&) const = default;
 };
@@ -86,10 +86,10 @@ class Store : public KnownResults, public History, public FileHashes {
   RunStatus status(std::string_view run);
 
   /// The events of a job in the order they were recorded.
-  std::vector<JobEvent> events(std::string_view run, std::string_view job);
+  std::vector<JobEvent> events(std::string_view run, const JobName& job);
 
   /// The jobs that ran more than once, in plan order.
-  std::vector<std::string> repeated_jobs(std::string_view run);
+  std::vector<JobName> repeated_jobs(std::string_view run);
 
   /// The time of the latest event; nothing if there is none.
   std::optional<Time> last_event(std::string_view run);
@@ -145,10 +145,10 @@ class Store : public KnownResults, public History, public FileHashes {
   std::optional<KnownResult> find(const Fingerprint& fingerprint,
                                   std::span<const std::string> acting) override;
   std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
-                                   const std::string& job, const std::string& run) override;
-  std::string maker(const std::string& run, const std::string& job) override;
+                                   const JobName& job, const std::string& run) override;
+  std::string maker(const std::string& run, const JobName& job) override;
   std::string refusal(const Fingerprint& fingerprint, const std::string& run,
-                      const std::string& job) override;
+                      const JobName& job) override;
 
   /// The hash remembered for this path, size, time of change and inode; otherwise hashes the file.
   std::string sha256(const std::filesystem::path& file) override;

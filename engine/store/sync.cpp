@@ -39,7 +39,7 @@ std::string absolute_folder(const fs::path& folder) {
   return (normal.has_filename() ? normal : normal.parent_path()).string();
 }
 
-using EventsByJob = std::map<std::string, std::vector<RankedEvent>>;
+using EventsByJob = std::map<JobName, std::vector<RankedEvent>>;
 
 /// `list` holds the engine's events of one job, in the order of its file.
 void rank_engine_events(std::vector<RankedEvent>& list) {
@@ -86,14 +86,14 @@ EventsByJob read_engine(EventTail& tail, const fs::path& file, uint64_t num_jobs
                kMaxJobRecord + num_jobs * kMaxEngineRecord);
   EventsByJob news;
   for (JobEvent& event : tail.read()) {
-    std::string job = event.job;
+    JobName job = event.job;
     news[std::move(job)].push_back({.event = std::move(event)});
   }
   return news;
 }
 
 /// Adds the events of a job's supervisors to `list`; returns their number of bytes.
-uint64_t add_attempts(const fs::path& directory, const std::string& job,
+uint64_t add_attempts(const fs::path& directory, const JobName& job,
                       std::vector<RankedEvent>& list) {
   uint64_t bytes = 0;
   for (const int attempt : attempts(directory)) {
@@ -176,7 +176,7 @@ RecordedRun recorded_run(Database& database, int64_t run) {
           .has_ended = rows->text(2) != name(RunState::Running)};
 }
 
-bool has_job(Database& database, int64_t run, const std::string& job) {
+bool has_job(Database& database, int64_t run, const JobName& job) {
   return database.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", run, job)->next();
 }
 
@@ -187,7 +187,7 @@ void add_active_jobs(Database& database, int64_t run, EventsByJob& news) {
       "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running', "
       "'lost', 'blocked')",
       run);
-  while (active->next()) news[active->text(0)];
+  while (active->next()) news[JobName(active->text(0))];
 }
 
 }  // namespace
@@ -197,7 +197,7 @@ std::string Store::sync_run(const fs::path& run_directory, const Plan* loaded) {
   if (!has_run(folder)) create_run(loaded != nullptr ? *loaded : load_run(folder));
   const int64_t id = run_id(folder);
   const bool has_lists = take_newest_jobs(id, folder, loaded);
-  const auto knows = [&](const std::string& job) { return has_job(database_, id, job); };
+  const auto knows = [&](const JobName& job) { return has_job(database_, id, job); };
   restore_ends(folder, knows);
 
   const RecordedRun recorded = recorded_run(database_, id);

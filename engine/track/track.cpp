@@ -127,7 +127,7 @@ class Tracking {
 
   /// "train/lr=0.1": the job's folder relative to RUN/steps.
   static fs::path place_of(const JobRow& job) {
-    const std::string element = std::string(element_of(job.job));
+    const std::string element = std::string(job.job.element());
     return element.empty() ? fs::path(job.step) : fs::path(job.step) / element;
   }
 

@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "runtime/data/names.h"
 #include "runtime/data/sharded_dataset.h"
-#include "runtime/text/vocabulary.h"
+#include "runtime/text/token_samples.h"
 
 namespace dlflow::runtime {
 namespace {

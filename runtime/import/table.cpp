@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -258,12 +259,13 @@ void refuse_unreadable(const std::filesystem::path& file) {
                                         program + " -k " + shell_quote(file.string()));
   }
   const std::filesystem::path ending = file.extension();
-  for (const char* const other : {".pt", ".pth", ".pkl", ".pickle", ".mat"}) {
-    if (ending != other) continue;
-    throw Error(Errc::InvalidInput, file.string() +
-                                        " can be read only by Python; write its arrays "
-                                        "there: np.save('images.npy', ARRAY)");
-  }
+  const auto refuse = [&](std::initializer_list<const char*> endings, const std::string& advice) {
+    if (std::ranges::find(endings, ending) == endings.end()) return;
+    throw Error(Errc::InvalidInput, file.string() + advice);
+  };
+  refuse({".pt", ".pth", ".pkl", ".pickle", ".mat"},
+         " can be read only by Python; write its arrays there: np.save('images.npy', ARRAY)");
+  refuse({".xlsx", ".xls", ".ods", ".feather"}, " is a table of another program; save it as CSV");
   const bool is_parquet = ending == ".parquet";
   const bool is_array = ending == ".h5" || ending == ".hdf5" || ending == ".nc" || ending == ".npz";
   if (!is_parquet && !is_array) return;
@@ -341,8 +343,8 @@ Table parse_table(std::string_view content, const std::string& name, const Table
       append_numbers(uses.codings[i], fields[uses.features[i]], remedy, reader, values);
     }
     for (const size_t column : uses.targets) {
-      const auto value = number_in(fields[column], uses.header[column], "choose --missing drop",
-                                   reader);
+      const auto value =
+          number_in(fields[column], uses.header[column], "choose --missing drop", reader);
       if (value) targets.push_back(*value);
     }
     if (uses.label) classes.add(fields[*uses.label], uses.header[*uses.label], reader);

@@ -41,7 +41,8 @@ void read_reports(const fs::path& folder, const char* name, const std::string& t
 /// A job, and a cache shared by users.
 struct SharingJob {
   explicit SharingJob(const fs::path& folder) {
-    spec.job = spec.step = "a";
+    spec.job = "a";
+    spec.step = "a";
     spec.cache = folder / "cache";
     spec.run_directory = folder / "run";
     spec.job_directory = spec.run_directory / "steps/a";

@@ -11,7 +11,8 @@ namespace dlflow::test {
 inline JobSpec demo_spec(const std::filesystem::path& folder, const std::string& script) {
   JobSpec spec;
   spec.run = "demo-1";
-  spec.job = spec.step = "step";
+  spec.job = "step";
+  spec.step = "step";
   spec.run_command = script;
   spec.run_directory = folder;
   spec.job_directory = folder / "steps" / "step";

@@ -36,7 +36,7 @@ class FakeBackend : public Backend {
   std::map<std::string, Recovery> recovery;          ///< by default, submitted jobs are watched
   std::set<std::string> held;                        ///< jobs that run until they are stopped
   std::set<std::string> stubborn;                    ///< jobs that never finish saving
-  std::function<void(const std::string& job)> on_submit;
+  std::function<void(const JobName& job)> on_submit;
   int waits_until_killed = -1;
 
   // Inspected by a test.

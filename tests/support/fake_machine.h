@@ -36,7 +36,7 @@ class FakeMachine : public Backend {
 
   void begin(const std::string& name) {
     Pass& pass = passes_.at(name);
-    const std::string& job = pass.submission.name;
+    const JobName& job = pass.submission.name;
     for (const auto& [other, known] : passes_) {
       const bool runs = known.state == Pass::State::Running;
       if (runs && known.submission.name == job) overlaps.push_back(job);

@@ -17,7 +17,7 @@ inline JobRow row_of(const std::string& step, JobState state, const std::string&
   JobRow job;
   job.step = step;
   job.element = element;
-  job.job = element.empty() ? step : step + "[" + element + "]";
+  job.job = element.empty() ? JobName(step) : JobName(step, element);
   job.state = state;
   if (state == JobState::Running || is_final(state)) {
     job.started = kStart;

@@ -103,7 +103,7 @@ class RunFolder {
     return result;
   }
 
-  int attempt(const std::string& job) {
+  int attempt(const JobName& job) {
     for (const JobRow& row : store.status(directory.string()).jobs) {
       if (row.job == job) return row.attempt;
     }
@@ -111,7 +111,7 @@ class RunFolder {
   }
 
   /// The reason for a job's state.
-  std::string reason(const std::string& job) {
+  std::string reason(const JobName& job) {
     for (const JobRow& row : store.status(directory.string()).jobs) {
       if (row.job == job) return row.reason;
     }

@@ -91,11 +91,11 @@ size_t jobs_in_queue(const std::filesystem::path& run_directory, BatchSystem& ba
 
 /// The batch system's view of a run's jobs now; by job's name.
 struct ChainView {
-  std::map<std::string, BatchJob> at_work;     ///< waiting and running jobs
-  std::map<std::string, BatchJob> accounting;  ///< the accounting's answer
-  std::set<std::string> shared;                ///< those that share their task with others
-  std::string problem;                         ///< why it could not be asked; else empty
-  std::string unaccounted;                     ///< why accounting could not be asked; else empty
+  std::map<JobName, BatchJob> at_work;     ///< waiting and running jobs
+  std::map<JobName, BatchJob> accounting;  ///< the accounting's answer
+  std::set<JobName> shared;                ///< those that share their task with others
+  std::string problem;                     ///< why it could not be asked; else empty
+  std::string unaccounted;                 ///< why accounting could not be asked; else empty
 };
 
 enum class AskAbout {

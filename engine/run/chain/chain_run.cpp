@@ -89,7 +89,7 @@ std::string batch_name(const Plan& plan, uint32_t number, uint32_t step) {
 }
 
 void ChainRun::take_id(uint32_t job, const std::string& batch, uint32_t task) {
-  ids_[job] = plan_.jobs[job].label().empty() ? batch : batch + "_" + std::to_string(task);
+  ids_[job] = plan_.jobs[job].name.element().empty() ? batch : batch + "_" + std::to_string(task);
   record_.decide(job, JobState::Queued, "", ids_[job]);
 }
 

@@ -36,8 +36,8 @@ class ChainRun {
   RunRecord& record() { return record_; }
   const Jobs& jobs() const { return record_.jobs(); }
 
-  const std::string& name(uint32_t job) const { return plan_.jobs[job].name; }
-  uint32_t number_of(std::string_view job) const { return number_of_.at(job); }
+  const JobName& name(uint32_t job) const { return plan_.jobs[job].name; }
+  uint32_t number_of(const JobName& job) const { return number_of_.at(job); }
 
   /// The batch system's id of the job's latest attempt; empty: it has none.
   const std::string& id(uint32_t job) const { return ids_[job]; }

@@ -41,7 +41,7 @@ enum class Doubt { Leave, GiveUp };
 ChainAnswer ask(BatchSystem& batch, const ChainQuestion& question, Doubt doubt);
 
 /// The jobs that wait or run, by name.
-using JobsAtWork = std::map<std::string, BatchJob>;
+using JobsAtWork = std::map<JobName, BatchJob>;
 
 /// The ids of the run's jobs that wait in the queue at this moment. Throws like BatchSystem.
 std::set<std::string> pending_ids(const ChainRun& run);

@@ -24,17 +24,17 @@ struct OnRecord {
 };
 
 /// The last state of each job in RUN/events.jsonl.
-std::map<std::string, JobEvent> engine_states(const fs::path& run_directory) {
-  std::map<std::string, JobEvent> last;
+std::map<JobName, JobEvent> engine_states(const fs::path& run_directory) {
+  std::map<JobName, JobEvent> last;
   for (JobEvent& event : EventTail(engine_events_file(run_directory)).read()) {
     if (event.state) last[event.job] = std::move(event);
   }
   return last;
 }
 
-OnRecord on_record(const Plan& plan, uint32_t job, const std::map<std::string, JobEvent>& engine) {
+OnRecord on_record(const Plan& plan, uint32_t job, const std::map<JobName, JobEvent>& engine) {
   const fs::path directory = job_directory(plan, job);
-  const std::string& name = plan.jobs[job].name;
+  const JobName& name = plan.jobs[job].name;
   OnRecord found;
   const auto decided = engine.find(name);
   if (decided != engine.end()) {
@@ -55,7 +55,7 @@ OnRecord on_record(const Plan& plan, uint32_t job, const std::map<std::string, J
 }
 
 /// The last state of one job in RUN/events.jsonl; only its own lines are parsed as JSON.
-std::optional<JobEvent> engine_state(const fs::path& run_directory, const std::string& job) {
+std::optional<JobEvent> engine_state(const fs::path& run_directory, const JobName& job) {
   const std::string quoted = Json(job).dump();
   std::optional<JobEvent> last;
   const auto text = read_file_if_exists(engine_events_file(run_directory));
@@ -97,7 +97,7 @@ constexpr size_t kFewParents = 8;
 /// of a run is mostly at its end, so that few files are read as long as much is left. There a job
 /// with many parents is passed over, since each of them shows the same later.
 std::optional<News> end_on_record(const Plan& plan) {
-  const std::map<std::string, JobEvent> engine = engine_states(plan.directory);
+  const std::map<JobName, JobEvent> engine = engine_states(plan.directory);
   std::vector<JobProgress> known(plan.jobs.size());
   std::vector<OnRecord> records(plan.jobs.size());
   std::vector<bool> was_read(plan.jobs.size(), false);
@@ -138,7 +138,7 @@ std::optional<News> end_on_record(const Plan& plan) {
   return news;
 }
 
-bool is_at_work(const fs::path& run_directory, const std::string& job) {
+bool is_at_work(const fs::path& run_directory, const JobName& job) {
   const fs::path directory = job_directory(run_directory, job);
   const std::vector<int> numbers = attempts(directory);
   if (numbers.empty()) return false;

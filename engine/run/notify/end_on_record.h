@@ -15,6 +15,6 @@ std::optional<News> end_on_record(const Plan& plan);
 
 /// Whether the newest attempt of `job` has begun and not ended, by the records of its supervisor
 /// and of the engine: then the run continues, and end_on_record() would return nothing.
-bool is_at_work(const std::filesystem::path& run_directory, const std::string& job);
+bool is_at_work(const std::filesystem::path& run_directory, const JobName& job);
 
 }  // namespace dlflow

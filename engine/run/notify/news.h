@@ -14,7 +14,7 @@ struct News {
   Notifications::Event event = Notifications::Event::End;
   std::string run;
   JobState state = JobState::Succeeded;  ///< of the job; at the end, Succeeded or Failed
-  std::string job = {};                  ///< the one that failed; empty: none
+  JobName job = {};                      ///< the one that failed; empty: none
   std::string reason = {};               ///< why it failed
   int number = 0;  ///< distinguishes the ends of one run: it grows with each attempt
 };

@@ -203,9 +203,9 @@ class World {
   Submission job(uint32_t number = 0, int pass = 1) const {
     Submission submission;
     submission.job = number;
-    submission.name = "job-" + std::to_string(number);
+    submission.name = JobName("job-" + std::to_string(number));
     submission.pass = pass;
-    submission.job_directory = folder.path() / submission.name;
+    submission.job_directory = folder.path() / submission.name.text();
     make_directories(submission.job_directory / "attempt-1");
     return submission;
   }

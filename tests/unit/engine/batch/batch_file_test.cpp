@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-JobSpec spec(const std::string& job) {
+JobSpec spec(const JobName& job) {
   JobSpec spec;
   spec.run = "demo-1";
   spec.job = job;
@@ -83,8 +83,7 @@ TEST_CASE("each task of a large batch file is found, and no other", "[slurm]") {
   BatchLines lines;
   for (uint32_t batch = 1; batch <= 3; ++batch) {
     for (uint32_t task = 0; task < uint32_t(size); ++task) {
-      const std::string job =
-          std::string(task % 7 * 100, 'x') + std::to_string(batch * 1000 + task);
+      const JobName job(std::string(task % 7 * 100, 'x') + std::to_string(batch * 1000 + task));
       lines.add({batch, 2 * task, 1, spec(job)});
     }
   }
@@ -93,7 +92,8 @@ TEST_CASE("each task of a large batch file is found, and no other", "[slurm]") {
     for (uint32_t task = 0; task < uint32_t(size); ++task) {
       REQUIRE(attempts_of_task(file, batch, 2 * task)
                   .front()
-                  .spec.job.ends_with(std::to_string(batch * 1000 + task)));
+                  .spec.job.text()
+                  .ends_with(std::to_string(batch * 1000 + task)));
     }
     CHECK(code_of([&] { attempts_of_task(file, batch, 1); }) == Errc::NotFound);
   }
@@ -111,7 +111,7 @@ TEST_CASE("a missing task or batch is named", "[slurm]") {
 
 TEST_CASE("common parents of tasks are in a batch file once", "[slurm]") {
   const test::TempDir run;
-  const auto with_parents = [](const std::string& job, int first, int count) {
+  const auto with_parents = [](const JobName& job, int first, int count) {
     JobSpec task = spec(job);
     for (int i = first; i < first + count; ++i) {
       const std::string folder = "/runs/demo-1/steps/p/" + std::to_string(i);
@@ -122,7 +122,8 @@ TEST_CASE("common parents of tasks are in a batch file once", "[slurm]") {
   std::vector<BatchTask> tasks;
   for (uint32_t task = 0; task < 50; ++task) {
     tasks.push_back(
-        {1, task, 1, with_parents("c" + std::to_string(task), task % 2 == 0 ? 0 : 7, 100)});
+        {1, task, 1,
+         with_parents(JobName("c" + std::to_string(task)), task % 2 == 0 ? 0 : 7, 100)});
   }
   tasks.push_back({2, 0, 1, with_parents("one", 3, 1)});
   tasks.push_back({3, 0, 1, spec("none")});

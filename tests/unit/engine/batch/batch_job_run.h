@@ -78,20 +78,20 @@ class Job {
   }
 
   /// A further element that shares the task.
-  JobSpec& add(const std::string& name, const std::string& script) {
+  JobSpec& add(const JobName& name, const std::string& script) {
     JobSpec& other = others.emplace_back(spec);
     other.job = name;
     other.run_command = with_run(script);
-    other.job_directory = run.path() / "steps" / name;
+    other.job_directory = run.path() / "steps" / name.text();
     return other;
   }
-  JobEvent last_of(const std::string& name) const {
-    return attempt_events(run.path() / "steps" / name, name, 1).back();
+  JobEvent last_of(const JobName& name) const {
+    return attempt_events(run.path() / "steps" / name.text(), name, 1).back();
   }
   /// Returns the states on record, as "running succeeded".
-  std::string history_of(const std::string& name) const {
+  std::string history_of(const JobName& name) const {
     std::string states;
-    for (const JobEvent& event : attempt_events(run.path() / "steps" / name, name, 1)) {
+    for (const JobEvent& event : attempt_events(run.path() / "steps" / name.text(), name, 1)) {
       if (!event.state) continue;
       states += (states.empty() ? "" : " ") + std::string(dlflow::name(*event.state));
     }

@@ -32,7 +32,8 @@ Plan plan() {
   Plan plan;
   plan.workflow = workflow();
   for (uint32_t step = 0; step < 3; ++step) {
-    plan.jobs.push_back({.step = step, .name = plan.workflow.steps[step].name, .place = {}});
+    plan.jobs.push_back(
+        {.step = step, .name = JobName(plan.workflow.steps[step].name), .place = {}});
   }
   return plan;
 }

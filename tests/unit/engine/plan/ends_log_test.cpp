@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-JobEvent end_of(const std::string& job, int attempt, JobState state) {
+JobEvent end_of(const JobName& job, int attempt, JobState state) {
   JobEvent end;
   end.job = job;
   end.attempt = attempt;
@@ -26,7 +26,7 @@ JobEvent end_of(const std::string& job, int attempt, JobState state) {
   return end;
 }
 
-bool has_job(const std::string& job) { return job != "unknown"; }
+bool has_job(const JobName& job) { return job != "unknown"; }
 
 /// A run's folder after a power cut: only synced files are on disk.
 struct AfterPowerCut {
@@ -41,7 +41,7 @@ struct AfterPowerCut {
   }
 
   /// Leaves the part of the job's first attempt that survived the power cut.
-  void leave(const std::string& job, JobState state) const {
+  void leave(const JobName& job, JobState state) const {
     const fs::path attempt = attempt_directory(job_directory(run, job), 1);
     make_directories(attempt);
     AppendFile(attempt / "events.jsonl").append(to_line(end_of("", 0, state)));
@@ -55,7 +55,7 @@ struct AfterPowerCut {
     restore_ends(run, has_job);
   }
 
-  std::vector<JobState> states(const std::string& job, int attempt = 1) const {
+  std::vector<JobState> states(const JobName& job, int attempt = 1) const {
     std::vector<JobState> all;
     for (const JobEvent& event : attempt_events(job_directory(run, job), job, attempt)) {
       all.push_back(*event.state);

@@ -47,19 +47,18 @@ class OneRun : public History {
     known.learn(plan_);
   }
 
-  std::vector<EarlierBase> earlier(const std::string&, const std::string&, const std::string& job,
+  std::vector<EarlierBase> earlier(const std::string&, const std::string&, const JobName& job,
                                    const std::string&) override {
     const auto number = find_job(plan_, job);
     if (!number) return {};
     return {{plan_.run, fingerprint_base(plan_, *number)}};
   }
 
-  std::string maker(const std::string& run, const std::string&) override {
+  std::string maker(const std::string& run, const JobName&) override {
     return made_by.empty() ? run : made_by;
   }
 
-  std::string refusal(const Fingerprint& fingerprint, const std::string&,
-                      const std::string&) override {
+  std::string refusal(const Fingerprint& fingerprint, const std::string&, const JobName&) override {
     return known.find(fingerprint, {}) ? refused : "";
   }
 

@@ -141,13 +141,6 @@ TEST_CASE(
   CHECK_FALSE(satisfies_dependents(JobState::Skipped));
 }
 
-TEST_CASE("a job's name consists of its step and its element", "[job]") {
-  CHECK(step_of("train[lr=0.1]") == "train");
-  CHECK(element_of("train[lr=0.1]") == "lr=0.1");
-  CHECK(step_of("data") == "data");
-  CHECK(element_of("data").empty());
-}
-
 TEST_CASE("a value's variable is upper case without special characters", "[job]") {
   CHECK(environment_name("DLFLOW_PARAM_", "warm-up") == "DLFLOW_PARAM_WARM_UP");
   CHECK(environment_name("DLFLOW_MATRIX_", "lr2") == "DLFLOW_MATRIX_LR2");

@@ -49,7 +49,7 @@ steps:
 TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
   const Plan plan = plan_of(parsed(kPipeline));
   CHECK(names(plan) == Names{"data", "train[lr=0.1]", "train[lr=0.5]", "best"});
-  CHECK(plan.jobs[1].label() == "lr=0.1");
+  CHECK(plan.jobs[1].name.element() == "lr=0.1");
   CHECK(plan.jobs[1].resources->ranks == 2);
   CHECK(plan.jobs[1].resources->walltime == std::chrono::minutes(20));
   CHECK(plan.graph.parents(3) == std::vector<JobRange>{{1, 2}});
@@ -227,7 +227,7 @@ TEST_CASE("elements with equal labels get distinct names", "[plan]") {
 TEST_CASE("a long label still fits a folder name", "[plan]") {
   const std::string value(300, 'x');
   const Plan plan = plan_of(one_step("run: 'true', matrix: {v: [" + value + "1, " + value + "2]}"));
-  for (const PlannedJob& job : plan.jobs) CHECK(job.label().size() < 200);
+  for (const PlannedJob& job : plan.jobs) CHECK(job.name.element().size() < 200);
   CHECK(plan.jobs[0].name != plan.jobs[1].name);
 }
 

@@ -22,7 +22,8 @@ steps:
   plot: {run: ./plot}
 )");
   for (uint32_t step = 0; step < plan.workflow.steps.size(); ++step) {
-    plan.jobs.push_back({.step = step, .name = plan.workflow.steps[step].name, .place = {}});
+    plan.jobs.push_back(
+        {.step = step, .name = JobName(plan.workflow.steps[step].name), .place = {}});
   }
   return plan;
 }

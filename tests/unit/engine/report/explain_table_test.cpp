@@ -8,7 +8,7 @@ using namespace dlflow::test;
 
 namespace {
 
-Explanation explained(const std::string& job, Action verdict, const std::string& reason,
+Explanation explained(const JobName& job, Action verdict, const std::string& reason,
                       const std::string& from = "") {
   Explanation made;
   made.job = job;

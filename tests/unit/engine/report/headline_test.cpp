@@ -39,7 +39,7 @@ TEST_CASE("NaN is never the best of a sweep", "[headline]") {
     for (size_t i = 0; i < losses.size(); ++i) {
       JobRow& row = status.jobs.emplace_back();
       row.step = "fit";
-      row.job = "fit[" + std::to_string(i) + "]";
+      row.job = JobName("fit", std::to_string(i));
       row.state = JobState::Succeeded;
       row.metrics = {{"loss", losses[i]}};
     }

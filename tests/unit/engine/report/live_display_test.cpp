@@ -54,8 +54,7 @@ Plan chain_of(const RunStatus& status) {
   return plan;
 }
 
-JobEvent told(const std::string& job, std::optional<JobState> state,
-              std::chrono::seconds after = 0s) {
+JobEvent told(const JobName& job, std::optional<JobState> state, std::chrono::seconds after = 0s) {
   JobEvent made;
   made.job = job;
   made.state = state;

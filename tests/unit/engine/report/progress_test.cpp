@@ -150,7 +150,7 @@ TEST_CASE("the first job that ended badly is the reason of the run's end", "[des
     status.jobs.clear();
     for (const JobState state : states) {
       JobRow job;
-      job.job = "job-" + std::to_string(status.jobs.size() + 1);
+      job.job = JobName("job-" + std::to_string(status.jobs.size() + 1));
       job.state = state;
       status.jobs.push_back(job);
     }

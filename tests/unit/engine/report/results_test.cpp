@@ -15,7 +15,7 @@ Result result_of(const std::string& run, const Json& matrix, const Json& metrics
   return {.run = run,
           .workflow = "sweep",
           .step = "train",
-          .job = "train" + (matrix.empty() ? "" : "[" + matrix.dump() + "]"),
+          .job = matrix.empty() ? "train" : JobName("train", matrix.dump()),
           .state = JobState::Succeeded,
           .params = {{"epochs", 3}},
           .matrix = matrix,
@@ -201,7 +201,7 @@ TEST_CASE("results cover the requested step, or all steps with metrics", "[resul
     plan.steps.back().elements =
         std::make_shared<const std::vector<Json>>(std::vector<Json>{{{"lr", 0.1}}});
     plan.jobs.emplace_back();
-    plan.jobs.back().name = name + "[lr=0.1]";
+    plan.jobs.back().name = JobName(name, "lr=0.1");
     plan.jobs.back().step = uint32_t(plan.jobs.size() - 1);
     status.jobs.emplace_back();
     status.jobs.back().job = plan.jobs.back().name;

@@ -22,12 +22,12 @@ class Traced {
 
   /// Adds a job of one attempt that was submitted, began and ended at these seconds after the run's
   /// beginning; with `end` 0 it still runs.
-  void job(const std::string& name, const std::string& step, int submitted, int begin, int end) {
+  void job(const JobName& name, const std::string& step, int submitted, int begin, int end) {
     JobRow row;
     row.job = name;
     row.step = step;
     row.attempt = 1;
-    row.directory = folder.path() / name;
+    row.directory = folder.path() / name.text();
     run.status.jobs.push_back(row);
     auto& events = run.events[name];
     events.push_back(event(JobState::Submitting, submitted));

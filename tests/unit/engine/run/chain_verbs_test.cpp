@@ -58,7 +58,7 @@ class VerbsWorld : public ChainWorld {
   RunStatus status(Detail detail = Detail::State) {
     return verbs()->refresh({directory}, detail).front();
   }
-  JobRow row(const std::string& job, Detail detail = Detail::State) {
+  JobRow row(const JobName& job, Detail detail = Detail::State) {
     for (JobRow& row : status(detail).jobs) {
       if (row.job == job) return row;
     }

@@ -43,7 +43,7 @@ TEST_CASE("all descendants of a job follow it, at any distance", "[fan_out]") {
   c: {run: ./c, needs: [b]}
 )");
   const Plan plan = run.plan();
-  const auto number = [&](const std::string& name) {
+  const auto number = [&](const JobName& name) {
     const auto found = std::find_if(plan.jobs.begin(), plan.jobs.end(),
                                     [&](const PlannedJob& job) { return job.name == name; });
     return uint32_t(found - plan.jobs.begin());

@@ -197,7 +197,7 @@ class Simulation {
     if (!problem().empty()) return problem();
     for (const auto& [job, state] : look()) {
       if (state == JobState::Succeeded) continue;
-      for (const JobEvent& event : run_.store.events(run_.directory.string(), job)) {
+      for (const JobEvent& event : run_.store.events(run_.directory.string(), JobName(job))) {
         shell_.note("  event " + to_line(event));
       }
       return job + " is " + std::string(name(state));

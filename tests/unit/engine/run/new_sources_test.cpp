@@ -43,7 +43,7 @@ class SourcesRun : public TestRun {
     return {backend.submitted.begin() + ptrdiff_t(count), backend.submitted.end()};
   }
 
-  std::string reason(const std::string& job, int attempt) {
+  std::string reason(const JobName& job, int attempt) {
     for (const JobEvent& event : EventTail(engine_events_file(directory)).read()) {
       if (event.job == job && event.attempt == attempt && event.state == Planned)
         return event.reason;

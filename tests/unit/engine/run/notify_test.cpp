@@ -481,7 +481,7 @@ TEST_CASE("a job is at work from its beginning to its end", "[notify]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
   run.backend.held = {"b"};
   run.start_and_kill(6);
-  const auto at_work = [&run](const std::string& job) { return is_at_work(run.directory, job); };
+  const auto at_work = [&run](const JobName& job) { return is_at_work(run.directory, job); };
   CHECK_FALSE(at_work("a"));  // it has ended
   CHECK(at_work("b"));
   CHECK_FALSE(at_work("c"));  // it has not begun

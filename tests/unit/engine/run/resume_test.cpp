@@ -49,7 +49,7 @@ TEST_CASE("a resubmitted job has the given resources, and otherwise its own", "[
   run.backend.fail("a");
   CHECK(run.start().state == RunState::Failed);
   CHECK(run.submit_again({.resources = {{"cpus_per_rank", 3}}}).state == RunState::Succeeded);
-  const auto cpus = [&run](const std::string& job, int attempt) {
+  const auto cpus = [&run](const JobName& job, int attempt) {
     const fs::path folder = attempt_directory(job_directory(run.directory, job), attempt);
     return job_spec_from_json(parse_json(read_file(folder / "job.json"))).resources.cpus_per_rank;
   };
@@ -143,7 +143,7 @@ TEST_CASE("engines that are killed one after the other finish a run in the end",
 
 TEST_CASE("a recorded job that was not handed over is submitted as the same attempt", "[resume]") {
   TestRun run(kThreeSteps);
-  run.backend.on_submit = [](const std::string& job) {
+  run.backend.on_submit = [](const JobName& job) {
     if (job == "b") throw Killed();
   };
   CHECK_THROWS_AS(run.start(), Killed);
@@ -473,7 +473,7 @@ TEST_CASE("a reused result that is gone is looked up anew, and so are its depend
                              "  c: {run: ./c, outputs: {o: o}}\n"),
                       {}, &known);
   REQUIRE(plan.reused.size() == 3);
-  for (const std::string job : {"b", "c"}) {
+  for (const JobName job : {"b", "c"}) {
     fs::create_directories(plan.reused.at(*find_job(plan, job)).directory / "outputs");
   }
   forget_removed(plan, Jobs(plan, std::vector<JobProgress>(3)));

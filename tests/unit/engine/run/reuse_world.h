@@ -67,7 +67,7 @@ class OneByOne : public Backend {
   bool withdraw(const Submission&) override { return true; }
   void stop(uint32_t, Stop) override {}
 
-  std::string killed_after;  ///< dlflow and its children die when this job has ended; empty: never
+  JobName killed_after;  ///< dlflow and its children die when this job has ended; empty: never
 
   std::vector<Update> wait(std::chrono::milliseconds, int) override {
     std::vector<Update> updates;
@@ -124,7 +124,7 @@ class World {
   /// blocks stops the run; jobs that it did not reach are left out.
   std::map<std::string, std::string> run(const RandomWorkflow& workflow, const std::string& user,
                                          const std::function<void()>& between,
-                                         const std::string& killed_after = "") {
+                                         const JobName& killed_after = "") {
     write_inputs(workflow);
     folder_.write("w/w.yaml",
                   yaml_of(workflow, {path("data").string(), path("shared/" + user).string(),
@@ -159,7 +159,7 @@ class World {
         stores_[user] = std::make_unique<Store>(path(user));
       }
       run(
-          workflow, user, [] {}, job);
+          workflow, user, [] {}, JobName(job));
       return 0;
     });
     clock_.advance(std::chrono::seconds(1));

@@ -85,7 +85,8 @@ class PackedRunOf {
 
   JobRow row(const std::string& step, JobState state) const {
     JobRow row;
-    row.step = row.job = step;
+    row.step = step;
+    row.job = JobName(step);
     row.state = state;
     row.attempt = 2;
     row.started = at(110);

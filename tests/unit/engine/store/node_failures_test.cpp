@@ -7,7 +7,7 @@ using namespace dlflow::test;
 
 namespace {
 
-JobEvent lost(const std::string& job, int attempt, const std::string& node, int seconds) {
+JobEvent lost(const JobName& job, int attempt, const std::string& node, int seconds) {
   JobEvent lost = event(job, attempt, JobState::Lost, seconds);
   lost.failed_node = node;
   return lost;

@@ -239,7 +239,7 @@ struct ReadsElsewhere {
       "name: w\nsteps:\n  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n";
 
   Plan run(int seconds) { return fixture.stored_run(kText, at(seconds)); }
-  void work(const Plan& plan, const std::string& job, const std::string& fingerprint, int begin,
+  void work(const Plan& plan, const JobName& job, const std::string& fingerprint, int begin,
             int end) {
     std::vector<JobEvent> events = {event(job, 1, Submitting, begin), event(job, 1, Running, begin),
                                     event(job, 1, Succeeded, end)};
@@ -247,8 +247,7 @@ struct ReadsElsewhere {
     fixture.store.record(plan.run, events);
     finish_on_disk(plan, *find_job(plan, job), events);
   }
-  void reuse(const Plan& plan, const std::string& job, const std::string& fingerprint,
-             int seconds) {
+  void reuse(const Plan& plan, const JobName& job, const std::string& fingerprint, int seconds) {
     JobEvent cached = event(job, 0, Cached, seconds);
     cached.fingerprint = fingerprint_named(fingerprint);
     fixture.store.record(plan.run, std::vector{cached});
@@ -341,7 +340,7 @@ TEST_CASE("earlier runs are compared job by job, the newest first", "[store]") {
   const Plan first = fixture.stored_run(kMnist, at(0));
   const Plan second = fixture.stored_run(kMnist, at(100));
   const Plan third = fixture.stored_run(kMnist, at(200));
-  const auto earlier = [&](const std::string& job, const std::string& run) {
+  const auto earlier = [&](const JobName& job, const std::string& run) {
     std::vector<std::string> runs;
     for (const EarlierBase& base : fixture.store.earlier("mnist", "train", job, run)) {
       runs.push_back(base.run);

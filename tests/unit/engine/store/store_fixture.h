@@ -39,7 +39,7 @@ struct StoreFixture {
   }
 };
 
-inline JobEvent event(const std::string& job, int attempt, JobState state, int seconds = 0,
+inline JobEvent event(const JobName& job, int attempt, JobState state, int seconds = 0,
                       const std::string& reason = "") {
   JobEvent result;
   result.job = job;
@@ -60,7 +60,7 @@ steps:
     run: [./train, "${{ steps.data.outputs.path }}"]
 )";
 
-inline void run_to_success(Store& store, const Plan& plan, const std::string& job) {
+inline void run_to_success(Store& store, const Plan& plan, const JobName& job) {
   store.record(
       plan.directory.string(),
       std::vector{event(job, 1, JobState::Submitting, 1), event(job, 1, JobState::Queued, 2),
@@ -68,7 +68,7 @@ inline void run_to_success(Store& store, const Plan& plan, const std::string& jo
 }
 
 /// Returns the succeeded event of a job whose output is `value`.
-inline JobEvent succeeded(const std::string& job, const std::string& fingerprint,
+inline JobEvent succeeded(const JobName& job, const std::string& fingerprint,
                           const std::string& value, int seconds = 0) {
   JobEvent result = event(job, 1, JobState::Succeeded, seconds);
   result.fingerprint = fingerprint_named(fingerprint);
@@ -89,7 +89,7 @@ inline void finish_on_disk(const Plan& plan, uint32_t job, const std::vector<Job
   const auto attempt = make_attempt(plan, job, 1);
   AppendFile file(attempt / "events.jsonl");
   for (JobEvent e : events) {
-    e.job.clear();
+    e.job = {};
     file.append(to_line(e));
   }
   make_directories(attempt / "pass-1/outputs");

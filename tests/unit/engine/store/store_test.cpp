@@ -106,12 +106,12 @@ TEST_CASE("the time before a repair is idle, and jobs that ran again are known",
   const Plan plan = fixture.stored_run(kMnist);
   CHECK_FALSE(fixture.store.last_event(plan.run).has_value());
   run_to_success(fixture.store, plan, "data");  // until 4
-  const std::string job = "train[lr=0.1]";
+  const JobName job = "train[lr=0.1]";
   fixture.store.record(plan.run, std::vector{event(job, 1, Running, 4), event(job, 1, Failed, 9),
                                              event(job, 1, Planned, 60), event(job, 2, Running, 60),
                                              event(job, 2, Succeeded, 70)});
   CHECK(fixture.store.status(plan.run).idle == std::chrono::seconds(51));
-  CHECK(fixture.store.repeated_jobs(plan.run) == std::vector<std::string>{job});
+  CHECK(fixture.store.repeated_jobs(plan.run) == std::vector<JobName>{job});
   CHECK(fixture.store.last_event(plan.run) == at(70));
 }
 
@@ -149,7 +149,7 @@ TEST_CASE("the state of a run without an engine follows from its jobs", "[store]
   fixture.store.record(plan.run, std::vector{event("train[lr=0.5]", 1, Failed, 7)});
   CHECK(settled() == RunState::Failed);
   CHECK(fixture.store.status(plan.run).ended == at(7));
-  for (const std::string job : {"train[lr=0.1]", "train[lr=0.5]"}) {
+  for (const JobName job : {"train[lr=0.1]", "train[lr=0.5]"}) {
     fixture.store.record(plan.run,
                          std::vector{event(job, 2, Submitting, 8), event(job, 2, Running, 9),
                                      event(job, 2, Succeeded, 10)});

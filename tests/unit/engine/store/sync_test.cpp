@@ -24,7 +24,7 @@ void engine_says(const Plan& plan, const std::vector<JobEvent>& events) {
   for (const JobEvent& event : events) file.append(to_line(event));
 }
 
-std::vector<JobState> recorded(Store& store, const Plan& plan, const std::string& job) {
+std::vector<JobState> recorded(Store& store, const Plan& plan, const JobName& job) {
   std::vector<JobState> states;
   for (const JobEvent& event : store.events(plan.run, job)) states.push_back(*event.state);
   return states;
@@ -219,7 +219,7 @@ TEST_CASE("jobs with large records are read one after the other", "[sync]") {
   const Plan plan = fixture.stored_run(kText);
   engine_says(plan, {event("a", 1, Submitting, 1), event("b", 1, Submitting, 1)});
   for (const uint32_t job : {0, 1}) {
-    const std::string name = plan.jobs[job].name;
+    const JobName name = plan.jobs[job].name;
     finish_on_disk(plan, job, {event(name, 1, Running, 2), event(name, 1, Succeeded, 3)});
     const fs::path file =
         attempt_directory(job_directory(plan.directory, name), 1) / "events.jsonl";

@@ -60,7 +60,7 @@ TEST_CASE("every field of a job's record is read back from the table", "[store]"
   Database database(fixture.home / "dlflow.db");
   const JobRecord record = GENERATE(whole_record(), JobRecord());
   for (const auto& [name, number, num_events] :
-       std::vector<std::tuple<std::string, uint32_t, int64_t>>{{"a", 0, 7}, {"b", 1, 8}}) {
+       std::vector<std::tuple<JobName, uint32_t, int64_t>>{{"a", 0, 7}, {"b", 1, 8}}) {
     StoredJob job = load_job(database, 1, name);
     CHECK(job.number == number);
     CHECK(job.name == name);

@@ -9,7 +9,8 @@ namespace {
 JobSpec spec_of(const Json& command) {
   JobSpec spec;
   spec.run = "demo-1";
-  spec.job = spec.step = "step";
+  spec.job = "step";
+  spec.step = "step";
   spec.run_command = command;
   return spec;
 }

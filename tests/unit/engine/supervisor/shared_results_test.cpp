@@ -30,7 +30,8 @@ class Sharer {
  public:
   Sharer(const test::TempDir& folder, const std::string& run) {
     spec.run = run;
-    spec.job = spec.step = "train";
+    spec.job = "train";
+    spec.step = "train";
     spec.run_directory = folder.path() / run;
     spec.job_directory = spec.run_directory / "steps/train";
     spec.cache = folder.path() / "cache";

@@ -78,7 +78,7 @@ steps:
       row.attempt = 1;
       row.started = kBegin + 60s;
       row.ended = kBegin + 90s;
-      row.directory = run.plan.directory / "steps" / planned.name;
+      row.directory = run.plan.directory / "steps" / planned.name.text();
       run.status.jobs.push_back(row);
     }
     report(0, R"({"step": 1, "loss": 3})");

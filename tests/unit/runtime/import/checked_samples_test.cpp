@@ -9,6 +9,7 @@
 #include "tests/support/error_of.h"
 #include "tests/support/temp_dir.h"
 
+namespace fs = std::filesystem;
 using namespace dlflow;
 using namespace dlflow::runtime;
 
@@ -88,7 +89,10 @@ TEST_CASE("a failed write of a data set is not blamed on a sample", "[checked_sa
 TEST_CASE("each bad file of a split is found", "[checked_samples]") {
   const test::TempDir folder;
   const fs::path set = folder.path() / "set";
-  Packing packing{.source = folder.path() / "t.csv", .output = set, .shards = 2};
+  Packing packing;
+  packing.source = folder.path() / "t.csv";
+  packing.output = set;
+  packing.shards = 2;
   packing.import.columns = {{}, {}, "y"};
   folder.write("t.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n");
   pack(packing);

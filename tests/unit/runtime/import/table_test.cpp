@@ -357,6 +357,7 @@ TEST_CASE("a file that Python can convert is refused with the command for it", "
   for (const std::string ending : {"h5", "hdf5", "nc", "npz"}) {
     CHECK_THROWS_WITH(refuse_unreadable("t." + ending), Catch::EndsWith(" -o t.npy"));
   }
+  CHECK_THROWS_WITH(refuse_unreadable("t.xlsx"), Catch::EndsWith("; save it as CSV"));
 }
 
 TEST_CASE("whole numbers that single precision rounds cause one note per column", "[table]") {
