@@ -327,7 +327,7 @@ int run_on_host(const CLI::App& verb, Session& session, const HostArguments& arg
 void add_host_options(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<HostArguments>();
   CLI::Option* const host = add_value(app, "--host", "USER@LOGIN", arguments->host,
-                                      "run on this machine, over ssh; dlflow is copied there");
+                                      "run the command on LOGIN, over ssh; dlflow is copied there");
   app.add_flag("--send", arguments->send, "with --host: send the data that steps read, too")
       ->needs(host);
   app.parse_complete_callback([arguments, host, &app, &session] {

@@ -334,14 +334,14 @@ void add_rm(CLI::App& app, Session& session) {
   dlflow rm --keep 5                       (the newest of each workflow)
   dlflow rm --keep 5 --older-than 30d --dry-run)");
   const auto arguments = std::make_shared<RmArguments>();
-  CLI::Option* const named =
-      add_value(*command, "run", "RUN", arguments->words, "names of runs, or unique parts of them");
+  CLI::Option* const named = add_value(*command, "run", "RUN", arguments->words,
+                                       "names of runs, or beginnings of their names or numbers");
   const auto* keep = add_value(*command, "--keep", "N", arguments->keep,
                                "number of newest runs of each workflow to keep")
                          ->check(CLI::NonNegativeNumber)
                          ->excludes(named);
   const auto* older = add_value(*command, "--older-than", "TIME", arguments->older_than,
-                                "keep runs that ended more recently than this")
+                                "only runs that ended longer ago than this")
                           ->excludes(named);
   command->add_flag("-n,--dry-run", arguments->dry_run,
                     "show what would be removed; remove nothing");

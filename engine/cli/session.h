@@ -62,7 +62,7 @@ CLI::Option* add_value(CLI::App& command, const std::string& name, const std::st
 /// Adds `--json` to a reading verb.
 void add_json_option(CLI::App& command, Session& session);
 
-/// Adds the argument `RUN`: a run's name, or a unique part of it.
+/// Adds the argument `RUN`: a run's name, or the beginning of it or of its number.
 CLI::Option* add_run_argument(CLI::App& command, std::string& run);
 
 /// Adds `-o,--output FILE`.

@@ -18,6 +18,7 @@ const std::map<std::string, std::string>& other_words() {
       {"start", "run"},
       {"resume", "run --resume RUN"},
       {"ps", "status"},
+      {"ls", "status"},
       {"queue", "status"},
       {"watch", "status --watch"},
       {"tail", "logs -f RUN"},
@@ -129,6 +130,7 @@ std::string no_such_option(const CLI::App& command, const std::string& word) {
   }
   std::string advice = option_elsewhere(command, word);
   if (advice.empty()) advice = did_you_mean(name, option_names(command));
+  if (advice.empty() && name == "-o") advice = "; it prints, so add > FILE";
   if (advice.empty()) {
     const std::string owner = owner_of(root_of(command), name);
     if (!owner.empty()) advice = "; `" + owner + "` has one";

@@ -75,12 +75,13 @@ RunHead head_of(const Statement& row) {
       time_at(row, 5), row.text(6)};
 }
 
-/// Whether the digits at the end of a run's name begin with `word`.
+/// Whether `word` begins the digits at the end of a run's name, or the name with some of them.
 bool begins_digits(const RunHead& run, std::string_view word) {
   constexpr size_t kEnough = 4;
-  const size_t dash = run.run.rfind('-');
-  if (dash == std::string::npos || word.size() < kEnough) return false;
-  return std::string_view(run.run).substr(dash + 1).starts_with(word);
+  const size_t digits = run.run.rfind('-') + 1;  // 0 without a dash
+  if (digits == 0) return false;
+  if (word.size() > digits && run.run.starts_with(word)) return true;
+  return word.size() >= kEnough && std::string_view(run.run).substr(digits).starts_with(word);
 }
 
 std::vector<RunHead> runs_meant(const std::vector<RunHead>& all, std::string_view word) {

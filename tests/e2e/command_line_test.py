@@ -200,6 +200,7 @@ class CommandLine(Case):
                               ("frobnicate",): "no command 'dlflow frobnicate'\n",
                               ("ps",): "no command 'dlflow ps'; did you mean 'status'?\n",
                               ("help", "nodes"): "no command 'dlflow nodes'; did you mean 'status --nodes'?\n",
+                              ("graph", "w.yaml", "-o"): "no option -o; it prints, so add > FILE\n",
                               ("--nonsense",): "no option --nonsense\n"}.items():
             self.assertIn(answer, self.dlflow(*words, status=2)[1])
 

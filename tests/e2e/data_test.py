@@ -274,7 +274,7 @@ class Data(Case):
                          'feature age {"empty":30.0}\nfeature town {"empty":0.0,"one_hot":["Bonn","Ulm"]}\ntarget y\n')
         out, err = self.dlflow(*argv, "drop", "--categories", "town", "--missing", "drop", "--hash", "1")
         self.assertEqual(out, "drop/train.dlset: 1 samples of 2 floats with 1 target\n")
-        self.assertIn("--hash requires --categories", self.dlflow(*argv, "hash", "--hash", "1", status=2)[1])
+        self.assertIn("--hash needs --categories", self.dlflow(*argv, "hash", "--hash", "1", status=2)[1])
         self.write("new.csv", "y,town,age\n5,Rom,\n")
         self.dlflow("data", "pack", "new.csv", "--target", "y", "-o", "mean", "--split", "test")
         self.assertEqual(struct.unpack_from("<4f", (self.folder / "mean/test.dlset").read_bytes(), 128), (5, 30, 0, 0))

@@ -167,6 +167,8 @@ TEST_CASE("a run is found by its name, its workflow or its digits", "[store]") {
   CHECK(fixture.store.resolve(digits) == one.run);
   CHECK(fixture.store.resolve(digits.substr(0, 4)) == one.run);
   CHECK_THROWS_AS(fixture.store.resolve(digits.substr(0, 3)), Error);
+  CHECK(fixture.store.resolve(one.run.substr(0, one.run.size() - 6)) == one.run);
+  CHECK_THROWS_AS(fixture.store.resolve("mnist-"), Error);
   CHECK(fixture.store.resolve(one.directory.string()) == one.run);
   CHECK(fixture.store.resolve((one.directory / "../" / one.run / "").string()) == one.run);
   CHECK_THROWS_WITH(fixture.store.resolve(one.run + "0"),
