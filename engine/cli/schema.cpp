@@ -10,9 +10,9 @@ namespace dlflow {
 void add_schema(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
       app, "schema", "Print the JSON Schema of workflow, profile or model files, for editors.", R"(
-  dlflow schema > ~/.config/dlflow/workflow.schema.json
-  dlflow schema model > ~/.config/dlflow/model.schema.json
-  (then, first line of a workflow:)
+  dlflow schema > workflow.schema.json
+  dlflow schema model > model.schema.json
+  (then, first line of a workflow beside it:)
   # yaml-language-server: $schema=workflow.schema.json)");
   const auto kind = std::make_shared<std::string>("workflow");
   add_value(*command, "kind", "KIND", *kind, "workflow, profile or model")

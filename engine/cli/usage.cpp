@@ -241,6 +241,9 @@ std::string no_such_verb(const CLI::App& command, const std::string& word) {
   for (const CLI::App* verb : shown_verbs(command)) names.push_back(verb->get_name());
   const std::string text = "there is no command '" + command.get_name() + " " + word + "'";
   if (word == "lock") return text + "; write the `digest:` of each image into the workflow";
+  if (word == "export" && command.get_name() == "model") {
+    return text + "; a step `uses: checkpoint` with `export: onnx` writes a model";
+  }
   const auto other = other_words().find(word);
   if (command.get_parent() == nullptr && other != other_words().end()) {
     const std::string verb = other->second.substr(0, other->second.find(' '));

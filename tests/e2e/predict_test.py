@@ -147,7 +147,7 @@ class Predict(Case):
         program.chmod(0o755)
         self.write("checkpoint/manifest.json", "{}")
         (self.folder / "tmp").mkdir()
-        process = subprocess.Popen([self.folder / "dlflow", "predict", "checkpoint", "x"], env=self.env | {"TMPDIR": str(self.folder / "tmp")}, start_new_session=True)
+        process = subprocess.Popen([self.folder / "dlflow", "predict", "checkpoint", "x"], cwd=self.folder, env=self.env | {"TMPDIR": str(self.folder / "tmp")}, start_new_session=True)
         self.wait_for(lambda: list((self.folder / "tmp").glob("*/here")))
         os.killpg(process.pid, signal.SIGINT)
         self.assertEqual(process.wait(), 130)
