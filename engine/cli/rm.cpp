@@ -245,7 +245,8 @@ std::string used_in_words(const Removal& removal) {
   if (removal.used.size() > kShown) jobs.push_back("…");
   std::string by = *users.begin();
   if (users.size() > 1) by += " and " + std::to_string(users.size() - 1) + " more";
-  return join(jobs, ", ") + " (" + format_size(removal.kept_bytes) + ") stays, used by " + by;
+  return join(jobs, ", ") + " (" + format_size(removal.kept_bytes) +
+         (jobs.size() == 1 ? ") stays, used by " : ") stay, used by ") + by;
 }
 
 void show(const Removal& removal, size_t width, bool dry_run) {

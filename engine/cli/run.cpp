@@ -380,13 +380,18 @@ std::string changed_workflow(const Plan& plan) {
 }
 
 /// Reports on standard error which sources changed since the run was made, and the consequences.
+/// Throws Error{InvalidInput} if none did although `again` asks for new ones.
 void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again) {
-  if (session.quiet) return;
   const std::vector<std::string> changed = changed_sources(plan, session.store());
+  const std::string file = escaped(changed_workflow(plan));
   if (changed.empty() && again.new_sources) {
-    std::fprintf(stderr, "Nothing that the steps read has changed since the run was made.\n");
+    throw Error(Errc::InvalidInput,
+                "nothing that the steps read has changed since the run was made; " +
+                    (file.empty() ? "correct it first, or leave --with-new-sources out"
+                                  : file + " has: type `" + run_anew(plan) + "`"));
   }
-  if (const std::string file = escaped(changed_workflow(plan)); !file.empty()) {
+  if (session.quiet) return;
+  if (!file.empty()) {
     std::fprintf(stderr,
                  "%s has changed since, and this run keeps its old text; `%s` runs the new text "
                  "and reuses what is still valid.\n",
@@ -461,9 +466,11 @@ void add_resubmit(CLI::App& app, Session& session) {
   add_repeated_option(*command, "--set", "KEY=VALUE", *set,
                       "change a resource of the jobs that are submitted again: walltime, memory, "
                       "cpus_per_rank, gpus_per_rank, ranks");
-  command->add_flag("--with-new-sources", again->new_sources,
-                    "use models, scripts and data as they are now: jobs that read a changed one "
-                    "start again from the beginning, and so do jobs that need their results");
+  command
+      ->add_flag("--with-new-sources", again->new_sources,
+                 "use models, scripts and data as they are now: jobs that read a changed one "
+                 "start again from the beginning, and so do jobs that need their results")
+      ->excludes(command->get_option("--step"));
   command->add_flag(
       "--from-scratch", again->from_scratch,
       "start jobs that are submitted again from the beginning, not from a checkpoint");

@@ -1,6 +1,8 @@
 #include "engine/supervisor/shell.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,11 +15,13 @@
 namespace dlflow {
 namespace {
 
-/// The job that `word` names; it must have started at least once.
+/// The job that `word` names, one that failed first; its attempt must have been prepared.
 JobRow chosen_job(const RunStatus& status, const std::string& word) {
-  const std::vector<JobRow> jobs = jobs_called(status, word);
+  std::vector<JobRow> jobs = jobs_called(status, word);
+  std::ranges::stable_partition(jobs, [](const JobRow& job) { return is_failure(job.state); });
   for (const JobRow& job : jobs) {
-    if (job.attempt > 0) return job;
+    if (std::filesystem::exists(attempt_directory(job.directory, job.attempt) / "job.json"))
+      return job;
   }
   throw Error(Errc::NotFound, jobs.front().job + " has not been started yet, so nothing of it is " +
                                   "prepared: it is " + std::string(name(jobs.front().state)));
@@ -38,8 +42,7 @@ void add_shell(CLI::App& app, Session& session) {
   const auto run = std::make_shared<std::string>();
   const auto job = std::make_shared<std::string>();
   add_run_argument(*command, *run)->required();
-  command
-      ->add_option("job", *job, "a step or step[element]; of several, the first that was started")
+  command->add_option("job", *job, "a step or step[element]; of several, the first that failed")
       ->required()
       ->type_name("JOB");
   command->callback([=, &session] {

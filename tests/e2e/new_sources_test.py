@@ -111,8 +111,8 @@ class NewSources(Case):
 
     def test_unchanged_sources_are_reported(self):
         run = self.failed_run()
-        _, err = self.dlflow("resubmit", run, "--with-new-sources", status=1)
-        self.assertIn("Nothing that the steps read has changed", err)
+        _, err = self.dlflow("resubmit", run, "--with-new-sources", status=2)
+        self.assertIn("nothing that the steps read has changed since the run was made; correct it first", err)
         self.assertEqual(self.plan(run)["sources"], "sources")
         self.assertNotIn("w.yaml has changed", err)
 
@@ -122,7 +122,9 @@ class NewSources(Case):
         self.write("w.yaml", text)
         run = self.run_json("w.yaml", "--set", "note=a word", status=1)["run"]
         self.write("w.yaml", text + "# a comment\n")
-        _, err = self.dlflow("resubmit", run, "--with-new-sources", status=1)
+        _, err = self.dlflow("resubmit", run, "--with-new-sources", status=2)
+        self.assertIn("w.yaml has: type `dlflow run w.yaml --set 'note=a word'`", err)
+        _, err = self.dlflow("resubmit", run, status=1)
         self.assertIn("w.yaml has changed since, and this run keeps its old text; `dlflow run w.yaml --set 'note=a word'` runs the new text and reuses what is still valid", err)
 
     def test_a_result_that_another_run_uses_stays(self):
