@@ -466,11 +466,9 @@ void add_resubmit(CLI::App& app, Session& session) {
   add_repeated_option(*command, "--set", "KEY=VALUE", *set,
                       "change a resource of the jobs that are submitted again: walltime, memory, "
                       "cpus_per_rank, gpus_per_rank, ranks");
-  command
-      ->add_flag("--with-new-sources", again->new_sources,
-                 "use models, scripts and data as they are now: jobs that read a changed one "
-                 "start again from the beginning, and so do jobs that need their results")
-      ->excludes(command->get_option("--step"));
+  command->add_flag("--with-new-sources", again->new_sources,
+                    "use models, scripts and data as they are now: all jobs that read a changed "
+                    "one start again from the beginning, and so do jobs that need their results");
   command->add_flag(
       "--from-scratch", again->from_scratch,
       "start jobs that are submitted again from the beginning, not from a checkpoint");
