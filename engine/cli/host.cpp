@@ -247,6 +247,11 @@ struct RemoteCommand {
     const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-host");
     const Bundle bundle = collect(plan, {.with_data = send_data}, session.store());
     const Manifest manifest = write_bundle(bundle, folder.path() / name);
+    const auto* profile = verb.get_option_no_throw("--profile");
+    if (!session.quiet && verb.get_name() == "run" && profile->count() == 0) {
+      std::fprintf(stderr, "note: without --profile the steps run on %s itself\n",
+                   host.name().c_str());
+    }
     if (!session.quiet) name_what_stays(manifest, bundle, plan.base, host.name());
     return host.send(folder.path() / name, name);
   }

@@ -97,6 +97,7 @@ class Host(Case):
         self.assertIn(f"here is {self.there}"[:7], self.dlflow("logs", run, "a", "--host", "login")[0])
         self.assertIn(run, self.dlflow("status", "--host=login")[0])
         self.assertEqual(json.loads(self.dlflow("status", run, "--host", "login", "--json")[0])["state"], "succeeded")
+        self.assertIn("note: without --profile the steps run on login itself\n", self.dlflow("run", "w.yaml", "--host", "login")[1])
 
     def test_the_status_of_a_remote_run_is_that_of_the_local_verb(self):
         run = self.run_there("--set", "code=3", status=1)
