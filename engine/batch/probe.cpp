@@ -156,6 +156,7 @@ class Findings {
   Findings(Values values, const Profile& profile) : values_(std::move(values)), profile_(profile) {}
 
   bool has(const std::string& key) const { return values_.contains(key); }
+  std::string there() const { return profile_.scheduler == "local" ? "here" : "there"; }
 
   void add(bool works, const std::string& good, const std::string& bad, const std::string& advice) {
     findings_.push_back(works ? Finding{Finding::Kind::Works, good, ""}
@@ -181,6 +182,7 @@ class Findings {
 
   /// \param now  the time of reading the result.
   void add_clock(Time made, Time now) {
+    if (there() == "here") return;
     const Time node{std::chrono::seconds(std::strtoll(first("clock").c_str(), nullptr, 10))};
     const bool behind = node < made - kClockTolerance;
     const auto apart = std::chrono::ceil<std::chrono::seconds>(behind ? made - node : node - now);
@@ -203,7 +205,7 @@ class Findings {
   }
 
   void add_programs() {
-    add(has("dlflow"), "dlflow runs there", "this dlflow does not run on the node",
+    add(has("dlflow"), "dlflow runs " + there(), "this dlflow does not run on the node",
         "Copy the static dlflow of a release to a folder that nodes can read.");
     if (!profile_.setup.empty()) {
       const std::string failure = failing_line();
@@ -231,8 +233,8 @@ class Findings {
             "", "");
         continue;
       }
-      add(problem.empty(), name + " can be loaded there",
-          name + " cannot be loaded there: " + problem.substr(0, advice),
+      add(problem.empty(), name + " can be loaded " + there(),
+          name + " cannot be loaded " + there() + ": " + problem.substr(0, advice),
           problem.substr(std::min(advice + 2, problem.size())));
     }
   }

@@ -33,6 +33,7 @@ TypedLine read_line(const CLI::App& app, std::span<const std::string> words) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     const std::string& word = words[i];
     if (line.asks != nullptr) {
+      if (value_word(*line.asks) == "RUN") line.arguments.push_back(word);
       line.asks = nullptr;
     } else if (word.starts_with("-")) {
       const CLI::Option* option = find_option(*line.command, word);
@@ -83,7 +84,7 @@ class Offers {
     for (const std::string& word : choices_of(option)) found.push_back({word});
     if (!found.empty()) return found;
     const std::string kind = value_word(option);
-    if (kind == "RUN") return runs();
+    if (kind.starts_with("RUN")) return runs();
     if (kind == "JOB") return jobs();
     if (kind == "STEP") return steps();
     if (kind == "METRIC") return metrics();
@@ -219,11 +220,12 @@ Candidates fitting(Candidates all, const TypedLine& line) {
 struct BashLine {
   std::vector<std::string> words = {""};
   char quote = '\0';  ///< open at the end of the line
+  size_t opened = 0;  ///< bytes of the last word before that quote
 };
 
 BashLine read_bash(const std::string& line) {
   BashLine read;
-  auto& [words, quote] = read;
+  auto& [words, quote, opened] = read;
   for (size_t i = 0; i < line.size(); ++i) {
     const char c = line[i];
     if (quote != '\0') {
@@ -234,6 +236,7 @@ BashLine read_bash(const std::string& line) {
       }
     } else if (c == '\'' || c == '"') {
       quote = c;
+      opened = words.back().size();
     } else if (c == '\\' && i + 1 < line.size()) {
       words.back() += line[++i];
     } else if (c == ' ' || c == '\t') {
@@ -304,7 +307,7 @@ int complete(const CLI::App& app, Session& session, std::span<const std::string>
     quote = line.quote;
     words.erase(words.begin());  // the word `dlflow`
     if (words.empty()) words.emplace_back();
-    kept = words.back().find_last_of("=:") + 1;  // 0 if there is none
+    kept = quote == '\0' ? words.back().find_last_of("=:") + 1 : line.opened;  // or 0
   }
   try {
     for (const Candidate& candidate : candidates(app, session, words)) {

@@ -36,7 +36,7 @@ _dlflow() {
   done
   (( $#begun )) && compadd -S '' -a begun
   (( $#found )) && compadd -d shown -a found
-  (( $#begun + $#found ))
+  (( $#begun + $#found )) || _files
 }
 # As a file of $fpath, this is the body of _dlflow on its first call.
 if [[ ${funcstack[1]} == _dlflow ]]; then _dlflow "$@"; else compdef _dlflow dlflow; fi

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "engine/cli/data_text.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
+#include "runtime/import/table.h"
 #include "runtime/text/token_samples.h"
 
 namespace dlflow {
@@ -42,6 +44,10 @@ TokenText text_of(const Dataset& dataset, const fs::path& folder) {
 
 std::vector<SplitFiles> splits_at(const fs::path& path) {
   using Format = SplitFiles::Format;
+  if (!fs::exists(path)) throw Error(Errc::NotFound, "there is no file or folder " + path.string());
+  if (is_table(path)) {
+    throw Error(Errc::InvalidInput, path.string() + " is a table; pack it first: dlflow data pack");
+  }
   if (path.extension() == ".dlset") return {{Format::Binary, {path}}};
   if (path.string().ends_with(shard_index_name(""))) return {{Format::Shards, {path}}};
   std::vector<SplitFiles> splits;

@@ -51,39 +51,34 @@ void read_again(Session& session, const fs::path& directory, Json& found) {
 }
 
 /// Checks the container tools in PATH: those that start a container, those that do not, with the
-/// reason, and those that only a job can try.
-void check_container_tools(const FindingsPrinter& printer) {
-  constexpr size_t kLongestReason = 60;
-  std::vector<std::string> names, works, fails, untried;
+/// reason, and those that only a job can try. One that works is enough.
+void check_container_tools(Session& session, const FindingsPrinter& printer) {
+  const int status = session.status;
+  bool has_any = false, works = false;
+  std::vector<std::string> names;
   for (const ContainerRuntime& runtime : runtimes()) {
     names.emplace_back(runtime.name);
     if (!find_program(std::string(runtime.sign()), environment_variable("PATH"))) continue;
     ContainerSettings settings;
     settings.runtime = runtime.name;
     const std::string problem = container_problem(settings);
+    has_any = true;
     if (!can_probe(settings)) {
-      untried.push_back(names.back());
-    } else if (problem.empty()) {
-      works.push_back(names.back());
+      printer.add(Kind::Works, names.back() + " is here; only a job can try it");
+    } else if (!problem.empty()) {
+      printer.add(Kind::Fails, "no container runs with " + names.back() + ": " + problem);
     } else {
-      const bool is_long = problem.size() > kLongestReason;
-      fails.push_back(names.back() + ": " + problem.substr(0, kLongestReason) +
-                      (is_long ? "…" : ""));
+      printer.add(Kind::Works, "containers run with " + names.back(),
+                  works ? ""
+                        : "Steps with `image:` need a profile with `container: {runtime: " +
+                              names.back() + "}`.");
+      works = true;
     }
   }
-  const std::string others = (untried.empty() ? "" : "; not tried: " + join(untried, ", ")) +
-                             (fails.empty() ? "" : "; not with " + join(fails, "; "));
-  if (!works.empty()) {
-    printer.add(
-        Kind::Works, "containers run with " + join(works, ", ") + others,
-        "Steps with `image:` need a profile with `container: {runtime: " + works.front() + "}`.");
-  } else if (!fails.empty()) {
-    printer.add(Kind::Fails, "no container runs" + others,
-                "docs/user/containers.md describes what each tool needs.");
-  } else {
-    printer.add(Kind::Works, "no usable container tool was found" + others,
-                "Steps with `image:` need one of " + join(names, ", ") + ".");
-  }
+  if (works) session.status = status;
+  if (has_any) return;
+  printer.add(Kind::Works, "no usable container tool was found",
+              "Steps with `image:` need one of " + join(names, ", ") + ".");
 }
 
 /// Scripts may work without the package, but not with another version.
@@ -112,10 +107,15 @@ void check_python_package(const FindingsPrinter& printer) {
 void check_machine(Session& session) {
   const Profile profile = load_profile("local");
   Json findings = Json::array();
+  const bool has_runs = fs::exists(profile.runs);
   check_local(session, profile, 2, "", {}, findings);
+  std::error_code ignored;
+  if (!has_runs) fs::remove(profile.runs, ignored);  // made by the probe; empty
   const FindingsPrinter printer(session, findings);
-  check_container_tools(printer);
+  check_container_tools(session, printer);
   check_python_package(printer);
+  const char* verdict = session.status == kDone ? "Steps can run here." : "Some checks failed.";
+  if (!session.json && !session.quiet) std::puts(verdict);
   if (session.json) print_json({{"profile", profile.name}, {"findings", std::move(findings)}});
 }
 

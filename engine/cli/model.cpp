@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/import/table.h"
 #include "runtime/onnx/read_onnx.h"
 
 namespace dlflow {
@@ -64,6 +65,7 @@ void require_absent(const fs::path& path) {
 
 void import_model(const ImportArguments& arguments, Session& session) {
   const fs::path file = arguments.file;
+  refuse_unreadable(file);
   const fs::path model = arguments.model.empty() ? fs::path(file.stem().string() + ".yaml")
                                                  : fs::path(arguments.model);
   const fs::path weights = fs::path(model).replace_extension(".safetensors");

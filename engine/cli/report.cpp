@@ -1,6 +1,9 @@
 #include <cstdio>
+#include <filesystem>
 #include <set>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "base/output_file.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
@@ -19,6 +22,18 @@ struct ReportArguments {
   bool trace = false;
 };
 
+/// Writes to `file`, which may exist only if dlflow wrote it, too.
+void write_own(const std::string& file, const std::string& content) {
+  const auto refuse = [&](const char* why) { throw Error(Errc::InvalidInput, file + why); };
+  if (std::filesystem::is_directory(file)) refuse(" is a folder; name a file with -o");
+  const std::string old = std::filesystem::is_regular_file(file) ? read_file(file) : "";
+  if (!old.empty() && old.find("<title>report of dlflow</title>") == old.npos &&
+      !old.starts_with(R"({"displayTimeUnit)")) {
+    refuse(" exists and is no report of dlflow; name another file with -o");
+  }
+  write_output(file, content);
+}
+
 void write_trace(Session& session, const ReportArguments& arguments) {
   if (arguments.runs.size() > 1)
     throw UsageError("a trace is of one run: dlflow report RUN --trace");
@@ -27,7 +42,7 @@ void write_trace(Session& session, const ReportArguments& arguments) {
   const std::string file =
       arguments.output.empty() ? recorded.status.run + ".trace.json" : arguments.output;
   const std::string trace = chrome_trace(recorded, SystemClock().now());
-  write_output(file, trace);
+  write_own(file, trace);
   if (session.json) return print_json({{"run", recorded.status.run}, {"file", file}});
   if (session.quiet) return;
   std::printf("%s: %s; open it in ui.perfetto.dev or chrome://tracing.\n", file.c_str(),
@@ -51,7 +66,7 @@ void write_report(Session& session, const ReportArguments& arguments) {
                                  ? data["runs"][0]["run"].get<std::string>() + ".html"
                                  : arguments.output;
   const std::string page = report_page(data);
-  write_output(output, page);
+  write_own(output, page);
   if (!session.quiet) {
     std::printf("%s: %s; open it in any browser; it needs no network.\n", output.c_str(),
                 format_size(page.size()).c_str());

@@ -49,6 +49,9 @@ void add_unpack(CLI::App& app, Session& session) {
     for (const std::string& setting : settings(manifest)) again += " --set " + shell_quote(setting);
     std::printf("%s: %zu files, every checksum matches.\n  %s\n", folder.c_str(),
                 manifest.files.size(), again.c_str());
+    if (manifest.run.empty()) return;
+    std::printf("%s has the results of %s, for comparison; a run computes them again.\n",
+                (folder / "run").c_str(), manifest.run.c_str());
   });
 }
 

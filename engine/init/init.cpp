@@ -109,10 +109,13 @@ std::vector<InitFile> init_files(const InitRequest& request) {
                                : one.fits(request.source);
   });
   if (kind == kKinds.end()) {
-    throw Error(Errc::InvalidInput,
-                source +
-                    " holds neither a data set, nor pictures in a folder for each class, nor "
-                    "text; `dlflow init` lists what it takes");
+    const fs::path train = request.source / "train";
+    std::string advice = "`dlflow init` lists what it takes";
+    if (is_picture_folder(train)) advice = "dlflow init " + shell_quote(train.string()) + " fits";
+    throw Error(
+        Errc::InvalidInput,
+        source + " holds neither a data set, nor pictures in a folder for each class, nor text; " +
+            advice);
   }
   if (kind->files != nullptr) return kind->files(request);
   throw Error(Errc::InvalidInput,

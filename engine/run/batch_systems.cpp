@@ -85,7 +85,7 @@ std::unique_ptr<BatchSystem> detect_batch_system() {
   std::vector<std::string> programs;
   for (const Entry& entry : kSystems) programs.emplace_back(entry.program);
   throw Error(Errc::NotFound, "no batch system's tools are in $PATH here (" + join(programs, ", ") +
-                                  "); run this on a login node");
+                                  "); run this on a login node; this machine needs no profile");
 }
 
 Allocation current_allocation() {

@@ -83,6 +83,10 @@ BundleReader::BundleReader(const fs::path& file) try
   check_entries();
 } catch (const Error& error) {
   const std::string what = error.what();
+  if (error.code() == Errc::Corrupt && !is_bundle(file)) {
+    throw Error(Errc::InvalidInput,
+                file.string() + " is not a bundle of dlflow; `dlflow pack` makes bundles");
+  }
   const bool named = what.find(file.string()) != what.npos;
   throw Error(error.code(), named ? what : file.string() + ": " + what);
 }

@@ -158,11 +158,11 @@ Safetensors Safetensors::parse(std::span<const std::byte> file, const std::strin
   if (file.size() >= kLengthBytes) std::memcpy(&header_bytes, file.data(), kLengthBytes);
   if (file.size() < kLengthBytes || header_bytes > kMaxHeaderBytes ||
       header_bytes > file.size() - kLengthBytes) {
-    throw Error(Errc::Corrupt, source +
-                                   " is not a safetensors file, or only the beginning of one: " +
-                                   std::to_string(file.size()) + " bytes, with a header of " +
-                                   std::to_string(header_bytes) +
-                                   "; in Python, safetensors.torch.save_file() writes one");
+    throw Error(Errc::Corrupt,
+                source +
+                    " is not a safetensors file, or only the beginning of one; in Python, "
+                    "safetensors.torch.save_file() writes one, and python3 -m "
+                    "dlflow.torch.weights NET.pt -o NET.safetensors makes one");
   }
   SafetensorsHeader header =
       parse_header(as_text(file.subspan(kLengthBytes, header_bytes)), source);

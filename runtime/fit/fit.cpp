@@ -96,8 +96,11 @@ void require_shape(const Model& model, const Dataset& dataset, const std::string
   const TensorShape pictures = {int64_t(s.channels), int64_t(s.height), int64_t(s.width)};
   const bool rows = model.input.size() == 1 && model.input[0] == int64_t(s.num_values());
   if (model.input == pictures || rows) return;
-  refuse_data(model,
-              "takes " + to_string(model.input) + ", but " + name + " has " + to_string(pictures));
+  const bool are_rows = model.input.size() == 1 && s.height * s.width == 1;
+  refuse_data(
+      model, "takes " + to_string(model.input) + ", but " + name + " has " + to_string(pictures) +
+                 (are_rows ? "; write input: [" + std::to_string(s.channels) + "] in the model file"
+                           : ""));
 }
 
 void require_classes(const Model& model, const Dataset& dataset, const std::string& name) {

@@ -68,10 +68,11 @@ struct Checked {
     }
   }
   if (num_bad > named.size()) named.push_back(fmt::format("  and {} more", num_bad - named.size()));
+  const std::string them = num_bad == 1 ? "it, or take it out:" : "them, or take them out:\n";
   throw Error(Errc::InvalidInput,
-              fmt::format("{}: {} of {} samples cannot be used; repair them, or take them out:\n",
-                          checked.name, format_count(num_bad), format_count(num_samples)) +
-                  join(named, "\n"));
+              fmt::format("{}: {} of {} samples cannot be used; repair {}", checked.name,
+                          format_count(num_bad), format_count(num_samples), them) +
+                  (num_bad == 1 ? named[0].substr(1) : join(named, "\n")));
 }
 
 }  // namespace

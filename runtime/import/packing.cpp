@@ -40,8 +40,15 @@ void require_same_names(const fs::path& file, const std::vector<std::string>& na
   }
   const std::vector<std::string> before = read_names(file);
   if (before.empty() || before == names) return;
-  throw Error(Errc::InvalidInput, file.string() + " has the " + what + " " + join(before, ", ") +
-                                      ", but the source has " + join(names, ", ") + "; " + advice);
+  const auto plain = [](std::vector<std::string> lines) {
+    for (std::string& line : lines) line.erase(std::min(line.find(" {\""), line.size()));
+    return lines;
+  };
+  const bool differ = plain(before) != plain(names);  // not only in codings
+  throw Error(Errc::InvalidInput, file.string() + " has the " + what + " " +
+                                      join(differ ? plain(before) : before, ", ") +
+                                      ", but the source has " +
+                                      join(differ ? plain(names) : names, ", ") + "; " + advice);
 }
 
 /// Gives `split` the classes in `file`, from the other splits, if they include its own: a split may

@@ -135,6 +135,11 @@ struct PictureFolder {
                                           "; rename it");
     }
     for (const fs::path& file : sorted_entries(folder)) {
+      if (fs::is_directory(file)) {
+        throw Error(Errc::InvalidInput,
+                    file.string() + ": is a folder in the folder of a class; pack each split: " +
+                        "dlflow data pack " + folder.string() + " -o FOLDER [--split test]");
+      }
       files.push_back(file);
       names.push_back(folder.filename().string() + "/" + file.filename().string());
       labels.push_back(uint32_t(classes.size()));
@@ -260,6 +265,8 @@ ImportedSplit open_any_source(const fs::path& source, const fs::path& labels, Sp
     throw Error(Errc::InvalidInput, source.string() + " is a folder, which needs no labels");
   }
   if (labels.empty()) {
+    if (source.extension() == ".txt")
+      throw Error(Errc::InvalidInput, source.string() + " is text: add --tokens bytes");
     throw Error(Errc::InvalidInput, "where are the labels of " + source.string() +
                                         "? Name their file after it: dlflow data pack " +
                                         source.string() + " LABELS");

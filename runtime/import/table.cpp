@@ -39,10 +39,10 @@ size_t column_called(const std::string& wanted, const std::vector<std::string>& 
 Uses uses_of(const TableColumns& columns, const std::vector<std::string>& header,
              const std::string& name) {
   if (columns.has_answers && columns.targets.empty() == columns.label.empty()) {
-    throw Error(Errc::InvalidInput, name +
-                                        ": name what to learn, with --target COLUMN for "
-                                        "numbers or --class COLUMN; its columns are " +
-                                        join(header, ", "));
+    throw Error(Errc::InvalidInput,
+                name + ": name what to learn, with --target COLUMN for numbers or --class COLUMN" +
+                    (columns.targets.empty() ? "" : ", not both") + "; its columns are " +
+                    join(header, ", "));
   }
   Uses uses{header, {}, {}, {}, {}};
   std::vector<bool> taken(header.size());
@@ -55,7 +55,11 @@ Uses uses_of(const TableColumns& columns, const std::vector<std::string>& header
     taken[column] = true;
     return column;
   };
-  for (const std::string& target : columns.targets) uses.targets.push_back(take(target));
+  for (const std::string& given : columns.targets) {
+    const bool is_one = std::ranges::count(header, given) > 0;
+    const auto targets = is_one ? std::vector{given} : split(given, ',');
+    for (const std::string& target : targets) uses.targets.push_back(take(target));
+  }
   if (!columns.label.empty()) uses.label = take(columns.label);
   for (const std::string& feature : columns.features) uses.features.push_back(take(feature));
   for (size_t i = 0; i < header.size() && columns.features.empty(); ++i) {
@@ -139,6 +143,10 @@ std::vector<std::string> read_header(TableReader& reader, std::string_view conte
     header.push_back(field.text);
   }
   reader.finish();
+  if (header.size() == 1 && header[0].find(';') != std::string::npos) {
+    throw_corrupt(name, "its columns are separated by ';'; write tabs: tr ';' '\\t' < " +
+                            shell_quote(name) + " > NAME.tsv");
+  }
   return header;
 }
 
@@ -225,18 +233,21 @@ void learn_codings(Uses& uses, TableReader reader, const TableColumns& columns,
 /// Throws if columns of numbers have texts in the first row.
 void require_numbers(const Fields& fields, const Uses& uses, TableReader& reader) {
   bool has_texts = false;
-  for (size_t i = 0; i < uses.features.size(); ++i) {
-    const auto& [text, offset] = fields[uses.features[i]];
-    const std::string& column = uses.codings[i].column;
-    if (uses.codings[i].kind != Feature::Kind::Number) continue;
-    if (is_missing(text, Feature::Kind::Number) || number_from<double>(text)) continue;
-    if (text.find_first_of("+-.0123456789") == 0) continue;  // more likely a typing error
+  const auto require = [&](size_t place, const char* advice) {
+    const auto& [text, offset] = fields[place];
+    const std::string& column = uses.header[place];
+    if (is_missing(text, Feature::Kind::Number) || number_from<double>(text)) return;
+    if (text.find_first_of("+-.0123456789") == 0) return;  // more likely a typing error
     has_texts = true;
     reader.report(offset,
-                  fmt::format("{} is not a number (column '{}'); for texts add --categories "
-                              "{}, or name other --features",
-                              shown_field(text), column, shell_quote(column)));
+                  fmt::format("{} is not a number (column '{}'); for ", shown_field(text), column) +
+                      fmt::format(fmt::runtime(advice), shell_quote(column)));
+  };
+  for (size_t i = 0; i < uses.features.size(); ++i) {
+    if (uses.codings[i].kind != Feature::Kind::Number) continue;
+    require(uses.features[i], "texts add --categories {}, or name other --features");
   }
+  for (const size_t target : uses.targets) require(target, "classes write --class {}");
   if (has_texts) reader.finish();
 }
 
@@ -264,14 +275,18 @@ void refuse_unreadable(const std::filesystem::path& file) {
     throw Error(Errc::InvalidInput, file.string() + advice);
   };
   refuse({".pt", ".pth", ".pkl", ".pickle", ".mat"},
-         " can be read only by Python; write its arrays there: np.save('images.npy', ARRAY)");
+         " can be read only by Python; write its arrays there: np.save('images.npy', ARRAY); for "
+         "start_from, python3 -m dlflow.torch.weights " +
+             shell_quote(file.string()) + " -o " +
+             shell_quote(file.stem().string() + ".safetensors"));
   refuse({".xlsx", ".xls", ".ods", ".feather"}, " is a table of another program; save it as CSV");
   const bool is_parquet = ending == ".parquet";
   const bool is_array = ending == ".h5" || ending == ".hdf5" || ending == ".nc" || ending == ".npz";
   if (!is_parquet && !is_array) return;
   const std::string converted = file.stem().string() + (is_parquet ? ".csv" : ".npy");
   throw Error(Errc::InvalidInput, file.string() + " is read by Python: python -m dlflow.convert " +
-                                      shell_quote(file.string()) + " -o " + shell_quote(converted));
+                                      shell_quote(file.string()) + " -o " + shell_quote(converted) +
+                                      (is_array ? ", with --name ARRAY for each of several" : ""));
 }
 
 std::vector<std::string> in_order_of_labels(std::vector<std::string> names,

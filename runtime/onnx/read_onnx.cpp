@@ -31,8 +31,11 @@ void require_one(const std::vector<OnnxPort>& ports, const char* what) {
 
 /// Returns the shape of one sample.
 TensorShape input_shape(const OnnxPort& port, const std::optional<TensorShape>& given) {
-  if (given) return *given;
   TensorShape shape(port.sizes.begin() + (port.sizes.empty() ? 0 : 1), port.sizes.end());
+  if (given && !shape.empty() && given->size() != shape.size()) {
+    refuse("--input " + to_string(*given) + ": the file says " + to_string(shape));
+  }
+  if (given) return *given;
   const bool is_open = std::ranges::any_of(shape, [](int64_t size) { return size < 1; });
   if (shape.empty() || is_open) {
     refuse("the file leaves the sizes of its input '" + escaped(port.name) +

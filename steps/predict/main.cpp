@@ -153,6 +153,9 @@ void predict_new_samples(const Job& job) {
   NewSamples samples =
       open_new_samples(request.data, network.model,
                        request.origin.empty() ? network.origin : request.origin, network.tokenizer);
+  for (const std::string& note : samples.notes) {
+    if (comm.rank() == 0) std::fprintf(stderr, "warning: %s\n", escaped(note).c_str());
+  }
   const auto format = prediction_file(request.format, network.model, network.classes, &samples);
   runtime::require_agreement(comm, {{"the samples", join(samples.names, "\n")}});
   size_t own = 0;

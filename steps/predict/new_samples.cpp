@@ -29,9 +29,8 @@ using Words = std::vector<std::string>;
 
 /// Advises how to give a `line` that the checkpoint does not record.
 std::string unrecorded(const std::string& line) {
-  return "; the checkpoint does not record it, since an older version packed the data or nothing "
-         "was given: write --origin '" +
-         line + "', or in a step `origin: [" + line + "]`";
+  return "; the checkpoint records no '" + line.substr(0, line.find(' ')) +
+         "' of its training: write --origin '" + line + "', or in a step `origin: [" + line + "]`";
 }
 
 /// The names in the lines of `origin` that begin with `kind`.
@@ -135,6 +134,10 @@ NewSamples open_pictures(const fs::path& place, const Model& model, const Words&
 }
 
 NewSamples open_table(const fs::path& place, const Model& model, const Words& origin) {
+  if (const TensorShape& input = model.input; input.size() == 3 && input[1] * input[2] > 1) {
+    refuse(place, "is a table, but the network takes pictures of " + std::to_string(input[2]) +
+                      " x " + std::to_string(input[1]));
+  }
   TableColumns columns;
   columns.known = features_of(origin);
   for (const Feature& feature : columns.known) columns.features.push_back(feature.column);
@@ -144,7 +147,9 @@ NewSamples open_table(const fs::path& place, const Model& model, const Words& or
   }
   Table table = parse_table(map_file(place).view, place.string(), columns, separator_of(place));
   const size_t rows = std::get<PixelRows<float>>(table.dataset.pixels).size();
-  return parts_of(std::move(table.dataset), rows, {}, model);
+  NewSamples samples = parts_of(std::move(table.dataset), rows, {}, model);
+  samples.notes = std::move(table.notes);
+  return samples;
 }
 
 /// Texts as bytes, cut at the network's length; each is followed by its end if there is room.

@@ -20,6 +20,7 @@ struct NewSamples {
 
   /// Reads samples as in training. Unreadable ones become zeros, with an entry in `faults`.
   std::function<runtime::Dataset(runtime::IndexRange, std::vector<std::string>& faults)> read;
+  std::vector<std::string> notes = {};  ///< likely mistakes in a table, a line each
 };
 
 /// Opens `place` as the network's input demands: a picture or a folder of pictures at any depth, a

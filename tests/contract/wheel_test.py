@@ -75,6 +75,8 @@ class Wheel(unittest.TestCase):
         self.assertRegex(warned.stderr, r"/venv/bin/dlflow-train is not there; the release's tarball has it.* put the release's .* into /\S+/venv/share/dlflow\b")
         done = subprocess.run([python, "-c", "import dlflow.torch"], env=self.env, text=True, capture_output=True)
         self.assertIn(f"ModuleNotFoundError: dlflow.torch needs PyTorch, which is not installed: {python} -m pip install torch", done.stderr)
+        done = subprocess.run([python, "-m", "dlflow.torch.weights", "net.pt"], env=self.env, text=True, capture_output=True)
+        self.assertEqual(done.stderr, f"error: dlflow.torch needs PyTorch, which is not installed: {python} -m pip install torch\n")
         extras = "from importlib import metadata; print(*metadata.metadata('dlflow').get_all('Provides-Extra'))"
         self.assertEqual(self.run_well(python, "-c", extras), "torch data track\n")
         # The types are there, too, and PyTorch finds the backend.

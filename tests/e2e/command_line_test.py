@@ -378,6 +378,7 @@ class CommandLine(Case):
         self.assertEqual(offered("dlflow profile check al"), ["alpha"])
         self.assertEqual(offered("dlflow run sweep.yaml --profile al"), ["alpha"])
         self.assertEqual(offered("dlflow status sw"), [run])
+        self.assertEqual(offered("dlflow predict sw"), [run])
         self.assertEqual(offered(f"dlflow logs {run} la"), ["last"])
         self.assertEqual(offered("dlflow run sweep.yaml --set ep"), ["epochs="])
         self.assertEqual(offered("dlflow run sweep.yaml --until fi"), ["fit"])
@@ -392,7 +393,8 @@ class CommandLine(Case):
     def test_completion_offers_verbs_options_and_names(self):
         run = self.complete_names("bash")
         self.assertEqual(self.complete(f"dlflow logs {run} fit["), ["fit[lr=1]", "fit[lr=2]"])
-        self.assertEqual(self.complete(f"dlflow logs {run} 'fit[lr=2"), ["2]"])  # bash takes = for the end of a word
+        self.assertEqual(self.complete(f"dlflow logs {run} 'fit[lr=2"), ["fit[lr=2]"])  # bash takes = for the end of a word, but not in quotes
+        self.assertEqual(self.complete("dlflow pack --from-run " + run + " --step "), ["fit", "last"])
         self.assertEqual(self.complete("dlflow run sweep.yaml --profile=al"), ["alpha"])
 
     def test_completion_of_bash_quotes_what_bash_would_run_or_split(self):

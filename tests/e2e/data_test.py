@@ -292,7 +292,7 @@ class Data(Case):
         self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 4}\n")
         found = json.loads(self.dlflow("data", "check", "set", "m.yaml", "--json", status=1)[0])["findings"]
         self.assertEqual([one["finding"] for one in found], ["fails"])  # of both splits
-        self.assertEqual(found[0]["text"], "model 'm' takes (B,2), but set has (B,3,1,1)")
+        self.assertEqual(found[0]["text"], "model 'm' takes (B,2), but set has (B,3,1,1); write input: [3] in the model file")
         self.assertIn("no training data", self.dlflow("data", "check", "none", "m.yaml", status=2)[1])
 
     def test_a_number_that_is_not_finite_is_found_by_the_check(self):
@@ -304,7 +304,7 @@ class Data(Case):
         struct.pack_into("<f", content, 128 + 4 * (40 + 39), float("nan"))  # behind the header and 40 targets
         file.write_bytes(content)
         out = self.dlflow("data", "check", "set", "m.yaml", status=1)[0]
-        self.assertIn("✘ set/train.dlset: 1 of 40 samples cannot be used; repair them, or take them out:\n", out)
+        self.assertIn("✘ set/train.dlset: 1 of 40 samples cannot be used; repair it, or take it out: ", out)
         self.assertIn("sample 39: value 0 is NaN", out)
 
     def test_pictures_of_many_sizes_are_resized_and_divided_by_their_names(self):
@@ -460,7 +460,7 @@ class Data(Case):
         self.workflow()
         self.dlflow("validate", "w.yaml")
         self.write("m.yaml", "name: m\ninput: [3]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
-        wrong = "w.yaml:7:33: error: model 'm' takes (B,3), but numbers has (B,2,1,1)\n"  # reported once
+        wrong = "w.yaml:7:33: error: model 'm' takes (B,3), but numbers has (B,2,1,1); write input: [2] in the model file\n"  # reported once
         for verb in ("validate", "run"):
             self.assertEqual(self.dlflow(verb, "w.yaml", status=2)[1], wrong)
         self.workflow(before="prep: {run: 'true'}")  # it may write other data
@@ -505,7 +505,7 @@ class Data(Case):
             """
         self.write("w.yaml", text.format("numbers", "numbers", "test"))
         self.dlflow("validate", "w.yaml")
-        wrong = "error: model 'm' takes (B,2), but others has (B,1,1,1)\n"
+        wrong = "error: model 'm' takes (B,2), but others has (B,1,1,1); write input: [1] in the model file\n"
         self.write("w.yaml", text.format("others", "others", "train"))
         self.assertEqual(self.dlflow("validate", "w.yaml", status=2)[1], f"w.yaml:12:70: {wrong}")  # reported once
         self.write("w.yaml", text.format("numbers", "others", "train"))
@@ -543,6 +543,9 @@ class Data(Case):
         _, err = self.dlflow("data", "pack", self.folder, "-o", "new", "--shards", "101", status=2)
         self.assertIn("100 samples cannot be divided into 101 shards", err)
         self.assertIn("no training data", self.dlflow("data", "show", "new", status=2)[1])
+        self.write("t.csv", "a\n1\n")
+        self.assertIn("t.csv is a table; pack it first", self.dlflow("data", "show", "t.csv", status=2)[1])
+        self.assertIn("there is no file or folder nowhere", self.dlflow("data", "verify", "nowhere", status=2)[1])
         file = self.folder / "train-labels-idx1-ubyte.gz"
         file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:-1]))
         _, err = self.dlflow("data", "pack", self.folder, "-o", "new", status=2)

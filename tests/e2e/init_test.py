@@ -306,6 +306,8 @@ class Init(Case):
     def test_a_folder_of_unknown_files_is_refused(self):
         self.write("things/cat/a.bin", "x")
         self.assertIn("things holds neither a data set", self.dlflow("init", "things", status=2)[1])
+        self.write("pics/train/cat/1.pgm", "P5 1 1 255 a")
+        self.assertIn("; dlflow init pics/train fits", self.dlflow("init", "pics", status=2)[1])
 
     def test_existing_files_are_not_replaced(self):
         self.write("train.yaml", "mine\n")

@@ -80,7 +80,7 @@ class Predict(Case):
         (self.folder / "set/columns.txt").unlink()  # as version 0.9 left it
         self.dlflow("init", "set", "-o", "old.yaml")
         old = self.run_json("old.yaml", "--set", "epochs=1", "--no-cache")["run"]
-        self.assertIn("has 20x20 pixels, the network takes 8x8; the checkpoint does not record it", self.dlflow("predict", old, "photos", status=2)[1])
+        self.assertIn("has 20x20 pixels, the network takes 8x8; the checkpoint records no 'resize' of its training: write --origin", self.dlflow("predict", old, "photos", status=2)[1])
         self.assertEqual(self.dlflow("predict", old, "photos", "--origin", "resize 8", "--origin", "crop 8"), self.dlflow("predict", recorded, "photos"))
 
     def check_mistakes(self, run):
@@ -88,6 +88,7 @@ class Predict(Case):
         for words, text in (((run, "empty"), "empty: has no JPEG, PNG, PGM or PPM pictures"),
                             ((run, "nowhere"), "nowhere: there is no such file or folder"),
                             (("photo", "new"), "photo"),
+                            ((run, self.write("rows.csv", "a\n1\n")), "rows.csv: is a table, but the network takes pictures of "),
                             ((run, "new", "-o", "out.txt"), "out.txt ends neither in .csv nor, for an array of scores, in .npy")):
             self.assertIn(text, self.dlflow("predict", *words, status=2)[1])
         self.write("new/liar.png", "no picture")
@@ -105,6 +106,9 @@ class Predict(Case):
         run = self.run_json("ship.yaml")["run"]
         self.write("new.csv", "sex,age\nfemale,\nmale,30\nunknown,30\n")
         self.assertEqual([row["class"] for row in self.rows(run, "new.csv")][:2], ["yes", "no"])
+        warned = self.dlflow("predict", run, "new.csv")[1]
+        self.assertRegex(warned, r"warning: \S+/new.csv:2:8: is empty \(column 'age'\); \S+ is in its place\n")
+        self.assertRegex(warned, r"warning: \S+/new.csv:4:1: 'unknown' is in no training row")
 
     def test_rows_of_a_table_get_numbers_by_the_columns_and_scales_of_the_training(self):
         lines = ["rooms,name,area,price"]

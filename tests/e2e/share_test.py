@@ -179,6 +179,7 @@ class Share(support.Case):
         run = self.run_json("w.yaml")["run"]
         self.assertIn("Results of 2 jobs, ", self.pack("--from-run", run)[0])
         self.assertIn("results   of 2 jobs\n", self.dlflow("unpack", "--list", "b.dlflow")[0])
+        self.assertIn(f"/run has the results of {run}, for comparison; a run computes them again.\n", self.dlflow("unpack", "b.dlflow", "-C", "told")[0])
         result = json.loads(self.unpacked()["run/run.json"])["jobs"][0]["result"]
         self.assertEqual((list(result["trees"]), result["links"], result["folders"]), (["outputs"], {}, []))
         self.assertIn("Results of 1 job, ", self.pack("--from-run", run, "--step", "a")[0])

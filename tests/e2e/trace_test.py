@@ -53,7 +53,7 @@ class Trace(support.Case):
 
     def test_outputs_are_written_through_links_and_into_pipes(self):
         (self.folder / "www").mkdir()
-        page = self.write("www/index.html", "old")
+        page = self.write("www/index.html", "<title>report of dlflow</title>")
         link, pipe = self.folder / "page.html", self.folder / "pipe"
         link.symlink_to("www/index.html")
         self.dlflow("report", self.run_name, "-o", link)
@@ -62,6 +62,9 @@ class Trace(support.Case):
         self.dlflow("pack", "w.yaml", "-o", link)
         self.assertTrue(link.is_symlink())
         self.assertEqual(page.read_bytes()[:2], b"PK")
+        for taken, why in (("w.yaml", "exists and is no report of dlflow"), ("www", "is a folder; name a file")):
+            for kind in ((), ("--trace",)):
+                self.assertIn(f"{taken} {why}", self.dlflow("report", *kind, self.run_name, "-o", taken, status=2)[1])
         os.mkfifo(pipe)
         reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         try:

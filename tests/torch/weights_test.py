@@ -174,9 +174,10 @@ class Weights(unittest.TestCase):
         (self.folder / "text.pth").write_text("no tensors")
         (self.folder / "out.index.json").write_text(json.dumps({"weight_map": {"a": "../a.safetensors"}}))
         torch.save([1, 2], self.folder / "list.pt")
+        torch.save(torch.nn.Linear(2, 1), self.folder / "whole.pt")
         weights.save(self.folder / "other.safetensors", {"a.weight": torch.rand(2)})
         for name, error in (("none.pth", "there is no file"), ("text.pth", "is not a file of tensors"), ("out.index.json", "which is not beside it"),
-                            ("list.pt", "holds list, not the tensors of a network"), (".", "has none of model.safetensors")):
+                            ("whole.pt", "weights_only=False).state_dict()"), ("list.pt", "holds list, not the tensors of a network"), (".", "has none of model.safetensors")):
             with self.subTest(name):
                 self.assertIn(error, self.convert(self.folder / name, "-o", self.folder / "x", status=2))
         self.assertIn("is for GPT-2", self.convert(self.folder / "other.safetensors", "-o", self.folder / "x", "--to", "huggingface", status=2))

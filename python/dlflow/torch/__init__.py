@@ -5,7 +5,10 @@ import sys
 from importlib import util
 
 if util.find_spec("torch") is None:
-    raise ModuleNotFoundError(f"dlflow.torch needs PyTorch, which is not installed: {sys.executable} -m pip install torch", name="torch")
+    _MESSAGE = f"dlflow.torch needs PyTorch, which is not installed: {sys.executable} -m pip install torch"
+    if sys.argv[:1] == ["-m"]:  # `python3 -m dlflow.torch.weights`: no traceback
+        sys.exit(f"error: {_MESSAGE}")
+    raise ModuleNotFoundError(_MESSAGE, name="torch")
 
 from dlflow.torch.backend import ProcessGroup, monitored_barrier, register
 from dlflow.torch.in_place_of_gloo import replace_gloo

@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import sys
+import zipfile
 from typing import Any, Dict, List, Mapping, Optional
 
 import torch
@@ -109,6 +110,8 @@ def _load_pickle(path: pathlib.Path) -> Weights:
     try:
         loaded: Any = torch.load(str(path), map_location="cpu", weights_only=True)
     except Exception as error:
+        if zipfile.is_zipfile(path):  # a whole module, which torch.load would execute
+            raise Unreadable(f"{path} holds more than tensors; if you trust it: torch.save(torch.load({str(path)!r}, weights_only=False).state_dict(), 'w.pt')") from None
         raise Unreadable(f"{path} is not a file of tensors: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None
     for key in ("state_dict", "model", "module"):
         if isinstance(loaded, dict) and isinstance(loaded.get(key), dict):

@@ -19,6 +19,7 @@ class LocalProbe {
  public:
   LocalProbe() {
     profile.file = "alpha.yaml";
+    profile.scheduler = "slurm";
     profile.launcher = {"launch", {"--fast"}};
     profile.environment["NODES"] = "n1's n2";
     profile.setup = {"PATH=" + (folder_.path() / "bin").string() + ":$PATH"};
@@ -124,6 +125,7 @@ TEST_CASE("this machine may lack mpirun if no setup line loads it", "[slurm]") {
   }
   const std::string folder = local.folder();
   local.further = {"PATH=" + folder + "/tools:" + folder + "/few"};
+  local.profile.scheduler = "local";
   local.profile.launcher = Launcher();
   local.profile.setup.clear();
   local.prepare();

@@ -178,8 +178,10 @@ TEST_CASE("a bundle of an earlier version, which is an RO-Crate, is unpacked", "
 }
 
 TEST_CASE("other files are not bundles", "[bundle]") {
-  CHECK_THAT(refusal_of(std::string()), Catch::Contains("its end is missing"));
-  CHECK_THAT(refusal_of(std::string(test::kSharedWorkflow)), Catch::Contains("its end is missing"));
+  CHECK_THAT(refusal_of(std::string()),
+             Catch::EndsWith(" is not a bundle of dlflow; `dlflow pack` makes bundles"));
+  CHECK_THAT(refusal_of(std::string(test::kSharedWorkflow)),
+             Catch::Contains("is not a bundle of dlflow"));
   CHECK_THAT(refusal_of(good_files()), Catch::Contains("not a bundle"));
   CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "{"}}), Catch::Contains("is not JSON"));
   CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "{\"format\": 2}"}}),

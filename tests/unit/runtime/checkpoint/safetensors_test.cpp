@@ -237,7 +237,8 @@ TEST_CASE("a header is padded to whole words, so that the tensors after it are a
 }
 
 TEST_CASE("a header length beyond the file is refused before anything is read", "[safetensors]") {
-  CHECK_THROWS_WITH(parse(""), Contains("only the beginning of one: 0 bytes"));
+  CHECK_THROWS_WITH(parse(""), Contains("only the beginning of one; in Python, ") &&
+                                   Contains("dlflow.torch.weights NET.pt"));
   CHECK_THROWS_WITH(parse("1234567"), Contains("7 bytes"));
   std::string file = file_of("{}", 0);
   for (const char high : {'\x01', '\x7f', '\xff'}) {

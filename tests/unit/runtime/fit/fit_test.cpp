@@ -40,7 +40,7 @@ TEST_CASE("a network and matching data are accepted", "[fit]") {
 
 TEST_CASE("a network and data that do not match are refused with the reason", "[fit]") {
   CHECK(error_of(model("[3]", 3, "softmax_cross_entropy"), kClasses) ==
-        "model 'm' takes (B,3), but set has (B,2,1,1)");
+        "model 'm' takes (B,3), but set has (B,2,1,1); write input: [2] in the model file");
   CHECK(error_of(model("[2]", 2, "softmax_cross_entropy"), kClasses) ==
         "model 'm' has 2 classes, but set has the label 2 (sample 0); its last layer must give a "
         "score for each class");

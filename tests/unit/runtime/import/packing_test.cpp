@@ -45,7 +45,7 @@ TEST_CASE("a second split takes features and codings of the training split", "[p
                const auto other = folder.write("other.csv", "a,y\n1,2\n");
                pack(packing_of(other, set, {{"a"}, {"y"}, ""}, Split::Validation));
              }),
-             Catch::Contains("columns.txt has the columns feature town") &&
+             Catch::Contains("columns.txt has the columns feature town, ") &&
                  Catch::EndsWith("--features and --target, or --resize and --crop"));
 }
 

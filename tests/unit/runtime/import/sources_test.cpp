@@ -76,7 +76,8 @@ TEST_CASE("the first of sixty pictures is named as different if the others agree
   const std::string told = test::error_of([&] {
     write_checked(split.source, "set", [&](const SampleSource& source) { images_of(source); });
   });
-  CHECK_THAT(told, Catch::StartsWith("set: 1 of 60 samples cannot be used") &&
+  CHECK_THAT(told, Catch::StartsWith(
+                       "set: 1 of 60 samples cannot be used; repair it, or take it out: /") &&
                        Catch::Contains(odd.string() + ": has 1 x 1 pixels in grey; ") &&
                        Catch::Contains("are 2 x 1 pixels in grey (59 of 60 pictures, such as ") &&
                        Catch::EndsWith("); write --resize 2x1"));
@@ -194,6 +195,11 @@ TEST_CASE("an unsuitable source is refused with what to do", "[sources]") {
   folder.write("a.csv", "x,y\n1,2\n");
   folder.write("none.csv", "x,y\n");
   folder.write("cat/1.pgm", pgm('a'));
+  folder.write("a.txt", "text");
+  folder.write("pics/train/cat/1.pgm", pgm('a'));
+  CHECK_THAT(error_of("a.txt", ""), Catch::EndsWith("a.txt is text: add --tokens bytes"));
+  CHECK_THAT(error_of("pics", ""), Catch::Contains("pack each split: dlflow data pack ") &&
+                                       Catch::EndsWith("/pics/train -o FOLDER [--split test]"));
   CHECK_THAT(error_of("a.npz", "a.npy"), Catch::Contains("python -m dlflow.convert"));
   CHECK_THAT(error_of("a.npy", "a.nc"), Catch::Contains("python -m dlflow.convert"));
   CHECK_THAT(error_of("a.npy", ""), Catch::Contains("where are the labels of "));

@@ -341,6 +341,10 @@ TEST_CASE("a node without a matching layer of dlflow is refused by its name", "[
   CHECK_THAT(of({node("MatMul", {"x", "w"}, "y")}, {-1, 5}),
              Catch::Contains("its weights are for 3 features, but it gets 5"));
   CHECK_THAT(of({node("MatMul", {"x", "w"}, "y")}, {-1, -1}), Catch::Contains("--input"));
+  CHECK_THROWS_WITH(
+      import_onnx(parse_onnx(file_of({node("MatMul", {"x", "w"}, "y")}, weights, {-1, 3}), ""), "n",
+                  TensorShape{3, 4}),
+      "--input (B,3,4): the file says (B,3)");
   for (const char* operation : {"Mul", "Div", "Sub"}) {
     CHECK_THAT(of({node("MatMul", {"x", "w"}, "m"), node(operation, {"m", "b"}, "y")}),
                Catch::StartsWith("node 'y' (" + std::string(operation) +

@@ -86,8 +86,8 @@ TEST_CASE("pictures are resized and cropped as those of the training", "[predict
   CHECK(values_of(unknown) == Numbers{0, 0, 0, 0});
   CHECK_THAT(
       unknown.faults[0],
-      Catch::Contains("a.pgm: has 8x4 pixels, the network takes 2x2; the checkpoint does not "
-                      "record it") &&
+      Catch::Contains("a.pgm: has 8x4 pixels, the network takes 2x2; the checkpoint records "
+                      "no 'resize' of its training: ") &&
           Catch::Contains("write --origin 'resize 2x2', or in a step `origin: [resize 2x2]`"));
 }
 
