@@ -3,8 +3,11 @@
 
 #include "base/error.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/images.h"
+#include "engine/cli/release_image.h"
 #include "engine/cli/session.h"
 #include "engine/cli/workflow_argument.h"
+#include "engine/plan/explain.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/graph_text.h"
 #include "engine/report/json.h"
@@ -23,6 +26,24 @@ std::optional<RunStatus> run_called(Session& session, const std::string& word) {
   }
 }
 
+Plan plan_now(Workflow workflow, Store& store) {
+  Profile profile = load_profile(default_profile());
+  use_release_image(workflow, profile);
+  pin_images(workflow, profile, store);
+  return make_plan(std::move(workflow), profile, {}, store, store);
+}
+
+/// The plan, with the answers of `dlflow explain`.
+Json plan_json(const Plan& plan, Store& store) {
+  Json json = to_json(plan);
+  const std::vector<Explanation> explanations = explain(plan, store);
+  for (size_t i = 0; i < explanations.size(); ++i) {
+    json["jobs"][i]["action"] = to_json(explanations[i])["verdict"];
+    json["jobs"][i]["reason"] = explanations[i].reason;
+  }
+  return json;
+}
+
 }  // namespace
 
 void add_graph(CLI::App& app, Session& session) {
@@ -39,12 +60,12 @@ void add_graph(CLI::App& app, Session& session) {
   add_json_option(*command, session);
   command->callback([workflow, format, &session] {
     const auto run = run_called(session, workflow->file);
-    const Workflow parsed = run ? load_run(run->directory).workflow : workflow->read();
+    Workflow parsed = run ? load_run(run->directory).workflow : workflow->read();
     const RunJobs jobs = run ? run->jobs : RunJobs();
     if (session.json) {
-      NothingKnown nothing;
-      FreshFileHashes hashes;
-      return print_json(to_json(make_plan(parsed, Profile{}, {}, nothing, hashes)));
+      return print_json(
+          plan_json(run ? load_run(run->directory) : plan_now(std::move(parsed), session.store()),
+                    session.store()));
     }
     const std::string text = *format == "dot"       ? graph_as_dot(parsed, jobs)
                              : *format == "mermaid" ? graph_as_mermaid(parsed, jobs)

@@ -1,5 +1,6 @@
 #include "engine/report/results.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -38,28 +39,40 @@ std::vector<std::string> find_runs(Session& session, const std::vector<std::stri
 std::vector<Result> read_results(Session& session, const ResultsArguments& arguments) {
   std::vector<Result> results;
   std::vector<std::string> steps;
-  for (const std::string& run : find_runs(session, arguments.runs)) {
+  bool all_failed = true;
+  const std::vector<std::string> runs = find_runs(session, arguments.runs);
+  for (const std::string& run : runs) {
     const RunStatus status = refresh_run(session, run);
+    all_failed = all_failed && std::ranges::none_of(status.jobs, [](const JobRow& job) {
+                   return satisfies_dependents(job.state);
+                 });
     const Plan plan = load_run(status.directory);
     for (Result& result : results_of(plan, status, arguments.step)) {
       results.push_back(std::move(result));
     }
     for (std::string& step : step_names(plan.workflow)) steps.push_back(std::move(step));
   }
+  remove_repeated(results);
   if (results.empty() && !arguments.step.empty()) {
     throw Error(Errc::NotFound, "no run here has a step '" + arguments.step + "'" +
                                     did_you_mean(arguments.step, steps));
+  }
+  if (all_failed && !arguments.sort.empty()) {
+    throw Error(Errc::InvalidInput, "no job of " + join(runs, ", ") +
+                                        " succeeded; `dlflow status " + runs.back() +
+                                        "` shows why");
   }
   return results;
 }
 
 /// The run and job with the best result of each step.
-std::set<std::pair<std::string, std::string>> best_jobs(std::span<const Result> results) {
+std::set<std::pair<std::string, std::string>> best_jobs(std::span<const Result> results,
+                                                        const std::string& sorted) {
   std::map<std::string, std::vector<Result>> by_step;
   for (const Result& result : results) by_step[result.step].push_back(result);
   std::set<std::pair<std::string, std::string>> best;
   for (const auto& [step, same] : by_step) {
-    if (const Result* found = best_of(same)) best.emplace(found->run, found->job);
+    if (const Result* found = best_of(same, sorted)) best.emplace(found->run, found->job);
   }
   return best;
 }
@@ -71,7 +84,7 @@ void show_results(Session& session, const ResultsArguments& arguments) {
   }
   if (session.json) {
     Json list = Json::array();
-    const auto best = best_jobs(results);
+    const auto best = best_jobs(results, arguments.sort);
     for (const Result& result : results) {
       Json entry = to_json(result);
       entry["best"] = best.contains({result.run, result.job});
@@ -99,8 +112,11 @@ void add_results(CLI::App& app, Session& session) {
   add_value(*command, "runs", "RUN", arguments->runs,
             "runs or workflows; the newest run if left out");
   add_value(*command, "--step", "STEP", arguments->step, "only this step");
-  const auto sort =
-      command->add_option("--sort", arguments->sort, "sort by this metric, the best first");
+  const auto sort = command->add_option(
+      "--sort", arguments->sort,
+      "sort by this metric, the best first: the smallest of metrics whose name contains loss, "
+      "error, mae, mse, perplexity, cost, latency, regret, bias, crps, wer, bytes or energy and of "
+      "times (_s), the largest of others, unless a step of the workflow selects otherwise");
   sort->type_name("METRIC");
   command->add_flag("--reverse", arguments->reverse, "the worst first")->needs(sort);
   const auto csv = command->add_flag("--csv", arguments->csv, "print comma-separated values");

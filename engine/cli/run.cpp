@@ -173,7 +173,7 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
 void report_detached(Session& session, const Plan& plan, const Outcome& outcome) {
   if (outcome.chain) return report_outcome(session, plan, outcome);
   if (session.json) return print_run_json(plan.run, RunState::Running);
-  std::printf("%s runs in the background; look again with `dlflow status %s`.\n", plan.run.c_str(),
+  std::printf("%s runs in the background; look again with\n  dlflow status %s\n", plan.run.c_str(),
               plan.run.c_str());
 }
 
@@ -210,8 +210,9 @@ struct RunArguments {
   RunOptions options;
 };
 
-/// "train: 3 input files for each of 1,000 jobs, 3,000 copies\n" for each step with several jobs.
+/// "train: 3 input files for each of 1,000 jobs, 3,000 copies\n" for each step with many copies.
 std::string copies_of_sweeps(const Plan& plan) {
+  constexpr size_t kMany = 100;
   std::vector<size_t> jobs(plan.steps.size());
   for (const PlannedJob& job : plan.jobs) jobs[job.step] += job.action != Action::Reuse;
   std::string text;
@@ -221,7 +222,7 @@ std::string copies_of_sweeps(const Plan& plan) {
       inputs.emplace(name, (plan.base / name).string());
     }
     const size_t copied = copied_inputs(inputs).size();
-    if (jobs[step] < 2 || copied == 0) continue;
+    if (copied * jobs[step] < kMany || jobs[step] < 2) continue;
     text += plan.workflow.steps[step].name + ": " + plural(copied, "input file") + " for each of " +
             plural(jobs[step], "job") + ", " + std::to_string(copied * jobs[step]) + " copies\n";
   }
@@ -236,8 +237,7 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
     return print_json(json);
   }
   const size_t jobs = plan.jobs.size();
-  size_t reused = 0;
-  for (const PlannedJob& job : plan.jobs) reused += job.action == Action::Reuse;
+  const size_t reused = plan.reused.size();
   if (!session.quiet) {
     constexpr size_t kListed = 10'000;  // nobody reads more
     if (jobs <= kListed) {
@@ -252,8 +252,9 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
   const std::string submissions =
       batches.empty() ? ""
                       : " in " + plural(batches.size(), "submission") + " to " + plan.profile.name;
-  std::printf("%s%s, %zu reused; nothing was run.\n", count_of_jobs(plan).c_str(),
-              submissions.c_str(), reused);
+  std::printf("%s%s would run, %zu %s reused; nothing was run.\n",
+              count_of_jobs(plan, false).c_str(), submissions.c_str(), reused,
+              reused == 1 ? "is" : "are");
 }
 
 void announce(const Session& session, const std::string& line) {
@@ -342,9 +343,22 @@ void start(Session& session, const RunArguments& arguments) {
   report_outcome(session, plan, verbs->start(plan, arguments.options));
 }
 
+bool has_nothing_left(const RunStatus& status) {
+  return status.state == RunState::Succeeded &&
+         std::ranges::all_of(status.jobs, [](const JobRow& job) {
+           return satisfies_dependents(job.state) || job.state == JobState::Skipped;
+         });
+}
+
+void report_nothing_left(Session& session, const std::string& run) {
+  if (session.json) return print_run_json(run, RunState::Succeeded);
+  if (!session.quiet) std::printf("%s has already succeeded; nothing to do.\n", run.c_str());
+}
+
 void resume(Session& session, const RunArguments& arguments) {
   const std::string run = find_run(session, arguments.resume);
   const std::filesystem::path directory = session.store().directory(run);
+  if (has_nothing_left(read_run(session, run))) return report_nothing_left(session, run);
   const Plan plan = load_run(directory);
   renew_secrets(session, plan);
   if (!arguments.detach) hide_secrets(plan.workflow);
@@ -353,13 +367,6 @@ void resume(Session& session, const RunArguments& arguments) {
     return report_detached(session, plan, verbs->detach(plan, arguments.options));
   }
   report_outcome(session, plan, verbs->resume(directory, arguments.options));
-}
-
-bool has_nothing_left(const RunStatus& status) {
-  return status.state == RunState::Succeeded &&
-         std::ranges::all_of(status.jobs, [](const JobRow& job) {
-           return satisfies_dependents(job.state) || job.state == JobState::Skipped;
-         });
 }
 
 /// "train.py, model.yaml and 3 more"
@@ -483,9 +490,7 @@ void add_resubmit(CLI::App& app, Session& session) {
     tell_of_sources(session, plan, *again);
     const bool asks = again->new_sources || !again->names.empty() || !set->empty();
     if (!asks && has_nothing_left(read_run(session, name))) {
-      if (session.json) return print_run_json(name, RunState::Succeeded);
-      if (!session.quiet) std::printf("%s succeeded; there is nothing to do.\n", name.c_str());
-      return;
+      return report_nothing_left(session, name);
     }
     renew_secrets(session, plan);
     hide_secrets(plan.workflow);
@@ -518,6 +523,11 @@ void add_cancel(CLI::App& app, Session& session) {
           "--gone is for runs without a batch system; a batch system tracks its nodes itself");
     }
     if (!gone->empty()) declare_gone(directory, *gone);
+    if (!session.json && has_nothing_left(read_run(session, name))) {
+      if (session.quiet) return;
+      std::printf("%s had already succeeded; nothing to stop.\n", name.c_str());
+      return;
+    }
     const auto verbs = session.verbs(scheduler);
     report_cancelled(session, name, verbs->cancel(directory, *steps));
   });

@@ -63,7 +63,7 @@ std::vector<RunStatus> refresh_together(Session& session, const std::string& sch
 std::unique_ptr<Observer> make_run_display(const Session& session) {
   const int descriptor = session.json ? 2 : 1;  // standard output gets only the last line
   const Style style = detect_style(descriptor, session.color);
-  if (is_terminal(descriptor) && !session.quiet && !session.verbose) {
+  if (can_redraw(descriptor) && !session.quiet && !session.verbose) {
     return std::make_unique<LiveDisplay>(descriptor, style);
   }
   return std::make_unique<LineDisplay>(descriptor, style, !session.quiet);

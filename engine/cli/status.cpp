@@ -198,7 +198,7 @@ std::string show_dashboard(Session& session, const std::string& run, size_t rows
 /// jobs, shows their table instead of the dashboard.
 void watch(Session& session, const std::string& run, const StatusChoice& choice, size_t last) {
   Redraw redraw(1);
-  const bool whole = !run.empty() && is_terminal(1) && choice.names.empty() && !choice.usage;
+  const bool whole = !run.empty() && can_redraw(1) && choice.names.empty() && !choice.usage;
   while (true) {
     const Style style = session.style();  // the terminal may have another size now
     redraw.show(run.empty() ? show_all(session, last, style, false)

@@ -169,19 +169,45 @@ std::string waits_in_words(const Plan& plan, uint32_t job) {
 struct Nearest {
   std::string run;
   std::vector<Difference> differences;
+  std::string new_element = "";  ///< new_in_words()
 };
+
+/// "new: no result for lr=0.3" for an element that no base is of, with the values that neither the
+/// bases nor the reused jobs of its step have; else empty.
+std::string new_in_words(const Plan& plan, uint32_t number, const std::vector<Json>& bases) {
+  const PlannedJob& job = plan.jobs[number];
+  const auto is_of_job = [&job](const Json& base) {
+    return !base.contains("job") || base.at("job") == job.name.text();
+  };
+  if (job.name.element().empty() || std::ranges::any_of(bases, is_of_job)) return "";
+  const std::vector<Json>& elements = *plan.steps[job.step].elements;
+  std::vector<Json> known;
+  for (const Json& base : bases) known.push_back(member(base, "matrix"));
+  for (const auto& [reused, result] : plan.reused) {
+    if (plan.jobs[reused].step == job.step) known.push_back(elements[plan.jobs[reused].element]);
+  }
+  Json values = Json::object();
+  for (const auto& [axis, value] : elements[job.element].items()) {
+    const auto has = [&](const Json& element) { return member(element, axis) == value; };
+    if (std::ranges::none_of(known, has)) values[axis] = value;
+  }
+  return values.empty() ? "new element" : "new: no result for " + element_label(values);
+}
 
 std::optional<Nearest> nearest(const Plan& plan, uint32_t number, History& history) {
   const PlannedJob& job = plan.jobs[number];
   const Step& step = plan.workflow.steps[job.step];
   const Json now = Json::parse(fingerprint_base(plan, number));
   std::optional<Nearest> best;
+  std::vector<Json> bases;
   for (const EarlierBase& base :
        history.earlier(plan.workflow.name, step.name, job.name, plan.run)) {
-    auto list = differences(parse_json(base.text), now, step);
+    bases.push_back(parse_json(base.text));
+    auto list = differences(bases.back(), now, step);
     if (best && best->differences.size() <= list.size()) continue;
     best = Nearest{base.run, std::move(list)};
   }
+  if (best) best->new_element = new_in_words(plan, number, bases);
   return best;
 }
 
@@ -233,7 +259,8 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
   result.differences = earlier->differences;
   if (!earlier->differences.empty()) {
     result.verdict = Action::Run;
-    result.reason = in_words(earlier->differences);
+    result.reason =
+        earlier->new_element.empty() ? in_words(earlier->differences) : earlier->new_element;
   } else if (job.cause == Cause::WaitsForParents) {
     result.reason = waits_in_words(plan, number);
   } else {

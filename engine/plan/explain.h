@@ -47,6 +47,7 @@ struct Explanation {
   std::string from;  ///< the run that computed the reused or compared result, if any
   std::vector<Difference> differences;  ///< from the nearest earlier fingerprint
   std::string reason;                   ///< everything in words: "parameter epochs: 3 → 30"
+  std::string outcome = {};             ///< "ran", of a job that has ended
 };
 
 /// One explanation per job, in plan order; `plan` may come from load_run. The verdict is Run for a

@@ -329,14 +329,14 @@ std::string as_listed(const Matrix& matrix) {
   return as_many_as(steps);
 }
 
-std::string count_of_jobs(const Plan& plan) {
+std::string count_of_jobs(const Plan& plan, bool with_reused) {
   size_t known = 0;
   std::set<std::string> steps;
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
     if (is_open(plan, job)) {
       add_sources(plan.workflow.steps[plan.jobs[job].step].matrix, steps);
     } else {
-      ++known;
+      known += with_reused || plan.jobs[job].action != Action::Reuse;
     }
   }
   return format_count(known) + (known == 1 ? " job" : " jobs") +

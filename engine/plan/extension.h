@@ -74,6 +74,7 @@ bool is_open(const Plan& plan, uint32_t job);
 std::string as_listed(const Matrix& matrix);
 
 /// The number of jobs, for people: "3 jobs", "2 jobs and as many as `split` lists".
-std::string count_of_jobs(const Plan& plan);
+/// \param with_reused  false: without those whose results are reused
+std::string count_of_jobs(const Plan& plan, bool with_reused = true);
 
 }  // namespace dlflow

@@ -111,15 +111,19 @@ void add_plan(RunStatus& status, const Plan& plan) {
 }
 
 AgainText again_text(const RunStatus& status) {
-  AgainText text{"dlflow resubmit " + status.run, ""};
+  AgainText text{"dlflow resubmit " + status.run};
   const JobRow* const wrong = first_wrong(status);
   if (wrong == nullptr) return text;
   text.command += more_of_it(*wrong);
   if (fails_again(*wrong) && is_mistake_of_workflow(*wrong) && !status.run_anew.empty()) {
-    text = {status.run_anew, "uses your corrections; dlflow resubmit would ignore them"};
+    text = {status.run_anew, {"uses your corrections; dlflow resubmit would ignore them"}};
   } else if (fails_again(*wrong) && wrong->correction != Correction::Outside) {
     text.command += " --with-new-sources";
-    text.note = "uses your corrections; without any, the job fails again";
+    text.notes = {"after correcting a script"};
+    if (!status.run_anew.empty()) {
+      text.notes = {"after correcting a script; after changing the workflow or the shell:",
+                    status.run_anew};
+    }
   }
   return text;
 }

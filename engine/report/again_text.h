@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "engine/plan/plan.h"
 #include "engine/store/run_status.h"
@@ -11,8 +12,8 @@ namespace dlflow {
 
 /// A command that repeats the failed jobs.
 struct AgainText {
-  std::string command;  ///< "dlflow resubmit sweep-0b77 --set walltime=40m"
-  std::string note;     ///< what must be done first; may be empty
+  std::string command;                  ///< "dlflow resubmit sweep-0b77 --set walltime=40m"
+  std::vector<std::string> notes = {};  ///< lines about when to use it, and another command
 };
 
 /// `path` as people would type it from here.

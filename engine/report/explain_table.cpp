@@ -21,6 +21,7 @@ struct ExplainedRow {
 };
 
 std::string verdict(const Explanation& explanation) {
+  if (!explanation.outcome.empty()) return explanation.outcome;
   switch (explanation.verdict) {
     case Action::Reuse:
       return "reused from " + explanation.from;

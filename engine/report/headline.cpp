@@ -141,10 +141,11 @@ bool is_of_one_class(std::string_view name) {
 
 /// A time, a rate, or an amount of work.
 bool is_work(std::string_view name) {
-  constexpr std::array<std::string_view, 14> kAmounts = {
+  constexpr std::array<std::string_view, 13> kAmounts = {
       "at",         "bytes",    "epoch", "epochs",  "files", "images", "learning_rate",
-      "parameters", "progress", "ranks", "samples", "step",  "steps",  "total_bytes"};
-  return name.ends_with("_s") || std::ranges::find(kAmounts, name) != kAmounts.end();
+      "parameters", "progress", "ranks", "samples", "step",  "steps"};
+  return name.ends_with("_s") || name.find("_bytes") != name.npos ||
+         std::ranges::find(kAmounts, name) != kAmounts.end();
 }
 
 bool is_score(std::string_view name) {
@@ -162,17 +163,21 @@ std::pair<Kind, size_t> place_of(std::string_view name, std::span<const std::str
   const auto usual = std::ranges::find(kUsualMetrics, name, &UsualMetric::name);
   if (usual != kUsualMetrics.end()) return {Kind::Usual, size_t(usual - kUsualMetrics.begin())};
   if (is_of_one_class(name)) return {Kind::OfOneClass, 0};
-  if (is_work(name)) return {Kind::Work, 0};
+  if (is_work(name)) {
+    const bool is_progress = name == "epochs" || name == "steps";
+    return {Kind::Work, is_progress ? 0 : name.find("bytes") == name.npos ? 1 : 2};
+  }
   return {is_score(name) ? Kind::Score : Kind::Other, 0};
 }
 
 }  // namespace
 
 bool largest_is_best(std::string_view metric) {
-  constexpr std::array<std::string_view, 9> kCosts = {
-      "loss", "error", "rmse", "mae", "mse", "perplexity", "bits_per_", "bytes", "energy"};
+  constexpr std::array<std::string_view, 15> kCosts = {
+      "loss",   "error", "rmse",    "mae",    "mse",  "perplexity", "bits_per_", "bytes",
+      "energy", "cost",  "latency", "regret", "bias", "crps",       "_wer_"};
   const bool is_time = metric.ends_with("_s") && !metric.ends_with("per_s");
-  return !is_time && !has_any(metric, kCosts);
+  return !is_time && !has_any("_" + std::string(metric) + "_", kCosts);
 }
 
 NumbersByStep numbers_of(const Workflow& workflow) {

@@ -55,7 +55,7 @@ struct Goal {
 };
 
 /// Whether the largest value of a metric is the best, judged by its name: false for losses, errors,
-/// times and amounts of memory or energy.
+/// costs, times and amounts of memory or energy.
 bool largest_is_best(std::string_view metric);
 
 /// The metrics of `step` by which other steps select, and those of its own gate.

@@ -17,11 +17,23 @@ bool went_wrong(const JobRow& job) {
   return is_final(job.state) && !satisfies_dependents(job.state) && job.state != JobState::Skipped;
 }
 
+bool never_began(const JobRow& job) { return job.state == JobState::Cancelled && !job.started; }
+
+std::string never_began_text(const RunStatus& status) {
+  const auto count = std::ranges::count_if(status.jobs, never_began);
+  if (count == 0) return "";
+  return format_count(uint64_t(count)) + " cancelled before " + (count == 1 ? "it" : "they") +
+         " began";
+}
+
 const JobRow* first_wrong(const RunStatus& status) {
+  const JobRow* cancelled = nullptr;
   for (const JobRow& job : status.jobs) {
-    if (went_wrong(job) && job.state != JobState::Blocked) return &job;
+    if (!went_wrong(job) || job.state == JobState::Blocked) continue;
+    if (job.state != JobState::Cancelled) return &job;
+    if (cancelled == nullptr) cancelled = &job;
   }
-  return nullptr;
+  return cancelled;
 }
 
 namespace {
@@ -42,13 +54,18 @@ std::vector<std::string> open_parents(const JobRow& job, const RunView& view) {
 
 }  // namespace
 
-std::vector<std::string> details(const JobRow& job, const RunView& view, const Style& style) {
+std::vector<std::string> details(const JobRow& job, const RunView& view, const Style& style,
+                                 const JobRow* above) {
   if (job.state == JobState::Running) {
     const auto progress = view.progress.find(job.job);
     if (progress != view.progress.end()) return describe_progress(progress->second, style);
     return {};
   }
   if (!waits(job)) {
+    constexpr size_t kShort = 20;  // it may be repeated
+    const bool is_repeated = above != nullptr && went_wrong(job) && job.step == above->step &&
+                             job.reason == above->reason && job.reason.size() > kShort;
+    if (is_repeated) return {"the same"};
     if (!job.reason.empty()) return {job.reason};
     const std::string metrics = describe_metrics(job.metrics);
     return metrics.empty() ? std::vector<std::string>{} : std::vector<std::string>{metrics};
@@ -83,13 +100,15 @@ StepCounts::StepCounts(std::span<const JobRow> jobs) : all(jobs.size()) {
     done += satisfies_dependents(job.state) || job.state == JobState::Skipped;
     running += job.state == JobState::Running;
     blocked += job.state == JobState::Blocked;
-    wrong += went_wrong(job) && job.state != JobState::Blocked;
+    cancelled += job.state == JobState::Cancelled;
+    wrong += went_wrong(job) && job.state != JobState::Blocked && job.state != JobState::Cancelled;
   }
 }
 
 JobState StepCounts::look() const {
   if (wrong > 0) return JobState::Failed;
   if (running > 0) return JobState::Running;
+  if (cancelled > 0) return JobState::Cancelled;
   if (blocked > 0) return JobState::Blocked;
   return done == all ? JobState::Succeeded : JobState::Planned;
 }
@@ -98,6 +117,7 @@ std::string StepCounts::text() const {
   std::string text = format_count(done) + "/" + format_count(all) + " done";
   if (running > 0) text += ", " + format_count(running) + " running";
   if (wrong > 0) text += ", " + format_count(wrong) + " failed";
+  if (cancelled > 0) text += ", " + format_count(cancelled) + " cancelled";
   if (blocked > 0) text += ", " + format_count(blocked) + " blocked";
   return text;
 }

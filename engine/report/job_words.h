@@ -16,11 +16,20 @@ bool waits(const JobRow& job);
 /// Whether the job ended without success.
 bool went_wrong(const JobRow& job);
 
-/// The first job that went wrong and was not merely blocked by another; null if there is none.
+/// Whether the job was cancelled before it began.
+bool never_began(const JobRow& job);
+
+/// "20 cancelled before they began"; empty without such jobs.
+std::string never_began_text(const RunStatus& status);
+
+/// The first job that went wrong and was not merely blocked by another, a cancelled one only if
+/// no other did; null if there is none.
 const JobRow* first_wrong(const RunStatus& status);
 
-/// The lines beside a job's state, the most important first.
-std::vector<std::string> details(const JobRow& job, const RunView& view, const Style& style);
+/// The lines beside a job's state, the most important first. \param above  the job in the previous
+/// row, whose cause is not repeated; may be null
+std::vector<std::string> details(const JobRow& job, const RunView& view, const Style& style,
+                                 const JobRow* above = nullptr);
 
 /// A step with more elements than this is one line with counts.
 inline constexpr size_t kListedElements = 12;
@@ -35,7 +44,8 @@ struct StepCounts {
   size_t all = 0;
   size_t done = 0;
   size_t running = 0;
-  size_t wrong = 0;    ///< without blocked jobs
+  size_t wrong = 0;  ///< without blocked and cancelled jobs
+  size_t cancelled = 0;
   size_t blocked = 0;  ///< by a failure elsewhere
 
   /// The state that represents the whole step.

@@ -13,6 +13,7 @@
 #include "engine/plan/extension.h"
 #include "engine/report/again_text.h"
 #include "engine/report/describe.h"
+#include "engine/report/job_words.h"
 #include "engine/report/style.h"
 
 namespace dlflow {
@@ -103,18 +104,16 @@ void LiveDisplay::draw(Time now, bool final) {
   const size_t rows = std::max<size_t>(redraw_.rows(), kAround + 2) - kAround;
   std::string text = headline_ + "\n\n";
   for (const std::string& line : live_table(run_.view(), now, rows, style_)) text += line + "\n";
-  if (final) {
-    text += "\n" + paint(status.state, describe_end(status, run_.numbers()), style_) + "\n" +
-            next_steps(status);
-  } else {
-    text += "\n";
-    for (const std::string& line :
-         wrap(stopping_ ? stopping_text(run_.saves()) : hint(status.run, run_.saves()),
-              size_t(style_.width))) {
-      text += dim(line, style_) + "\n";
-    }
+  text += "\n";
+  const std::string foot = final       ? describe_end(status, run_.numbers())
+                           : stopping_ ? stopping_text(run_.saves())
+                                       : hint(status.run, run_.saves());
+  std::string end;
+  for (const std::string& line : wrap(foot, size_t(style_.width))) {
+    end += (final ? paint(status.state, line, style_) : dim(line, style_)) + "\n";
   }
-  redraw_.show(text);
+  redraw_.show(final ? text : text + end);
+  if (final) redraw_.write(end + next_steps(status));
 }
 
 LineDisplay::LineDisplay(int descriptor, const Style& style, bool verbose)
@@ -142,7 +141,7 @@ void LineDisplay::extended(const Plan& plan, const RunStatus& status) {
 
 void LineDisplay::event(const JobEvent& event) {
   const JobRow* row = run_.apply(event);
-  if (row == nullptr || !verbose_ || !starts_or_ends(event)) return;
+  if (row == nullptr || !verbose_ || !starts_or_ends(event) || never_began(*row)) return;
   std::string line = "  " + row->job + "  " + badge(row->state, style_);
   if (row->ended && *event.state != JobState::Running) {
     line += "  " + format_duration(*row->ended - *row->started);
@@ -157,6 +156,9 @@ void LineDisplay::stopping() { print(stopping_text(run_.saves())); }
 void LineDisplay::ended(RunState state, Time at) {
   run_.end(state, at);
   const RunStatus& status = run_.view().status;
+  if (const std::string text = never_began_text(status); verbose_ && !text.empty()) {
+    print("  " + text);
+  }
   print(paint(state, describe_end(status, run_.numbers()), style_));
   const std::string next = next_steps(status);
   if (verbose_ && !next.empty()) print(next.substr(0, next.size() - 1));
@@ -186,7 +188,8 @@ std::string next_steps(const RunStatus& status) {
       }
       const AgainText again = again_text(status);
       text += "  again    " + again.command + "\n";
-      return again.note.empty() ? text : text + "           " + again.note + "\n";
+      for (const std::string& line : again.notes) text += "           " + line + "\n";
+      return text;
     }
     case RunState::Cancelled:
     case RunState::Interrupted:
@@ -197,7 +200,7 @@ std::string next_steps(const RunStatus& status) {
   return "";
 }
 
-Redraw::Redraw(int descriptor) : descriptor_(descriptor), terminal_(is_terminal(descriptor)) {}
+Redraw::Redraw(int descriptor) : descriptor_(descriptor), terminal_(can_redraw(descriptor)) {}
 
 void Redraw::show(const std::string& text) {
   if (text == shown_) return;

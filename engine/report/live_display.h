@@ -18,11 +18,13 @@ class Redraw {
 
   void show(const std::string& text);
 
+  /// Writes `bytes` below, as they are: a terminal breaks a long line, and does not cut it.
+  void write(const std::string& bytes) const;
+
   /// The rows of the terminal.
   size_t rows() const;
 
  private:
-  void write(const std::string& bytes) const;
   std::string erase() const;
 
   int descriptor_;

@@ -319,6 +319,7 @@ Json report_data(std::span<const ReportedRun> runs, Time now) {
       results.push_back(std::move(result));
     }
   }
+  remove_repeated(results);
   Json comparison = Json::array();
   for (const ComparedJobs& jobs : compare(results)) comparison.push_back(to_json(jobs));
   const std::vector<std::string> metrics = ordered_metrics(results);

@@ -145,12 +145,13 @@ std::string step_table(std::span<const Result> results, const std::string& first
   add_names(table, results);
   const size_t left_out = add_metrics(table, metrics, size_t(style.width));
   std::string text = results.front().step + "\n" + table.text();
-  if (const Result* best = best_of(results)) {
-    const std::string& metric = best->goal->metric;
+  if (const Result* best = best_of(results, first)) {
+    const std::string metric = first.empty() ? best->goal->metric : first;
+    const bool largest = first.empty() ? best->goal->largest : largest_first(results, first);
     const std::string run = differ(results, &Result::run) ? best->run + " " : "";
     text += "best: " + escaped(run + best->job) + ", " + escaped(metric) + " " +
-            metric_text(best->metrics, metric) +
-            (best->goal->largest ? " (the largest)" : " (the smallest)") + "\n";
+            metric_text(best->metrics, metric) + (largest ? " (the largest)" : " (the smallest)") +
+            "\n";
   }
   for (const Result& result : results) text += prediction_line(result);
   if (left_out > 0) {
@@ -205,22 +206,36 @@ double t_quantile(size_t freedom) {
 
 }  // namespace
 
-const Result* best_of(std::span<const Result> results) {
+const Result* best_of(std::span<const Result> results, const std::string& sorted) {
+  std::optional<Goal> goal;
+  if (!sorted.empty()) goal = Goal{sorted, largest_first(results, sorted)};
   const Result* best = nullptr;
   double best_value = 0;
   size_t counted = 0;
   for (const Result& result : results) {
-    if (!result.goal) continue;
-    const auto value = comparable(result.metrics.value(result.goal->metric, Json()));
-    if (!value || !satisfies_dependents(result.state)) continue;
+    if (!satisfies_dependents(result.state) || (sorted.empty() && !result.goal)) continue;
+    if (!goal) goal = result.goal;
+    if (sorted.empty() && *goal != *result.goal) return nullptr;
+    const auto value = comparable(result.metrics.value(goal->metric, Json()));
+    if (!value) continue;
     ++counted;
     const bool better =
-        best == nullptr || (result.goal->largest ? *value > best_value : *value < best_value);
+        best == nullptr || (goal->largest ? *value > best_value : *value < best_value);
     if (!better) continue;
     best = &result;
     best_value = *value;
   }
   return counted > 1 ? best : nullptr;
+}
+
+void remove_repeated(std::vector<Result>& results) {
+  std::set<std::string> shown;
+  for (const Result& result : results) {
+    if (result.state != JobState::Cached) shown.insert(result.directory);
+  }
+  std::erase_if(results, [&shown](const Result& result) {
+    return result.state == JobState::Cached && !shown.insert(result.directory).second;
+  });
 }
 
 Json metrics_of(const Plan& plan, size_t job, const JobRow& row) {
@@ -260,7 +275,8 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
                        .matrix = plan.steps[job.step].elements->at(job.element),
                        .metrics = metrics_of(plan, i, row),
                        .goal = goal_of(plan.workflow, of.name, row.metrics),
-                       .named = named_metrics(plan.workflow, of.name)});
+                       .named = named_metrics(plan.workflow, of.name),
+                       .directory = row.directory});
   }
   if (!step.empty()) return results;
   std::set<std::string> with_metrics;

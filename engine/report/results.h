@@ -26,10 +26,15 @@ struct Result {
   Json metrics = Json::object();        ///< name -> number
   std::optional<Goal> goal = {};        ///< the measure of the best result of its step, if known
   std::vector<std::string> named = {};  ///< metrics that a gate or a selection uses
+  std::string directory = "";           ///< of the job that made it
 };
 
-/// The best result of one step by the metric of their goal; null if fewer than two results have it.
-const Result* best_of(std::span<const Result> results);
+/// The best result of one step by the metric of their goal, or by `sorted` if it is not empty; null
+/// if fewer than two results have it, or if their goals differ.
+const Result* best_of(std::span<const Result> results, const std::string& sorted = "");
+
+/// Removes cached results of jobs that are in the list already.
+void remove_repeated(std::vector<Result>& results);
 
 /// A job's metrics, together with the planner's predictions and the measured values:
 /// predicted_step_s and step_s, predicted_time_s and time_s.

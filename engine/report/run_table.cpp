@@ -1,6 +1,7 @@
 #include "engine/report/run_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -18,8 +19,8 @@ struct Row {
 
 constexpr size_t kMaxName = 30;  // a longer one has lines of its own
 
-Row job_row(const JobRow& job, const RunView& view, Time now, size_t name_width,
-            const Style& style) {
+Row job_row(const JobRow& job, const JobRow* above, const RunView& view, Time now,
+            size_t name_width, const Style& style) {
   constexpr size_t kBadge = 12;
   constexpr size_t kTime = 8;
   const std::string indent(2 + name_width + 2 + kBadge + kTime + 2, ' ');
@@ -35,7 +36,7 @@ Row job_row(const JobRow& job, const RunView& view, Time now, size_t name_width,
   }
   Style narrow = style;
   narrow.width = std::max<int>(20, style.width - int(indent.size()));
-  const auto details_of = details(job, view, narrow);
+  const auto details_of = details(job, view, narrow, above);
   if (job.state == JobState::Planned) {
     const std::string what = details_of.empty() ? "waits" : details_of.front();
     row.lines.push_back(
@@ -94,22 +95,29 @@ std::vector<std::string> fit(std::vector<Row> rows, size_t max_lines, const Styl
 
 std::vector<std::string> live_table(const RunView& view, Time now, size_t max_lines,
                                     const Style& style) {
+  const auto is_listed = [](std::span<const JobRow> step, const JobRow& job) {
+    const bool is_one_of_few = step.size() <= kListedElements;
+    return (is_one_of_few || job.state == JobState::Running || went_wrong(job)) &&
+           !never_began(job);
+  };
   size_t name_width = 8;
   for (const auto step : by_step(view.status.jobs)) {
-    const bool listed = step.size() <= kListedElements;
     for (const JobRow& job : step) {
-      const size_t width = display_width(listed ? job.job : job.step);
+      const size_t width = display_width(is_listed(step, job) ? job.job.text() : job.step);
       name_width = std::max(name_width, std::min(width, kMaxName));
     }
   }
   std::vector<Row> rows;
   for (const auto step : by_step(view.status.jobs)) {
     if (step.size() > kListedElements) rows.push_back(step_row(step, name_width, style));
+    const JobRow* above = nullptr;
     for (const JobRow& job : step) {
-      const bool listed =
-          step.size() <= kListedElements || job.state == JobState::Running || went_wrong(job);
-      if (listed) rows.push_back(job_row(job, view, now, name_width, style));
+      if (!is_listed(step, job)) continue;
+      rows.push_back(job_row(job, std::exchange(above, &job), view, now, name_width, style));
     }
+  }
+  if (const std::string text = never_began_text(view.status); !text.empty()) {
+    rows.push_back({{"  " + text}, 1});
   }
   return fit(std::move(rows), max_lines, style);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -112,6 +113,11 @@ Table jobs_table(const RunView& view, Time now, const StatusChoice& choice) {
       if (!counted || (failed(job) && listed++ < kListedFailed)) {
         table.lines.push_back(job_line(job, view, now));
       }
+    }
+    if (listed > kListedFailed) {
+      table.lines.push_back(
+          {JobState::Failed,
+           {"and " + format_count(listed - kListedFailed) + " more", "-", "-", "-", "-", "-"}});
     }
     if (counted) {
       table.advice +=
@@ -269,7 +275,8 @@ std::string advice(const RunStatus& status) {
   }
   const AgainText again = again_text(status);
   text += "Again:  " + again.command + "\n";
-  return again.note.empty() ? text : text + "        " + again.note + "\n";
+  for (const std::string& line : again.notes) text += "        " + line + "\n";
+  return text;
 }
 
 }  // namespace
@@ -287,9 +294,10 @@ std::string status_table(const RunView& view, Time now, const Style& style,
   std::string text = headline(view.status, now, style) + "\n" + problems(view.status, style) + "\n";
   text += printer.head(table.head);
   const Style narrow{.utf8 = style.utf8, .width = printer.room()};
+  const JobRow* above = nullptr;
   for (Line& line : table.lines) {
     if (line.job != nullptr) {
-      line.details = details(*line.job, view, narrow);
+      line.details = details(*line.job, view, narrow, std::exchange(above, line.job));
       const std::string earlier = earlier_cause(*line.job, view);
       if (!earlier.empty()) line.details.push_back(earlier);
     }

@@ -93,12 +93,17 @@ std::vector<size_t> widths_of(std::span<const std::vector<std::string>> rows) {
 
 bool is_terminal(int descriptor) { return ::isatty(descriptor) == 1; }
 
+bool can_redraw(int descriptor) {
+  const char* term = std::getenv("TERM");
+  return is_terminal(descriptor) && (term == nullptr || std::strcmp(term, "dumb") != 0);
+}
+
 Style detect_style(int descriptor, ColorChoice choice) {
   Style style;
   const char* term = std::getenv("TERM");
   const char* no_color = std::getenv("NO_COLOR");
   const bool wanted = no_color == nullptr || *no_color == '\0';
-  const bool able = is_terminal(descriptor) && term != nullptr && std::strcmp(term, "dumb") != 0;
+  const bool able = can_redraw(descriptor) && term != nullptr;
   style.color = choice == ColorChoice::Always || (choice == ColorChoice::Auto && wanted && able);
   style.utf8 = locale_is_utf8();
   winsize size{};

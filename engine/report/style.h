@@ -26,6 +26,9 @@ Style detect_style(int descriptor, ColorChoice choice = ColorChoice::Auto);
 
 bool is_terminal(int descriptor);
 
+/// Whether `descriptor` is a terminal whose cursor can move: TERM is not dumb.
+bool can_redraw(int descriptor);
+
 /// "✔", "✘", "▶", "·", …
 std::string_view symbol(JobState state, const Style& style);
 

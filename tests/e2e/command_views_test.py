@@ -62,7 +62,11 @@ class CommandViews(Case):
     def test_a_run_that_succeeded_leaves_resubmit_nothing_to_do(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: ['true']}}\n")
         run = self.run_json("w.yaml")["run"]
-        self.assertEqual(self.dlflow("resubmit", run)[0], f"{run} succeeded; there is nothing to do.\n")
+        self.assertEqual(self.dlflow("resubmit", run)[0], f"{run} has already succeeded; nothing to do.\n")
+        before = self.status(run)
+        self.assertEqual(self.dlflow("run", "--resume", run)[0], f"{run} has already succeeded; nothing to do.\n")
+        self.assertEqual(self.dlflow("cancel", run)[0], f"{run} had already succeeded; nothing to stop.\n")
+        self.assertEqual(self.status(run), before)
         self.assertEqual(self.status(run)["steps"][0]["attempt"], 1)
 
     def test_status_of_a_job_that_was_tried_again_has_the_cause(self):
@@ -78,6 +82,10 @@ class CommandViews(Case):
         run = self.run_json("w.yaml", status=1)["run"]
         self.assertEqual(self.dlflow("graph", run)[0], "a  run  ✔ succeeded\nb  run  ✘ failed     ← a\n")
         self.assertEqual(self.dlflow("graph", "w.yaml")[0], "a  run\nb  run  ← a\n")
+        jobs = json.loads(self.dlflow("graph", "w.yaml", "--json")[0])["jobs"]
+        explained = json.loads(self.dlflow("explain", "w.yaml", "--json")[0])
+        self.assertEqual([(job["action"], job["reason"]) for job in jobs], [(job["verdict"], job["reason"]) for job in explained])
+        self.assertEqual(jobs[0]["action"], "reused")
 
     def test_an_open_run_that_only_the_index_has_shows_the_age_of_its_data(self):
         self.write("w.yaml", "name: w\nsteps: {a: {run: [sleep, '30']}}\n")

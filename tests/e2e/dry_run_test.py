@@ -25,7 +25,7 @@ class DryRun(ChainCase):
         self.assertIn(["1", "data", "1", "1", "1", "11:00", "batch", "-"], lines)
         self.assertIn(["2", "train", "array", "of", "3", "2", "-", "1:01:00", "batch", "1"], lines)
         self.assertIn(["3", "best", "1", "1", "1", "-", "batch", "2"], lines)
-        self.assertTrue(out.endswith("5 jobs in 3 submissions to alpha, 0 reused; nothing was run.\n"), out)
+        self.assertTrue(out.endswith("5 jobs in 3 submissions to alpha would run, 0 are reused; nothing was run.\n"), out)
         self.assertEqual(self.slurm.jobs(), {})
         self.assertEqual(self.dlflow("status", "--quick", "--quiet")[0], "")
         self.assertFalse((self.folder / "runs").exists())
@@ -34,12 +34,14 @@ class DryRun(ChainCase):
         for name in ("a.py", "b.py"):
             self.write(name, "pass")
         self.write_steps("""
-            train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: [1, 2, 3]}}
+            train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: "${{ range(1, 51, 1) }}"}}
             test: {run: python3 a.py, inputs: [a.py]}
         """)
         out, _ = self.dry_run()
-        self.assertIn("train: 2 input files for each of 3 jobs, 6 copies\n", out)
+        self.assertIn("train: 2 input files for each of 50 jobs, 100 copies\n", out)
         self.assertNotIn("test: 1", out)
+        self.write_steps("train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: [1, 2, 3]}}")
+        self.assertNotIn("copies", self.dry_run()[0])
 
     def test_a_dry_run_shows_elements_and_shared_tasks(self):
         self.write_steps("""

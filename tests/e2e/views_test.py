@@ -111,6 +111,10 @@ class Views(Case):
         self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss")], [1, 2, 3, 10, 20, 30])
         self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss", "--reverse")], [30, 20, 10, 3, 2, 1])
         self.assertEqual(len(losses(first, "--step", "fit")), 3)
+        self.run_of(TWO_RUNS)  # reuses all
+        self.assertEqual(losses("sweep"), all_of_them)
+        failed = self.run_of("name: f\nsteps: {a: {run: exit 3}}\n", status=1)
+        self.assertIn(f"no job of {failed} succeeded; `dlflow status {failed}` shows why", self.dlflow("results", failed, "--sort", "loss", status=2)[1])
         without = self.run_of(FAILS, status=1)
         self.assertIn("No step has written metrics yet", self.dlflow("results", without)[0])
         self.assertIn("--csv cannot be used with --json", self.dlflow("results", "--csv", "--json", status=2)[1])
@@ -124,6 +128,10 @@ class Views(Case):
         self.assertEqual([each["job"] for each in json.loads(self.dlflow("explain", run, "--json")[0])],
                          ["fit[lr=1]", "fit[lr=2]", "fit[lr=3]", "last"])
         self.assertIn("parameter scale: 1 → 2", self.dlflow("explain", "w.yaml", "--set", "scale=2")[0])
+        out = re.sub(" +", " ", self.dlflow("explain", run)[0])
+        self.assertEqual(out, "fit x3 ran there is no earlier result\nlast ran there is no earlier result\n")
+        again = self.run_json("w.yaml")["run"]
+        self.assertIn(f"last reused from {run} nothing relevant changed", re.sub(" +", " ", self.dlflow("explain", again)[0]))
         self.assertIn("has no step 'fi'; did you mean 'fit'?", self.dlflow("explain", "w.yaml", "fi", status=2)[1])
 
     def test_the_index_is_rebuilt_from_the_named_folders(self):

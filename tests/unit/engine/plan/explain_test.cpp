@@ -49,7 +49,8 @@ class OneRun : public History {
 
   std::vector<EarlierBase> earlier(const std::string&, const std::string&, const JobName& job,
                                    const std::string&) override {
-    const auto number = find_job(plan_, job);
+    auto number = find_job(plan_, job);
+    if (!number && !instead.empty()) number = find_job(plan_, instead);
     if (!number) return {};
     return {{plan_.run, fingerprint_base(plan_, *number)}};
   }
@@ -64,6 +65,7 @@ class OneRun : public History {
 
   test::KnownByFingerprint known;
   std::string refused;
+  std::string instead;  ///< the job whose base it has for unknown ones; may be empty
   std::string made_by;  ///< the run that made its results; empty: this one
 
  private:
@@ -109,6 +111,22 @@ TEST_CASE("a changed parameter is the reason, and its dependents follow", "[expl
   CHECK(explanations[1].from == "mnist-0000");  // the run compared with
   CHECK(explanations[1].differences == std::vector<Difference>{{"parameter epochs", "3", "30"}});
   CHECK(explanations[2].verdict == Action::DecideLater);
+}
+
+TEST_CASE("a new element is explained by the values that no earlier one has", "[explain]") {
+  const auto sweep = [](const char* axes) {
+    return parsed(std::string("name: w\nsteps: {a: {run: ./a, matrix: {") + axes + "}}}\n");
+  };
+  OneRun earlier(sweep("lr: [1], seed: [1, 2]"));
+  const auto find = [&](const char* axes) {
+    return reasons(plan_of(sweep(axes), earlier.known), earlier);
+  };
+  earlier.instead = "a[lr=1,seed=1]";
+  const Reasons more = find("lr: [1, 3], seed: [1, 2]");
+  CHECK(more.at("a[lr=1,seed=2]") == "nothing relevant changed");
+  CHECK(more.at("a[lr=3,seed=1]") == "new: no result for lr=3");
+  CHECK(more.at("a[lr=3,seed=2]") == "new: no result for lr=3");
+  CHECK(find("lr: [1, 3], seed: [1, 4]").at("a[lr=3,seed=4]") == "new: no result for lr=3,seed=4");
 }
 
 TEST_CASE("a result is attributed to the run that made it, not to one that reused it",

@@ -80,6 +80,9 @@ TEST_CASE("the placeholder of unlisted elements is not counted as a job", "[exte
   const Plan plan = plan_of(parsed(kFan));
   CHECK(count_of_jobs(plan) == "4 jobs and as many as `other` and `split` list");
   const Plan listed = extended(plan, list_of(1, "split", "parts", {2, 3, 4}));
+  Plan partly_reused = listed;
+  partly_reused.jobs[0].action = Action::Reuse;
+  CHECK(count_of_jobs(partly_reused, false).starts_with("6 jobs and"));
   CHECK(count_of_jobs(listed) == "7 jobs and as many as `other` lists");
   CHECK(count_of_jobs(extended(listed, list_of(2, "other", "l", {5}))) == "8 jobs");
 }

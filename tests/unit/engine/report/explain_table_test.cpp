@@ -30,6 +30,9 @@ TEST_CASE("each job has its verdict and the reason", "[explain]") {
         "train     runs                   parameter epochs: 3 → 30\n"
         "evaluate  may be reused          decided once its parents are done\n");
   CHECK(explain_table({}, kPlain).empty());
+  Explanation ended = jobs[2];
+  ended.outcome = "ran";
+  CHECK(explain_table({{ended}}, kPlain) == "evaluate  ran  decided once its parents are done\n");
 }
 
 TEST_CASE("elements with the same answer share a line, others do not", "[explain]") {

@@ -178,7 +178,7 @@ TEST_CASE("without a terminal each change is a line", "[live_display]") {
   CHECK(lines.text() == "Saving checkpoints and stopping; press Ctrl-C again to kill.\n");
   lines.display().ended(RunState::Cancelled, kStart + 70s);
   CHECK(lines.text() ==
-        "demo-7f3a cancelled in 1:10\n"
+        "demo-7f3a cancelled in 1:10, 1 of 2 jobs done\n"
         "  go on    dlflow run --resume demo-7f3a\n");
 }
 
@@ -268,14 +268,17 @@ TEST_CASE(
   job.exit = 1;
   const std::string sources =
       "  again    dlflow resubmit demo-7f3a --with-new-sources\n"
-      "           uses your corrections; without any, the job fails again\n";
+      "           after correcting a script\n";
   const std::string anew =
       "  again    dlflow run w.yaml --profile alpha\n"
       "           uses your corrections; dlflow resubmit would ignore them\n";
   CHECK(next_steps(status) == sources);  // the plan was not read
   status.run_anew = "dlflow run w.yaml --profile alpha";
   job.correction = Correction::Sources;
-  CHECK(next_steps(status) == sources);
+  CHECK(next_steps(status) ==
+        "  again    dlflow resubmit demo-7f3a --with-new-sources\n"
+        "           after correcting a script; after changing the workflow or the shell:\n"
+        "           dlflow run w.yaml --profile alpha\n");
   job.correction = Correction::Workflow;
   CHECK(next_steps(status) == anew);
   job.correction = Correction::Sources;
@@ -370,10 +373,49 @@ TEST_CASE("on a terminal the table is drawn over itself", "[live_display]") {
         "demo-7f3a  2 jobs, runs in /runs/demo-7f3a\n"
         "\n"
         "  data      + succeeded     0:07  \n"
-        "  train     ! cancelled           \n"
+        "  1 cancelled before it began\n"
         "\n"
-        "demo-7f3a cancelled in 0:07: train cancelled\n"
+        "demo-7f3a cancelled in 0:07, 1 of 2 jobs done\n"
         "  go on    dlflow run --resume demo-7f3a\n");
+}
+
+TEST_CASE("the end of a run is wrapped, and a command is never cut", "[live_display]") {
+  RunStatus status = status_of({planned("train")});
+  status.run = "demo-" + std::string(40, '7');
+  const test::PseudoTerminal terminal(24, 60);
+  LiveDisplay display(terminal.descriptor(), {.color = false, .utf8 = false, .width = 60});
+  display.began(chain_of(status), status);
+  display.event(told("train", JobState::Running));
+  JobEvent fails = told("train", JobState::Failed, 2s);
+  fails.attempt = 1;
+  fails.exit = 1;
+  fails.reason = "exit 1: error: diverged";
+  display.event(fails);
+  display.ended(RunState::Failed, kStart + 2s);
+  CHECK_THAT(
+      terminal.drawn(),
+      Catch::Contains(status.run + " failed in\n0:02: train failed, exit 1: error: diverged\n") &&
+          Catch::Contains("dlflow resubmit " + status.run + " --with-new-sources\n"));
+}
+
+TEST_CASE("jobs that were cancelled before they began share a line", "[live_display]") {
+  const RunStatus status = status_of({planned("a"), planned("b"), planned("c")});
+  Lines lines(true);
+  lines.display().began(chain_of(status), status);
+  lines.text();
+  for (const char* job : {"a", "b", "c"}) lines.display().event(told(job, JobState::Cancelled));
+  CHECK(lines.text().empty());
+  lines.display().ended(RunState::Cancelled, kStart);
+  CHECK_THAT(lines.text(), Catch::StartsWith("  3 cancelled before they began\n"));
+}
+
+TEST_CASE("a dumb terminal gets each text once, without moves of the cursor", "[redraw]") {
+  const test::Variable dumb("TERM", "dumb");
+  const test::PseudoTerminal terminal(24, 40);
+  Redraw redraw(terminal.descriptor());
+  redraw.show("one\n");
+  redraw.show("two\n");
+  CHECK(terminal.drawn() == "one\ntwo\n");
 }
 
 TEST_CASE("the table is no higher than the terminal", "[live_display]") {

@@ -318,6 +318,44 @@ TEST_CASE("the better direction of a metric follows from the goal, or else from 
   CHECK(!largest_is_best("validation_loss"));
 }
 
+TEST_CASE("the best is the best by the metric that sorts, and only among comparable results",
+          "[results]") {
+  std::vector<Result> results = {
+      result_of("a-1", Json::object(), {{"accuracy", 0.5}, {"loss", 0.1}}),
+      result_of("a-2", Json::object(), {{"accuracy", 0.9}, {"loss", 0.4}})};
+  for (Result& result : results) result.goal = Goal{"accuracy", true};
+  CHECK(best_of(results)->run == "a-2");
+  CHECK(best_of(results, "loss")->run == "a-1");
+  CHECK_THAT(results_table(results, "loss", kPlain),
+             Catch::EndsWith("best: a-1 train, loss 0.1 (the smallest)\n"));
+  results[0].goal = Goal{"loss", false};  // of another network
+  CHECK(best_of(results) == nullptr);
+  CHECK(best_of(results, "loss")->run == "a-1");
+}
+
+TEST_CASE("a cached result is left out if its origin is listed", "[results]") {
+  std::vector<Result> results = {result_of("a-3", Json::object(), {{"loss", 1}}),
+                                 result_of("a-1", Json::object(), {{"loss", 1}}),
+                                 result_of("a-2", {{"lr", 1}}, {{"loss", 2}}),
+                                 result_of("a-3", {{"lr", 1}}, {{"loss", 2}})};
+  for (const size_t i : {0, 2, 3}) results[i].state = JobState::Cached;
+  results[0].directory = results[1].directory = "/runs/a-1/steps/train";
+  results[2].directory = results[3].directory = "/runs/a-0/steps/train";  // not listed
+  remove_repeated(results);
+  REQUIRE(results.size() == 2);
+  CHECK(results[0].run == "a-1");
+  CHECK(results[1].run == "a-2");
+}
+
+TEST_CASE("costs are smallest first, and the bytes of an optimizer come last", "[results]") {
+  for (const char* metric : {"cost", "latency", "regret", "wer", "val_wer", "crps", "bias"}) {
+    CHECK(!largest_is_best(metric));
+  }
+  CHECK(largest_is_best("answered"));
+  CHECK(in_metric_order({"optimizer_bytes_per_rank", "data_wait_s", "epochs"}) ==
+        std::vector<std::string>{"epochs", "data_wait_s", "optimizer_bytes_per_rank"});
+}
+
 TEST_CASE("equal results stay in their order", "[results]") {
   for (const Order order : {Order::BestFirst, Order::WorstFirst}) {
     std::vector<Result> results;

@@ -154,9 +154,36 @@ TEST_CASE("up to twelve elements have their own lines, and more share one", "[ru
   jobs[2].state = JobState::Failed;
   jobs[2].reason = "exit 3";
   CHECK(live(jobs, 30) ==
-        std::vector<std::string>{"  sweep     x ======>--------- 6/16 done, 1 running, 1 failed",
+        std::vector<std::string>{"  sweep       x ======>--------- 6/16 done, 1 running, 1 failed",
                                  "  sweep[i=2]  x failed        0:02  exit 3",
                                  "  sweep[i=3]  > running       0:05  "});
+}
+
+TEST_CASE("a cause is shown once, and wrapped beside the name of an element", "[run_table]") {
+  std::vector<JobRow> jobs = rows_of_sweep(16, JobState::Succeeded);
+  for (size_t i = 2; i < 5; ++i) {
+    jobs[i].state = JobState::Failed;
+    jobs[i].reason = "exit 1: error: the learning rate is far too large: it diverged";
+  }
+  jobs[5].state = JobState::Failed;
+  jobs[5].reason = "exit 3";
+  CHECK(live(jobs, 30) ==
+        std::vector<std::string>{
+            "  sweep       x =============>-- 12/16 done, 4 failed",
+            "  sweep[i=2]  x failed        0:02  exit 1: error: the learning rate is far",
+            "                                    too large: it diverged",
+            "  sweep[i=3]  x failed        0:02  the same",
+            "  sweep[i=4]  x failed        0:02  the same",
+            "  sweep[i=5]  x failed        0:02  exit 3"});
+  RunView run = view_of(jobs);
+  run.status.state = RunState::Failed;
+  CHECK(describe_end(run.status) ==
+        "demo-7f3a failed: 4 of 16 jobs failed, the first: sweep[i=2], " + jobs[2].reason);
+  for (JobRow& job : jobs) job.state = JobState::Cancelled;
+  for (JobRow& job : jobs) job.started.reset();
+  CHECK(live(jobs, 30) ==
+        std::vector<std::string>{"  sweep     ! ---------------- 0/16 done, 16 cancelled",
+                                 "  16 cancelled before they began"});
 }
 
 TEST_CASE("the least important line is omitted first", "[run_table]") {

@@ -130,10 +130,11 @@ TEST_CASE("up to twelve elements are listed, and of more elements the failed one
   for (size_t i = 3; i < 10; ++i) many.status.jobs[i].state = JobState::Failed;
   many.status.jobs[3].state = JobState::Blocked;
   const auto rows = rows_of(table(many));
-  REQUIRE(rows.size() == 2 + 5);
+  REQUIRE(rows.size() == 2 + 5 + 1);
   CHECK_THAT(rows[1], Catch::EndsWith("13/20 done, 6 failed, 1 blocked"));
   CHECK_THAT(rows[2], Catch::StartsWith("fit[i=4]"));
   CHECK_THAT(rows[6], Catch::StartsWith("fit[i=8]"));
+  CHECK_THAT(rows[7], Catch::StartsWith("and 1 more"));
   CHECK(rows_of(table(many, {.names = {"fit"}})).size() == 1 + 20);
   for (JobRow& job : many.status.jobs) job.state = JobState::Blocked;
   CHECK_THAT(rows_of(table(many))[1],
