@@ -293,7 +293,7 @@ class Data(Case):
         found = json.loads(self.dlflow("data", "check", "set", "m.yaml", "--json", status=1)[0])["findings"]
         self.assertEqual([one["finding"] for one in found], ["fails"])  # of both splits
         self.assertEqual(found[0]["text"], "model 'm' takes (B,2), but set has (B,3,1,1); write input: [3] in the model file")
-        self.assertIn("no training data", self.dlflow("data", "check", "none", "m.yaml", status=2)[1])
+        self.assertIn("there is no file or folder none", self.dlflow("data", "check", "none", "m.yaml", status=2)[1])
 
     def test_a_number_that_is_not_finite_is_found_by_the_check(self):
         self.write("t.csv", "a,y\n" + "".join(f"{n},{n}\n" for n in range(40)))

@@ -239,7 +239,7 @@ TEST_CASE("a header is padded to whole words, so that the tensors after it are a
 TEST_CASE("a header length beyond the file is refused before anything is read", "[safetensors]") {
   CHECK_THROWS_WITH(parse(""), Contains("only the beginning of one; in Python, ") &&
                                    Contains("dlflow.torch.weights NET.pt"));
-  CHECK_THROWS_WITH(parse("1234567"), Contains("7 bytes"));
+  CHECK_THROWS_WITH(parse("1234567"), Contains("not a safetensors file"));
   std::string file = file_of("{}", 0);
   for (const char high : {'\x01', '\x7f', '\xff'}) {
     file[7] = high;
@@ -247,6 +247,6 @@ TEST_CASE("a header length beyond the file is refused before anything is read", 
   }
   file = file_of("{}", 0);
   file[0] = 3;
-  CHECK_THROWS_WITH(parse(file), Contains("with a header of 3"));
-  CHECK_THROWS_WITH(parse(file.substr(0, 8)), Contains("8 bytes, with a header of 3"));
+  CHECK_THROWS_WITH(parse(file), Contains("only the beginning of one"));
+  CHECK_THROWS_WITH(parse(file.substr(0, 8)), Contains("only the beginning of one"));
 }

@@ -196,10 +196,7 @@ TEST_CASE("an unsuitable source is refused with what to do", "[sources]") {
   folder.write("none.csv", "x,y\n");
   folder.write("cat/1.pgm", pgm('a'));
   folder.write("a.txt", "text");
-  folder.write("pics/train/cat/1.pgm", pgm('a'));
   CHECK_THAT(error_of("a.txt", ""), Catch::EndsWith("a.txt is text: add --tokens bytes"));
-  CHECK_THAT(error_of("pics", ""), Catch::Contains("pack each split: dlflow data pack ") &&
-                                       Catch::EndsWith("/pics/train -o FOLDER [--split test]"));
   CHECK_THAT(error_of("a.npz", "a.npy"), Catch::Contains("python -m dlflow.convert"));
   CHECK_THAT(error_of("a.npy", "a.nc"), Catch::Contains("python -m dlflow.convert"));
   CHECK_THAT(error_of("a.npy", ""), Catch::Contains("where are the labels of "));
@@ -214,6 +211,9 @@ TEST_CASE("an unsuitable source is refused with what to do", "[sources]") {
   resized.reshaping = {32, {}, {}};
   CHECK_THAT(error_of("a.csv", "", resized), Catch::Contains("change pictures in folders"));
   CHECK(error_of("", "", resized).empty());
+  folder.write("pics/train/cat/1.pgm", pgm('a'));
+  CHECK_THAT(error_of("pics", ""), Catch::Contains("pack each split: dlflow data pack ") &&
+                                       Catch::EndsWith("/pics/train -o FOLDER [--split test]"));
   write_binary_dataset(folder.path() / "train.dlset", test::tiny_dataset(3));
   CHECK_THAT(error_of("", "", resized), Catch::Contains("change pictures in folders"));
   ImportOptions ignoring;
