@@ -168,7 +168,7 @@ class Installed(Case):
         self.assertEqual(self.output_of("run", "w.yaml"), f"error: {told}\n")
         self.assertFalse((self.folder / "dlflow-runs").exists())
         self.assertIn(f"w.yaml:4:17: warning: {told}", self.installed("validate", "w.yaml"))
-        self.assertIn("dlflow-train cannot be loaded there: libgone.so.1 is not found", self.output_of("profile", "check", "local"))
+        self.assertIn("dlflow-train cannot be loaded here: libgone.so.1 is not found", self.output_of("profile", "check", "local"))
 
         self.write("cluster-profiles/mine.yaml", "scheduler: local\nsetup: ['true']\n")  # it may provide the library
         self.assertIn("exit 127: libgone.so.1, which dlflow-train needs, is not found; load its module",
@@ -212,7 +212,7 @@ class Installed(Case):
         outside, said = self.trained()
         self.assertNotIn("image", said)
         self.make_image()
-        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # an unneeded image changes nothing
+        self.assertIn("1 is reused", self.installed("run", "w.yaml", "--dry-run"))  # an unneeded image changes nothing
         intact = (self.tree / "bin/dlflow-train").read_bytes()
         self.break_program()
         self.assertNotIn("cannot be loaded", self.installed("validate", "w.yaml"))
@@ -223,12 +223,12 @@ class Installed(Case):
         self.assertEqual(inside, outside)
         run = self.installed("status", "--quick", "--quiet").split()[0]
         self.assertFalse((self.folder / "dlflow-runs" / run / "bin/dlflow-train").exists())
-        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))
+        self.assertIn("1 is reused", self.installed("run", "w.yaml", "--dry-run"))
         checked = self.installed("profile", "check", "mine")
         self.assertIn("dlflow-train runs in the release's image with bubblewrap, since libgone.so.1 is not found", checked)
         self.assertIn("containers run with bubblewrap", checked)
         (self.tree / "bin/dlflow-train").write_bytes(intact)
-        self.assertIn("1 reused", self.installed("run", "w.yaml", "--dry-run"))  # from the first run
+        self.assertIn("1 is reused", self.installed("run", "w.yaml", "--dry-run"))  # from the first run
 
     @unittest.skipUnless(HAS_TRAINING, "dlflow-train was not built: CMake found no MPI or oneDNN")
     def test_the_image_is_a_layout_that_holds_all_that_the_programs_need(self):

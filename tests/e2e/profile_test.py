@@ -61,7 +61,7 @@ class ProfileTest(support.Case):
         slurm = self.json("show", "alpha")["slurm"]
         self.assertEqual((slurm["partition"], slurm["account"]), ("batch", "mine"))
         self.write_steps("\na: {run: 'true'}\n")
-        self.assertIn(" to alpha, ", self.dlflow("run", "w.yaml", "--dry-run")[0])
+        self.assertIn(" to alpha would run", self.dlflow("run", "w.yaml", "--dry-run")[0])
         self.assertNotIn("alpha", self.dlflow("run", "w.yaml", "--dry-run", "--profile", "local")[0])
         (site / "alpha.yaml").unlink()
         _, err = self.dlflow("explain", "w.yaml", status=2)
