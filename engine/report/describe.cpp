@@ -164,12 +164,12 @@ std::string describe_end(const RunStatus& status, const NumbersByStep& numbers) 
   if (counts.wrong == 0) {
     return text + ", " + format_count(counts.done) + " of " + plural(counts.all, "job") + " done";
   }
+  text += ": ";
   if (counts.wrong > 1) {
-    text += ": " + format_count(counts.wrong) + " of " + plural(counts.all, "job") +
-            " failed, the first: " + wrong->job;
-  } else {
-    text += ": " + wrong->job + " " + std::string(name(wrong->state));
+    text +=
+        format_count(counts.wrong) + " of " + plural(counts.all, "job") + " failed, the first: ";
   }
+  text += wrong->job + " " + std::string(name(wrong->state));
   return wrong->reason.empty() ? text : text + ", " + wrong->reason;
 }
 

@@ -34,7 +34,7 @@ class DryRun(ChainCase):
         for name in ("a.py", "b.py"):
             self.write(name, "pass")
         self.write_steps("""
-            train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: "${{ range(1, 51, 1) }}"}}
+            train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: "${{ range(1, 50, 1) }}"}}
             test: {run: python3 a.py, inputs: [a.py]}
         """)
         out, _ = self.dry_run()

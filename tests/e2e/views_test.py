@@ -111,7 +111,7 @@ class Views(Case):
         self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss")], [1, 2, 3, 10, 20, 30])
         self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss", "--reverse")], [30, 20, 10, 3, 2, 1])
         self.assertEqual(len(losses(first, "--step", "fit")), 3)
-        self.run_of(TWO_RUNS)  # reuses all
+        self.run_of(TWO_RUNS, "--set", "scale=10")  # reuses all
         self.assertEqual(losses("sweep"), all_of_them)
         failed = self.run_of("name: f\nsteps: {a: {run: exit 3}}\n", status=1)
         self.assertIn(f"no job of {failed} succeeded; `dlflow status {failed}` shows why", self.dlflow("results", failed, "--sort", "loss", status=2)[1])

@@ -178,7 +178,7 @@ TEST_CASE("without a terminal each change is a line", "[live_display]") {
   CHECK(lines.text() == "Saving checkpoints and stopping; press Ctrl-C again to kill.\n");
   lines.display().ended(RunState::Cancelled, kStart + 70s);
   CHECK(lines.text() ==
-        "demo-7f3a cancelled in 1:10, 1 of 2 jobs done\n"
+        "demo-7f3a cancelled in 1:10\n"
         "  go on    dlflow run --resume demo-7f3a\n");
 }
 

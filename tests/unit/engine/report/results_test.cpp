@@ -63,7 +63,8 @@ TEST_CASE("the metric that sorts the rows comes first", "[results]") {
         "lr      loss  accuracy\n"
         "0.1   0.2613    0.9071\n"
         "0.05     0.3    0.8931\n"
-        "0.5     2.25       0.1\n");
+        "0.5     2.25       0.1\n"
+        "best: train[{\"lr\":0.1}], loss 0.2613 (the smallest)\n");
 }
 
 TEST_CASE("numbers of each class come behind the others", "[results]") {
