@@ -40,7 +40,9 @@ class DryRun(ChainCase):
         out, _ = self.dry_run()
         self.assertIn("train: 2 input files for each of 50 jobs, 100 copies\n", out)
         self.assertNotIn("test: 1", out)
-        self.write_steps("train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: [1, 2, 3]}}")
+        self.write_steps("""
+            train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: [1, 2, 3]}}
+        """)
         self.assertNotIn("copies", self.dry_run()[0])
 
     def test_a_dry_run_shows_elements_and_shared_tasks(self):
