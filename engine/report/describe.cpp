@@ -161,7 +161,7 @@ std::string describe_end(const RunStatus& status, const NumbersByStep& numbers) 
   const JobRow* const wrong = first_wrong(status);
   if (wrong == nullptr) return text;
   const StepCounts counts(status.jobs);
-  if (counts.wrong == 0) {
+  if (counts.wrong == 0 && status.state == RunState::Cancelled) {
     return text + ", " + format_count(counts.done) + " of " + plural(counts.all, "job") + " done";
   }
   text += ": ";
