@@ -228,11 +228,8 @@ const Result* best_of(std::span<const Result> results) {
 
 void remove_repeated(std::vector<Result>& results) {
   std::set<std::string> shown;
-  for (const Result& result : results) {
-    if (result.state != JobState::Cached) shown.insert(result.directory);
-  }
   std::erase_if(results, [&shown](const Result& result) {
-    return result.state == JobState::Cached && !shown.insert(result.directory).second;
+    return !result.directory.empty() && !shown.insert(result.directory).second;
   });
 }
 

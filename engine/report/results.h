@@ -26,14 +26,14 @@ struct Result {
   Json metrics = Json::object();        ///< name -> number
   std::optional<Goal> goal = {};        ///< the measure of the best result of its step, if known
   std::vector<std::string> named = {};  ///< metrics that a gate or a selection uses
-  std::string directory = "";           ///< of the job that made it
+  std::string directory = "";           ///< of the job that made it; may be empty
 };
 
 /// The best result of one step by the metric of their goal; null if fewer than two results have it,
 /// or if their goals differ.
 const Result* best_of(std::span<const Result> results);
 
-/// Removes cached results of jobs that are in the list already.
+/// Keeps only the first of several results that come from one job, since later runs reused it.
 void remove_repeated(std::vector<Result>& results);
 
 /// A job's metrics, together with the planner's predictions and the measured values:

@@ -334,17 +334,20 @@ TEST_CASE("the best is the best by the metric that sorts, and only among compara
 }
 
 TEST_CASE("a cached result is left out if its origin is listed", "[results]") {
-  std::vector<Result> results = {result_of("a-3", Json::object(), {{"loss", 1}}),
-                                 result_of("a-1", Json::object(), {{"loss", 1}}),
+  std::vector<Result> results = {result_of("a-1", Json::object(), {{"loss", 1}}),
+                                 result_of("a-3", Json::object(), {{"loss", 1}}),
                                  result_of("a-2", {{"lr", 1}}, {{"loss", 2}}),
                                  result_of("a-3", {{"lr", 1}}, {{"loss", 2}})};
-  for (const size_t i : {0, 2, 3}) results[i].state = JobState::Cached;
+  for (const size_t i : {1, 2, 3}) results[i].state = JobState::Cached;
   results[0].directory = results[1].directory = "/runs/a-1/steps/train";
   results[2].directory = results[3].directory = "/runs/a-0/steps/train";  // not listed
   remove_repeated(results);
   REQUIRE(results.size() == 2);
   CHECK(results[0].run == "a-1");
   CHECK(results[1].run == "a-2");
+  for (Result& result : results) result.directory = "";  // not known
+  remove_repeated(results);
+  CHECK(results.size() == 2);
 }
 
 TEST_CASE("costs are smallest first, and the bytes of an optimizer come last", "[results]") {
