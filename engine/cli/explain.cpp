@@ -16,15 +16,18 @@
 namespace dlflow {
 namespace {
 
-/// The plan of a workflow file if it were run now.
+/// The stored plan of a run, or the plan of a workflow file if it were run now.
 Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Session& session) {
-  Workflow workflow = what.read();
-  Profile profile = load_profile(arguments.profile);
-  use_release_image(workflow, profile);
-  pin_images(workflow, profile, session.store());
-  const PlanOptions options = arguments.options_of(workflow, profile);
-  if (!session.quiet) std::fputs(automatic_lines(options.automatic_ranks).c_str(), stderr);
-  return make_plan(std::move(workflow), profile, options, session.store(), session.store());
+  if (std::filesystem::is_regular_file(what.file)) {
+    Workflow workflow = what.read();
+    Profile profile = load_profile(arguments.profile);
+    use_release_image(workflow, profile);
+    pin_images(workflow, profile, session.store());
+    const PlanOptions options = arguments.options_of(workflow, profile);
+    if (!session.quiet) std::fputs(automatic_lines(options.automatic_ranks).c_str(), stderr);
+    return make_plan(std::move(workflow), profile, options, session.store(), session.store());
+  }
+  return load_run(session.store().directory(find_run(session, what.file)));
 }
 
 /// Adds what became of the jobs of `run` that have ended.
@@ -33,14 +36,11 @@ void add_outcomes(std::vector<Explanation>& explanations, const std::string& run
   const RunStatus status = refresh_run(session, run);
   for (size_t i = 0; i < explanations.size() && i < status.jobs.size(); ++i) {
     const JobRow& job = status.jobs[i];
-    Explanation& explanation = explanations[i];
-    if (job.job != explanation.job || !is_final(job.state)) continue;
-    if (job.state == JobState::Cached) {
-      explanation.outcome = "reused from " + session.store().maker(run, job.job);
-      explanation.reason = words(Cause::NothingChanged);
-    } else {
-      explanation.outcome = job.attempt > 0 ? "ran" : "did not run";
-    }
+    if (job.job != explanations[i].job || !is_final(job.state)) continue;
+    explanations[i].outcome = job.started ? "ran" : "did not run";
+    if (job.state != JobState::Cached) continue;
+    explanations[i].outcome = "reused from " + session.store().maker(run, job.job);
+    explanations[i].reason = words(Cause::NothingChanged);
   }
 }
 
@@ -57,12 +57,9 @@ void add_explain(CLI::App& app, Session& session) {
   add_value(*command, "step", "STEP", *step, "only this step, or this element of it");
   add_json_option(*command, session);
   command->callback([=, &session] {
-    const bool is_file = std::filesystem::is_regular_file(what->file);
-    const std::string run = is_file ? "" : find_run(session, what->file);
-    const Plan plan =
-        is_file ? plan_of(*what, *arguments, session) : load_run(session.store().directory(run));
+    const Plan plan = plan_of(*what, *arguments, session);
     std::vector<Explanation> all = explain(plan, session.store());
-    if (!is_file) add_outcomes(all, run, session);
+    if (!plan.run.empty()) add_outcomes(all, plan.run, session);
     std::vector<Explanation> chosen;
     for (Explanation& explanation : all) {
       const std::string& job = explanation.job;

@@ -26,24 +26,6 @@ std::optional<RunStatus> run_called(Session& session, const std::string& word) {
   }
 }
 
-Plan plan_now(Workflow workflow, Store& store) {
-  Profile profile = load_profile(default_profile());
-  use_release_image(workflow, profile);
-  pin_images(workflow, profile, store);
-  return make_plan(std::move(workflow), profile, {}, store, store);
-}
-
-/// The plan, with the answers of `dlflow explain`.
-Json plan_json(const Plan& plan, Store& store) {
-  Json json = to_json(plan);
-  const std::vector<Explanation> explanations = explain(plan, store);
-  for (size_t i = 0; i < explanations.size(); ++i) {
-    json["jobs"][i]["action"] = to_json(explanations[i])["verdict"];
-    json["jobs"][i]["reason"] = explanations[i].reason;
-  }
-  return json;
-}
-
 }  // namespace
 
 void add_graph(CLI::App& app, Session& session) {
@@ -63,9 +45,13 @@ void add_graph(CLI::App& app, Session& session) {
     Workflow parsed = run ? load_run(run->directory).workflow : workflow->read();
     const RunJobs jobs = run ? run->jobs : RunJobs();
     if (session.json) {
-      return print_json(
-          plan_json(run ? load_run(run->directory) : plan_now(std::move(parsed), session.store()),
-                    session.store()));
+      Store& store = session.store();
+      Profile profile = load_profile(default_profile());
+      if (!run) use_release_image(parsed, profile);
+      if (!run) pin_images(parsed, profile, store);
+      const Plan plan =
+          run ? load_run(run->directory) : make_plan(parsed, profile, {}, store, store);
+      return print_json(to_json(plan, explain(plan, store)));
     }
     const std::string text = *format == "dot"       ? graph_as_dot(parsed, jobs)
                              : *format == "mermaid" ? graph_as_mermaid(parsed, jobs)

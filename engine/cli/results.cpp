@@ -1,6 +1,5 @@
 #include "engine/report/results.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>
@@ -39,13 +38,9 @@ std::vector<std::string> find_runs(Session& session, const std::vector<std::stri
 std::vector<Result> read_results(Session& session, const ResultsArguments& arguments) {
   std::vector<Result> results;
   std::vector<std::string> steps;
-  bool all_failed = true;
   const std::vector<std::string> runs = find_runs(session, arguments.runs);
   for (const std::string& run : runs) {
     const RunStatus status = refresh_run(session, run);
-    all_failed = all_failed && std::ranges::none_of(status.jobs, [](const JobRow& job) {
-                   return satisfies_dependents(job.state);
-                 });
     const Plan plan = load_run(status.directory);
     for (Result& result : results_of(plan, status, arguments.step)) {
       results.push_back(std::move(result));
@@ -57,22 +52,21 @@ std::vector<Result> read_results(Session& session, const ResultsArguments& argum
     throw Error(Errc::NotFound, "no run here has a step '" + arguments.step + "'" +
                                     did_you_mean(arguments.step, steps));
   }
-  if (all_failed && !arguments.sort.empty()) {
-    throw Error(Errc::InvalidInput, "no job of " + join(runs, ", ") +
-                                        " succeeded; `dlflow status " + runs.back() +
-                                        "` shows why");
+  if (results.empty() && !arguments.sort.empty()) {
+    throw Error(Errc::NotFound, "no job of " + runs.back() +
+                                    " has succeeded with metrics; `dlflow status " + runs.back() +
+                                    "` shows why");
   }
   return results;
 }
 
 /// The run and job with the best result of each step.
-std::set<std::pair<std::string, std::string>> best_jobs(std::span<const Result> results,
-                                                        const std::string& sorted) {
+std::set<std::pair<std::string, std::string>> best_jobs(std::span<const Result> results) {
   std::map<std::string, std::vector<Result>> by_step;
   for (const Result& result : results) by_step[result.step].push_back(result);
   std::set<std::pair<std::string, std::string>> best;
   for (const auto& [step, same] : by_step) {
-    if (const Result* found = best_of(same, sorted)) best.emplace(found->run, found->job);
+    if (const Result* found = best_of(same)) best.emplace(found->run, found->job);
   }
   return best;
 }
@@ -84,7 +78,7 @@ void show_results(Session& session, const ResultsArguments& arguments) {
   }
   if (session.json) {
     Json list = Json::array();
-    const auto best = best_jobs(results, arguments.sort);
+    const auto best = best_jobs(results);
     for (const Result& result : results) {
       Json entry = to_json(result);
       entry["best"] = best.contains({result.run, result.job});

@@ -351,8 +351,8 @@ bool has_nothing_left(const RunStatus& status) {
 }
 
 void report_nothing_left(Session& session, const std::string& run) {
-  if (session.json) return print_run_json(run, RunState::Succeeded);
-  if (!session.quiet) std::printf("%s has already succeeded; nothing to do.\n", run.c_str());
+  if (session.json) print_run_json(run, RunState::Succeeded);
+  announce(session, run + " has already succeeded; nothing to do.");
 }
 
 void resume(Session& session, const RunArguments& arguments) {
@@ -524,9 +524,7 @@ void add_cancel(CLI::App& app, Session& session) {
     }
     if (!gone->empty()) declare_gone(directory, *gone);
     if (!session.json && has_nothing_left(read_run(session, name))) {
-      if (session.quiet) return;
-      std::printf("%s had already succeeded; nothing to stop.\n", name.c_str());
-      return;
+      return announce(session, name + " had already succeeded; nothing to stop.");
     }
     const auto verbs = session.verbs(scheduler);
     report_cancelled(session, name, verbs->cancel(directory, *steps));

@@ -169,27 +169,18 @@ std::string waits_in_words(const Plan& plan, uint32_t job) {
 struct Nearest {
   std::string run;
   std::vector<Difference> differences;
-  std::string new_element = "";  ///< new_in_words()
+  bool is_other = true;  ///< no earlier result is of this element
 };
 
-/// "new: no result for lr=0.3" for an element that no base is of, with the values that neither the
-/// bases nor the reused jobs of its step have; else empty.
-std::string new_in_words(const Plan& plan, uint32_t number, const std::vector<Json>& bases) {
-  const PlannedJob& job = plan.jobs[number];
-  const auto is_of_job = [&job](const Json& base) {
-    return !base.contains("job") || base.at("job") == job.name.text();
-  };
-  if (job.name.element().empty() || std::ranges::any_of(bases, is_of_job)) return "";
+/// "new: no result for lr=0.3", the values that no reused job of its step has; or "new element".
+std::string new_in_words(const Plan& plan, const PlannedJob& job) {
   const std::vector<Json>& elements = *plan.steps[job.step].elements;
-  std::vector<Json> known;
-  for (const Json& base : bases) known.push_back(member(base, "matrix"));
-  for (const auto& [reused, result] : plan.reused) {
-    if (plan.jobs[reused].step == job.step) known.push_back(elements[plan.jobs[reused].element]);
-  }
-  Json values = Json::object();
-  for (const auto& [axis, value] : elements[job.element].items()) {
-    const auto has = [&](const Json& element) { return member(element, axis) == value; };
-    if (std::ranges::none_of(known, has)) values[axis] = value;
+  Json values = elements[job.element];
+  for (const auto& [number, result] : plan.reused) {
+    if (plan.jobs[number].step != job.step) continue;
+    for (const auto& [axis, value] : elements[plan.jobs[number].element].items()) {
+      if (member(values, axis) == value) values.erase(axis);
+    }
   }
   return values.empty() ? "new element" : "new: no result for " + element_label(values);
 }
@@ -199,15 +190,15 @@ std::optional<Nearest> nearest(const Plan& plan, uint32_t number, History& histo
   const Step& step = plan.workflow.steps[job.step];
   const Json now = Json::parse(fingerprint_base(plan, number));
   std::optional<Nearest> best;
-  std::vector<Json> bases;
   for (const EarlierBase& base :
        history.earlier(plan.workflow.name, step.name, job.name, plan.run)) {
-    bases.push_back(parse_json(base.text));
-    auto list = differences(bases.back(), now, step);
-    if (best && best->differences.size() <= list.size()) continue;
-    best = Nearest{base.run, std::move(list)};
+    const Json before = parse_json(base.text);
+    auto list = differences(before, now, step);
+    const bool is_other = (!best || best->is_other) && !job.name.element().empty() &&
+                          member(before, "job") != member(now, "job");
+    if (!best || best->differences.size() > list.size()) best = Nearest{base.run, std::move(list)};
+    best->is_other = is_other;
   }
-  if (best) best->new_element = new_in_words(plan, number, bases);
   return best;
 }
 
@@ -259,8 +250,7 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
   result.differences = earlier->differences;
   if (!earlier->differences.empty()) {
     result.verdict = Action::Run;
-    result.reason =
-        earlier->new_element.empty() ? in_words(earlier->differences) : earlier->new_element;
+    result.reason = earlier->is_other ? new_in_words(plan, job) : in_words(earlier->differences);
   } else if (job.cause == Cause::WaitsForParents) {
     result.reason = waits_in_words(plan, number);
   } else {

@@ -161,15 +161,15 @@ std::string describe_end(const RunStatus& status, const NumbersByStep& numbers) 
   const JobRow* const wrong = first_wrong(status);
   if (wrong == nullptr) return text;
   const StepCounts counts(status.jobs);
-  if (counts.wrong == 0) {
+  if (counts.wrong == 0 && status.state == RunState::Cancelled) {
     return text + ", " + format_count(counts.done) + " of " + plural(counts.all, "job") + " done";
   }
+  text += ": ";
   if (counts.wrong > 1) {
-    text += ": " + format_count(counts.wrong) + " of " + plural(counts.all, "job") +
-            " failed, the first: " + wrong->job;
-  } else {
-    text += ": " + wrong->job + " " + std::string(name(wrong->state));
+    text +=
+        format_count(counts.wrong) + " of " + plural(counts.all, "job") + " failed, the first: ";
   }
+  text += wrong->job + " " + std::string(name(wrong->state));
   return wrong->reason.empty() ? text : text + ", " + wrong->reason;
 }
 

@@ -164,8 +164,8 @@ std::pair<Kind, size_t> place_of(std::string_view name, std::span<const std::str
   if (usual != kUsualMetrics.end()) return {Kind::Usual, size_t(usual - kUsualMetrics.begin())};
   if (is_of_one_class(name)) return {Kind::OfOneClass, 0};
   if (is_work(name)) {
-    const bool is_progress = name == "epochs" || name == "steps";
-    return {Kind::Work, is_progress ? 0 : name.find("bytes") == name.npos ? 1 : 2};
+    const bool is_bytes = name.find("bytes") != name.npos;
+    return {Kind::Work, is_bytes ? 2 : name == "epochs" || name == "steps" ? 0 : 1};
   }
   return {is_score(name) ? Kind::Score : Kind::Other, 0};
 }

@@ -19,21 +19,14 @@ bool went_wrong(const JobRow& job) {
 
 bool never_began(const JobRow& job) { return job.state == JobState::Cancelled && !job.started; }
 
-std::string never_began_text(const RunStatus& status) {
-  const auto count = std::ranges::count_if(status.jobs, never_began);
-  if (count == 0) return "";
-  return format_count(uint64_t(count)) + " cancelled before " + (count == 1 ? "it" : "they") +
-         " began";
-}
-
 const JobRow* first_wrong(const RunStatus& status) {
-  const JobRow* cancelled = nullptr;
-  for (const JobRow& job : status.jobs) {
-    if (!went_wrong(job) || job.state == JobState::Blocked) continue;
-    if (job.state != JobState::Cancelled) return &job;
-    if (cancelled == nullptr) cancelled = &job;
+  for (const bool is_cancelled : {false, true}) {
+    for (const JobRow& job : status.jobs) {
+      if (!went_wrong(job) || job.state == JobState::Blocked) continue;
+      if ((job.state == JobState::Cancelled) == is_cancelled) return &job;
+    }
   }
-  return cancelled;
+  return nullptr;
 }
 
 namespace {

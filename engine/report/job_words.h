@@ -19,9 +19,6 @@ bool went_wrong(const JobRow& job);
 /// Whether the job was cancelled before it began.
 bool never_began(const JobRow& job);
 
-/// "20 cancelled before they began"; empty without such jobs.
-std::string never_began_text(const RunStatus& status);
-
 /// The first job that went wrong and was not merely blocked by another, a cancelled one only if
 /// no other did; null if there is none.
 const JobRow* first_wrong(const RunStatus& status);

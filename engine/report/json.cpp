@@ -107,7 +107,7 @@ Json to_json(const Explanation& explanation) {
           {"differences", std::move(differences)}};
 }
 
-Json to_json(const Plan& plan) {
+Json to_json(const Plan& plan, std::span<const Explanation> answers) {
   Json jobs = Json::array();
   for (uint32_t i = 0; i < plan.jobs.size(); ++i) {
     const PlannedJob& job = plan.jobs[i];
@@ -118,8 +118,8 @@ Json to_json(const Plan& plan) {
     jobs.push_back({{"job", job.name},
                     {"name", plan.workflow.steps[job.step].name},
                     {"element", or_null(std::string(job.name.element()))},
-                    {"action", word(job.action)},
-                    {"reason", words(job.cause)},
+                    {"action", word(answers.empty() ? job.action : answers[i].verdict)},
+                    {"reason", answers.empty() ? words(job.cause) : answers[i].reason},
                     {"needs", std::move(needs)}});
   }
   return {

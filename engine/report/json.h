@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "base/json.h"
 #include "engine/plan/explain.h"
 #include "engine/plan/plan.h"
@@ -16,7 +18,8 @@ Json to_json(const Explanation& explanation);
 Json asked_json(const JobRow& job);
 Json usage_json(const JobRow& job);
 
-/// The plan of `run --dry-run --json`, and of `graph --json`.
-Json to_json(const Plan& plan);
+/// The plan of `run --dry-run --json`, and of `graph --json`. \param answers  explain(plan), or
+/// empty: what the plan alone has
+Json to_json(const Plan& plan, std::span<const Explanation> answers = {});
 
 }  // namespace dlflow

@@ -156,9 +156,6 @@ void LineDisplay::stopping() { print(stopping_text(run_.saves())); }
 void LineDisplay::ended(RunState state, Time at) {
   run_.end(state, at);
   const RunStatus& status = run_.view().status;
-  if (const std::string text = never_began_text(status); verbose_ && !text.empty()) {
-    print("  " + text);
-  }
   print(paint(state, describe_end(status, run_.numbers()), style_));
   const std::string next = next_steps(status);
   if (verbose_ && !next.empty()) print(next.substr(0, next.size() - 1));

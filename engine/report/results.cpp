@@ -145,13 +145,12 @@ std::string step_table(std::span<const Result> results, const std::string& first
   add_names(table, results);
   const size_t left_out = add_metrics(table, metrics, size_t(style.width));
   std::string text = results.front().step + "\n" + table.text();
-  if (const Result* best = best_of(results, first)) {
-    const std::string metric = first.empty() ? best->goal->metric : first;
-    const bool largest = first.empty() ? best->goal->largest : largest_first(results, first);
+  if (const Result* best = best_of(results)) {
+    const std::string& metric = best->goal->metric;
     const std::string run = differ(results, &Result::run) ? best->run + " " : "";
     text += "best: " + escaped(run + best->job) + ", " + escaped(metric) + " " +
-            metric_text(best->metrics, metric) + (largest ? " (the largest)" : " (the smallest)") +
-            "\n";
+            metric_text(best->metrics, metric) +
+            (best->goal->largest ? " (the largest)" : " (the smallest)") + "\n";
   }
   for (const Result& result : results) text += prediction_line(result);
   if (left_out > 0) {
@@ -206,16 +205,15 @@ double t_quantile(size_t freedom) {
 
 }  // namespace
 
-const Result* best_of(std::span<const Result> results, const std::string& sorted) {
-  std::optional<Goal> goal;
-  if (!sorted.empty()) goal = Goal{sorted, largest_first(results, sorted)};
+const Result* best_of(std::span<const Result> results) {
   const Result* best = nullptr;
+  std::optional<Goal> goal;
   double best_value = 0;
   size_t counted = 0;
   for (const Result& result : results) {
-    if (!satisfies_dependents(result.state) || (sorted.empty() && !result.goal)) continue;
+    if (!result.goal || !satisfies_dependents(result.state)) continue;
     if (!goal) goal = result.goal;
-    if (sorted.empty() && *goal != *result.goal) return nullptr;
+    if (*goal != *result.goal) return nullptr;
     const auto value = comparable(result.metrics.value(goal->metric, Json()));
     if (!value) continue;
     ++counted;
@@ -230,11 +228,8 @@ const Result* best_of(std::span<const Result> results, const std::string& sorted
 
 void remove_repeated(std::vector<Result>& results) {
   std::set<std::string> shown;
-  for (const Result& result : results) {
-    if (result.state != JobState::Cached) shown.insert(result.directory);
-  }
   std::erase_if(results, [&shown](const Result& result) {
-    return result.state == JobState::Cached && !shown.insert(result.directory).second;
+    return !result.directory.empty() && !shown.insert(result.directory).second;
   });
 }
 
@@ -302,7 +297,9 @@ void sort_results(std::vector<Result>& results, const std::string& metric, Order
                                         did_you_mean(metric, known) +
                                         (known.empty() ? "" : "; there are " + join(known, ", ")));
   }
-  const bool descending = largest_first(results, metric) == (order == Order::BestFirst);
+  const Goal goal{metric, largest_first(results, metric)};
+  for (Result& result : results) result.goal = goal;
+  const bool descending = goal.largest == (order == Order::BestFirst);
   std::stable_sort(results.begin(), results.end(), [&](const Result& a, const Result& b) {
     const auto first = comparable(a.metrics.value(metric, Json()));
     const auto second = comparable(b.metrics.value(metric, Json()));

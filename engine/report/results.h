@@ -26,14 +26,14 @@ struct Result {
   Json metrics = Json::object();        ///< name -> number
   std::optional<Goal> goal = {};        ///< the measure of the best result of its step, if known
   std::vector<std::string> named = {};  ///< metrics that a gate or a selection uses
-  std::string directory = "";           ///< of the job that made it
+  std::string directory = "";           ///< of the job that made it; may be empty
 };
 
-/// The best result of one step by the metric of their goal, or by `sorted` if it is not empty; null
-/// if fewer than two results have it, or if their goals differ.
-const Result* best_of(std::span<const Result> results, const std::string& sorted = "");
+/// The best result of one step by the metric of their goal; null if fewer than two results have it,
+/// or if their goals differ.
+const Result* best_of(std::span<const Result> results);
 
-/// Removes cached results of jobs that are in the list already.
+/// Keeps only the first of several results that come from one job, since later runs reused it.
 void remove_repeated(std::vector<Result>& results);
 
 /// A job's metrics, together with the planner's predictions and the measured values:
@@ -46,8 +46,9 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
 
 enum class Order { BestFirst, WorstFirst };
 
-/// Sorts by a metric, in the direction of largest_first(). Jobs without it come last, and ties keep
-/// their order. Throws Error{InvalidInput} with a suggestion if no result has that metric.
+/// Sorts by a metric, in the direction of largest_first(), and makes it the goal of all results.
+/// Jobs without it come last, and ties keep their order. Throws Error{InvalidInput} with a
+/// suggestion if no result has that metric.
 void sort_results(std::vector<Result>& results, const std::string& metric, Order order);
 
 /// Whether the largest value is the best: by the goal of a result, otherwise by largest_is_best().

@@ -116,8 +116,10 @@ std::vector<std::string> live_table(const RunView& view, Time now, size_t max_li
       rows.push_back(job_row(job, std::exchange(above, &job), view, now, name_width, style));
     }
   }
-  if (const std::string text = never_began_text(view.status); !text.empty()) {
-    rows.push_back({{"  " + text}, 1});
+  const auto never = std::ranges::count_if(view.status.jobs, never_began);
+  const std::string which = never == 1 ? "it began" : "they began";
+  if (never > 0) {
+    rows.push_back({{"  " + format_count(uint64_t(never)) + " cancelled before " + which}, 1});
   }
   return fit(std::move(rows), max_lines, style);
 }

@@ -102,7 +102,7 @@ Table jobs_table(const RunView& view, Time now, const StatusChoice& choice) {
   Table table{
       {.cells = {"STEP", "JOB", "STATE", "TRY", "TIME", "NODE"}, .details = {"DETAIL"}}, 2, {}};
   const auto failed = [](const JobRow& job) {
-    return went_wrong(job) && job.state != JobState::Blocked;
+    return went_wrong(job) && job.state != JobState::Blocked && !never_began(job);
   };
   for (const auto step : by_step(view.status.jobs)) {
     const bool counted = choice.names.empty() && step.size() > kListedElements;

@@ -34,13 +34,15 @@ class DryRun(ChainCase):
         for name in ("a.py", "b.py"):
             self.write(name, "pass")
         self.write_steps("""
-            train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: "${{ range(1, 51, 1) }}"}}
+            train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: "${{ range(1, 50, 1) }}"}}
             test: {run: python3 a.py, inputs: [a.py]}
         """)
         out, _ = self.dry_run()
         self.assertIn("train: 2 input files for each of 50 jobs, 100 copies\n", out)
         self.assertNotIn("test: 1", out)
-        self.write_steps("train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: [1, 2, 3]}}")
+        self.write_steps("""
+            train: {run: python3 a.py, inputs: [a.py, b.py], matrix: {lr: [1, 2, 3]}}
+        """)
         self.assertNotIn("copies", self.dry_run()[0])
 
     def test_a_dry_run_shows_elements_and_shared_tasks(self):

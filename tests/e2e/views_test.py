@@ -111,10 +111,10 @@ class Views(Case):
         self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss")], [1, 2, 3, 10, 20, 30])
         self.assertEqual([loss for _, loss in losses("sweep", "--sort", "loss", "--reverse")], [30, 20, 10, 3, 2, 1])
         self.assertEqual(len(losses(first, "--step", "fit")), 3)
-        self.run_of(TWO_RUNS)  # reuses all
+        self.run_of(TWO_RUNS, "--set", "scale=10")  # reuses all
         self.assertEqual(losses("sweep"), all_of_them)
         failed = self.run_of("name: f\nsteps: {a: {run: exit 3}}\n", status=1)
-        self.assertIn(f"no job of {failed} succeeded; `dlflow status {failed}` shows why", self.dlflow("results", failed, "--sort", "loss", status=2)[1])
+        self.assertIn(f"no job of {failed} has succeeded with metrics; `dlflow status {failed}` shows why", self.dlflow("results", failed, "--sort", "loss", status=2)[1])
         without = self.run_of(FAILS, status=1)
         self.assertIn("No step has written metrics yet", self.dlflow("results", without)[0])
         self.assertIn("--csv cannot be used with --json", self.dlflow("results", "--csv", "--json", status=2)[1])

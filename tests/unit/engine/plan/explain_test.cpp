@@ -126,6 +126,7 @@ TEST_CASE("a new element is explained by the values that no earlier one has", "[
   CHECK(more.at("a[lr=1,seed=2]") == "nothing relevant changed");
   CHECK(more.at("a[lr=3,seed=1]") == "new: no result for lr=3");
   CHECK(more.at("a[lr=3,seed=2]") == "new: no result for lr=3");
+  CHECK(find("lr: [1, 3], seed: [1, 4]").at("a[lr=1,seed=4]") == "new: no result for seed=4");
   CHECK(find("lr: [1, 3], seed: [1, 4]").at("a[lr=3,seed=4]") == "new: no result for lr=3,seed=4");
 }
 

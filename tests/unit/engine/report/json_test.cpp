@@ -140,4 +140,10 @@ TEST_CASE("a plan as JSON lists what each job waits for", "[json]") {
       {"job": "train", "name": "train", "element": null, "action": "decided later",
        "reason": "decided once its parents are done",
        "needs": ["data[shard=1]", "data[shard=2]"]}]})"));
+  std::vector<Explanation> answers(3);
+  answers[1].verdict = Action::Reuse;
+  answers[1].reason = "nothing relevant changed";
+  const Json explained = to_json(plan, answers)["jobs"][1];
+  CHECK(explained["action"] == "reused");
+  CHECK(explained["reason"] == "nothing relevant changed");
 }

@@ -157,7 +157,8 @@ TEST_CASE("the first job that ended badly is the reason of the run's end", "[des
     return describe_end(status);
   };
   CHECK(ended({JobState::Running, JobState::Skipped, JobState::Blocked, JobState::Cached,
-               JobState::TimedOut, JobState::Failed}) == "demo-7f3a failed: job-5 timed-out");
+               JobState::TimedOut, JobState::Failed}) ==
+        "demo-7f3a failed: 2 of 6 jobs failed, the first: job-5 timed-out");
   CHECK(ended({JobState::Blocked, JobState::Planned}) == "demo-7f3a failed");
   status.state = RunState::Succeeded;
   CHECK(ended({JobState::Succeeded}) == "demo-7f3a succeeded");

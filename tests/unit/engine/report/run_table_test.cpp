@@ -169,16 +169,16 @@ TEST_CASE("a cause is shown once, and wrapped beside the name of an element", "[
   jobs[5].reason = "exit 3";
   CHECK(live(jobs, 30) ==
         std::vector<std::string>{
-            "  sweep       x =============>-- 12/16 done, 4 failed",
-            "  sweep[i=2]  x failed        0:02  exit 1: error: the learning rate is far",
-            "                                    too large: it diverged",
+            "  sweep       x ============>--- 12/16 done, 4 failed",
+            "  sweep[i=2]  x failed        0:02  exit 1: error: the learning rate is far too",
+            "                                    large: it diverged",
             "  sweep[i=3]  x failed        0:02  the same",
             "  sweep[i=4]  x failed        0:02  the same",
             "  sweep[i=5]  x failed        0:02  exit 3"});
   RunView run = view_of(jobs);
   run.status.state = RunState::Failed;
   CHECK(describe_end(run.status) ==
-        "demo-7f3a failed: 4 of 16 jobs failed, the first: sweep[i=2], " + jobs[2].reason);
+        "demo-7f3a failed: 4 of 16 jobs failed, the first: sweep[i=2] failed, " + jobs[2].reason);
   for (JobRow& job : jobs) job.state = JobState::Cancelled;
   for (JobRow& job : jobs) job.started.reset();
   CHECK(live(jobs, 30) ==
