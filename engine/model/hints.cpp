@@ -17,7 +17,8 @@ std::string example_of(const Json& value, const Shape& shape) {
       first = &field;
       break;
     }
-    if (value.is_string() && fits(value, field.shape) && !fits(value, first->shape)) first = &field;
+    if (value.is_string() && fits(value, field.shape) && first->shape.type == Shape::Type::List)
+      first = &field;
   }
   std::string text = "…";
   if (first->shape.type == Shape::Type::Choice) {

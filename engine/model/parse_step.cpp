@@ -165,7 +165,7 @@ class StepReader {
     const bool is_misspelt = std::ranges::any_of(node_.entries, [](const YamlEntry& entry) {
       return hint_on_key(entry.key, step_shape()) == "; did you mean 'run'?";
     });
-    if ((uses == nullptr) == (run == nullptr) && !is_misspelt) {
+    if ((uses == nullptr) == (run == nullptr) && (uses != nullptr || !is_misspelt)) {
       mistakes_.add(uses == nullptr ? parsed_.step.location : run->location,
                     subject_.name() + (uses == nullptr ? " has neither uses nor run; give one"
                                                        : " has both uses and run; remove one"));

@@ -118,9 +118,15 @@ TEST_CASE("a shell script holds no expressions, and the error shows the alternat
         "6:16: " + refusal +
             "env: {NAME: \"${{ steps.b.outputs.c }}\"} and \"$NAME\" here, or give run as a list"},
        {"x ${{ steps.bb.outputs.c }} ${{ params.learning-rat }} ${{ matrix.lrr }}",
-        "6:16: unknown step 'bb' in steps.bb.outputs.c; did you mean 'b'?\n"
-        "6:16: " +
+        "6:16: " + refusal +
+            "env: {NAME: \"${{ steps.b.outputs.c }}\"} and \"$NAME\" here, or give run as a list\n"
+            "6:16: unknown step 'bb' in steps.bb.outputs.c; did you mean 'b'?\n"
+            "6:42: unknown parameter 'learning-rat'; did you mean 'learning-rate'?\n"
+            "6:42: " +
             refusal +
-            "env: {NAME: \"${{ steps.b.outputs.c }}\"} and \"$NAME\" here, or give run as a list"},
+            "\"$DLFLOW_PARAM_LEARNING_RATE\", or give run as a list\n"
+            "6:69: the matrix has no axis 'lrr'; did you mean 'lr'?\n"
+            "6:69: " +
+            refusal + "\"$DLFLOW_MATRIX_LR\", or give run as a list"},
        {"echo $${{", ""}});
 }

@@ -113,8 +113,9 @@ TEST_CASE("DLFLOW_PROFILE names the default profile", "[profile]") {
   CHECK(default_profile() == "local");
   const test::Variable variable("DLFLOW_PROFILE", "alpha");
   CHECK(default_profile() == "alpha");
-  CHECK_THROWS_WITH(load_profile("alpha"), Catch::StartsWith("there is no profile 'alpha', which "
-                                                             "$DLFLOW_PROFILE names; known: local"));
+  CHECK_THROWS_WITH(load_profile("alpha"),
+                    Catch::StartsWith("there is no profile 'alpha', which "
+                                      "$DLFLOW_PROFILE names; known: local"));
 }
 
 TEST_CASE("a profile that extends another holds only the keys that differ", "[profile]") {
