@@ -18,7 +18,8 @@ namespace {
 
 /// The stored plan of a run, or the plan of a workflow file if it were run now.
 Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Session& session) {
-  if (std::filesystem::is_regular_file(what.file)) {
+  const std::filesystem::path file = what.file;
+  if (std::filesystem::is_regular_file(file) || file.extension().string().starts_with(".y")) {
     Workflow workflow = what.read();
     Profile profile = load_profile(arguments.profile);
     use_release_image(workflow, profile);

@@ -54,7 +54,8 @@ InitRequest request_of(const Session& session, const InitArguments& arguments) {
   if (!arguments.walltime.empty()) parse_duration(arguments.walltime);  // throws if it is invalid
   InitRequest request{arguments.source, arguments.output, {},
                       arguments.data,   arguments.target, arguments.walltime};
-  request.name = as_name(fs::absolute(arguments.source).lexically_normal().stem().string());
+  const std::string& named = arguments.output.empty() ? arguments.source : arguments.output;
+  request.name = as_name(fs::absolute(named).lexically_normal().stem().string());
   if (arguments.output.empty()) request.workflow = request.name + ".yaml";
   const bool is_terminal = ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1;
   if (is_terminal && !session.quiet && !session.json) request.ask = ask;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <set>
 
@@ -24,6 +25,11 @@ struct PackArguments {
 };
 
 Plan plan_of_file(Session& session, const WorkflowArgument& argument) {
+  const auto is_run = [&](const RunHead& run) { return run.run == argument.file; };
+  if (!std::filesystem::exists(argument.file) &&
+      std::ranges::any_of(session.store().runs(), is_run)) {
+    throw UsageError(argument.file + " is a run: dlflow pack --from-run " + argument.file);
+  }
   Workflow workflow = argument.read();
   check_steps(workflow);
   NothingKnown nothing;

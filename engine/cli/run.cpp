@@ -317,7 +317,7 @@ void start(Session& session, const RunArguments& arguments) {
   pin_images(workflow, profile, session.store());
   check_steps(workflow);
   check_data(workflow);
-  if (!session.quiet) std::fputs(warning_lines(warnings_of_files(workflow)).c_str(), stderr);
+  if (!session.quiet) std::fputs(warning_lines(warnings_of(workflow, profile)).c_str(), stderr);
   PlanOptions options = arguments.plan->options_of(workflow, profile);
   options.set = arguments.workflow->set;
   options.predictions = predictions_of(workflow, profile, options.automatic_ranks);

@@ -244,13 +244,16 @@ Diagnostics warnings_of_files(const Workflow& workflow) {
   const auto base = fs::absolute(workflow.file).parent_path();
   for (const Step& step : workflow.steps) {
     for (const auto& [file, reader] : unlisted_files(step, base)) {
+      const fs::path place = (base / file).lexically_normal();
+      const std::string below = place.lexically_relative(base).string();
+      const std::string input = below.starts_with("../") ? "{path: " + place.string() + "}" : below;
       warnings.push_back({workflow.file, step.location_of("run"),
                           "step '" + step.name + "' " +
                               (reader.empty() ? "names " : "runs " + reader + ", which reads ") +
                               file +
                               ", which is not among its inputs: it is not copied into the run, and "
                               "a change to it does not rerun the step; write inputs: [" +
-                              file + "]"});
+                              input + "]"});
     }
   }
   return warnings;

@@ -175,17 +175,26 @@ class Looking {
     }
   }
 
-  /// Warns of $DLFLOW_PARAM_… without a parameter, which is unset in a script.
+  /// Warns of $DLFLOW_PARAM_… and $DLFLOW_MATRIX_… that are unset in a script.
   void look_for_names(const Step& step, const std::string& script) {
     std::vector<std::string> known;
     for (const auto& [name, value] : workflow_.params.items()) {
       known.push_back(environment_name(kParam, name));
     }
+    for (const std::string& axis : axis_names(step.matrix)) {
+      known.push_back(environment_name(kMatrix, axis));
+      for (const std::string& key : axis_keys(step.matrix, axis)) {
+        known.push_back(environment_name(kMatrix, axis + "_" + key));
+      }
+    }
     for (const std::string& name : variables_read(script)) {
+      const bool is_axis =
+          name.starts_with(kMatrix) && name.size() > kMatrix.size() && !has_open_axis(step.matrix);
       const bool is_one = name.starts_with(kParam) && name.size() > kParam.size();
-      if (!is_one || std::ranges::find(known, name) != known.end()) continue;
+      if (!(is_one || is_axis) || std::ranges::find(known, name) != known.end()) continue;
       warn(step, "run",
-           "reads $" + name + ", but there is no such parameter" + did_you_mean(name, known));
+           "reads $" + name + ", but there is no such " + (is_axis ? "axis" : "parameter") +
+               did_you_mean(name, known));
     }
   }
 

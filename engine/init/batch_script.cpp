@@ -175,6 +175,14 @@ std::string matrix_of(const std::string& array) {
                      {"max_parallel", percent == array.size() ? "" : array.substr(percent + 1)}});
 }
 
+/// The path after --out or a similar option, as a pattern: "out/model_*.pt"; else "model.pt".
+std::string saved_path(const std::string& body) {
+  std::smatch found;
+  const std::regex option(R"re( --?(?:o|out|output|save)\b[\w-]*[= ]"?([\w.-][\w./${}-]*))re");
+  if (!std::regex_search(body, found, option)) return "model.pt";
+  return yaml_word(std::regex_replace(found[1].str(), std::regex(R"(\$\{?\w+\}?)"), "*"));
+}
+
 /// The files and folders that the body reads: unlisted_files(), and folders below the workflow's
 /// that the body names, unless they have names of results.
 Words inputs_of_batch(const BatchScript& script, const InitRequest& request) {
@@ -218,7 +226,9 @@ BatchScript read_batch_script(const std::string& text) {
     if (line.starts_with("#") || (line.empty() && script.body.empty())) continue;
     if (takes_line(line, script)) continue;
     std::string command = std::regex_replace(line, std::regex(kLauncher), "$1");
-    script.starts_ranks = script.starts_ranks || command != line;
+    if (command != line && !std::exchange(script.starts_ranks, true)) {
+      script.left_out.push_back(matches(line, "srun|mpirun|mpiexec").front());
+    }
     if (command.find("torchrun") != command.npos) {
       command = std::regex_replace(command, std::regex(kTorchrunOptions), "");
     }
@@ -237,8 +247,9 @@ BatchScript read_batch_script(const std::string& text) {
 std::string step_of_batch_script(const BatchScript& script, const std::string& name,
                                  const std::string& walltime, const Words& inputs) {
   const bool has_torchrun = script.body.find("torchrun") != script.body.npos;
-  Words others;
+  Words others, left_out = script.left_out;
   for (const auto& [option, value] : script.options) {
+    if (option == "output" || option == "error") left_out.push_back("--" + option);
     if (std::regex_match(option, std::regex(kTaken))) continue;
     others.push_back("--" + option + (value.empty() ? "" : "=" + value));
   }
@@ -248,7 +259,9 @@ std::string step_of_batch_script(const BatchScript& script, const std::string& n
        {"    # --dependency=@: add that script as a step, and write `needs: [THAT]` here",
         script.option("dependency")},
        {"    # Left out, since dlflow does it: @",
-        join(script.left_out, "\n    # Left out, since dlflow does it: ")},
+        join(left_out, "\n    # Left out, since dlflow does it: ")},
+       {"    # Check @: each rank runs it; make its job a step of its own, or write `launch: node`",
+        join(matches(script.body, R"(\b(srun|mpirun|mpiexec|sbatch)\b)"), ", ")},
        {"    # Set only on a cluster: @",
         join(matches(script.body, R"(SLURM_(?!ARRAY_TASK_ID\b)\w+)"), ", ")},
        {"    run: |\n@",
@@ -261,7 +274,8 @@ std::string step_of_batch_script(const BatchScript& script, const std::string& n
                     {script.packages.first, script.packages.second}})},
        {"    launch: node", "", has_torchrun},
        {"    resources: {@}", resources_of_batch(script, walltime, has_torchrun)},
-       {"    # To keep a file that it writes, name it: outputs: {model: model.pt}"}});
+       {"    # To keep a file that it writes, name it: outputs: {model: @}",
+        saved_path(script.body)}});
 }
 
 std::vector<InitFile> init_batch_script(const InitRequest& request) {

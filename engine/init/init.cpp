@@ -78,6 +78,8 @@ constexpr std::array kKinds = {
              "  and a copy of workflows/language-model.yaml (docs/user/tutorial-text.md)"},
     InitKind{"images.npy", "arrays", nullptr, nullptr,
              "dlflow data pack {source} LABELS.npy -o {name}-data\n  dlflow init {name}-data"},
+    InitKind{"nb.ipynb", "a notebook", nullptr, nullptr,
+             "jupyter nbconvert --to script {source}\n  dlflow init {script}"},
     InitKind{"net.onnx", "a network", nullptr, nullptr,
              "dlflow model import {source} -o {name}.yaml\n"
              "  and train from it (docs/user/tutorial-fine-tuning.md)"},
@@ -118,10 +120,13 @@ std::vector<InitFile> init_files(const InitRequest& request) {
             advice);
   }
   if (kind->files != nullptr) return kind->files(request);
-  throw Error(Errc::InvalidInput,
-              "`dlflow init` writes no workflow for " + source + "; type\n  " +
-                  fmt::format(fmt::runtime(kind->advice), fmt::arg("source", shell_quote(source)),
-                              fmt::arg("name", request.name)));
+  throw Error(
+      Errc::InvalidInput,
+      "`dlflow init` writes no workflow for " + source + "; type\n  " +
+          fmt::format(
+              fmt::runtime(kind->advice), fmt::arg("source", shell_quote(source)),
+              fmt::arg("name", request.name),
+              fmt::arg("script", shell_quote(fs::path(source).replace_extension(".py").string()))));
 }
 
 std::string yaml_lines(const std::vector<YamlLine>& lines) {

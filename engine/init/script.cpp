@@ -144,7 +144,8 @@ void find_saved(const std::string& text, bool has_folder, bool has_resume, Scrip
     const bool goes_on = place.find('/') != place.npos &&
                          (has_resume || goes_on_by_itself(text, fs::path(path).parent_path()));
     if (goes_on && traits.newer.empty()) traits.newer = place;
-    if (!goes_on && place == path && path.find('*') == path.npos) traits.saved.push_back(path);
+    const bool is_file = !path.empty() && path.find('*') == path.npos;
+    if (!goes_on && place == path && is_file) traits.saved.push_back(path);
   }
   for (const std::string& path : paths_of_calls(text, "save_pretrained", "save_directory")) {
     if (!placed(path, false).empty()) traits.saved.push_back(path);

@@ -293,9 +293,10 @@ const Form kAbsolutePathForm = {
 
 const Form kDataPathForm = [] {
   Form path = kAbsolutePathForm;
-  path.examples =
-      "/data/images; a file beside the workflow is named without path: and hash:, as in "
-      "inputs: [train.py]";
+  path.advice = [](std::string_view text) {
+    return is_inner_path(text) ? "write inputs: [" + std::string(text) + "], or the absolute path"
+                               : std::string();
+  };
   return path;
 }();
 

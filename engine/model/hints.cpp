@@ -17,6 +17,8 @@ std::string example_of(const Json& value, const Shape& shape) {
       first = &field;
       break;
     }
+    if (value.is_string() && fits(value, field.shape) && first->shape.type == Shape::Type::List)
+      first = &field;
   }
   std::string text = "…";
   if (first->shape.type == Shape::Type::Choice) {
@@ -46,8 +48,10 @@ std::string list_of_one(const Json& value) {
 /// Translates a key of another tool into ours; other words are returned unchanged.
 std::string our_word(const std::string& word) {
   constexpr std::string_view kWords =
-      " shell=run script=run command=run depends_on=needs container=image strategy=matrix when=if"
+      " shell=run script=run command=run comand=run depends_on=needs container=image "
+      "strategy=matrix when=if"
       " jobs=steps vars=params time=walltime timeout=walltime ntasks=ranks threads=cpus_per_rank"
+      " cores=cpus_per_rank cpus=cpus_per_rank"
       " batch_size=batch learning_rate=lr num_workers=loader_threads"
       " continue-on-error=allow_failure ";
   const size_t found = kWords.find(" " + word + "=");
@@ -111,7 +115,7 @@ std::string hint_on_key(const std::string& key, const Shape& shape) {
         field.shape.type == Shape::Type::Object && find_field(field.shape, ours) != nullptr;
     if (is_inside) return "; write " + field.name + ": {" + ours + ": …}";
   }
-  return "";
+  return key == "partition" ? "; it belongs to the profile, as slurm: {partition: NAME}" : "";
 }
 
 }  // namespace dlflow

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/check.h"
+#include "engine/model/expression_functions.h"
 #include "engine/model/forms.h"
 #include "engine/model/parse_needs.h"
 #include "engine/model/parse_step.h"
@@ -128,12 +129,25 @@ class WorkflowReader {
     for (const auto& [key, value] : workflow_.params.items()) known.push_back(key);
     for (const auto& [key, text, value, written] : set_) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      const std::string step = step_with_axis(root, key);
       mistakes_.add_elsewhere(
           "--set", "unknown parameter '" + key + "'" +
-                       (known.empty() ? "; the workflow has no params: add params: {" + key +
-                                            ": …}, and ${{ params." + key + " }} where it is used"
-                                      : mistakes_.advice_or_list(key, known)));
+                       (!step.empty() ? "; '" + key + "' is an axis of the matrix of step '" +
+                                            step + "'; change its values there"
+                        : known.empty() ? "; the workflow has no params: add params: {" + key +
+                                              ": …}, and ${{ params." + key + " }} where it is used"
+                                        : mistakes_.advice_or_list(key, known)));
     }
+  }
+
+  /// The first step whose matrix has this axis; empty without one.
+  static std::string step_with_axis(const YamlNode& root, const std::string& axis) {
+    const YamlEntry* const steps = find_entry(root, "steps");
+    for (const YamlEntry& step : (steps != nullptr ? *steps->value : root).entries) {
+      const YamlEntry* const matrix = find_entry(*step.value, "matrix");
+      if (matrix != nullptr && find_entry(*matrix->value, axis) != nullptr) return step.key;
+    }
+    return "";
   }
 
   void read_set(const std::vector<std::string>& set) {
@@ -238,12 +252,18 @@ class WorkflowReader {
     if (entry == nullptr) return;
     const YamlNode& node = *entry->value;
     if (node.kind != YamlNode::Kind::Map || node.entries.empty()) {
-      mistakes_.add(node.location,
-                    "steps must be a mapping: a name and a description for each step");
+      const bool is_list = node.kind == YamlNode::Kind::List && !node.entries.empty();
+      const YamlEntry* const first = is_list ? find_entry(*node.entries[0].value, "name") : nullptr;
+      const std::string name = first != nullptr ? shown_value(first->value->scalar) : "";
+      mistakes_.add(
+          node.location,
+          "steps must be a mapping: a name and a description for each step" +
+              (name.empty() ? "" : "; write `" + name + ":` instead of `- name: " + name + "`"));
       return;
     }
     std::vector<ParsedStep> steps;
-    StepSurroundings surroundings{names_, image_names_, {limits_.max_elements, 0}};
+    StepSurroundings surroundings{names_, image_names_, {limits_.max_elements, 0}, {}};
+    for (const YamlEntry& step : node.entries) surroundings.steps.push_back(step.key);
     Checker checker(mistakes_, names_);
     for (const YamlEntry& step : node.entries) {
       if (step.first_line > 0) {

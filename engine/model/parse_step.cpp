@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "engine/model/expression_syntax.h"
 #include "engine/model/forms.h"
+#include "engine/model/hints.h"
 #include "engine/model/parse_matrix.h"
 #include "engine/model/resources.h"
 #include "engine/model/tools.h"
@@ -161,7 +162,10 @@ class StepReader {
   void read_command() {
     const YamlEntry* uses = find_entry(node_, "uses");
     const YamlEntry* run = find_entry(node_, "run");
-    if ((uses == nullptr) == (run == nullptr)) {
+    const bool is_misspelt = std::ranges::any_of(node_.entries, [](const YamlEntry& entry) {
+      return hint_on_key(entry.key, step_shape()) == "; did you mean 'run'?";
+    });
+    if ((uses == nullptr) == (run == nullptr) && (uses != nullptr || !is_misspelt)) {
       mistakes_.add(uses == nullptr ? parsed_.step.location : run->location,
                     subject_.name() + (uses == nullptr ? " has neither uses nor run; give one"
                                                        : " has both uses and run; remove one"));
@@ -263,11 +267,28 @@ class StepReader {
       mistakes_.add(node.location, refusal_of("", "${{ … }}"));
       return false;
     }
+    checker_.check(node, anything(), Scope::Steps, subject_.at("run"));
     for (const Reference& reference : text.references()) {
+      if (reference.path[0] == "steps") parsed_.references.push_back(reference);
+      const Reference meant = meant_by(reference);
       mistakes_.add(reference.location,
-                    refusal_of(variable_of(reference), "${{ " + to_string(reference) + " }}"));
+                    refusal_of(variable_of(meant), "${{ " + to_string(meant) + " }}"));
     }
     return false;
+  }
+
+  /// The reference with the nearest known name, so that advice does not repeat a typo.
+  Reference meant_by(Reference reference) const {
+    constexpr size_t kMost = 1000;  // names to compare
+    std::vector<std::string> known = surroundings_.steps;
+    if (reference.path[0] != "steps") known.clear();
+    if (reference.path[0] == "matrix" && names_.matrix) known = axis_names(*names_.matrix);
+    const Json params = reference.path[0] == "params" ? *names_.params : Json::object();
+    for (const auto& [name, value] : params.items()) known.push_back(name);
+    std::string& name = reference.path[1];
+    if (known.size() > kMost || std::ranges::find(known, name) != known.end()) return reference;
+    if (const std::string near = nearest(name, known); !near.empty()) name = near;
+    return reference;
   }
 
   std::string refusal_of(const std::string& variable, const std::string& expression) const {

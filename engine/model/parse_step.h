@@ -30,6 +30,7 @@ struct StepSurroundings {
   Names names;                      ///< without a matrix
   std::vector<std::string> images;  ///< declared by the workflow
   ElementAllowance allowance;       ///< for its matrix
+  std::vector<std::string> steps;   ///< names of all steps
 };
 
 /// Reads the step `entry`. Adds all its mistakes except those that depend on other steps.

@@ -335,10 +335,10 @@ Profile load_profile(const std::string& name) {
   const std::vector<std::string> known = known_profiles();
   const bool is_default = name == environment_variable("DLFLOW_PROFILE");
   throw Error(Errc::NotFound, "there is no profile '" + name + "'" +
-                                  (is_default ? ", which $DLFLOW_PROFILE names," : "") + " among " +
-                                  join(known, ", ") + ", from " + join(profile_folders(), ", ") +
-                                  did_you_mean(name, known) +
-                                  "; `dlflow profile detect` on a cluster writes one");
+                                  (is_default ? ", which $DLFLOW_PROFILE names" : "") +
+                                  did_you_mean(name, known) + "; known: " + join(known, ", ") +
+                                  " (searched: " + join(profile_folders(), ", ") +
+                                  "); `dlflow profile detect` on a cluster writes one");
 }
 
 std::string profile_file(const std::string& name) {

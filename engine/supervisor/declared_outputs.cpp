@@ -99,8 +99,7 @@ std::string found_instead(const std::vector<SearchedTree>& trees, const std::str
   return "";
 }
 
-/// The first files that the program left, for the message: "$DLFLOW_OUTPUTS/last.pt, log.txt and 3
-/// more".
+/// The first files that the program left, for the message: "last.pt, log.txt and 3 more".
 std::string left_instead(const std::vector<SearchedTree>& trees, const IsGiven& is_given) {
   constexpr size_t kNamed = 3;
   constexpr size_t kMostEntries = 1000;
@@ -112,8 +111,7 @@ std::string left_instead(const std::vector<SearchedTree>& trees, const IsGiven& 
          at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries;
          at.increment(none)) {
       if (is_given(at->path()) || !at->is_regular_file(none)) continue;
-      left.push_back(std::string(tree.name) + "/" +
-                     escaped(at->path().lexically_relative(tree.folder).string()));
+      left.push_back(escaped(at->path().lexically_relative(tree.folder).string()));
     }
   }
   if (left.empty()) return "";
@@ -280,7 +278,10 @@ class Settler {
     if (!instead.empty()) throw Error(Errc::InvalidInput, missing + "; there is " + instead);
     const std::string left =
         left_instead({{outputs_, "$DLFLOW_OUTPUTS"}, {work_, "the working directory"}}, given);
-    throw Error(Errc::InvalidInput, missing + (left.empty() ? "" : "; the program left " + left));
+    throw Error(Errc::InvalidInput,
+                missing + (left.empty() ? ""
+                                        : "; it wrote " + left + ": write `outputs: {" + name +
+                                              ": " + left.substr(0, left.find(", ")) + "}`"));
   }
 
   bool is_given(const fs::path& place) const {

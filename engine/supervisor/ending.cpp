@@ -10,11 +10,13 @@
 
 #include "base/exit_status.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/units.h"
 #include "engine/decide/retry.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/run_directory.h"
 #include "engine/ranks/lost_rank.h"
+#include "engine/supervisor/launch.h"
 #include "engine/supervisor/lost_node.h"
 #include "engine/supervisor/telling_line.h"
 
@@ -39,7 +41,9 @@ std::string cure_of(std::string_view line) {
   constexpr std::pair<std::string_view, std::string_view> kCures[] = {
       {"No module named 'dlflow'",
        "; run `pip install dlflow-*.whl` with the step's Python; see docs/user/python.md"},
-      {"No module named", "; name its file in `inputs`, or install it in the step's Python"},
+      {"No module named",
+       "; activate its virtual environment and start a new run, write `environment: {venv: "
+       "FOLDER}`, or name its file in `inputs`"},
       {"Disk quota exceeded", "; free space there, or write to another file system"},
       {"CUDA out of memory", "; take a smaller batch, or a GPU with more memory"},
       {": command not found", "; correct it, or load it: environment: {modules: [NAME]}"}};
@@ -47,6 +51,18 @@ std::string cure_of(std::string_view line) {
     if (line.find(said) != line.npos) return std::string(cure);
   }
   return "";
+}
+
+/// " in /usr/bin/python3", if the command begins with a Python of the user's PATH.
+std::string python_of(const JobSpec& spec) {
+  const bool is_list = spec.run_command.is_array() && spec.run_command[0].is_string();
+  const std::string command = (is_list ? spec.run_command[0] : spec.run_command).dump();
+  const std::string name = command.substr(1, command.find_first_of(" \"", 1) - 1);
+  const bool is_of_user =
+      spec.setup.empty() && !spec.container && !spec.environment.contains("PATH");
+  if (!is_of_user || !name.starts_with("python")) return "";
+  const auto program = find_program(name, caller_variables(spec)["PATH"]);
+  return program ? " in " + program->string() : "";
 }
 
 std::string pattern_of(const JobSpec& spec) {
@@ -259,6 +275,7 @@ class Ending {
         line.find("bad interpreter") != line.npos) {
       rest += "; if its lines end in CR LF, as on Windows, `sed -i 's/\\r$//' FILE` fixes it";
     }
+    if (line.find("No module named") != line.npos) rest += python_of(spec_);
     rest += cure_of(line);
     std::error_code unknown;
     if (fs::space(files_.attempt, unknown).available == 0) {  // the maximum, if it is unknown

@@ -277,7 +277,7 @@ void check_list(const JobSpec& spec, const AttemptFiles& files, const std::strin
   for (const auto& [name, value] : metrics.items()) names.push_back(name);
   throw Error(Errc::InvalidInput,
               "no metric '" + metric + "', " + need + "; the step reported " +
-                  (names.empty() ? "none" : join(names, ", ")) +
+                  (names.empty() ? "none" : join(names, ", ")) + did_you_mean(metric, names) +
                   "; write it into the file $DLFLOW_SUMMARY: " + Json{{metric, 0.9}}.dump());
 }
 

@@ -186,9 +186,12 @@ class Init(Case):
 
     def test_pictures_by_class_are_packed_and_learnt(self):
         self.write_shapes(100)
-        self.dlflow("init", "shapes")
-        self.validate("shapes.yaml")
-        self.assertGreater(self.result("shapes.yaml", "evaluate", "accuracy"), 0.8)
+        self.dlflow("init", "shapes", "-o", "forms.yaml")
+        text = (self.folder / "forms.yaml").read_text()
+        self.assertIn("name: forms\n", text)
+        self.assertIn('      - "shapes"\n', text)
+        self.validate("forms.yaml")
+        self.assertGreater(self.result("forms.yaml", "evaluate", "accuracy"), 0.8)
 
     def test_pictures_of_several_sizes_are_resized(self):
         self.write_shapes(4, sizes=(48, 80))
@@ -199,11 +202,11 @@ class Init(Case):
 
     def test_other_sources_are_answered_with_the_command(self):
         self.write("stories/a.txt", "x")
-        for name in ("a b.npy", "net.onnx", "net.safetensors", "streets/images/1.png", "streets/masks/1.png", "table.parquet"):
+        for name in ("a b.npy", "net.onnx", "net.safetensors", "nb.ipynb", "streets/images/1.png", "streets/masks/1.png", "table.parquet"):
             self.write(name, "")
         for source, words in (("stories", "dlflow data pack stories -o stories-data --tokens bytes"), ("a b.npy", "dlflow data pack 'a b.npy' LABELS.npy"),
                               ("net.onnx", "dlflow model import net.onnx -o net.yaml"), ("net.safetensors", "start_from: net.safetensors"),
-                              ("streets", "dlflow data pack streets -o streets-data"), ("table.parquet", "python -m dlflow.convert table.parquet")):
+                              ("nb.ipynb", "jupyter nbconvert --to script nb.ipynb\n  dlflow init nb.py"), ("streets", "dlflow data pack streets -o streets-data"), ("table.parquet", "python -m dlflow.convert table.parquet")):
             self.assertIn(words, self.dlflow("init", source, status=2)[1])
 
     def test_files_that_a_script_reads_beside_it_are_among_its_inputs(self):

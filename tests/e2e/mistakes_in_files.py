@@ -6,7 +6,7 @@ IN_FILES = [
     # YAML.
     Mistake("a tab", ("validate", "w.yaml"), "w.yaml:3:1", "a tab in the indentation", "indented with spaces",
             {"w.yaml": "name: w\nsteps:\n\ta: {run: [echo]}\n"}),
-    Mistake("steps as a list", ("validate", "w.yaml"), "w.yaml:3:3", "steps must be a mapping", "a name and a description for each step",
+    Mistake("steps as a list", ("validate", "w.yaml"), "w.yaml:3:3", "steps must be a mapping", "write `a:` instead of `- name: a`",
             {"w.yaml": "name: w\nsteps:\n  - name: a\n"}),
     Mistake("another column", ("validate", "w.yaml"), "w.yaml:5:4", "not valid YAML", "begin in the same column",
             {"w.yaml": "name: w\nsteps:\n  a:\n    run: [echo]\n   b:\n    run: [echo]\n"}),
@@ -61,7 +61,7 @@ IN_FILES = [
             "write {path: /etc/passwd}"),
     invalid("an input beside the workflow's folder", "a: {run: [echo], inputs: [../k.py]}", "w.yaml:3:29", "'../k.py' is not a relative path",
             "put it beside the workflow"),
-    invalid("data by a relative path", "a: {run: [echo], inputs: [{path: data}]}", "w.yaml:3:36", "'data' is not an absolute path", "inputs: [train.py]"),
+    invalid("data by a relative path", "a: {run: [echo], inputs: [{path: data}]}", "w.yaml:3:36", "'data' is not an absolute path", "write inputs: [data]"),
     invalid("an output by its absolute path", "a: {run: [echo], outputs: {x: /tmp/x}}", "w.yaml:3:33", "'/tmp/x' is not a relative path", "results/model.pt"),
     invalid("outputs as a list", "a: {run: [echo], outputs: [x.csv]}", "w.yaml:3:29", "must be a mapping, not a list", "write {NAME: …}"),
     invalid("outputs of a kind", "a: {uses: evaluate, outputs: {x: x}, with: {checkpoint: c, data: d}}", "w.yaml:3:23", "outputs of step 'a'", "is for run steps"),

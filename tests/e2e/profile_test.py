@@ -68,7 +68,7 @@ class ProfileTest(support.Case):
         self.assertIn(f"{own} extends 'alpha', but there is no such profile in /nowhere, {site}, ", err)
         own.unlink()
         _, err = self.dlflow("explain", "w.yaml", status=2)
-        self.assertIn("there is no profile 'alpha', which $DLFLOW_PROFILE names, among local, from cluster-profiles, ", err)
+        self.assertIn("there is no profile 'alpha', which $DLFLOW_PROFILE names; known: local (searched: cluster-profiles, ", err)
 
     def doctor(self, status=0):
         return self.dlflow("doctor", status=status)[0]

@@ -156,6 +156,7 @@ class Share(support.Case):
         _, err = self.dlflow("pack", status=2)
         self.assertIn("give a workflow to pack, or `--from-run RUN`", err)
         run = self.run_json(flow)["run"]
+        self.assertIn(f"{run} is a run: dlflow pack --from-run {run}", self.dlflow("pack", run, status=2)[1])
         _, err = self.dlflow("pack", "--from-run", run, "--set", "times=2", status=2)
         self.assertIn("a run's parameters are fixed", err)
         flow.write_text(flow.read_text().replace("times: 1", "times: 2"))

@@ -113,4 +113,14 @@ TEST_CASE("lines without an equivalent are named", "[init]") {
 )");
   CHECK_THAT(step, Contains("--account=lab, --mail-type=END, --partition=gpu\n"));
   CHECK_THAT(step, Contains("# --dependency=afterok:123: add that script as a step"));
+  const std::string other = step_of(R"(#SBATCH -o log.txt
+srun hostname
+for i in 1 2; do srun python fit.py --out "results/model_${i}.pt"; done
+sbatch next.sh
+)");
+  CHECK_THAT(other, Contains("    # Left out, since dlflow does it: srun\n"
+                             "    # Left out, since dlflow does it: --output\n"
+                             "    # Check srun, sbatch: each rank runs it; "));
+  CHECK_THAT(other, Contains("name it: outputs: {model: \"results/model_*.pt\"}\n"));
+  CHECK_THAT(step, Contains("name it: outputs: {model: model.pt}\n"));
 }

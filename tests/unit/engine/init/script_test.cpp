@@ -58,6 +58,7 @@ TEST_CASE("a file that a script saves and cannot load is not a checkpoint", "[in
   const ScriptTraits traits = traits_of_script(R"(
 # torch.save(old, "old.pt"); parser.add_argument("--resume")
 torch.save(model.state_dict(), "model.pt")
+torch.save(model.state_dict(), args.out)
 model.save_pretrained("final")
 )");
   CHECK(traits.newer.empty());

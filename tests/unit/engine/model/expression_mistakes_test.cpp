@@ -99,20 +99,34 @@ steps:
 TEST_CASE("a shell script holds no expressions, and the error shows the alternative",
           "[mistakes]") {
   const auto script = [](const std::string& text) {
-    return answer_to("steps:\n  a:\n    run: " + text);
+    return answer_to(
+        "params: {learning-rate: 1}\nsteps:\n  b: {run: x, outputs: {c: d}}\n  a:\n"
+        "    matrix: {lr: [1], case: [{lr: 2}]}\n    run: " +
+        text);
   };
   const std::string refusal =
       "run of step 'a' is a shell script, where expressions are not replaced; write ";
   check_answers(
       script,
       {{"train ${{ params.learning-rate }}",
-        "3:20: " + refusal + "\"$DLFLOW_PARAM_LEARNING_RATE\", or give run as a list"},
+        "6:20: " + refusal + "\"$DLFLOW_PARAM_LEARNING_RATE\", or give run as a list"},
        {"train ${{ matrix.lr }}",
-        "3:20: " + refusal + "\"$DLFLOW_MATRIX_LR\", or give run as a list"},
+        "6:20: " + refusal + "\"$DLFLOW_MATRIX_LR\", or give run as a list"},
        {"train ${{ matrix.case.lr }}",
-        "3:20: " + refusal + "\"$DLFLOW_MATRIX_CASE_LR\", or give run as a list"},
+        "6:20: " + refusal + "\"$DLFLOW_MATRIX_CASE_LR\", or give run as a list"},
        {"x ${{ steps.b.outputs.c }}",
-        "3:16: " + refusal +
+        "6:16: " + refusal +
             "env: {NAME: \"${{ steps.b.outputs.c }}\"} and \"$NAME\" here, or give run as a list"},
+       {"x ${{ steps.bb.outputs.c }} ${{ params.learning-rat }} ${{ matrix.lrr }}",
+        "6:16: " + refusal +
+            "env: {NAME: \"${{ steps.b.outputs.c }}\"} and \"$NAME\" here, or give run as a list\n"
+            "6:16: unknown step 'bb' in steps.bb.outputs.c; did you mean 'b'?\n"
+            "6:42: unknown parameter 'learning-rat'; did you mean 'learning-rate'?\n"
+            "6:42: " +
+            refusal +
+            "\"$DLFLOW_PARAM_LEARNING_RATE\", or give run as a list\n"
+            "6:69: the matrix has no axis 'lrr'; did you mean 'lr'?\n"
+            "6:69: " +
+            refusal + "\"$DLFLOW_MATRIX_LR\", or give run as a list"},
        {"echo $${{", ""}});
 }

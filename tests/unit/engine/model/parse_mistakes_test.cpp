@@ -124,6 +124,19 @@ TEST_CASE("a name may have 128 characters, and a longer one is refused at its pl
 TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
   check_mistakes(
       {{"steps: {a: {needs: []}}", "1:9: step 'a' has neither uses nor run; give one"},
+       {"steps: {a: {comand: x}}", "1:13: unknown key 'comand' in step 'a'; did you mean 'run'?"},
+       {"steps: {a: {run: x, partition: p, cores: 2, environment: .venv}}",
+        "1:21: unknown key 'partition' in step 'a'; it belongs to the profile, as slurm: "
+        "{partition: NAME}\n"
+        "1:35: unknown key 'cores' in step 'a'; write resources: {cpus_per_rank: …}\n"
+        "1:58: environment of step 'a' must be a mapping, not the string '.venv'; write {venv: "
+        ".venv}"},
+       {"steps: {a: {run: x, matrix: {lr: 0.1, 0.2, 3}}}",
+        "1:30: matrix.lr of step 'a' has several values; write lr: [0.1, 0.2, 3]"},
+       {"steps: [{name: a, run: x}]",
+        "1:8: steps must be a mapping: a name and a description for each step; write `a:` instead "
+        "of `- name: a`"},
+       {"steps: []", "1:8: steps must be a mapping: a name and a description for each step"},
        {"steps: {a: {uses: evaluate, with: {checkpoint: c, data: d}, run: x}}",
         "1:61: step 'a' has both uses and run; remove one"},
        {"steps: {a: {uses: trian}}",
@@ -258,6 +271,9 @@ TEST_CASE("values of --set are checked against the parameters", "[mistakes]") {
       "params: {epochs: 3}\nsteps: {s: {run: x, resources: {ranks: '${{ params.epochs }}'}}}";
   CHECK(answer_to(text, {"epoch=3"}) ==
         "--set: error: unknown parameter 'epoch'; did you mean 'epochs'?");
+  CHECK(answer_to("steps: {s: {run: x, matrix: {lr: [1]}}}", {"lr=2"}) ==
+        "--set: error: unknown parameter 'lr'; 'lr' is an axis of the matrix of step 's'; change "
+        "its values there");
   CHECK(answer_to(text, {"epochs"}) == "--set: error: 'epochs' is not of the form KEY=VALUE");
   CHECK(answer_to(text, {"epochs=[1"}) ==
         "--set: error: 'epochs=[1': a key must be a word, or a bracket is never closed");

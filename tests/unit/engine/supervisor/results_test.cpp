@@ -415,11 +415,10 @@ TEST_CASE("a missing output is reported with the files that the program left", "
   fs::create_symlink("model.pth", attempt.files.work() / "a_link");
   make_directories(attempt.files.work() / "a_folder");
   CHECK_THROWS_WITH(collect(attempt, "model.pt"),
-                    Catch::EndsWith("; the program left the working directory/model.pth"));
+                    Catch::EndsWith("; it wrote model.pth: write `outputs: {o: model.pth}`"));
   for (const char* name : {"a", "b", "c\n"}) attempt.write(name);
   CHECK_THROWS_WITH(collect(attempt, "model.pt"),
-                    Catch::EndsWith("left $DLFLOW_OUTPUTS/a, $DLFLOW_OUTPUTS/b, "
-                                    "$DLFLOW_OUTPUTS/c\\n and 1 more"));
+                    Catch::EndsWith("; it wrote a, b, c\\n and 1 more: write `outputs: {o: a}`"));
 }
 
 TEST_CASE("an input in the working directory is not an output", "[results]") {
