@@ -92,8 +92,10 @@ void init(Session& session, const InitArguments& arguments) {
     return;
   }
   const InitRequest request = request_of(session, arguments);
-  const std::vector<std::string> written = write_files(init_files(request));
+  const std::vector<InitFile> files = init_files(request);
+  const std::vector<std::string> written = write_files(files);
   if (session.json) return print_json({{"workflow", written.front()}, {"written", written}});
+  std::fputs(escaped_lines(files.front().note).c_str(), stdout);
   std::printf("Wrote %s. Next:\n  dlflow run %s\n", join(written, ", ").c_str(),
               shell_quote(written.front()).c_str());
 }

@@ -24,6 +24,7 @@ struct InitRequest {
 struct InitFile {
   std::filesystem::path path;
   std::string content;
+  std::string note = {};  ///< what was chosen, for the terminal
 };
 
 /// One line for each kind: an example and its meaning.

@@ -285,8 +285,16 @@ std::vector<InitFile> init_table(const InitRequest& request) {
        {"  # Left out, since they hold neither numbers nor a few texts: @", join(ignored, ", ")}});
   TrainingData data = training_data_of(training_rows(table, columns.shares));
   data.has_test = has_test;
-  return packed_training(request, data, comments,
-                         named_by_workflow(request.source, request.workflow), options);
+  std::vector<InitFile> files = packed_training(
+      request, data, comments, named_by_workflow(request.source, request.workflow), options);
+  files.front().note =
+      "Features: " + join(columns.features, ", ") + "; " +
+      (has_classes ? "classes from " : "numbers from ") + target +
+      (columns.missing == runtime::Missing::Mean   ? "; empty cells get the mean"
+       : columns.missing == runtime::Missing::Drop ? "; rows with empty cells are left out"
+                                                   : "") +
+      ".\n";
+  return files;
 }
 
 std::vector<InitFile> init_pictures(const InitRequest& request) {

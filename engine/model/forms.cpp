@@ -37,6 +37,7 @@ bool is_name(std::string_view text) {
 bool is_variable(std::string_view text) { return is_word(text, kWordLetters, kDigits); }
 
 std::string advice_on_name(std::string_view text) {
+  if (number_from<double>(text)) return "a list needs brackets: [VALUE, " + std::string(text) + "]";
   if (text.size() <= kLongestName) return "";
   return "it has " + std::to_string(text.size()) + " characters, but a name may have at most " +
          std::to_string(kLongestName);

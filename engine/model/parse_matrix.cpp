@@ -27,23 +27,6 @@ bool is_alone(const std::string& text, const Reference& reference) {
   return trim(inner) == to_string(reference);
 }
 
-/// Refuses "lr: 0.1, 0.2" without brackets, of which YAML makes a key 0.2.
-bool has_loose_values(const YamlNode& node, Mistakes& mistakes, const Subject& subject) {
-  const auto is_loose = [&](size_t i) {
-    return i < node.entries.size() && node.entries[i].value->kind == YamlNode::Kind::Scalar &&
-           node.entries[i].value->scalar.is_null() && !kNameForm.accepts(node.entries[i].key);
-  };
-  size_t at = 0;
-  while (at < node.entries.size() && !is_loose(at + 1)) ++at;
-  if (at == node.entries.size()) return false;
-  const YamlEntry& axis = node.entries[at];
-  std::string values = shown_value(axis.value->scalar);
-  while (is_loose(++at)) values += ", " + node.entries[at].key;
-  mistakes.add(axis.location, subject.at(axis.key).name() + " has several values; write " +
-                                  axis.key + ": [" + values + "]");
-  return true;
-}
-
 /// Returns the axes whose values a step decides, and removes their entries from `node`.
 Sources take_sources(YamlNode& node, const Shape& shape, Mistakes& mistakes, const Subject& subject,
                      std::vector<Reference>& references) {
@@ -315,7 +298,6 @@ bool check_allowance(const Matrix& matrix, Mistakes& mistakes, const Subject& su
 std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, const Names& names,
                                   const Subject& subject, ElementAllowance allowance,
                                   std::vector<Reference>& references) {
-  if (has_loose_values(node, mistakes, subject)) return std::nullopt;
   const size_t before = mistakes.count();
   Checker checker(mistakes, names);
   const Shape& shape = find_field(step_shape(), "matrix")->shape;

@@ -22,10 +22,10 @@ constexpr std::string_view kCheckpoints = "checkpoints";
 
 bool is_pattern(const std::string& path) { return path.find_first_of("*?[") != path.npos; }
 
-/// A tree that outputs may be in, with its name in messages.
+/// A tree that outputs may be in, and the beginning of their paths in `outputs:`.
 struct SearchedTree {
   fs::path folder;
-  const char* name;
+  const char* prefix;
 };
 
 /// Whether something other than the program made the file: it is a link, or an input.
@@ -80,38 +80,26 @@ std::string one_of(const std::string& name, const std::string& path,
                                       "; name one of them, or the folder that they are in");
 }
 
-/// Files of that name elsewhere, for the message: "$DLFLOW_OUTPUTS/run1/model.pt".
-std::string found_instead(const std::vector<SearchedTree>& trees, const std::string& path,
-                          const IsGiven& is_given) {
+/// The file or folder of that name elsewhere; or else the first files that the program left, for
+/// the message: "last.pt, log.txt and 3 more".
+std::string left_instead(const std::vector<SearchedTree>& trees, const fs::path& path,
+                         const IsGiven& is_given) {
+  constexpr size_t kNamed = 3;
   constexpr int kMostEntries = 100'000;
-  const std::string wanted = fs::path(path).lexically_normal().filename().string();
+  const std::string wanted = path.lexically_normal().filename().string();
+  std::vector<std::string> left;
   int looked_at = 0;
   for (const SearchedTree& tree : trees) {
     std::error_code none;
     for (auto at = fs::recursive_directory_iterator(tree.folder, none);
          at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries;
          at.increment(none)) {
-      if (::fnmatch(wanted.c_str(), at->path().filename().c_str(), FNM_PERIOD) != 0) continue;
       if (is_given(at->path())) continue;
-      return std::string(tree.name) + "/" + at->path().lexically_relative(tree.folder).string();
-    }
-  }
-  return "";
-}
-
-/// The first files that the program left, for the message: "last.pt, log.txt and 3 more".
-std::string left_instead(const std::vector<SearchedTree>& trees, const IsGiven& is_given) {
-  constexpr size_t kNamed = 3;
-  constexpr size_t kMostEntries = 1000;
-  std::vector<std::string> left;
-  size_t looked_at = 0;
-  for (const SearchedTree& tree : trees) {
-    std::error_code none;
-    for (auto at = fs::recursive_directory_iterator(tree.folder, none);
-         at != fs::recursive_directory_iterator() && ++looked_at < kMostEntries;
-         at.increment(none)) {
-      if (is_given(at->path()) || !at->is_regular_file(none)) continue;
-      left.push_back(escaped(at->path().lexically_relative(tree.folder).string()));
+      const std::string name =
+          tree.prefix + escaped(at->path().lexically_relative(tree.folder).string());
+      const std::string last = at->path().filename();
+      if (::fnmatch(wanted.c_str(), last.c_str(), FNM_PERIOD) == 0) return name;
+      if (*tree.prefix == '\0' && at->is_regular_file(none)) left.push_back(name);
     }
   }
   if (left.empty()) return "";
@@ -271,13 +259,8 @@ class Settler {
                       ", but outputs are not taken through links; copy it to $DLFLOW_OUTPUTS");
     }
     const IsGiven given = [this](const fs::path& one) { return is_given(one); };
-    const std::string instead = found_instead({{outputs_, "$DLFLOW_OUTPUTS"},
-                                               {work_, "the working directory"},
-                                               {checkpoints_, "$DLFLOW_CHECKPOINTS"}},
-                                              path, given);
-    if (!instead.empty()) throw Error(Errc::InvalidInput, missing + "; there is " + instead);
     const std::string left =
-        left_instead({{outputs_, "$DLFLOW_OUTPUTS"}, {work_, "the working directory"}}, given);
+        left_instead({{outputs_, ""}, {work_, ""}, {checkpoints_, "checkpoints/"}}, path, given);
     throw Error(Errc::InvalidInput,
                 missing + (left.empty() ? ""
                                         : "; it wrote " + left + ": write `outputs: {" + name +

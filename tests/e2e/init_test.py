@@ -138,7 +138,7 @@ class Init(Case):
         self.assertIn(', --target, "price", --features, "size,town", --categories, "town", --missing, "mean", --test-share, "0.2"]', text)
         self.assertLess(self.result("houses.yaml", "evaluate", "rmse"), 1.5)  # 5 without the town; 0.6 for the empty cells
         self.write("gaps.csv", "a,b\n" + "1,2.5\n3,\n" * 20)
-        self.dlflow("init", "gaps.csv", "--target", "b")
+        self.assertIn("Features: a; numbers from b; ", self.dlflow("init", "gaps.csv", "--target", "b")[0])
         self.assertIn(', --target, "b", --missing, "drop"]', (self.folder / "gaps.yaml").read_text())
 
     def test_a_small_table_has_no_test_share(self):
@@ -267,7 +267,7 @@ class Init(Case):
         (self.folder / "sub").mkdir()
         _, err = self.dlflow("init", "train.py", "-o", "sub/w.yaml", status=2)
         self.assertIn("train.py is outside of the folder of sub/w.yaml", err)
-        self.assertIn("dlflow init train.py -o train.yaml", err)
+        self.assertIn("dlflow init train.py -o w.yaml", err)
         self.assertEqual(list((self.folder / "sub").iterdir()), [])
 
     def test_names_that_yaml_would_not_read_as_text_get_a_prefix(self):

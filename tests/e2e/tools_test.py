@@ -158,7 +158,7 @@ class Tools(Case):
 
     def test_a_missing_output_is_reported_with_the_place_of_a_file_of_its_name(self):
         self.run_text("name: w\nsteps: {a: {run: 'mkdir x && echo 1 > x/model.pt', outputs: {m: model.pt}}}\n", status=1)
-        self.assertIn("there is the working directory/x/model.pt", self.jobs()["a"]["reason"])
+        self.assertIn("it wrote x/model.pt: write `outputs: {", self.jobs()["a"]["reason"])
 
     def test_no_output_is_taken_through_a_link(self):
         best = self.write("theirs/best.pt", "theirs")

@@ -131,8 +131,9 @@ TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
         "1:35: unknown key 'cores' in step 'a'; write resources: {cpus_per_rank: …}\n"
         "1:58: environment of step 'a' must be a mapping, not the string '.venv'; write {venv: "
         ".venv}"},
-       {"steps: {a: {run: x, matrix: {lr: 0.1, 0.2, 3}}}",
-        "1:30: matrix.lr of step 'a' has several values; write lr: [0.1, 0.2, 3]"},
+       {"steps: {a: {run: x, matrix: {lr: 0.1, 0.2}}}",
+        "1:34: matrix.lr of step 'a' must be a non-empty list, not 0.1; write [0.1]\n"
+        "1:39: '0.2' in matrix of step 'a' is not a name; a list needs brackets: [VALUE, 0.2]"},
        {"steps: [{name: a, run: x}]",
         "1:8: steps must be a mapping: a name and a description for each step; write `a:` instead "
         "of `- name: a`"},

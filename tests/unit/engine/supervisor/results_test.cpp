@@ -391,7 +391,7 @@ TEST_CASE("an output may be a pattern that one file or folder matches", "[result
                     "output 'o' must be one file or folder, but logs/*/*.ckpt matches 2: "
                     "logs/version_3/best.ckpt, logs/version_3/last.ckpt; name one of them, or the "
                     "folder that they are in");
-  CHECK_THROWS_WITH(value("*.ckpt"), Catch::Contains("there is $DLFLOW_OUTPUTS/logs/version_3/"));
+  CHECK_THROWS_WITH(value("*.ckpt"), Catch::Contains("it wrote logs/version_3/"));
 }
 
 TEST_CASE("a missing output is reported with the place of a file of its name", "[results]") {
@@ -400,10 +400,11 @@ TEST_CASE("a missing output is reported with the place of a file of its name", "
   attempt.run.write("steps/step/checkpoints/epoch-3/model.pt", "x");
   CHECK_THROWS_WITH(collect(attempt, "model.pt"),
                     "output 'o' is missing: model.pt was written neither below $DLFLOW_OUTPUTS nor "
-                    "in the working directory; there is $DLFLOW_CHECKPOINTS/epoch-3/model.pt");
+                    "in the working directory; it wrote checkpoints/epoch-3/model.pt: write "
+                    "`outputs: {o: checkpoints/epoch-3/model.pt}`");
   attempt.run.write(fs::relative(attempt.files.work() / "a/model.pt", attempt.run.path()), "x");
   CHECK_THROWS_WITH(collect(attempt, "model.pt"),
-                    Catch::EndsWith("there is the working directory/a/model.pt"));
+                    Catch::EndsWith("it wrote a/model.pt: write `outputs: {o: a/model.pt}`"));
 }
 
 TEST_CASE("a missing output is reported with the files that the program left", "[results]") {
