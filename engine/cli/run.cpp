@@ -523,7 +523,7 @@ void add_cancel(CLI::App& app, Session& session) {
           "--gone is for runs without a batch system; a batch system tracks its nodes itself");
     }
     if (!gone->empty()) declare_gone(directory, *gone);
-    if (!session.json && has_nothing_left(read_run(session, name))) {
+    if (!session.json && steps->empty() && has_nothing_left(read_run(session, name))) {
       return announce(session, name + " had already succeeded; nothing to stop.");
     }
     const auto verbs = session.verbs(scheduler);

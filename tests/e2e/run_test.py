@@ -506,7 +506,8 @@ class Run(Case):
         """)
         first = self.run_json("w.yaml")["run"]
         out, _ = self.dlflow("results", first, "--sort", "score")
-        self.assertEqual(out.splitlines(), ["try", "x  score", "2      4", "1      3", "3      3", "", "best", "best", "   2"])
+        self.assertEqual(out.splitlines(), ["try", "x  score", "2      4", "1      3", "3      3", "best: try[x=2], score 4 (the largest)", "",
+                                            "best", "best", "   2"])
         self.run_json("w.yaml", "--set", "scale=10")
         out, _ = self.dlflow("results", "sweep", "--step", "try", "--csv")
         self.assertEqual([line.split(",")[4:] for line in out.splitlines()],
