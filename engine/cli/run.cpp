@@ -252,8 +252,8 @@ void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBa
   const std::string submissions =
       batches.empty() ? ""
                       : " in " + plural(batches.size(), "submission") + " to " + plan.profile.name;
-  std::printf("%s%s would run, %zu %s reused; nothing was run.\n",
-              count_of_jobs(plan, false).c_str(), submissions.c_str(), reused,
+  std::printf("%s%s would run, %s %s reused; nothing was run.\n",
+              count_of_jobs(plan, false).c_str(), submissions.c_str(), format_count(reused).c_str(),
               reused == 1 ? "is" : "are");
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "base/parse_json.h"
@@ -172,15 +173,27 @@ struct Nearest {
   bool is_other = true;  ///< no earlier result is of this element
 };
 
-/// "new: no result for lr=0.3", the values that no reused job of its step has; or "new element".
-std::string new_in_words(const Plan& plan, const PlannedJob& job) {
-  const std::vector<Json>& elements = *plan.steps[job.step].elements;
-  Json values = elements[job.element];
+using AxisValue = std::tuple<uint32_t, std::string, std::string>;  // step, axis, value
+
+/// The values that reused jobs have.
+std::set<AxisValue> reused_values(const Plan& plan) {
+  std::set<AxisValue> known;
   for (const auto& [number, result] : plan.reused) {
-    if (plan.jobs[number].step != job.step) continue;
-    for (const auto& [axis, value] : elements[plan.jobs[number].element].items()) {
-      if (member(values, axis) == value) values.erase(axis);
+    const PlannedJob& job = plan.jobs[number];
+    for (const auto& [axis, value] : (*plan.steps[job.step].elements)[job.element].items()) {
+      known.emplace(job.step, axis, value.dump());
     }
+  }
+  return known;
+}
+
+/// "new: no result for lr=0.3", the values that are not `known`; or "new element".
+std::string new_in_words(const Plan& plan, const PlannedJob& job,
+                         const std::set<AxisValue>& known) {
+  Json values = (*plan.steps[job.step].elements)[job.element];
+  for (auto value = values.begin(); value != values.end();) {
+    const bool is_known = known.contains({job.step, value.key(), value->dump()});
+    value = is_known ? values.erase(value) : std::next(value);
   }
   return values.empty() ? "new element" : "new: no result for " + element_label(values);
 }
@@ -215,7 +228,8 @@ Fingerprint known_fingerprint(const Plan& plan, uint32_t number) {
                      parents_as_seen(plan, number, left));
 }
 
-Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
+Explanation explain_job(const Plan& plan, uint32_t number, History& history,
+                        const std::set<AxisValue>& known) {
   const PlannedJob& job = plan.jobs[number];
   Explanation result{.job = job.name,
                      .verdict = job.action,
@@ -223,8 +237,8 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
                      .differences = {},
                      .reason = std::string(words(job.cause))};
   if (job.cause == Cause::NothingChanged) {
-    const KnownResult& known = plan.reused.at(number);
-    result.from = history.maker(known.run, known.job);
+    const KnownResult& reused = plan.reused.at(number);
+    result.from = history.maker(reused.run, reused.job);
     return result;
   }
   if (job.cause == Cause::Forced || job.cause == Cause::ActsOutside || job.cause == Cause::Always) {
@@ -250,7 +264,8 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
   result.differences = earlier->differences;
   if (!earlier->differences.empty()) {
     result.verdict = Action::Run;
-    result.reason = earlier->is_other ? new_in_words(plan, job) : in_words(earlier->differences);
+    result.reason =
+        earlier->is_other ? new_in_words(plan, job, known) : in_words(earlier->differences);
   } else if (job.cause == Cause::WaitsForParents) {
     result.reason = waits_in_words(plan, number);
   } else {
@@ -272,9 +287,10 @@ std::vector<Difference> differences(const Json& before, const Json& now, const S
 }
 
 std::vector<Explanation> explain(const Plan& plan, History& history) {
+  const std::set<AxisValue> known = reused_values(plan);
   std::vector<Explanation> explanations;
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
-    Explanation explanation = explain_job(plan, job, history);
+    Explanation explanation = explain_job(plan, job, history, known);
     if (const auto asked = plan.changed.find(job); asked != plan.changed.end()) {
       explanation.reason +=
           "; resubmitted with " + words_of_change(asked->second, *plan.jobs[job].resources);

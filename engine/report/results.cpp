@@ -217,9 +217,7 @@ const Result* best_of(std::span<const Result> results) {
     const auto value = comparable(result.metrics.value(goal->metric, Json()));
     if (!value) continue;
     ++counted;
-    const bool better =
-        best == nullptr || (goal->largest ? *value > best_value : *value < best_value);
-    if (!better) continue;
+    if (best && (goal->largest ? *value <= best_value : *value >= best_value)) continue;
     best = &result;
     best_value = *value;
   }
