@@ -212,6 +212,27 @@ int num_ranks(const Workflow& workflow, const Step& step) {
   return ranks != asked.end() && ranks->is_number_integer() ? ranks->get<int>() : 0;
 }
 
+/// Scripts that a step names but does not list in its inputs, so that it would not find them.
+Diagnostics warnings_of_files(const Workflow& workflow) {
+  Diagnostics warnings;
+  const auto base = fs::absolute(workflow.file).parent_path();
+  for (const Step& step : workflow.steps) {
+    for (const auto& [file, reader] : unlisted_files(step, base)) {
+      const fs::path place = (base / file).lexically_normal();
+      const std::string below = place.lexically_relative(base).string();
+      const std::string input = below.starts_with("../") ? "{path: " + place.string() + "}" : below;
+      warnings.push_back({workflow.file, step.location_of("run"),
+                          "step '" + step.name + "' " +
+                              (reader.empty() ? "names " : "runs " + reader + ", which reads ") +
+                              file +
+                              ", which is not among its inputs: it is not copied into the run, and "
+                              "a change to it does not rerun the step; write inputs: [" +
+                              input + "]"});
+    }
+  }
+  return warnings;
+}
+
 constexpr const char* kWithoutMpi = "TCP and shared memory";
 
 }  // namespace
@@ -237,26 +258,6 @@ std::string meeting_of(const Workflow& workflow, const Step& step, const Profile
     return std::string(kWithoutMpi) + ": there is no plug-in " + interface.plugin + " for " + mpi;
   }
   return mpi + " (" + library + "), plug-in " + interface.plugin;
-}
-
-Diagnostics warnings_of_files(const Workflow& workflow) {
-  Diagnostics warnings;
-  const auto base = fs::absolute(workflow.file).parent_path();
-  for (const Step& step : workflow.steps) {
-    for (const auto& [file, reader] : unlisted_files(step, base)) {
-      const fs::path place = (base / file).lexically_normal();
-      const std::string below = place.lexically_relative(base).string();
-      const std::string input = below.starts_with("../") ? "{path: " + place.string() + "}" : below;
-      warnings.push_back({workflow.file, step.location_of("run"),
-                          "step '" + step.name + "' " +
-                              (reader.empty() ? "names " : "runs " + reader + ", which reads ") +
-                              file +
-                              ", which is not among its inputs: it is not copied into the run, and "
-                              "a change to it does not rerun the step; write inputs: [" +
-                              input + "]"});
-    }
-  }
-  return warnings;
 }
 
 Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {

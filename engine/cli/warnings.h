@@ -7,9 +7,6 @@
 /// Warnings about workflows that are valid but probably not as intended.
 namespace dlflow {
 
-/// Scripts that a step names but does not list in its inputs, so that it would not find them.
-Diagnostics warnings_of_files(const Workflow& workflow);
-
 /// Words of commands that are not replaced or name nothing -- {{ x }}, $x in a list, a missing
 /// program -- and parameters that no step reads.
 Diagnostics warnings_of_commands(const Workflow& workflow);
@@ -19,9 +16,10 @@ Diagnostics warnings_of_commands(const Workflow& workflow);
 /// rank, on a cluster, and if only the step's job can tell (program_here).
 std::string meeting_of(const Workflow& workflow, const Step& step, const Profile& profile);
 
-/// All warnings of `validate`, in the order of the file: those of files and commands above; a
-/// network or a batch that does not fit the data; idle ranks; variables that are set here but empty
-/// in a script; steps without a walltime on a batch system; missing data.
+/// All warnings of `validate` and `run`, in the order of the file: those of commands above; scripts
+/// that are not among the inputs; a network or a batch that does not fit the data; idle ranks;
+/// variables that are set here but empty in a script; steps without a walltime on a batch system;
+/// missing data.
 Diagnostics warnings_of(const Workflow& workflow, const Profile& profile);
 
 /// "w.yaml:3:5: warning: …\n" for each.

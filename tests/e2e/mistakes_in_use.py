@@ -68,6 +68,7 @@ IN_USE = [
     fails("a pipe in a list, also when it runs", "a: {run: ['false', '|', wc]}", "has '|' in a list, which no shell reads", "run: '…'", place="w.yaml:3:12"),
     doubted("a program that is not there", "a: {run: [python3, fti.py]}", "w.yaml:3:", "runs fti.py, but there is no such file", "did you mean 'fit.py'?",
             more={"fit.py": ""}),
+    doubted("a file by a longer path", "a: {run: 'cat ./k.txt'}", "w.yaml:3:", "names ./k.txt, which is not among its inputs", "write inputs: [k.txt]", more={"k.txt": ""}),
     doubted("a step that is needed twice", "a: {run: [echo]}\nb: {run: [echo], needs: [a, a]}", "w.yaml:4:", "names a twice in `needs`", "leave one out"),
     doubted("a parameter that nothing reads", "a: {run: [echo]}", "w.yaml:2:10", "no step reads parameter 'x'", "${{ params.x }}", "params: {x: 1}\n"),
 
