@@ -218,10 +218,9 @@ std::string ToolRunner::answer(const std::vector<std::string>& argv,
                                std::string_view system) const {
   Output output = ask(argv);
   if (output.status.code != 0) {
-    throw Error(Errc::Unavailable, std::string(system) +
-                                       "'s tools reach no cluster: run this on a login node; this "
-                                       "machine needs no profile. " +
-                                       argv.front() + " failed: " + failure(argv.front(), output));
+    throw Error(Errc::Unavailable, argv.front() + " failed: " + failure(argv.front(), output) +
+                                       "; run dlflow where " + std::string(system) +
+                                       "'s tools work: on a login node");
   }
   return std::move(output.text);
 }

@@ -109,7 +109,8 @@ void add_json_option(CLI::App& command, Session& session) {
 }
 
 CLI::Option* add_run_argument(CLI::App& command, std::string& run) {
-  return command.add_option("run", run, "a run's name, or the beginning of it or of its number")->type_name("RUN");
+  return command.add_option("run", run, "a run's name, or the beginning of it or of its number")
+      ->type_name("RUN");
 }
 
 void add_output_option(CLI::App& command, std::string& file, const std::string& text) {

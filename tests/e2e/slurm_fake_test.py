@@ -102,7 +102,7 @@ class ChainTest(ChainCase):
         scontrol.chmod(0o755)
         self.env["PATH"] = f"{scontrol.parent}:{self.env['PATH']}"
         run, err = self.refused(UNAVAILABLE)
-        self.assertIn("SLURM's tools reach no cluster: run this on a login node; this machine needs no profile. scontrol failed: Could not", err)
+        self.assertIn("scontrol failed: Could not establish a configuration source; run dlflow where SLURM's tools work", err)
         self.assertIsNone(run)
         self.assertFalse((self.folder / "runs").exists())
 
