@@ -283,17 +283,17 @@ void tell_of_twin(Session& session, const Plan& plan) {
 }
 
 /// Checks before the start that the programs of the steps that may run can be loaded. Throws
-/// Error{NotFound} if they run on this machine; nodes may differ, so warnings_of() only warns
-/// there.
-void check_programs(const Plan& plan) {
-  if (is_batch_system(plan.profile.scheduler)) return;
+/// Error{NotFound} if they run on this machine. Otherwise warns, since the nodes may differ.
+void check_programs(const Session& session, const Plan& plan) {
   std::set<uint32_t> steps;
   for (const PlannedJob& job : plan.jobs) {
     if (job.action != Action::Reuse) steps.insert(job.step);
   }
   for (const uint32_t step : steps) {
     const std::string problem = loading_problem_of(plan.workflow.steps[step], plan.profile);
-    if (!problem.empty()) throw Error(Errc::NotFound, problem);
+    if (problem.empty()) continue;
+    if (!is_batch_system(plan.profile.scheduler)) throw Error(Errc::NotFound, problem);
+    if (!session.quiet) std::fprintf(stderr, "warning: %s\n", escaped(problem).c_str());
   }
 }
 
@@ -317,13 +317,13 @@ void start(Session& session, const RunArguments& arguments) {
   pin_images(workflow, profile, session.store());
   check_steps(workflow);
   check_data(workflow);
-  if (!session.quiet) std::fputs(warning_lines(warnings_of(workflow, profile)).c_str(), stderr);
+  if (!session.quiet) std::fputs(warning_lines(warnings_of_programs(workflow)).c_str(), stderr);
   PlanOptions options = arguments.plan->options_of(workflow, profile);
   options.set = arguments.workflow->set;
   options.predictions = predictions_of(workflow, profile, options.automatic_ranks);
   if (!session.quiet) std::fputs(automatic_lines(options.automatic_ranks).c_str(), stderr);
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
-  check_programs(plan);
+  check_programs(session, plan);
   if (arguments.dry_run) {
     return show_plan(session, plan, session.verbs(profile.scheduler)->preview(plan));
   }

@@ -260,9 +260,14 @@ std::string meeting_of(const Workflow& workflow, const Step& step, const Profile
   return mpi + " (" + library + "), plug-in " + interface.plugin;
 }
 
-Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
+Diagnostics warnings_of_programs(const Workflow& workflow) {
   Diagnostics warnings = warnings_of_files(workflow);
   for (Diagnostic& doubt : warnings_of_commands(workflow)) warnings.push_back(std::move(doubt));
+  return warnings;
+}
+
+Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
+  Diagnostics warnings = warnings_of_programs(workflow);
   StepWarnings of_step(workflow, profile, warnings);
   for (const Step& step : workflow.steps) of_step.add_all(step);
   std::ranges::stable_sort(warnings, [](const Diagnostic& a, const Diagnostic& b) {

@@ -16,10 +16,13 @@ Diagnostics warnings_of_commands(const Workflow& workflow);
 /// rank, on a cluster, and if only the step's job can tell (program_here).
 std::string meeting_of(const Workflow& workflow, const Step& step, const Profile& profile);
 
-/// All warnings of `validate` and `run`, in the order of the file: those of commands above; scripts
-/// that are not among the inputs; a network or a batch that does not fit the data; idle ranks;
-/// variables that are set here but empty in a script; steps without a walltime on a batch system;
-/// missing data.
+/// The warnings that `run` prints, too: those of commands above, and scripts that are not among the
+/// inputs.
+Diagnostics warnings_of_programs(const Workflow& workflow);
+
+/// All warnings of `validate`, in the order of the file: those of programs above; a network or a
+/// batch that does not fit the data; idle ranks; variables that are set here but empty in a script;
+/// steps without a walltime on a batch system; missing data.
 Diagnostics warnings_of(const Workflow& workflow, const Profile& profile);
 
 /// "w.yaml:3:5: warning: …\n" for each.

@@ -216,7 +216,7 @@ class Installed(Case):
         intact = (self.tree / "bin/dlflow-train").read_bytes()
         self.break_program()
         self.assertNotIn("cannot be loaded", self.installed("validate", "w.yaml"))
-        self.assertIn("0 reused", self.installed("run", "w.yaml", "--dry-run"))
+        self.assertIn("0 are reused", self.installed("run", "w.yaml", "--dry-run"))
         inside, said = self.trained()
         self.assertIn("note: train runs in the release's image with bubblewrap: dlflow-train of step 'train' cannot be loaded on this machine: "
                       "libgone.so.1 is not found", said)
