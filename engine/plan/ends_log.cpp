@@ -8,6 +8,7 @@
 #include "base/local_files.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 
