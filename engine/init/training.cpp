@@ -310,8 +310,9 @@ std::vector<InitFile> init_pictures(const InitRequest& request) {
   }
   TrainingData data{pictures.shape, pictures.size(), pictures.num_classes};
   data.has_test = data.samples >= kSamplesForTest;
-  return packed_training(request, data, "", named_by_workflow(request.source, request.workflow),
-                         options);
+  // An absolute path: the pictures are read in place, since a run would copy a relative one.
+  return packed_training(request, data, "",
+                         fs::absolute(request.source).lexically_normal().string(), options);
 }
 
 std::vector<InitFile> init_data_set(const InitRequest& request) {

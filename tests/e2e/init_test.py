@@ -189,7 +189,7 @@ class Init(Case):
         self.dlflow("init", "shapes", "-o", "forms.yaml")
         text = (self.folder / "forms.yaml").read_text()
         self.assertIn("name: forms\n", text)
-        self.assertIn('      - "shapes"\n', text)
+        self.assertIn(f'pack, "{self.folder}/shapes",', text)  # read in place
         self.validate("forms.yaml")
         self.assertGreater(self.result("forms.yaml", "evaluate", "accuracy"), 0.8)
 
