@@ -156,7 +156,8 @@ class Findings {
   Findings(Values values, const Profile& profile) : values_(std::move(values)), profile_(profile) {}
 
   bool has(const std::string& key) const { return values_.contains(key); }
-  std::string there() const { return profile_.scheduler == "local" ? "here" : "there"; }
+  bool is_here() const { return profile_.scheduler == "local"; }
+  std::string there() const { return is_here() ? "here" : "there"; }
 
   void add(bool works, const std::string& good, const std::string& bad, const std::string& advice) {
     findings_.push_back(works ? Finding{Finding::Kind::Works, good, ""}
@@ -182,7 +183,7 @@ class Findings {
 
   /// \param now  the time of reading the result.
   void add_clock(Time made, Time now) {
-    if (there() == "here") return;
+    if (is_here()) return;  // one clock
     const Time node{std::chrono::seconds(std::strtoll(first("clock").c_str(), nullptr, 10))};
     const bool behind = node < made - kClockTolerance;
     const auto apart = std::chrono::ceil<std::chrono::seconds>(behind ? made - node : node - now);
