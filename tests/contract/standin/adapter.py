@@ -15,6 +15,10 @@ class Adapter(Adapted):
     profile = "standin"
     clusters = (cluster.Cluster("standin", cluster.BUILD / "tests/contract/dlflow_standin", "scheduler: standin\nstandin: {queue: short}\n", STANDIN=SPOOL),)
 
+    def until_the_blocked_have_ended(self):
+        """A task waits for ends alone, so a blocked one begins, looks at its parents, and fails."""
+        cluster.wait_until(lambda: all((file.parent / "status").exists() for file in SPOOL.glob("*/name")), 30, "each task has ended")
+
     def submissions(self):
         return {(file.read_text(), file.parent.name.split("_")[0]) for file in SPOOL.glob("*/name")}
 
