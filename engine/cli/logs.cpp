@@ -100,11 +100,15 @@ std::string why_no_output(const JobRow& job) {
          (job.reason.empty() ? "" : ", " + job.reason);
 }
 
-/// The jobs that have started; throws if none has.
-std::vector<JobRow> with_output(std::vector<JobRow> jobs) {
+/// The jobs that have begun, or may begin while their output is followed; throws if none has.
+std::vector<JobRow> with_output(std::vector<JobRow> jobs, bool follow) {
   const JobRow first = jobs.front();
   const size_t all = jobs.size();
-  std::erase_if(jobs, [](const JobRow& job) { return job.attempt == 0; });
+  std::erase_if(jobs, [follow](const JobRow& job) {
+    if (job.attempt == 0) return true;
+    return !follow && job.state == JobState::Queued &&  // perhaps again, after its walltime
+           !std::filesystem::exists(attempt_directory(job.directory, job.attempt) / "stdout");
+  });
   if (!jobs.empty()) return jobs;
   if (all == 1) throw Error(Errc::NotFound, why_no_output(first));
   throw Error(Errc::NotFound, "none of the " + std::to_string(all) + " jobs of step '" +
@@ -165,7 +169,7 @@ void check_folder(const RunStatus& status) {
 void print_logs(Session& session, const std::string& run, const LogsArguments& arguments) {
   const RunStatus now = refresh_run(session, run);
   check_folder(now);
-  const std::vector<JobRow> jobs = with_output(chosen_jobs(now, arguments.job));
+  const std::vector<JobRow> jobs = with_output(chosen_jobs(now, arguments.job), arguments.follow);
   const auto prefixes = prefixes_of(jobs);
   std::vector<JobLog> logs;
   for (const JobRow& job : jobs) {

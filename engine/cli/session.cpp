@@ -183,9 +183,10 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   if (view.status.problem.empty() && !std::filesystem::exists(directory)) {
     view.status.problem = directory.string() + " is gone, with its results and logs; `dlflow rm " +
                           run + "` removes the run from this list";
+    view.status.damaged = true;
   }
   const bool is_read = view.status.jobs.size() <= kPlannedAtOnce || detail == Detail::Usage;
-  if (!is_read || view.status.damaged || !std::filesystem::exists(directory)) return view;
+  if (!is_read || view.status.damaged) return view;
   try {
     add_plan_to(view, load_run(directory));
   } catch (const Error& error) {

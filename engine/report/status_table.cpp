@@ -257,6 +257,7 @@ std::string problems(const RunStatus& status, const Style& style) {
 
 /// The next commands, as lines "Why:    dlflow logs …".
 std::string advice(const RunStatus& status) {
+  if (status.damaged) return "";  // its problem names the remedy
   const JobRow* wrong = nullptr;
   for (const JobRow& job : status.jobs) {
     const bool counts = went_wrong(job) && job.state != JobState::Blocked && !job.may_fail;

@@ -307,6 +307,16 @@ Json read_metrics(const AttemptFiles& files) {
   return numbers;
 }
 
+std::string warning_of_summary(const AttemptFiles& files) {
+  const Json summary = read_object(files.summary(), "$DLFLOW_SUMMARY", kSummaryExample);
+  for (const auto& [key, value] : summary.items()) {
+    if (number_of(value)) continue;
+    return "warning: $DLFLOW_SUMMARY: '" + key + "' is " + kind_of(value) +
+           "; metrics are numbers, so it is left out";
+  }
+  return "";
+}
+
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
   const std::map<std::string, std::string> declared = settle_outputs(spec, files);
   Collector collector(spec, files);

@@ -18,6 +18,9 @@ namespace dlflow {
 /// object.
 Json read_metrics(const AttemptFiles& files);
 
+/// Names the first value of $DLFLOW_SUMMARY that is no number; empty if there is none.
+std::string warning_of_summary(const AttemptFiles& files);
+
 /// The outputs of a program, to be published.
 struct Outputs {
   Json values = Json::object();  ///< name -> {"value", "sha256"}, see JobEvent::outputs

@@ -340,6 +340,7 @@ class Pass {
       end.metrics = read_metrics(files_);
       check_needed_metrics(spec_, end.metrics, files_);
       check_requirements(spec_, end.metrics, files_);
+      if (const auto warning = warning_of_summary(files_); !warning.empty()) warn(warning);
       Outputs outputs = collect_outputs(spec_, files_);
       end.outputs = std::move(outputs.values);
       name_elements(end.outputs, parents);

@@ -72,6 +72,7 @@ class Faults(Case):
         self.assertIn("dlflow-runs", err)
         [run] = self.dlflow("status", "--quick", "--quiet")[0].split()
         self.assertIn(f"is gone, with its results and logs; `dlflow rm {run}`", " ".join(self.dlflow("status", run)[0].split()))
+        self.assertNotIn("dlflow logs", self.dlflow("status", run)[0])
         for form in ((), ("--json",)):
             out, err = self.dlflow("logs", run, *form, status=2)
             self.assertIn(f"is gone, with the output of its jobs; `dlflow rm {run}`", out + err)

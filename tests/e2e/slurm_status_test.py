@@ -22,6 +22,7 @@ class StatusTest(ChainCase):
         self.nothing_runs()
         self.chain_of("a", "b")
         run = self.submit()
+        self.assertIn("a has no output: it is queued", self.dlflow("logs", run, "a", status=2)[1])
         self.slurm.end(self.ids(run)["a"], "CANCELLED")
         self.slurm.purge()
         self.slurm.fault("sacct", "before", "connect")
