@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "base/file.h"
 #include "base/output_file.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -89,7 +90,8 @@ std::shared_ptr<std::string> add_name(CLI::App& command) {
 }
 
 void add_profile_show(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "show", "Print every key of a profile with its value.", R"(
+  CLI::App* command = add_command(
+      app, "show", "Print every key of a profile with its value; `local` explains each.", R"(
   dlflow profile show local > cluster-profiles/mine.yaml
   dlflow profile show alpha --json)");
   const auto name = add_name(*command);
@@ -97,6 +99,9 @@ void add_profile_show(CLI::App& app, Session& session) {
   command->callback([&session, name] {
     const Profile profile = load_profile(*name);
     if (session.json) return print_json(to_json(profile));
+    const bool is_local =
+        profile.file.empty() || read_file_if_exists(profile.file) == local_profile();
+    if (is_local) return void(std::fputs(std::string(local_profile()).c_str(), stdout));
     std::printf("# %s\n%s", place_of(profile.file).c_str(), profile_as_yaml(profile).c_str());
   });
 }

@@ -112,6 +112,7 @@ class ProfileTest(support.Case):
 
     def test_the_shown_text_is_a_profile(self):
         self.write("cluster-profiles/alpha.yaml", PROFILE)
+        self.assertIn("# The folder of the runs, relative to", self.dlflow("profile", "show", "local")[0])
         self.write("again.yaml", self.dlflow("profile", "show", "alpha")[0])
         first, second = (self.json("show", name) for name in ("alpha", "again.yaml"))
         first.pop("file"), second.pop("file")
