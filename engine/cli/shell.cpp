@@ -33,7 +33,7 @@ void add_shell(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
       app, "shell",
       "Open a shell where a job's program runs: its image, environment, inputs and setup, on this "
-      "machine. Nothing of the run changes.",
+      "machine. It works on copies, but large inputs are links to the originals.",
       R"(
   dlflow shell fashion-mnist-7f3a91c0 train
   dlflow shell sweep-7f3a91c0 'train[lr=0.1]'
@@ -52,7 +52,7 @@ void add_shell(CLI::App& app, Session& session) {
       std::fprintf(stderr, "the environment of %s; its folder is removed at the end\n",
                    chosen.job.text().c_str());
     }
-    session.status = run_shell(attempt_directory(chosen.directory, chosen.attempt));
+    session.status = run_shell(attempt_directory(chosen.directory, chosen.attempt), session.quiet);
   });
 }
 

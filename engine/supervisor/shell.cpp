@@ -24,6 +24,7 @@
 #include "base/handle.h"
 #include "base/parse_json.h"
 #include "base/temporary_folder.h"
+#include "base/text.h"
 #include "engine/container/runtime.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
@@ -301,11 +302,22 @@ void make_fifos(const fs::path& folder) {
   }
 }
 
+/// "its command: python3 train.py --lr 0.1", to be typed in the shell.
+void print_command(const JobSpec& spec) {
+  const Json command = resolve_or_throw(spec).run_command;
+  std::string text = command.is_string() ? command.get<std::string>() : "";
+  if (command.is_array()) {
+    for (const Json& word : command) text += shell_quote(word.get<std::string>()) + " ";
+  }
+  if (!text.empty()) std::fprintf(stderr, "its command: %s\n", escaped_lines(text).c_str());
+}
+
 }  // namespace
 
-int run_shell(const fs::path& attempt_directory) {
+int run_shell(const fs::path& attempt_directory, bool quiet) {
   const JobSpec own = job_spec_from_json(parse_json(read_file(attempt_directory / "job.json")));
   if (own.container) require_way_in(*own.container);
+  if (!quiet) print_command(own);
   const TemporaryFolder room(own.job_directory / "shell");  // as an attempt to the program
   make_fifos(room.path());
   const bool is_terminal = ::isatty(0) == 1 && ::isatty(1) == 1;
