@@ -44,7 +44,7 @@ JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
   return row;
 }
 
-/// The sum of all times of a second or more, between two events, in which no job was under way.
+/// The sum of all times of five seconds or more, between two events, in which no job was under way.
 std::chrono::milliseconds idle_time(Database& database, int64_t run) {
   const Rows rows = database.query(
       "SELECT at_ms, job, state IN ('submitting', 'queued', 'running') FROM events "
@@ -54,7 +54,7 @@ std::chrono::milliseconds idle_time(Database& database, int64_t run) {
   int64_t idle = 0;
   for (std::optional<int64_t> since; rows->next(); since = rows->integer(0)) {
     const int64_t gap = since ? rows->integer(0) - *since : 0;
-    if (under_way.empty() && gap >= 1000) idle += gap;
+    if (under_way.empty() && gap >= 5000) idle += gap;
     if (rows->integer(2) != 0) {
       under_way.insert(rows->integer(1));
     } else {

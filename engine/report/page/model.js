@@ -106,17 +106,17 @@ const view = {
 };
 
 /**
- * Folds times in which no job waited or ran, for example before a repair: moves spans and curves together and lists the
- * places in run.folds. realTime() is the inverse, for the labels of axes.
+ * Folds times of five seconds or more in which no job waited or ran, for example before a repair: moves spans and curves
+ * together and lists the places in run.folds. realTime() is the inverse, for the labels of axes.
  */
 function foldIdle(run) {
   const spans = run.jobs.flatMap((job) => job.spans).sort((a, b) => a[3] - b[3]), gaps = [];
   let end = 0;
   for (const span of spans) {
-    if (span[3] - end >= 1) gaps.push([end, span[3]]);
+    if (span[3] - end >= 5) gaps.push([end, span[3]]);
     end = Math.max(end, span[4] ?? run.length);
   }
-  if (spans.length > 0 && run.length - end >= 1) gaps.push([end, run.length]);
+  if (spans.length > 0 && run.length - end >= 5) gaps.push([end, run.length]);
   run.idle = sum(gaps.map(([from, to]) => to - from));
   run.worked = run.length - run.idle;
   const kept = run.worked / 40;
