@@ -58,6 +58,11 @@ fs::path local_place(const fs::path& base, const std::string& name) {
   return (base / name).lexically_normal();
 }
 
+bool is_of_pytorch(const fs::path& file) {
+  const fs::path ending = file.extension();
+  return ending == ".pt" || ending == ".pth" || ending == ".ckpt";
+}
+
 /// Warnings about one step after the other.
 class StepWarnings {
  public:
@@ -158,13 +163,19 @@ class StepWarnings {
          " has no walltime, so the cluster's default applies; write resources: {walltime: 2h}");
   }
 
-  /// Warns of data that a step reads in place and that does not exist (yet).
+  /// Warns of files that a step reads in place and that do not exist (yet) or are PyTorch's.
   void add_missing_data(const Step& step) {
     if (step.uses.empty() || has_open_axis(step.matrix)) return;
     each_known_with(workflow_, step, [&](Json& with) {
       visit_paths(step.uses, with, [&](const std::string& key, PathRole role, Json& path) {
         const auto name = path.get<std::string>();
         const fs::path place = local_place(base_, name);
+        if (key == "start_from" && is_of_pytorch(name)) {
+          warn_at(step, "with." + key,
+                  "with." + key + " of step '" + step.name + "' is " + name +
+                      ", which only PyTorch reads; python3 -m dlflow.torch.weights " + name +
+                      " -o NET.safetensors writes a file for " + key);
+        }
         std::error_code none;
         if (role != PathRole::Outside || place.empty() || fs::exists(place, none)) return;
         warn_at(step, "with." + key,
