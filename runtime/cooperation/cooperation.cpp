@@ -4,11 +4,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/cooperation/elastic.h"
-#include "runtime/cooperation/gossip.h"
-#include "runtime/cooperation/local_sgd.h"
-#include "runtime/cooperation/pairwise.h"
-#include "runtime/cooperation/parameter_servers.h"
+#include "runtime/cooperation/ways.h"
 
 namespace dlflow::runtime {
 
@@ -31,15 +27,15 @@ std::unique_ptr<Cooperation> make_cooperation(const CooperationOptions& options,
   using Kind = CooperationOptions::Kind;
   switch (options.kind) {
     case Kind::LocalSgd:
-      return std::make_unique<LocalSgd>(options, comm, rules, timeline);
+      return make_local_sgd(options, comm, rules, timeline);
     case Kind::Elastic:
-      return std::make_unique<Elastic>(options, comm, rules, timeline);
+      return make_elastic(options, comm, rules, timeline);
     case Kind::ParameterServer:
-      return std::make_unique<ParameterServers>(options, comm, timeline);
+      return make_parameter_servers(options, comm, timeline);
     case Kind::Gossip:
-      return std::make_unique<Gossip>(options, comm, rules, timeline);
+      return make_gossip(options, comm, rules, timeline);
     case Kind::Pairwise:
-      return std::make_unique<Pairwise>(options, comm, rules, timeline);
+      return make_pairwise(options, comm, rules, timeline);
     case Kind::Synchronous:
       break;
   }
