@@ -7,7 +7,7 @@
 
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/all_to_all.h"
-#include "runtime/compress/dense_sum.h"
+#include "runtime/collectives/message_allreduce.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -115,6 +115,14 @@ Task sum_of_shares(Link link, const Compressor& compressor, Occasion occasion, U
     co_await sum_of_chunk(link, compressor, occasion, unsent.error.subspan(first, count),
                           sum.subspan(first, count));
   }
+}
+
+Task dense_sum(Link link, std::span<float> values) {
+  constexpr size_t kLatencyBytes = 32 << 10;  // as in allreduce_plan.cpp
+  if (values.empty() || link.size() == 1) co_return;
+  const bool few = link.size() == 2 || values.size_bytes() <= kLatencyBytes;
+  co_await message_allreduce(few ? Algorithm::RecursiveDoubling : Algorithm::Rabenseifner,
+                             std::move(link), values);
 }
 
 }  // namespace dlflow::runtime
