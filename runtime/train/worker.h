@@ -10,9 +10,11 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/model_state.h"
-#include "runtime/train/step_metrics.h"
 
 namespace dlflow::runtime {
+
+struct StepMetrics;
+struct TrainingJob;
 
 /// Called in every step: for this rank's requests, and with the step's results.
 struct WorkerHooks {
@@ -65,8 +67,6 @@ class Worker : public Stepper {
   /// Adds its measurements to a summary.
   virtual void describe(Json& summary) const = 0;
 };
-
-struct TrainingJob;
 
 /// Fills `weights`, in `layout`, with the first weights of `job`: random numbers, and the tensors
 /// of the file that it starts from.
