@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "runtime/collectives/direct_allreduce.h"
 #include "runtime/collectives/message_allreduce.h"
-#include "runtime/collectives/mpi_allreduce.h"
 #include "runtime/collectives/node_memory.h"
 #include "runtime/collectives/vector_ops.h"
 

@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/comm/patience.h"
 
 namespace dlflow::runtime {

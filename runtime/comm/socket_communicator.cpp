@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/open_files.h"
 #include "base/process.h"
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 
 namespace dlflow::runtime {
 namespace {

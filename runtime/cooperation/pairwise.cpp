@@ -4,7 +4,7 @@
 #include "runtime/collectives/link.h"
 #include "runtime/collectives/task.h"
 #include "runtime/comm/backoff.h"
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/cooperation/agreement.h"
 #include "runtime/cooperation/ways.h"
 

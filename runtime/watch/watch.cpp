@@ -17,7 +17,6 @@
 #include "base/handle.h"
 #include "base/process.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/messages.h"
 #include "runtime/comm/patience.h"
 #include "runtime/watch/tree.h"
 #include "runtime/watch/watch_center.h"
