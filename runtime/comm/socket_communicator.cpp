@@ -16,7 +16,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/open_files.h"
+#include "base/socket.h"
 #include "base/process.h"
 #include "runtime/comm/communicator.h"
 
