@@ -1,8 +1,8 @@
-#include "runtime/settings/schedule.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
+
+#include "runtime/settings/parts.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "runtime/fit/fit.h"
 #include "runtime/fit/measures.h"
+#include "runtime/settings/parts.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/cpu_worker.h"
