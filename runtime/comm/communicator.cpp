@@ -81,6 +81,15 @@ void Communicator::broadcast(std::span<std::byte> bytes, int root) {
   }
 }
 
+std::vector<int> ranks_of_node(const Communicator& comm) {
+  const std::span<const int> nodes = comm.nodes();
+  std::vector<int> ranks;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (nodes[size_t(rank)] == nodes[size_t(comm.rank())]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 std::string broadcast_text(Communicator& comm, std::string text, int root) {
   uint64_t size = text.size();
   comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), root);

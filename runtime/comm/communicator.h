@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "runtime/comm/core.h"
 #include "runtime/comm/lifeline.h"
@@ -138,6 +139,9 @@ class Communicator {
   Lifeline* lifeline_ = nullptr;
   mutable Contention contention_;
 };
+
+/// The ranks of this node, ascending.
+std::vector<int> ranks_of_node(const Communicator& comm);
 
 /// Returns the `text` of rank `root` on every rank. Collective.
 std::string broadcast_text(Communicator& comm, std::string text, int root = 0);
