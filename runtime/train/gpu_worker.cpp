@@ -1,5 +1,3 @@
-#include "runtime/train/gpu_worker.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>

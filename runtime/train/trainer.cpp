@@ -12,7 +12,6 @@
 #include "runtime/train/cpu_worker.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
-#include "runtime/train/gpu_worker.h"
 #include "runtime/train/lone_worker.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/preparation.h"

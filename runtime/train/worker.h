@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -13,7 +14,9 @@
 
 namespace dlflow::runtime {
 
+class Recording;
 struct StepMetrics;
+struct TrainingData;
 struct TrainingJob;
 
 /// Called in every step: for this rank's requests, and with the step's results.
@@ -67,6 +70,14 @@ class Worker : public Stepper {
   /// Adds its measurements to a summary.
   virtual void describe(Json& summary) const = 0;
 };
+
+/// Returns a worker on this rank's GPU, which holds weights, gradients and velocities
+/// (runtime/gpu/replica.h). Its checkpoints have the same content as a CPU worker's. Collective
+/// over all ranks of `comm`; the arguments must outlive the result. Throws what GpuReplica throws.
+std::unique_ptr<Worker> make_gpu_worker(Communicator& comm, const TrainingJob& job,
+                                        const TrainingData& data,
+                                        const Normalization& normalization, Recording& recording,
+                                        WorkerHooks hooks);
 
 /// Fills `weights`, in `layout`, with the first weights of `job`: random numbers, and the tensors
 /// of the file that it starts from.
