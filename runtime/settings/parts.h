@@ -24,8 +24,8 @@ std::optional<PixelStatistics> read_normalize(const Json* normalize);
 /// Error{InvalidInput} if the number of channels differs.
 Normalization normalization_from(const PixelStatistics& statistics, const Dataset& dataset);
 
-/// The course called `word`; Cosine if null. Throws Error{InvalidInput}.
-Schedule::Course read_schedule(const Json* word);
+/// Reads the key `schedule`; Cosine without it. Throws Error{InvalidInput}.
+Schedule::Course read_schedule(WithReader& reader);
 
 /// The name in YAML.
 const char* name(Schedule::Course course);

@@ -42,9 +42,7 @@ bool follows_epochs(Schedule::Course course) {
   return course != Course::Constant && course != Course::InverseSqrt;
 }
 
-Schedule::Course read_schedule(const Json* word) {
-  return WithReader::word(word, "schedule", kCourses);
-}
+Schedule::Course read_schedule(WithReader& reader) { return reader.word("schedule", kCourses); }
 
 CourseOptions read_course(WithReader& reader, Schedule::Course course, double lr) {
   CourseOptions options;
