@@ -25,17 +25,18 @@ int num_workers(const CooperationOptions& options, int ranks) {
 std::unique_ptr<Cooperation> make_cooperation(const CooperationOptions& options, Communicator& comm,
                                               const RuleSet& rules, Timeline& timeline) {
   using Kind = CooperationOptions::Kind;
+  const WaySetup setup{options, comm, rules, timeline};
   switch (options.kind) {
     case Kind::LocalSgd:
-      return make_local_sgd(options, comm, rules, timeline);
+      return make_local_sgd(setup);
     case Kind::Elastic:
-      return make_elastic(options, comm, rules, timeline);
+      return make_elastic(setup);
     case Kind::ParameterServer:
-      return make_parameter_servers(options, comm, timeline);
+      return make_parameter_servers(setup);
     case Kind::Gossip:
-      return make_gossip(options, comm, rules, timeline);
+      return make_gossip(setup);
     case Kind::Pairwise:
-      return make_pairwise(options, comm, rules, timeline);
+      return make_pairwise(setup);
     case Kind::Synchronous:
       break;
   }

@@ -18,11 +18,8 @@ namespace {
 /// Source: Zhang, Choromanska and LeCun, arXiv 1412.6651 (synchronous EASGD; beta is `rate`).
 class Elastic final : public OwnModels {
  public:
-  Elastic(const CooperationOptions& options, Communicator& comm, const RuleSet& rules,
-          Timeline& timeline)
-      : OwnModels(options, comm, rules, timeline),
-        rate_(float(options.rate)),
-        exchanges_(comm, rules) {}
+  explicit Elastic(const WaySetup& setup)
+      : OwnModels(setup), rate_(float(setup.options.rate)), exchanges_(setup.comm, setup.rules) {}
 
   Meeting advance(const Learner& learner, const Stretch& stretch) override {
     const std::vector<std::span<float>> state = learner.own.state();
@@ -35,7 +32,7 @@ class Elastic final : public OwnModels {
       do {
         steps.make();
         ++done;
-      } while (done < stretch.limit && done % every_ != 0);
+      } while (done < stretch.limit && done % options_.every != 0);
       report = exchange(weights, steps.report());
     } while (done < stretch.limit && !report.calls_for_meeting());
     std::ranges::copy(center_, weights.begin());
@@ -65,9 +62,8 @@ class Elastic final : public OwnModels {
 
 }  // namespace
 
-std::unique_ptr<Cooperation> make_elastic(const CooperationOptions& options, Communicator& comm,
-                                          const RuleSet& rules, Timeline& timeline) {
-  return std::make_unique<Elastic>(options, comm, rules, timeline);
+std::unique_ptr<Cooperation> make_elastic(const WaySetup& setup) {
+  return std::make_unique<Elastic>(setup);
 }
 
 }  // namespace dlflow::runtime

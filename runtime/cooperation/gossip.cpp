@@ -23,9 +23,7 @@ namespace {
 /// with meetings, Chen et al., arXiv 2105.09080.
 class Gossip final : public OwnModels {
  public:
-  Gossip(const CooperationOptions& options, Communicator& comm, const RuleSet& rules,
-         Timeline& timeline)
-      : OwnModels(options, comm, rules, timeline), link_(comm) {}
+  explicit Gossip(const WaySetup& setup) : OwnModels(setup), link_(setup.comm) {}
 
   Meeting advance(const Learner& learner, const Stretch& stretch) override {
     OwnSteps steps(comm_, learner.stepper);
@@ -34,8 +32,8 @@ class Gossip final : public OwnModels {
       const OwnStep own = steps.make();
       ++done;
       if (own.report.calls_for_meeting()) meeting = std::min(meeting, earliest_meeting(done));
-      if (done < stretch.limit && done % every_ == 0) {
-        meeting = exchange(done / every_, learner.own.state(), meeting);
+      if (done < stretch.limit && done % options_.every == 0) {
+        meeting = exchange(done / options_.every, learner.own.state(), meeting);
       }
     }
     return {done, average(learner.own.state(), steps.report())};
@@ -45,8 +43,8 @@ class Gossip final : public OwnModels {
   /// The earliest step at which all can meet if this rank calls for it after `done` steps: the next
   /// exchange is the first to carry the call; exchange_rounds() exchanges inform all ranks.
   uint64_t earliest_meeting(uint64_t done) const {
-    const uint64_t next = (done + every_ - 1) / every_;
-    return (next + uint64_t(exchange_rounds(comm_.size())) - 1) * every_;
+    const uint64_t next = (done + options_.every - 1) / options_.every;
+    return (next + uint64_t(exchange_rounds(comm_.size())) - 1) * options_.every;
   }
 
   /// Averages `state` with a neighbour's; returns the earlier of `meeting` and the neighbour's.
@@ -79,9 +77,8 @@ class Gossip final : public OwnModels {
 
 }  // namespace
 
-std::unique_ptr<Cooperation> make_gossip(const CooperationOptions& options, Communicator& comm,
-                                         const RuleSet& rules, Timeline& timeline) {
-  return std::make_unique<Gossip>(options, comm, rules, timeline);
+std::unique_ptr<Cooperation> make_gossip(const WaySetup& setup) {
+  return std::make_unique<Gossip>(setup);
 }
 
 }  // namespace dlflow::runtime

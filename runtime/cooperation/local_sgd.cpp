@@ -15,13 +15,10 @@ namespace {
 /// 1808.07217; averaged momentum: Yu, Jin and Yang, arXiv 1905.03817.
 class LocalSgd final : public OwnModels {
  public:
-  LocalSgd(const CooperationOptions& options, Communicator& comm, const RuleSet& rules,
-           Timeline& timeline)
-      : OwnModels(options, comm, rules, timeline),
-        synchronous_epochs_(options.synchronous_epochs) {}
+  using OwnModels::OwnModels;
 
   Meeting advance(const Learner& learner, const Stretch& stretch) override {
-    const uint64_t every = stretch.epoch < synchronous_epochs_ ? 1 : every_;
+    const uint64_t every = stretch.epoch < options_.synchronous_epochs ? 1 : options_.every;
     OwnSteps steps(comm_, learner.stepper);
     uint64_t done = stretch.done;
     do {
@@ -30,16 +27,12 @@ class LocalSgd final : public OwnModels {
     } while (done < stretch.limit && done % every != 0);
     return {done, average(learner.own.state(), steps.report())};
   }
-
- private:
-  uint64_t synchronous_epochs_;
 };
 
 }  // namespace
 
-std::unique_ptr<Cooperation> make_local_sgd(const CooperationOptions& options, Communicator& comm,
-                                            const RuleSet& rules, Timeline& timeline) {
-  return std::make_unique<LocalSgd>(options, comm, rules, timeline);
+std::unique_ptr<Cooperation> make_local_sgd(const WaySetup& setup) {
+  return std::make_unique<LocalSgd>(setup);
 }
 
 }  // namespace dlflow::runtime

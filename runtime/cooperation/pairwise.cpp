@@ -71,9 +71,8 @@ Task answer(Link link, std::span<float> weights, int asker) {
 /// Source: AD-PSGD, Lian et al., arXiv 1710.06952; here an answer may be late.
 class Pairwise final : public OwnModels {
  public:
-  Pairwise(const CooperationOptions& options, Communicator& comm, const RuleSet& rules,
-           Timeline& timeline)
-      : OwnModels(options, comm, rules, timeline), link_(comm), agreement_(comm) {}
+  explicit Pairwise(const WaySetup& setup)
+      : OwnModels(setup), link_(setup.comm), agreement_(setup.comm) {}
 
   Meeting advance(const Learner& learner, const Stretch& stretch) override {
     const std::span<float> weights = learner.own.state().front().first(learner.own.num_trained());
@@ -84,7 +83,7 @@ class Pairwise final : public OwnModels {
       if (agreement_.may_step(status.done)) {
         status.calls = steps.make().report.calls_for_meeting() || status.calls;
         ++status.done;
-        if (asks() && status.done % every_ == 0) ask(weights);
+        if (asks() && status.done % options_.every == 0) ask(weights);
       }
       const Timed timed(timeline_, Timeline::Row::Waiting, "exchange");
       for (Backoff backoff(comm_); !look(status) && !agreement_.may_step(status.done);) {
@@ -144,9 +143,8 @@ class Pairwise final : public OwnModels {
 
 }  // namespace
 
-std::unique_ptr<Cooperation> make_pairwise(const CooperationOptions& options, Communicator& comm,
-                                           const RuleSet& rules, Timeline& timeline) {
-  return std::make_unique<Pairwise>(options, comm, rules, timeline);
+std::unique_ptr<Cooperation> make_pairwise(const WaySetup& setup) {
+  return std::make_unique<Pairwise>(setup);
 }
 
 }  // namespace dlflow::runtime

@@ -27,14 +27,14 @@ namespace {
 /// Source: Li et al., OSDI 2014; Ho et al., NIPS 2013.
 class ParameterServers final : public Cooperation {
  public:
-  ParameterServers(const CooperationOptions& options, Communicator& comm, Timeline& timeline)
-      : comm_(comm),
-        link_(comm),
-        timeline_(timeline),
-        num_servers_(size_t(options.servers)),
-        num_workers_(size_t(num_workers(options, comm.size()))),
-        staleness_(options.staleness),
-        server_(comm, link_, num_workers_, options.staleness) {}
+  explicit ParameterServers(const WaySetup& setup)
+      : comm_(setup.comm),
+        link_(comm_),
+        timeline_(setup.timeline),
+        num_servers_(size_t(setup.options.servers)),
+        num_workers_(size_t(num_workers(setup.options, comm_.size()))),
+        staleness_(setup.options.staleness),
+        server_(comm_, link_, num_workers_, staleness_) {}
 
   Role role() override {
     return {.team = &alone_.communicator(0),
@@ -123,9 +123,8 @@ class ParameterServers final : public Cooperation {
 
 }  // namespace
 
-std::unique_ptr<Cooperation> make_parameter_servers(const CooperationOptions& options,
-                                                    Communicator& comm, Timeline& timeline) {
-  return std::make_unique<ParameterServers>(options, comm, timeline);
+std::unique_ptr<Cooperation> make_parameter_servers(const WaySetup& setup) {
+  return std::make_unique<ParameterServers>(setup);
 }
 
 }  // namespace dlflow::runtime

@@ -11,16 +11,19 @@
 /// The ways to cooperate, one per source file, and what they have in common.
 namespace dlflow::runtime {
 
-std::unique_ptr<Cooperation> make_local_sgd(const CooperationOptions& options, Communicator& comm,
-                                            const RuleSet& rules, Timeline& timeline);
-std::unique_ptr<Cooperation> make_elastic(const CooperationOptions& options, Communicator& comm,
-                                          const RuleSet& rules, Timeline& timeline);
-std::unique_ptr<Cooperation> make_gossip(const CooperationOptions& options, Communicator& comm,
-                                         const RuleSet& rules, Timeline& timeline);
-std::unique_ptr<Cooperation> make_pairwise(const CooperationOptions& options, Communicator& comm,
-                                           const RuleSet& rules, Timeline& timeline);
-std::unique_ptr<Cooperation> make_parameter_servers(const CooperationOptions& options,
-                                                    Communicator& comm, Timeline& timeline);
+/// The arguments of make_cooperation(), for these ranks.
+struct WaySetup {
+  const CooperationOptions& options;
+  Communicator& comm;
+  const RuleSet& rules;
+  Timeline& timeline;
+};
+
+std::unique_ptr<Cooperation> make_local_sgd(const WaySetup& setup);
+std::unique_ptr<Cooperation> make_elastic(const WaySetup& setup);
+std::unique_ptr<Cooperation> make_gossip(const WaySetup& setup);
+std::unique_ptr<Cooperation> make_pairwise(const WaySetup& setup);
+std::unique_ptr<Cooperation> make_parameter_servers(const WaySetup& setup);
 
 /// The steps that a rank takes alone between meetings.
 class OwnSteps {
@@ -48,9 +51,11 @@ class OwnSteps {
 /// Every rank trains its own model on its share of the samples.
 class OwnModels : public Cooperation {
  public:
-  OwnModels(const CooperationOptions& options, Communicator& comm, const RuleSet& rules,
-            Timeline& timeline)
-      : every_(options.every), comm_(comm), timeline_(timeline), averaging_(comm, rules) {}
+  explicit OwnModels(const WaySetup& setup)
+      : options_(setup.options),
+        comm_(setup.comm),
+        timeline_(setup.timeline),
+        averaging_(setup.comm, setup.rules) {}
 
   Role role() override {
     return {.team = &alone_.communicator(0),
@@ -66,7 +71,7 @@ class OwnModels : public Cooperation {
     return averaging_.average(state, mine);
   }
 
-  uint64_t every_;
+  const CooperationOptions options_;
   Communicator& comm_;
   Timeline& timeline_;
 
