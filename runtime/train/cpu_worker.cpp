@@ -41,8 +41,8 @@ CpuWorker::CpuWorker(Communicator& comm, const Team& team, const TrainingJob& jo
       computation_(comm, team.of_computation, job, division_, recording.timeline()),
       batches_(comm, job, data, normalization, {division_, computation_.leaves(), team.computes},
                recording.timeline()),
-      planner_(team.own_mean, batches_.steps_per_epoch(),
-               schedule_of(job.settings, division_.global_batch, batches_.steps_per_epoch())) {
+      planner_{team.own_mean, batches_.steps_per_epoch(),
+               schedule_of(job.settings, division_.global_batch, batches_.steps_per_epoch())} {
   if (comm.rank() != 0) return;
   tell_idle_ranks(job.settings, comm.size());
   tell_if_rough_is_not_faster(job.settings, computation_.compute_type());
