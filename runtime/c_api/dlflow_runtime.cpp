@@ -314,13 +314,13 @@ dlflow_status dlflow_all_gather(dlflow_group* group, const void* input, void* ou
                                 const size_t* sizes, dlflow_work** work) {
   return guarded([&] {
     const std::vector<size_t> blocks(sizes, sizes + group->group.size());
-    *work = new dlflow_work{group->group.start(in_bytes("all-gather", total_of(blocks)),
-                                               Group::needs_of(total_of(blocks)), [=](Group& all) {
-                                                 return all_gather_blocks(
-                                                     all.open_paths(total_of(blocks)),
-                                                     {bytes(input), blocks[size_t(all.rank())]},
-                                                     {bytes(output), total_of(blocks)}, blocks);
-                                               })};
+    const size_t total = total_of(blocks);
+    *work = new dlflow_work{
+        group->group.start(in_bytes("all-gather", total), Group::needs_of(total), [=](Group& all) {
+          return all_gather_blocks(all.open_paths(total),
+                                   {bytes(input), blocks[size_t(all.rank())]},
+                                   {bytes(output), total}, blocks);
+        })};
   });
 }
 
