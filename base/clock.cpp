@@ -29,14 +29,8 @@ std::string to_rfc3339(Time time) {
 }
 
 Time from_rfc3339(const std::string& text) {
-  int year_number = 0;
-  unsigned month_number = 0;
-  unsigned day_number = 0;
-  int hour = 0;
-  int minute = 0;
-  int second = 0;
-  int millis = 0;
-  int used = 0;
+  int year_number = 0, hour = 0, minute = 0, second = 0, millis = 0, used = 0;
+  unsigned month_number = 0, day_number = 0;
   const int fields =
       std::sscanf(text.c_str(), "%4d-%2u-%2uT%2d:%2d:%2d.%3dZ%n", &year_number, &month_number,
                   &day_number, &hour, &minute, &second, &millis, &used);

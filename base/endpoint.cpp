@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "base/text.h"
 
 namespace dlflow {
 namespace {
@@ -19,12 +20,7 @@ std::string random_token() {
   if (::getrandom(bytes.data(), bytes.size(), 0) != ssize_t(bytes.size())) {
     throw_errno("random numbers for a connection between ranks", errno);
   }
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
+  return hexadecimal(bytes);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr MpiLauncher kMpiLaunchers[] = {
      "MV2_COMM_WORLD_LOCAL_SIZE"},
     {"MPICH or Intel MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}};
 
-/// MPI libraries with one binary interface; one plug-in serves them (runtime/comm/mpi_library.h).
+/// MPI libraries with one binary interface; one plug-in serves them (MpiLibrary in runtime/comm).
 struct MpiInterface {
   const char* plugin;
   std::span<const char* const> libraries;  ///< the names of their files

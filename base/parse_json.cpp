@@ -41,6 +41,13 @@ std::optional<std::string> excess(std::string_view text, const JsonLimits& limit
   return std::nullopt;
 }
 
+/// The start and end of a path: one with thousands of folders does not fit on a line.
+std::string short_path(const std::string& path) {
+  constexpr size_t kEnd = 150;
+  return path.size() <= 2 * kEnd ? path
+                                 : path.substr(0, kEnd) + "..." + path.substr(path.size() - kEnd);
+}
+
 }  // namespace
 
 Json parse_json(std::string_view text, const JsonLimits& limits) {
@@ -62,17 +69,6 @@ Json parse_json_or_throw(std::string_view text, const std::string& what, const J
 Json read_json_file(const std::filesystem::path& file, const JsonLimits& limits) {
   return parse_json_or_throw(read_file(file, limits.max_bytes), file.string(), limits);
 }
-
-namespace {
-
-/// The start and end of a path: one with thousands of folders does not fit on a line.
-std::string short_path(const std::string& path) {
-  constexpr size_t kEnd = 150;
-  return path.size() <= 2 * kEnd ? path
-                                 : path.substr(0, kEnd) + "..." + path.substr(path.size() - kEnd);
-}
-
-}  // namespace
 
 std::string reason_of(const std::exception& error) {
   if (const auto* found = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/handle.h"
+#include "base/text.h"
 
 namespace dlflow {
 namespace {
@@ -32,14 +33,7 @@ Sha256& Sha256::update(std::string_view bytes) {
 std::string Sha256::hex() {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
   SHA256_Final(digest.data(), context(state_));
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  text.reserve(2 * digest.size());
-  for (const unsigned char byte : digest) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  return hexadecimal(digest);
 }
 
 std::string sha256_hex(std::string_view bytes) { return Sha256().update(bytes).hex(); }

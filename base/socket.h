@@ -40,4 +40,11 @@ bool send_all(const FileDescriptor& socket, std::span<const std::byte> bytes, De
 /// Fills `bytes`. False in the same cases as send_all.
 bool receive_all(const FileDescriptor& socket, std::span<std::byte> bytes, Deadline until);
 
+/// Raises the limit on files, and so on connections, that this process may have open at a time, to
+/// `wanted`, or to the user's maximum (the hard limit) if that is less. Never lowers it.
+void allow_open_files(size_t wanted);
+
+/// Throws the Error, which names the limit, for a call that failed with EMFILE or ENFILE.
+[[noreturn]] void throw_too_many_open_files();
+
 }  // namespace dlflow

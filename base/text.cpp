@@ -58,10 +58,6 @@ bool is_wide(
 
 bool is_combining(uint32_t c) { return (c >= 0x300 && c <= 0x36F) || c == 0x200D || c == 0xFE0F; }
 
-}  // namespace
-
-namespace {
-
 bool is_same_letter(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
@@ -88,6 +84,45 @@ std::string completed(std::string_view word, std::span<const std::string> candid
   return is_clear ? found : "";
 }
 
+/// Whether the character controls a terminal, or changes the direction or the line of the text
+/// around it.
+bool is_control(uint32_t code_point) {
+  const auto within = [code_point](uint32_t first, uint32_t last) {
+    return code_point >= first && code_point <= last;
+  };
+  return code_point < 0x20 || within(0x7F, 0x9F) || code_point == 0x61C || within(0x200E, 0x200F) ||
+         within(0x2028, 0x202E) || within(0x2066, 0x2069);
+}
+
+std::string escape(uint32_t code_point) {
+  if (code_point == '\n') return "\\n";
+  if (code_point == '\t') return "\\t";
+  if (code_point == '\r') return "\\r";
+  std::array<char, 7> code{};
+  std::snprintf(code.data(), code.size(), "\\u%04x", unsigned(code_point & 0xFFFFU));
+  return code.data();
+}
+
+std::string escaped_but(std::string_view text, std::string_view kept) {
+  std::string safe;
+  while (!text.empty()) {
+    const auto [code_point, length] = decode_utf8(text);
+    const size_t bytes = std::max<size_t>(length, 1);
+    if (length == 0) {
+      std::array<char, 5> code{};
+      std::snprintf(code.data(), code.size(), "\\x%02x",
+                    unsigned{static_cast<unsigned char>(text.front())});
+      safe += code.data();
+    } else if (is_control(code_point) && kept.find(text.front()) == kept.npos) {
+      safe += escape(code_point);
+    } else {
+      safe += text.substr(0, bytes);
+    }
+    text.remove_prefix(bytes);
+  }
+  return safe;
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
@@ -111,6 +146,16 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
   const std::string best = nearest(word, candidates);
   return best.empty() ? "" : "; did you mean '" + best + "'?";
+}
+
+std::string known_words(std::span<const std::string> words) {
+  constexpr size_t kMostListed = 24;
+  return words.empty() || words.size() > kMostListed ? "" : "; known: " + join(words, ", ");
+}
+
+std::string did_you_mean_or_list(std::string_view word, std::span<const std::string> candidates) {
+  const std::string text = did_you_mean(word, candidates);
+  return text.empty() ? known_words(candidates) : text;
 }
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {
@@ -158,49 +203,6 @@ size_t display_width(std::string_view text) {
   return width;
 }
 
-namespace {
-
-/// Whether the character controls a terminal, or changes the direction or the line of the text
-/// around it.
-bool is_control(uint32_t code_point) {
-  const auto within = [code_point](uint32_t first, uint32_t last) {
-    return code_point >= first && code_point <= last;
-  };
-  return code_point < 0x20 || within(0x7F, 0x9F) || code_point == 0x61C || within(0x200E, 0x200F) ||
-         within(0x2028, 0x202E) || within(0x2066, 0x2069);
-}
-
-std::string escape(uint32_t code_point) {
-  if (code_point == '\n') return "\\n";
-  if (code_point == '\t') return "\\t";
-  if (code_point == '\r') return "\\r";
-  std::array<char, 7> code{};
-  std::snprintf(code.data(), code.size(), "\\u%04x", unsigned(code_point & 0xFFFFU));
-  return code.data();
-}
-
-std::string escaped_but(std::string_view text, std::string_view kept) {
-  std::string safe;
-  while (!text.empty()) {
-    const auto [code_point, length] = decode_utf8(text);
-    const size_t bytes = std::max<size_t>(length, 1);
-    if (length == 0) {
-      std::array<char, 5> code{};
-      std::snprintf(code.data(), code.size(), "\\x%02x",
-                    unsigned{static_cast<unsigned char>(text.front())});
-      safe += code.data();
-    } else if (is_control(code_point) && kept.find(text.front()) == kept.npos) {
-      safe += escape(code_point);
-    } else {
-      safe += text.substr(0, bytes);
-    }
-    text.remove_prefix(bytes);
-  }
-  return safe;
-}
-
-}  // namespace
-
 std::string escaped(std::string_view text) { return escaped_but(text, ""); }
 
 std::string escaped_lines(std::string_view text) { return escaped_but(text, "\n\t"); }
@@ -232,6 +234,17 @@ std::string csv_field(std::string_view text) {
   return quoted + "\"";
 }
 
+std::string hexadecimal(std::span<const unsigned char> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * bytes.size());
+  for (const unsigned char byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
 /// OpenSSL's function would bring zlib and zstd into every static program on Debian 13.
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kDigits =
@@ -255,13 +268,7 @@ std::string shell_quote(std::string_view word) {
     return std::string(word);
   }
   std::string quoted = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
 

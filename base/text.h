@@ -18,6 +18,12 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 /// "; did you mean 'train'?", or an empty text: the end of a message about `word`.
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
+/// "; known: a, b", or an empty text if there are none or many: another such end.
+std::string known_words(std::span<const std::string> words);
+
+/// did_you_mean() if a candidate is near, else known_words().
+std::string did_you_mean_or_list(std::string_view word, std::span<const std::string> candidates);
+
 std::string join(std::span<const std::string> parts, std::string_view separator);
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
@@ -34,6 +40,9 @@ std::optional<Number> number_from(std::string_view text) {
   const auto [rest, error] = std::from_chars(text.data(), end, number);
   return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
 }
+
+/// Two lower-case hexadecimal digits for each of `bytes`.
+std::string hexadecimal(std::span<const unsigned char> bytes);
 
 /// `bytes` in base 64, with padding.
 std::string base64(std::string_view bytes);

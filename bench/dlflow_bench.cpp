@@ -14,7 +14,7 @@
 #include "base/units.h"
 #include "bench/gloo_peer.h"
 #include "runtime/collectives/allreduce.h"
-#include "runtime/collectives/rules_file.h"
+#include "runtime/collectives/rules.h"
 #include "runtime/collectives/timing.h"
 #include "runtime/comm/mpi_communicator.h"
 

@@ -1,6 +1,5 @@
 // The layer norms that LARS and LAMB need, computed by every rank or shared among ranks. See
 // layer_norms.sh.
-#include "runtime/train/layer_norms.h"
 
 #include <algorithm>
 #include <chrono>

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "base/advice.h"
+#include "base/text.h"
 #include "base/error.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"

@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "base/advice.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/batch/batch.h"

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/advice.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/process.h"

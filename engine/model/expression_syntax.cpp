@@ -7,7 +7,6 @@
 #include <span>
 #include <utility>
 
-#include "base/advice.h"
 #include "base/text.h"
 
 namespace dlflow {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/advice.h"
 #include "base/text.h"
 
 namespace dlflow {

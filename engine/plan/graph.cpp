@@ -6,7 +6,7 @@
 #include <map>
 #include <queue>
 
-#include "base/advice.h"
+#include "base/text.h"
 #include "base/error.h"
 #include "engine/plan/layout.h"
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "base/advice.h"
+#include "base/text.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/decide/decide.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/advice.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json_fields.h"

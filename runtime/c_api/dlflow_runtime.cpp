@@ -7,7 +7,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <span>
@@ -21,6 +20,7 @@
 #include "runtime/c_api/leaf_sum.h"
 #include "runtime/c_api/reduction.h"
 #include "runtime/c_api/work.h"
+#include "runtime/collectives/all_gather.h"
 #include "runtime/compress/compressed_sum.h"
 
 using dlflow::Errc;
@@ -122,10 +122,6 @@ void require_rank(const Group& group, int rank, const char* role) {
 void require_tag(int tag) {
   require(tag >= 0 && tag <= kMaxTag,
           "the tag is " + std::to_string(tag) + "; 0 to 2^30 are allowed");
-}
-
-size_t sum(const std::vector<size_t>& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), size_t(0));
 }
 
 /// "all-reduce (max)": a literal, since pending calls refer to it.
@@ -291,13 +287,15 @@ dlflow_status dlflow_reduce_scatter(dlflow_group* group, const void* input, void
   return guarded([&] {
     require_reduction(type, op);
     std::vector<size_t> sizes(counts, counts + group->group.size());
-    const Call call{
-        .operation = with_op(kReduceScatter, op), .num_elements = sum(sizes), .type = name(type)};
+    const Call call{.operation = with_op(kReduceScatter, op),
+                    .num_elements = total_of(sizes),
+                    .type = name(type)};
     for (size_t& size : sizes) size *= size_of(type);
-    *work = new dlflow_work{group->group.start(call, Group::needs_of(sum(sizes)), [=](Group& all) {
-      return reduce_scatter_blocks(all.open_paths(sum(sizes)), {type, op},
-                                   {bytes(input), sum(sizes)}, sizes, bytes(output));
-    })};
+    *work =
+        new dlflow_work{group->group.start(call, Group::needs_of(total_of(sizes)), [=](Group& all) {
+          return reduce_scatter_blocks(all.open_paths(total_of(sizes)), {type, op},
+                                       {bytes(input), total_of(sizes)}, sizes, bytes(output));
+        })};
   });
 }
 
@@ -316,11 +314,12 @@ dlflow_status dlflow_all_gather(dlflow_group* group, const void* input, void* ou
                                 const size_t* sizes, dlflow_work** work) {
   return guarded([&] {
     const std::vector<size_t> blocks(sizes, sizes + group->group.size());
-    *work = new dlflow_work{group->group.start(
-        in_bytes("all-gather", sum(blocks)), Group::needs_of(sum(blocks)), [=](Group& all) {
-          return all_gather_blocks(all.open_paths(sum(blocks)),
+    const size_t total = total_of(blocks);
+    *work = new dlflow_work{
+        group->group.start(in_bytes("all-gather", total), Group::needs_of(total), [=](Group& all) {
+          return all_gather_blocks(all.open_paths(total),
                                    {bytes(input), blocks[size_t(all.rank())]},
-                                   {bytes(output), sum(blocks)}, blocks);
+                                   {bytes(output), total}, blocks);
         })};
   });
 }
@@ -337,8 +336,8 @@ dlflow_status dlflow_all_to_all(dlflow_group* group, const void* input, const si
     // Sizes may differ between ranks, so they cannot agree that the messages are small.
     *work = new dlflow_work{
         group->group.start({.operation = "all-to-all"}, Group::needs_of(SIZE_MAX), [=](Group& all) {
-          return all_to_all_blocks(all.open_paths(SIZE_MAX), {bytes(input), sum(sent)}, sent,
-                                   {bytes(output), sum(received)}, received);
+          return all_to_all_blocks(all.open_paths(SIZE_MAX), {bytes(input), total_of(sent)}, sent,
+                                   {bytes(output), total_of(received)}, received);
         })};
   });
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -99,8 +98,7 @@ Task all_to_all_blocks(Paths paths, std::span<const std::byte> sent, std::vector
   }
   const size_t own = size_t(link.rank());
   Blocks blocks = blocks_of(received, received_sizes);
-  const size_t before = std::accumulate(sent_sizes.begin(), sent_sizes.begin() + own, size_t(0));
-  copy_bytes(blocks[own].data(), sent.data() + before, sent_sizes[own]);
+  copy_bytes(blocks[own].data(), block_of(sent, sent_sizes, own).data(), sent_sizes[own]);
   Offer offer = Offer::to_each(sent, sent_sizes, link.rank());
   co_await paths.node->exchange(std::move(offer), std::move(blocks));
 }

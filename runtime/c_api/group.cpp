@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "runtime/c_api/reduction.h"
 #include "runtime/comm/backoff.h"
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/comm/patience.h"
 #include "runtime/watch/watch.h"
 

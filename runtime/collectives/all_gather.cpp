@@ -1,7 +1,5 @@
 #include "runtime/collectives/all_gather.h"
 
-#include <numeric>
-
 #include "base/error.h"
 
 namespace dlflow::runtime {
@@ -9,11 +7,8 @@ namespace dlflow::runtime {
 Task all_gather(Link link, std::span<std::byte> bytes, std::vector<size_t> sizes) {
   const int ranks = link.size();
   DLFLOW_CHECK(sizes.size() == size_t(ranks));
-  DLFLOW_CHECK(std::accumulate(sizes.begin(), sizes.end(), size_t(0)) == bytes.size());
-  const auto block = [&](int rank) {
-    const size_t first = std::accumulate(sizes.begin(), sizes.begin() + rank, size_t(0));
-    return bytes.subspan(first, sizes[size_t(rank)]);
-  };
+  DLFLOW_CHECK(total_of(sizes) == bytes.size());
+  const auto block = [&](int rank) { return block_of(bytes, sizes, size_t(rank)); };
   // In round k each rank passes on the block that it received in round k-1.
   for (int round = 0; round < ranks - 1; ++round) {
     co_await link.exchange(block(link.neighbour(-round)), link.neighbour(1),

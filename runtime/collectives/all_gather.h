@@ -1,5 +1,6 @@
 #pragma once
 
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -7,6 +8,18 @@
 #include "runtime/comm/values.h"
 
 namespace dlflow::runtime {
+
+/// The sum of `sizes`.
+inline size_t total_of(const std::vector<size_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), size_t(0));
+}
+
+/// Returns block `index` of the consecutive blocks in `bytes`.
+template <typename Byte>
+std::span<Byte> block_of(std::span<Byte> bytes, const std::vector<size_t>& sizes, size_t index) {
+  return bytes.subspan(std::accumulate(sizes.begin(), sizes.begin() + long(index), size_t(0)),
+                       sizes[index]);
+}
 
 /// Fills `bytes` with the blocks of all ranks, one after the other: block r has sizes[r] bytes, the
 /// sizes add up to bytes.size(), and each rank has put its own block in place. All ranks pass the

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "runtime/collectives/direct_allreduce.h"
 #include "runtime/collectives/message_allreduce.h"
-#include "runtime/collectives/mpi_allreduce.h"
 #include "runtime/collectives/node_memory.h"
 #include "runtime/collectives/vector_ops.h"
 
@@ -96,11 +95,8 @@ constexpr size_t kUnderWay = 4;
 /// The number of parts of each rank of this node.
 std::vector<size_t> parts_on_node(const Communicator& comm, const SumOrder& order) {
   DLFLOW_CHECK(order.num_parts.size() == size_t(comm.size()));
-  const std::span<const int> nodes = comm.nodes();
   std::vector<size_t> parts;
-  for (size_t rank = 0; rank < nodes.size(); ++rank) {
-    if (nodes[rank] == nodes[size_t(comm.rank())]) parts.push_back(order.num_parts[rank]);
-  }
+  for (const int rank : ranks_of_node(comm)) parts.push_back(order.num_parts[size_t(rank)]);
   return parts;
 }
 

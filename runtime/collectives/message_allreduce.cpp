@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/broadcast.h"
-#include "runtime/collectives/exchange_and_add.h"
 #include "runtime/collectives/folding.h"
+#include "runtime/collectives/link.h"
 #include "runtime/collectives/reduce_scatter.h"
 
 /// One function per algorithm. Costs are those for P ranks and n bytes, with a seconds per message,
@@ -125,6 +125,12 @@ Task message_allreduce(Algorithm algorithm, Link link, Values values) {
     if (known == algorithm) return allreduce(std::move(link), values);
   }
   DLFLOW_CHECK(false);
+}
+
+Task mpi_allreduce(Communicator& comm, Values values) {
+  Messages under_way(comm);
+  under_way.add(comm.start_sum(values));
+  co_await under_way;
 }
 
 }  // namespace dlflow::runtime

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 
 namespace dlflow::runtime {
 namespace {

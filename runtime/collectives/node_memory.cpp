@@ -31,14 +31,11 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);  // so that it works 
 NodeMemory::NodeMemory(Communicator& comm, size_t num_elements, DataType type,
                        std::span<const size_t> parts_of_ranks)
     : rank_(comm.node_rank()),
+      world_ranks_(ranks_of_node(comm)),
       num_elements_(num_elements),
       type_(type),
       stride_bytes_(num_lines(num_elements, type) * kCacheLineBytes) {
   DLFLOW_CHECK(parts_of_ranks.size() == size_t(comm.node_size()));
-  const std::span<const int> nodes = comm.nodes();
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (nodes[size_t(rank)] == nodes[size_t(comm.rank())]) world_ranks_.push_back(rank);
-  }
   const size_t most = std::max<size_t>(1, std::ranges::max(parts_of_ranks));
   const auto memory = comm.allocate_shared(sizeof(Flags) + most * stride_bytes_);
   for (size_t rank = 0; rank < memory.size(); ++rank) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,5 +58,16 @@ RuleSet parse_rules(std::string_view text, const std::string& where);
 
 /// The text that parse_rules reads.
 std::string to_text(const RuleSet& rules);
+
+/// Parses the line for `shape` (Topology::text) in `text`, the rules of a cluster: one line per
+/// shape of ranks, such as "2x4 allreduce=..." for two nodes of four ranks. Text after a # is a
+/// comment. Returns empty rules if there is no such line. Throws Error{InvalidInput} naming `path`
+/// and the faulty line.
+RuleSet rules_for_shape(std::string_view text, const std::string& shape,
+                        const std::filesystem::path& path);
+
+/// Adds or replaces the line for `shape`, ending in `comment`; creates the file if needed.
+void store_rules(const std::filesystem::path& path, const std::string& shape, const RuleSet& rules,
+                 const std::string& comment);
 
 }  // namespace dlflow::runtime

@@ -1,6 +1,6 @@
 #include "runtime/collectives/task.h"
 
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/comm/patience.h"
 
 namespace dlflow::runtime {

@@ -1,8 +1,10 @@
 #include "runtime/comm/communicator.h"
 
+#include <fmt/core.h>
+
 #include <thread>
 
-#include "runtime/comm/messages.h"
+#include "base/error.h"
 #include "runtime/comm/patience.h"
 
 namespace dlflow::runtime {
@@ -79,12 +81,36 @@ void Communicator::broadcast(std::span<std::byte> bytes, int root) {
   }
 }
 
+std::vector<int> ranks_of_node(const Communicator& comm) {
+  const std::span<const int> nodes = comm.nodes();
+  std::vector<int> ranks;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (nodes[size_t(rank)] == nodes[size_t(comm.rank())]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 std::string broadcast_text(Communicator& comm, std::string text, int root) {
   uint64_t size = text.size();
   comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), root);
   text.resize(size);
   comm.broadcast(std::as_writable_bytes(std::span(text)), root);
   return text;
+}
+
+void throw_no_answer(int rank, int peer, std::chrono::milliseconds waited) {
+  throw Error(Errc::Unavailable,
+              fmt::format("rank {}: {} did not answer within {:g} s; see that rank's own "
+                          "messages and whether its node is up",
+                          rank, peer < 0 ? "some rank" : fmt::format("rank {}", peer),
+                          double(waited.count()) / 1000));
+}
+
+void throw_size_mismatch(int rank, int from, size_t expected, size_t received) {
+  throw Error(Errc::InvalidInput,
+              fmt::format("rank {} expected {} bytes from rank {} and got {}; start all ranks from "
+                          "the same program, model and options",
+                          rank, expected, from, received));
 }
 
 }  // namespace dlflow::runtime

@@ -7,8 +7,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "runtime/comm/contention.h"
+#include "runtime/comm/core.h"
 #include "runtime/comm/lifeline.h"
 #include "runtime/comm/values.h"
 
@@ -139,6 +140,9 @@ class Communicator {
   mutable Contention contention_;
 };
 
+/// The ranks of this node, ascending.
+std::vector<int> ranks_of_node(const Communicator& comm);
+
 /// Returns the `text` of rank `root` on every rank. Collective.
 std::string broadcast_text(Communicator& comm, std::string text, int root = 0);
 
@@ -162,5 +166,12 @@ class Activity {
  private:
   Lifeline* lifeline_;
 };
+
+/// Throws Error{Unavailable}: "rank 0: rank 3 did not answer within 30 s; ...". A negative `peer`
+/// means an unspecified rank.
+[[noreturn]] void throw_no_answer(int rank, int peer, std::chrono::milliseconds waited);
+
+/// Throws Error{InvalidInput}: "rank 0 expected 400 bytes from rank 1 and got 8; ...".
+[[noreturn]] void throw_size_mismatch(int rank, int from, size_t expected, size_t received);
 
 }  // namespace dlflow::runtime

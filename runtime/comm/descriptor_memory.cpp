@@ -57,15 +57,6 @@ FileDescriptor share_memory(Communicator& comm, DescriptorMailbox& mailbox,
 
 }  // namespace
 
-std::vector<int> ranks_of_node(const Communicator& comm) {
-  const std::span<const int> nodes = comm.nodes();
-  std::vector<int> ranks;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (nodes[size_t(rank)] == nodes[size_t(comm.rank())]) ranks.push_back(rank);
-  }
-  return ranks;
-}
-
 DescriptorMemory::DescriptorMemory(Communicator& comm, size_t bytes) {
   DescriptorMailbox mailbox(comm.node_size());
   const auto requests = gather_in_node(comm, MemoryRequest{mailbox.address(), bytes});

@@ -9,9 +9,6 @@
 
 namespace dlflow::runtime {
 
-/// The ranks of this node, ascending.
-std::vector<int> ranks_of_node(const Communicator& comm);
-
 /// Returns the `own` of each rank of this node, by its place in the node. Collective over the node;
 /// each of P ranks sends lg P messages.
 /// Source: Bruck, Ho, Kipnis, Upfal and Weathersby, IEEE Trans. Parallel Distrib. Syst. 8 (1997).

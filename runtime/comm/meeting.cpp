@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/socket.h"
 #include "base/text.h"
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 
 namespace dlflow::runtime {
 namespace {

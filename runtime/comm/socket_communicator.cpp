@@ -16,9 +16,9 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/open_files.h"
+#include "base/socket.h"
 #include "base/process.h"
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 
 namespace dlflow::runtime {
 namespace {

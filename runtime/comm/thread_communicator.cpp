@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/comm/patience.h"
 
 namespace dlflow::runtime {

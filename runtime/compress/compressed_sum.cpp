@@ -4,10 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "runtime/compress/dense_sum.h"
-#include "runtime/compress/global_top_k.h"
 #include "runtime/compress/message_sum.h"
-#include "runtime/compress/momentum_correction.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -161,6 +158,22 @@ Task CompressedSum::sum_messages(Link link, Occasion occasion, Unsent unsent,
                    : global                                          ? sum_of_global_top
                                                                      : sum_of_all_messages;
   return way(std::move(link), *compressor_, occasion, unsent, sum);
+}
+
+void correct_momentum(float momentum, std::span<float> velocity, std::span<float> gradient) {
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    velocity[i] = momentum * velocity[i] + gradient[i];
+    gradient[i] = velocity[i];
+  }
+}
+
+void clip_norm(double most, std::span<float> gradient) {
+  double squares = 0;
+  for (const float value : gradient) squares += double(value) * double(value);
+  const double norm = std::sqrt(squares);
+  if (!std::isfinite(norm) || norm <= most) return;
+  const auto factor = float(most / norm);
+  for (float& value : gradient) value *= factor;
 }
 
 }  // namespace dlflow::runtime

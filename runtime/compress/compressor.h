@@ -38,7 +38,7 @@ class Compressor {
 /// The numbers of a range that a rank has not sent.
 struct Unsent {
   std::span<float> error;     ///< with the newest gradient already added
-  std::span<float> velocity;  ///< for sparse methods, see momentum_correction.h; otherwise empty
+  std::span<float> velocity;  ///< for sparse methods, see correct_momentum(); otherwise empty
 };
 
 /// Error feedback: encodes `unsent.error` as `message` and leaves the difference there for later,

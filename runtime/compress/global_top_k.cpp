@@ -1,9 +1,8 @@
-#include "runtime/compress/global_top_k.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "runtime/collectives/folding.h"
+#include "runtime/compress/message_sum.h"
 #include "runtime/compress/methods.h"
 #include "runtime/compress/sparse_message.h"
 

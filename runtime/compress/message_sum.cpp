@@ -1,13 +1,12 @@
 #include "runtime/compress/message_sum.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/all_to_all.h"
-#include "runtime/compress/dense_sum.h"
+#include "runtime/collectives/message_allreduce.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -39,17 +38,6 @@ std::vector<Share> shares_of(size_t count, int parts) {
   return shares;
 }
 
-/// Returns block `index` of the consecutive blocks in `bytes`.
-std::span<std::byte> block(std::span<std::byte> bytes, const std::vector<size_t>& sizes,
-                           size_t index) {
-  return bytes.subspan(std::accumulate(sizes.begin(), sizes.begin() + long(index), size_t(0)),
-                       sizes[index]);
-}
-
-size_t total(const std::vector<size_t>& sizes) {
-  return std::accumulate(sizes.begin(), sizes.end(), size_t(0));
-}
-
 /// sum_of_shares() for a range whose shares are small enough.
 Task sum_of_chunk(Link link, const Compressor& compressor, Occasion occasion,
                   std::span<float> unsent, std::span<float> sum) {
@@ -59,27 +47,28 @@ Task sum_of_chunk(Link link, const Compressor& compressor, Occasion occasion,
   for (const Share& share : shares) {
     sizes.push_back(compressor.message_bytes(share.count, occasion));
   }
-  std::vector<std::byte> messages(total(sizes));
+  std::vector<std::byte> messages(total_of(sizes));
   for (size_t rank = 0; rank < shares.size(); ++rank) {
-    compress(compressor, occasion, {shares[rank].of(unsent), {}}, block(messages, sizes, rank));
+    compress(compressor, occasion, {shares[rank].of(unsent), {}},
+             block_of(std::span(messages), sizes, rank));
   }
   const std::vector<size_t> own_sizes(sizes.size(), sizes[self]);
-  std::vector<std::byte> received(total(own_sizes));
+  std::vector<std::byte> received(total_of(own_sizes));
   co_await all_to_all(link, messages, sizes, received, own_sizes);
 
   const std::span<float> own = shares[self].of(sum);
   std::ranges::fill(own, 0.0f);
   for (size_t rank = 0; rank < sizes.size(); ++rank) {
-    compressor.add(block(received, own_sizes, rank), occasion, 1, own);
+    compressor.add(block_of(std::span(received), own_sizes, rank), occasion, 1, own);
   }
-  compress(compressor, occasion, {own, {}}, block(messages, sizes, self));
+  compress(compressor, occasion, {own, {}}, block_of(std::span(messages), sizes, self));
   const std::span<float> error = shares[self].of(unsent);
   for (size_t i = 0; i < own.size(); ++i) error[i] += own[i];
 
   co_await all_gather(link, messages, sizes);
   std::ranges::fill(sum, 0.0f);
   for (size_t rank = 0; rank < shares.size(); ++rank) {
-    compressor.add(block(messages, sizes, rank), occasion, 1, shares[rank].of(sum));
+    compressor.add(block_of(std::span(messages), sizes, rank), occasion, 1, shares[rank].of(sum));
   }
 }
 
@@ -89,12 +78,12 @@ Task sum_of_all_messages(Link link, const Compressor& compressor, Occasion occas
                          std::span<float> sum) {
   const std::vector<size_t> sizes(size_t(link.size()),
                                   compressor.message_bytes(sum.size(), occasion));
-  std::vector<std::byte> messages(total(sizes));
-  compress(compressor, occasion, unsent, block(messages, sizes, size_t(link.rank())));
+  std::vector<std::byte> messages(total_of(sizes));
+  compress(compressor, occasion, unsent, block_of(std::span(messages), sizes, size_t(link.rank())));
   co_await all_gather(link, messages, sizes);
   std::ranges::fill(sum, 0.0f);
   for (size_t rank = 0; rank < sizes.size(); ++rank) {
-    compressor.add(block(messages, sizes, rank), occasion, 1, sum);
+    compressor.add(block_of(std::span(messages), sizes, rank), occasion, 1, sum);
   }
 }
 
@@ -115,6 +104,14 @@ Task sum_of_shares(Link link, const Compressor& compressor, Occasion occasion, U
     co_await sum_of_chunk(link, compressor, occasion, unsent.error.subspan(first, count),
                           sum.subspan(first, count));
   }
+}
+
+Task dense_sum(Link link, std::span<float> values) {
+  constexpr size_t kLatencyBytes = 32 << 10;  // as in allreduce_plan.cpp
+  if (values.empty() || link.size() == 1) co_return;
+  const bool few = link.size() == 2 || values.size_bytes() <= kLatencyBytes;
+  co_await message_allreduce(few ? Algorithm::RecursiveDoubling : Algorithm::Rabenseifner,
+                             std::move(link), values);
 }
 
 }  // namespace dlflow::runtime

@@ -31,4 +31,21 @@ Task sum_of_added_messages(Link link, const Compressor& compressor, Occasion occ
 Task sum_of_shares(Link link, const Compressor& compressor, Occasion occasion, Unsent unsent,
                    std::span<float> sum);
 
+/// Like the others, but only the largest entries of the sum survive: ranks merge their sparse
+/// messages in pairs and keep as many entries as one message has. A dropped entry returns to the
+/// unsent values of the ranks that it came from.
+///
+/// Works for any number of ranks: those beyond a power of two hand their message to another first
+/// (folding.h). Cost: lg P (a + m b), for other P up to 2(a + m b) more.
+/// Source: Shi et al., "A distributed synchronous SGD algorithm with global top-k sparsification
+/// for low bandwidth networks", ICDCS 2019; in the paper, an entry that one merging rank still has
+/// hides the other's dropped one.
+Task sum_of_global_top(Link link, const Compressor& compressor, Occasion occasion, Unsent unsent,
+                       std::span<float> sum);
+
+/// Replaces `values` by their sum over the ranks of `link`, with the same bits on all: for ranges
+/// too short to compress, and messages that can be added directly. Collective; the same size on all
+/// ranks. Costs as recursive doubling for few bytes or two ranks, otherwise as Rabenseifner.
+Task dense_sum(Link link, std::span<float> values);
+
 }  // namespace dlflow::runtime

@@ -1,12 +1,13 @@
 #include "runtime/compress/power_sgd.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/random.h"
 #include "base/vector_clones.h"
-#include "runtime/compress/dense_sum.h"
-#include "runtime/compress/orthogonalize.h"
+#include "runtime/compress/message_sum.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -29,6 +30,23 @@ float product(const float* a, const float* b, size_t count) {
   for (; i < count; ++i) sums[0] += a[i] * b[i];
   float sum = 0;
   for (const float lane : sums) sum += lane;
+  return sum;
+}
+
+/// Adds in the same order on every processor.
+DLFLOW_VECTOR_CLONES
+double exact_product(const float* a, const float* b, size_t count) {
+  constexpr size_t kLanes = 16;
+  std::array<double, kLanes> sums{};
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] += double(a[i + lane]) * double(b[i + lane]);
+    }
+  }
+  for (; i < count; ++i) sums[0] += double(a[i]) * double(b[i]);
+  double sum = 0;
+  for (const double lane : sums) sum += lane;
   return sum;
 }
 
@@ -151,6 +169,22 @@ Task PowerSgd::sum(Link link, size_t first, std::span<float> values, std::span<f
     std::ranges::fill(f.numbers, 0.0f);
     add_product(f, 1);
     for_each_place(f, first, [&](float& number, size_t place) { values[place] = number; });
+  }
+}
+
+void orthogonalize(std::span<float> columns, size_t rows) {
+  constexpr double kRounding = 1e-5;  // in fp32: a smaller remainder of a column is rounding error
+  for (size_t first = 0; first < columns.size(); first += rows) {
+    float* const column = columns.data() + first;
+    const double before = std::sqrt(exact_product(column, column, rows));
+    for (size_t other = 0; other < first; other += rows) {
+      const float* const unit = columns.data() + other;
+      const auto along = float(exact_product(unit, column, rows));
+      for (size_t i = 0; i < rows; ++i) column[i] -= along * unit[i];
+    }
+    const double after = std::sqrt(exact_product(column, column, rows));
+    const float scale = after <= kRounding * before ? 0 : float(1 / after);
+    for (size_t i = 0; i < rows; ++i) column[i] *= scale;
   }
 }
 

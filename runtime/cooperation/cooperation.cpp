@@ -4,11 +4,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/cooperation/elastic.h"
-#include "runtime/cooperation/gossip.h"
-#include "runtime/cooperation/local_sgd.h"
-#include "runtime/cooperation/pairwise.h"
-#include "runtime/cooperation/parameter_servers.h"
+#include "runtime/cooperation/ways.h"
 
 namespace dlflow::runtime {
 
@@ -29,17 +25,18 @@ int num_workers(const CooperationOptions& options, int ranks) {
 std::unique_ptr<Cooperation> make_cooperation(const CooperationOptions& options, Communicator& comm,
                                               const RuleSet& rules, Timeline& timeline) {
   using Kind = CooperationOptions::Kind;
+  const WaySetup setup{options, comm, rules, timeline};
   switch (options.kind) {
     case Kind::LocalSgd:
-      return std::make_unique<LocalSgd>(options, comm, rules, timeline);
+      return make_local_sgd(setup);
     case Kind::Elastic:
-      return std::make_unique<Elastic>(options, comm, rules, timeline);
+      return make_elastic(setup);
     case Kind::ParameterServer:
-      return std::make_unique<ParameterServers>(options, comm, timeline);
+      return make_parameter_servers(setup);
     case Kind::Gossip:
-      return std::make_unique<Gossip>(options, comm, rules, timeline);
+      return make_gossip(setup);
     case Kind::Pairwise:
-      return std::make_unique<Pairwise>(options, comm, rules, timeline);
+      return make_pairwise(setup);
     case Kind::Synchronous:
       break;
   }

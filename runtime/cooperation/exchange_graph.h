@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 /// The one-peer exponential graph of P ranks: in round t every rank sends to the rank 2^(t mod L)
@@ -12,7 +14,9 @@
 namespace dlflow::runtime {
 
 /// L; at least 1.
-int exchange_rounds(int num_ranks);
+inline int exchange_rounds(int num_ranks) {
+  return std::max(1, int(std::bit_width(unsigned(num_ranks - 1))));
+}
 
 struct Neighbours {
   int to = 0;
@@ -20,6 +24,9 @@ struct Neighbours {
 };
 
 /// The neighbours of `rank` in round `round`, from 0.
-Neighbours neighbours(uint64_t round, int rank, int num_ranks);
+inline Neighbours neighbours(uint64_t round, int rank, int num_ranks) {
+  const int distance = (1 << round % uint64_t(exchange_rounds(num_ranks))) % num_ranks;
+  return {(rank + distance) % num_ranks, (rank - distance + num_ranks) % num_ranks};
+}
 
 }  // namespace dlflow::runtime

@@ -1,29 +1,38 @@
-#include "runtime/cooperation/local_sgd.h"
-
-#include "runtime/cooperation/own_steps.h"
+#include "runtime/cooperation/ways.h"
 
 namespace dlflow::runtime {
+namespace {
 
-LocalSgd::LocalSgd(const CooperationOptions& options, Communicator& comm, const RuleSet& rules,
-                   Timeline& timeline)
-    : every_(options.every),
-      synchronous_epochs_(options.synchronous_epochs),
-      comm_(comm),
-      timeline_(timeline),
-      averaging_(comm, rules) {}
+/// Every rank trains its own model on its share of the samples; after each `every` steps all models
+/// are replaced by their mean. Decentralised, staleness bounded by `every`.
+///
+/// The optimizer's state is averaged like weights and running statistics: after a meeting all ranks
+/// have one state, from which any number of ranks can continue; and as weights and momentum are
+/// linear in the gradient, `every` 1 is synchronous SGD up to rounding. This doubles the bytes.
+/// Ranks stop, save and detect a NaN only at meetings, so that a run that was stopped and resumed
+/// ends with the same bits.
+/// Source: Stich, arXiv 1805.09767; `synchronous_epochs`: post-local SGD, Lin et al., arXiv
+/// 1808.07217; averaged momentum: Yu, Jin and Yang, arXiv 1905.03817.
+class LocalSgd final : public OwnModels {
+ public:
+  using OwnModels::OwnModels;
 
-Role LocalSgd::role() { return role_of_own_model(alone_.communicator(0), comm_); }
+  Meeting advance(const Learner& learner, const Stretch& stretch) override {
+    const uint64_t every = stretch.epoch < options_.synchronous_epochs ? 1 : options_.every;
+    OwnSteps steps(comm_, learner.stepper);
+    uint64_t done = stretch.done;
+    do {
+      steps.make();
+      ++done;
+    } while (done < stretch.limit && done % every != 0);
+    return {done, average(learner.own.state(), steps.report())};
+  }
+};
 
-Meeting LocalSgd::advance(const Learner& learner, const Stretch& stretch) {
-  const uint64_t every = stretch.epoch < synchronous_epochs_ ? 1 : every_;
-  OwnSteps steps(comm_, learner.stepper);
-  uint64_t done = stretch.done;
-  do {
-    steps.make();
-    ++done;
-  } while (done < stretch.limit && done % every != 0);
-  const Timed timed(timeline_, Timeline::Row::Waiting, "average");
-  return {done, averaging_.average(learner.own.state(), steps.report())};
+}  // namespace
+
+std::unique_ptr<Cooperation> make_local_sgd(const WaySetup& setup) {
+  return std::make_unique<LocalSgd>(setup);
 }
 
 }  // namespace dlflow::runtime

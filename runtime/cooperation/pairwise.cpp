@@ -1,8 +1,12 @@
-#include "runtime/cooperation/pairwise.h"
+#include <span>
+#include <vector>
 
+#include "runtime/collectives/link.h"
+#include "runtime/collectives/task.h"
 #include "runtime/comm/backoff.h"
-#include "runtime/comm/messages.h"
-#include "runtime/cooperation/own_steps.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/cooperation/agreement.h"
+#include "runtime/cooperation/ways.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -51,71 +55,96 @@ Task answer(Link link, std::span<float> weights, int asker) {
   }
 }
 
+/// Every rank trains its own model on its share of the samples. After each `every` steps an even
+/// rank averages its weights with those of one odd rank, each odd rank in turn, and neither waits:
+/// the even rank sends its weights s and goes on. Between two of its steps the odd one moves its
+/// own weights x by d = (s - x) / 2 and sends d back; the even one moves by -d, from its weights at
+/// that time. So the sum over the ranks is preserved, however late an answer is, and ranks that ask
+/// cannot wait for each other in a cycle. Decentralised and asynchronous: ranks wait for a slow
+/// rank only at meetings.
+///
+/// Only trained weights are exchanged. At meetings they, running statistics and the optimizer's
+/// state are replaced by their mean; all ranks agree on the step (agreement.h).
+///
+/// Cost of an exchange of n bytes of weights: one message of n bytes each way; messages move
+/// between steps. Memory of an even rank: 2 n; of an odd one: n for each concurrent asker.
+/// Source: AD-PSGD, Lian et al., arXiv 1710.06952; here an answer may be late.
+class Pairwise final : public OwnModels {
+ public:
+  explicit Pairwise(const WaySetup& setup)
+      : OwnModels(setup), link_(setup.comm), agreement_(setup.comm) {}
+
+  Meeting advance(const Learner& learner, const Stretch& stretch) override {
+    const std::span<float> weights = learner.own.state().front().first(learner.own.num_trained());
+    OwnSteps steps(comm_, learner.stepper);
+    Agreement::RankStatus status{.done = stretch.done};
+    begin(stretch, weights);
+    while (!over()) {
+      if (agreement_.may_step(status.done)) {
+        status.calls = steps.make().report.calls_for_meeting() || status.calls;
+        ++status.done;
+        if (asks() && status.done % options_.every == 0) ask(weights);
+      }
+      const Timed timed(timeline_, Timeline::Row::Waiting, "exchange");
+      for (Backoff backoff(comm_); !look(status) && !agreement_.may_step(status.done);) {
+        if (!backoff.wait()) throw_no_answer(comm_.rank(), -1, comm_.timeout());
+      }
+    }
+    return {status.done, average(learner.own.state(), steps.report())};
+  }
+
+ private:
+  bool asks() const { return comm_.rank() % 2 == 0; }
+
+  void begin(const Stretch& stretch, std::span<float> weights) {
+    agreement_.begin(stretch.limit);
+    asks_no_more_ = false;
+    if (asks()) return;
+    for (int asker = 0; asker < comm_.size(); asker += 2) {
+      open_.push_back(answer(link_, weights, asker));
+    }
+  }
+
+  /// Asks the next odd rank, unless the last answer is still pending.
+  void ask(std::span<float> weights) {
+    const size_t partners = size_t(comm_.size()) / 2;
+    if (partners == 0 || !open_.empty()) return;
+    const size_t partner = (size_t(comm_.rank()) / 2 + asked_++) % partners;
+    open_.push_back(ask_to_average(link_, weights, int(2 * partner + 1)));
+  }
+
+  void ask_no_more() {
+    if (!asks() || asks_no_more_ || !open_.empty()) return;
+    open_.push_back(say_no_more(link_));
+    asks_no_more_ = true;
+  }
+
+  /// Moves messages and never waits. Returns whether something moved.
+  bool look(Agreement::RankStatus status) {
+    bool moved = false;
+    std::erase_if(open_, [&](Task& task) {
+      const Progress progress = task.poll();
+      moved = moved || progress != Progress::None;
+      return progress == Progress::Done;
+    });
+    if (status.done == agreement_.meeting()) ask_no_more();
+    status.arrived = status.done == agreement_.meeting() && (!asks() || asks_no_more_);
+    return agreement_.look(status) || moved;
+  }
+
+  bool over() const { return agreement_.over() && open_.empty(); }
+
+  Link link_;
+  Agreement agreement_;
+  std::vector<Task> open_;  // even rank: its request; odd rank: its answers to each even rank
+  uint64_t asked_ = 0;      // number of requests
+  bool asks_no_more_ = false;
+};
+
 }  // namespace
 
-Pairwise::Pairwise(const CooperationOptions& options, Communicator& comm, const RuleSet& rules,
-                   Timeline& timeline)
-    : every_(options.every),
-      comm_(comm),
-      link_(comm),
-      agreement_(comm),
-      timeline_(timeline),
-      averaging_(comm, rules) {}
-
-Role Pairwise::role() { return role_of_own_model(alone_.communicator(0), comm_); }
-
-Meeting Pairwise::advance(const Learner& learner, const Stretch& stretch) {
-  const std::span<float> weights = learner.own.state().front().first(learner.own.num_trained());
-  OwnSteps steps(comm_, learner.stepper);
-  Agreement::RankStatus status{.done = stretch.done};
-  begin(stretch, weights);
-  while (!over()) {
-    if (agreement_.may_step(status.done)) {
-      status.calls = steps.make().report.calls_for_meeting() || status.calls;
-      ++status.done;
-      if (asks() && status.done % every_ == 0) ask(weights);
-    }
-    const Timed timed(timeline_, Timeline::Row::Waiting, "exchange");
-    for (Backoff backoff(comm_); !look(status) && !agreement_.may_step(status.done);) {
-      if (!backoff.wait()) throw_no_answer(comm_.rank(), -1, comm_.timeout());
-    }
-  }
-  const Timed timed(timeline_, Timeline::Row::Waiting, "average");
-  return {status.done, averaging_.average(learner.own.state(), steps.report())};
-}
-
-void Pairwise::begin(const Stretch& stretch, std::span<float> weights) {
-  agreement_.begin(stretch.limit);
-  asks_no_more_ = false;
-  if (asks()) return;
-  for (int asker = 0; asker < comm_.size(); asker += 2) {
-    open_.push_back(answer(link_, weights, asker));
-  }
-}
-
-void Pairwise::ask(std::span<float> weights) {
-  const size_t partners = size_t(comm_.size()) / 2;
-  if (partners == 0 || !open_.empty()) return;
-  const size_t partner = (size_t(comm_.rank()) / 2 + asked_++) % partners;
-  open_.push_back(ask_to_average(link_, weights, int(2 * partner + 1)));
-}
-
-void Pairwise::ask_no_more() {
-  if (!asks() || asks_no_more_ || !open_.empty()) return;
-  open_.push_back(say_no_more(link_));
-  asks_no_more_ = true;
-}
-
-bool Pairwise::look(Agreement::RankStatus status) {
-  bool moved = false;
-  std::erase_if(open_, [&](Task& task) {
-    const Progress progress = task.poll();
-    moved = moved || progress != Progress::None;
-    return progress == Progress::Done;
-  });
-  if (status.done == agreement_.meeting()) ask_no_more();
-  status.arrived = status.done == agreement_.meeting() && (!asks() || asks_no_more_);
-  return agreement_.look(status) || moved;
+std::unique_ptr<Cooperation> make_pairwise(const WaySetup& setup) {
+  return std::make_unique<Pairwise>(setup);
 }
 
 }  // namespace dlflow::runtime

@@ -5,7 +5,7 @@
 #include "base/aligned_floats.h"
 #include "runtime/collectives/vector_ops.h"
 #include "runtime/comm/backoff.h"
-#include "runtime/comm/messages.h"
+#include "runtime/comm/communicator.h"
 
 namespace dlflow::runtime {
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -11,20 +12,22 @@ namespace dlflow::runtime {
 /// Source: stale synchronous parallel, Ho et al., NIPS 2013.
 class Staleness {
  public:
-  Staleness(size_t num_workers, std::optional<uint64_t> bound);
+  Staleness(size_t num_workers, std::optional<uint64_t> bound)
+      : done_(num_workers), bound_(bound.value_or(UINT64_MAX)) {}
 
   /// All workers have taken `done` steps.
-  void begin(uint64_t done);
+  void begin(uint64_t done) { std::ranges::fill(done_, done); }
 
   /// `worker` has taken another step.
-  void step_of(size_t worker);
+  void step_of(size_t worker) { ++done_.at(worker); }
 
-  size_t slowest_worker() const;  ///< the first if several are equal
+  /// The first if several are equal.
+  size_t slowest_worker() const { return size_t(std::ranges::min_element(done_) - done_.begin()); }
   uint64_t slowest() const { return done_[slowest_worker()]; }
-  uint64_t fastest() const;
+  uint64_t fastest() const { return std::ranges::max(done_); }
 
   /// Whether `worker` may begin its next step.
-  bool may_go_on(size_t worker) const;
+  bool may_go_on(size_t worker) const { return done_.at(worker) - slowest() <= bound_; }
 
  private:
   std::vector<uint64_t> done_;  // by each worker

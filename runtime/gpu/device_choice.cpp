@@ -1,5 +1,6 @@
 #include "runtime/gpu/device_choice.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -33,13 +34,9 @@ DeviceId id_of(const std::vector<DlflowGpuDevice>& visible, size_t index) {
 
 /// Whether the launcher gave each rank of this node GPUs of its own.
 bool all_differ_on_node(const std::vector<std::string>& ids, const Communicator& comm) {
-  const std::span<const int> nodes = comm.nodes();
   std::set<std::string> seen;
-  for (size_t rank = 0; rank < ids.size(); ++rank) {
-    const bool here = nodes[rank] == nodes[size_t(comm.rank())];
-    if (here && !seen.insert(ids[rank]).second) return false;
-  }
-  return true;
+  return std::ranges::all_of(ranks_of_node(comm),
+                             [&](int rank) { return seen.insert(ids[size_t(rank)]).second; });
 }
 
 /// Assigns the node's GPUs to its ranks in turn.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/advice.h"
 #include "base/text.h"
 
 namespace dlflow::runtime {

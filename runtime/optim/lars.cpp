@@ -18,17 +18,16 @@ uint32_t descend_layer(float* __restrict weights, float* __restrict velocity,
   return greatest;
 }
 
-class Lars : public Optimizer {
+class Lars final : public RatedOptimizer {
  public:
-  explicit Lars(const OptimizerOptions& options) : options_(options) {}
+  using RatedOptimizer::RatedOptimizer;
 
   std::vector<std::string> state_names() const override { return {".momentum"}; }
 
-  void begin_step(double learning_rate, uint64_t /*number*/) override { rate_ = learning_rate; }
-
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    const MomentumFactors factors(options_, rate_, layer);
+    const MomentumFactors factors{float(options_.momentum), float(decay(layer)),
+                                  float(rate(layer))};
     return all_finite(descend_layer(e.weights.data(), e.state[0].data(), gradients.data(),
                                     e.weights.size(), factors));
   }
@@ -38,13 +37,8 @@ class Lars : public Optimizer {
   double trust_ratio(double of_weights, double of_gradients,
                      const LayerTerms& layer) const override {
     if (of_weights == 0 || of_gradients == 0) return 1;
-    return options_.trust * of_weights /
-           (of_gradients + layer.decay(options_.weight_decay) * of_weights);
+    return options_.trust * of_weights / (of_gradients + decay(layer) * of_weights);
   }
-
- private:
-  OptimizerOptions options_;
-  double rate_ = 0;
 };
 
 }  // namespace

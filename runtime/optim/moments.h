@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/vector_clones.h"
-#include "runtime/optim/optimizer.h"
+#include "runtime/optim/optimizers.h"
 
 namespace dlflow::runtime {
 
@@ -36,27 +36,23 @@ struct Moments {
 };
 
 /// An optimizer that keeps these two means for each weight.
-class MomentsOptimizer : public Optimizer {
+class MomentsOptimizer : public RatedOptimizer {
  public:
   explicit MomentsOptimizer(const OptimizerOptions& options)
-      : options_(options), moments_(options, 1) {}
+      : RatedOptimizer(options), moments_(options, 1) {}
 
   std::vector<std::string> state_names() const override { return {".m", ".v"}; }
 
   void begin_step(double learning_rate, uint64_t number) override {
-    rate_ = learning_rate;
+    RatedOptimizer::begin_step(learning_rate, number);
     moments_ = Moments(options_, number);
   }
 
  protected:
   const Moments& moments() const { return moments_; }  ///< of the current step
-  double rate(const LayerTerms& layer) const { return rate_ * layer.trust; }
-  double decay(const LayerTerms& layer) const { return layer.decay(options_.weight_decay); }
 
  private:
-  OptimizerOptions options_;
   Moments moments_;
-  double rate_ = 0;
 };
 
 }  // namespace dlflow::runtime

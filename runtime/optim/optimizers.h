@@ -7,13 +7,25 @@
 /// The optimizers; a source file has one, or two that differ by a term.
 namespace dlflow::runtime {
 
+/// The part that all optimizers have in common: their options, and the learning rate of a step.
+class RatedOptimizer : public Optimizer {
+ public:
+  explicit RatedOptimizer(const OptimizerOptions& options) : options_(options) {}
+
+  void begin_step(double learning_rate, uint64_t /*number*/) override { rate_ = learning_rate; }
+
+ protected:
+  double rate(const LayerTerms& layer) const { return rate_ * layer.trust; }
+  double decay(const LayerTerms& layer) const { return layer.decay(options_.weight_decay); }
+
+  const OptimizerOptions options_;
+
+ private:
+  double rate_ = 0;
+};
+
 /// The constants of a step of Sgd or Lars.
 struct MomentumFactors {
-  MomentumFactors(const OptimizerOptions& options, double learning_rate, const LayerTerms& layer)
-      : momentum(float(options.momentum)),
-        weight_decay(float(layer.decay(options.weight_decay))),
-        rate(float(learning_rate * layer.trust)) {}
-
   float momentum, weight_decay, rate;
 };
 

@@ -33,26 +33,21 @@ uint32_t descend_nesterov(float* __restrict weights, float* __restrict velocity,
   return greatest;
 }
 
-class Sgd : public Optimizer {
+class Sgd final : public RatedOptimizer {
  public:
-  explicit Sgd(const OptimizerOptions& options) : options_(options) {}
+  using RatedOptimizer::RatedOptimizer;
 
   /// Just the weight's name, as in checkpoints from before there were other optimizers.
   std::vector<std::string> state_names() const override { return {""}; }
 
-  void begin_step(double learning_rate, uint64_t /*number*/) override { rate_ = learning_rate; }
-
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    const MomentumFactors factors(options_, rate_, layer);
+    const MomentumFactors factors{float(options_.momentum), float(decay(layer)),
+                                  float(rate(layer))};
     const auto kernel = options_.nesterov ? descend_nesterov : descend_plain;
     return all_finite(
         kernel(e.weights.data(), e.state[0].data(), gradients.data(), e.weights.size(), factors));
   }
-
- private:
-  OptimizerOptions options_;
-  double rate_ = 0;
 };
 
 }  // namespace

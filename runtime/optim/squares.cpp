@@ -30,32 +30,29 @@ uint32_t descend_by_root(float* __restrict weights, float* __restrict squares,
 /// The common part of RMSprop and Adagrad: a sum s of the squares of a weight's gradients, whose
 /// root divides its step:
 ///   s = keep s + take g g;  w = w - rate g / (sqrt(s) + epsilon)
-class SquaresOptimizer final : public Optimizer {
+class SquaresOptimizer final : public RatedOptimizer {
  public:
   /// \param state_name  of s in checkpoints
   SquaresOptimizer(const OptimizerOptions& options, std::string state_name, double keep,
                    double take)
-      : options_(options),
+      : RatedOptimizer(options),
         state_name_(std::move(state_name)),
         keep_(float(keep)),
         take_(float(take)) {}
 
   std::vector<std::string> state_names() const override { return {state_name_}; }
-  void begin_step(double learning_rate, uint64_t /*number*/) override { rate_ = learning_rate; }
 
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    const SquaresFactors factors{keep_, take_, float(layer.decay(options_.weight_decay)),
-                                 float(rate_ * layer.trust), float(options_.epsilon)};
+    const SquaresFactors factors{keep_, take_, float(decay(layer)), float(rate(layer)),
+                                 float(options_.epsilon)};
     return all_finite(descend_by_root(e.weights.data(), e.state[0].data(), gradients.data(),
                                       e.weights.size(), factors));
   }
 
  private:
-  OptimizerOptions options_;
   std::string state_name_;
   float keep_, take_;
-  double rate_ = 0;
 };
 
 }  // namespace

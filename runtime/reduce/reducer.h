@@ -15,7 +15,6 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/compress/compressed_sum.h"
 #include "runtime/reduce/bucket.h"
-#include "runtime/reduce/flat_layout.h"
 #include "runtime/timeline/timeline.h"
 
 namespace dlflow::runtime {

@@ -23,10 +23,12 @@ void only_with(WithReader& reader, const std::string& key, bool fits, const std:
   WithReader::refuse("gradients." + key, "needs " + what);
 }
 
-Aggregation read_aggregation(const Json* name, CompressionMethod method) {
+Aggregation read_aggregation(WithReader& gradients, CompressionMethod method) {
   const bool whole_matrices = method == CompressionMethod::PowerSgd;
-  if (name == nullptr) return whole_matrices ? Aggregation::AllGather : Aggregation::Hierarchical;
-  const Aggregation aggregation = WithReader::word(name, "gradients.aggregation", kAggregations);
+  if (gradients.find("aggregation") == nullptr) {
+    return whole_matrices ? Aggregation::AllGather : Aggregation::Hierarchical;
+  }
+  const Aggregation aggregation = gradients.word("aggregation", kAggregations);
   if (aggregation == Aggregation::GlobalTopK && !sends_largest(method)) {
     WithReader::fail("gradients.aggregation",
                      "'all-gather' or 'hierarchical': 'gtopk' is for 'topk', 'mstopk' and 'dgc'");
@@ -41,15 +43,14 @@ Aggregation read_aggregation(const Json* name, CompressionMethod method) {
 }  // namespace
 
 std::optional<Compression> read_compression(WithReader& gradients) {
-  const Json* name = gradients.find("compression");
-  if (name == nullptr) {
+  if (gradients.find("compression") == nullptr) {
     for (const char* key : {"density", "warmup_epochs", "aggregation", "rank", "clip"}) {
       only_with(gradients, key, false, "'compression'");
     }
     return {};
   }
   Compression c;
-  c.method = WithReader::word(name, "gradients.compression", kMethods);
+  c.method = gradients.word("compression", kMethods);
   const bool is_dgc = c.method == CompressionMethod::Dgc;
   for (const char* key : {"density", "warmup_epochs"}) {
     only_with(gradients, key, is_sparse(c.method), "'compression' topk, mstopk, randomk or dgc");
@@ -61,7 +62,7 @@ std::optional<Compression> read_compression(WithReader& gradients) {
     WithReader::fail("gradients.density", "above 0 and at most 1");
   }
   c.warmup_epochs = gradients.count("warmup_epochs", 0, c.warmup_epochs);
-  c.aggregation = read_aggregation(gradients.find("aggregation"), c.method);
+  c.aggregation = read_aggregation(gradients, c.method);
   c.rank = gradients.count("rank", 1, c.rank);
   c.clip = gradients.number("clip", 0, c.clip);
   return c;

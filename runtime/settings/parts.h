@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/json.h"
-#include "runtime/compress/compression.h"
-#include "runtime/cooperation/options.h"
-#include "runtime/data/augment.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/normalization.h"
+#include "runtime/settings/train_settings.h"
 #include "runtime/settings/with_reader.h"
 
 /// Keys of `with:` that have their own rules.
@@ -16,6 +16,25 @@ namespace dlflow::runtime {
 /// Reads `augment:` of a train step; null means no augmentation. Throws Error{InvalidInput} naming
 /// the invalid key.
 Augmentation read_augmentation(const Json* augment);
+
+/// Reads the key `normalize`.
+std::optional<PixelStatistics> read_normalize(const Json* normalize);
+
+/// The scale and shift that give `dataset`'s pixels mean 0 and variance 1, by `statistics`. Throws
+/// Error{InvalidInput} if the number of channels differs.
+Normalization normalization_from(const PixelStatistics& statistics, const Dataset& dataset);
+
+/// Reads the key `schedule`; Cosine without it. Throws Error{InvalidInput}.
+Schedule::Course read_schedule(WithReader& reader);
+
+/// The name in YAML.
+const char* name(Schedule::Course course);
+
+/// Whether the rate depends on the total number of epochs.
+bool follows_epochs(Schedule::Course course);
+
+/// Reads the options of `course`; refuses those of others, and a minimum above `lr`.
+CourseOptions read_course(WithReader& reader, Schedule::Course course, double lr);
 
 /// Reads the key `loader_threads`.
 std::optional<size_t> read_loader_threads(WithReader& reader);

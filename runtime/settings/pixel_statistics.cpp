@@ -1,9 +1,7 @@
-#include "runtime/settings/pixel_statistics.h"
-
 #include <string>
 
 #include "base/error.h"
-#include "runtime/settings/with_reader.h"
+#include "runtime/settings/parts.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -1,8 +1,8 @@
-#include "runtime/settings/schedule.h"
-
 #include <algorithm>
 #include <string>
 #include <utility>
+
+#include "runtime/settings/parts.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -42,9 +42,7 @@ bool follows_epochs(Schedule::Course course) {
   return course != Course::Constant && course != Course::InverseSqrt;
 }
 
-Schedule::Course read_schedule(const Json* word) {
-  return WithReader::word(word, "schedule", kCourses);
-}
+Schedule::Course read_schedule(WithReader& reader) { return reader.word("schedule", kCourses); }
 
 CourseOptions read_course(WithReader& reader, Schedule::Course course, double lr) {
   CourseOptions options;

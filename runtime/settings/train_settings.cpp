@@ -70,10 +70,6 @@ std::optional<EarlyStop> read_early_stop(const Json* json) {
   return stop;
 }
 
-Device read_device(const Json* name) {
-  return WithReader::word<Device>(name, "device", {{"cpu", Device::Cpu}, {"cuda", Device::Cuda}});
-}
-
 /// Throws Error{InvalidInput} naming the setting that GPUs do not support, and the remedy.
 void require_possible_on_gpu(const TrainSettings& settings) {
   const auto require = [](bool possible, const std::string& why) {
@@ -113,16 +109,6 @@ void require_possible_on_gpu(const TrainSettings& settings) {
   require(settings.label_smoothing == 0, "smooths no labels: leave 'label_smoothing' out");
 }
 
-bool read_joint_batch_norm(const Json* name) {
-  return WithReader::word<bool>(name, "batch_norm", {{"leaf", false}, {"global", true}});
-}
-
-Compute read_compute(const Json* name) {
-  return WithReader::word<Compute>(
-      name, "precision.compute",
-      {{"fp32", Compute::Float32}, {"bf16", Compute::BFloat16}, {"tf32", Compute::TensorFloat32}});
-}
-
 Precision read_precision(const Json* json, bool synchronous) {
   Precision precision;
   precision.exact = synchronous;
@@ -141,7 +127,9 @@ Precision read_precision(const Json* json, bool synchronous) {
     WithReader::refuse("precision.leaves",
                        "is not an option of 'reduction: fast', which has one leaf per rank");
   }
-  precision.compute = read_compute(reader.find("compute"));
+  precision.compute = reader.word<Compute>(
+      "compute",
+      {{"fp32", Compute::Float32}, {"bf16", Compute::BFloat16}, {"tf32", Compute::TensorFloat32}});
   reader.finish();
   return precision;
 }
@@ -156,11 +144,6 @@ std::optional<size_t> read_batch(WithReader& reader, const std::string& key) {
   return batch;
 }
 
-LastBatch read_last_batch(const Json* name) {
-  return WithReader::word<LastBatch>(name, "last_batch",
-                                     {{"keep", LastBatch::Keep}, {"drop", LastBatch::Drop}});
-}
-
 constexpr WithReader::Words<DataType> kWires = {
     {"fp32", DataType::Float32}, {"fp16", DataType::Float16}, {"bf16", DataType::BFloat16}};
 
@@ -168,7 +151,7 @@ GradientTravel read_gradients(const Json* json, const Precision& precision) {
   GradientTravel travel;
   if (json == nullptr) return travel;
   WithReader reader(*json, "gradients");
-  travel.wire = WithReader::word(reader.find("wire"), "gradients.wire", kWires);
+  travel.wire = reader.word("wire", kWires);
   if (travel.wire != DataType::Float32 && precision.exact) {
     WithReader::fail("gradients.wire", "'fp32' unless 'precision' has 'reduction: fast'");
   }
@@ -212,7 +195,7 @@ void read_place(WithReader& reader, TrainSettings& s) {
   s.data = reader.text("data");
   s.scratch = reader.flag("scratch", s.scratch);
   s.loader_threads = read_loader_threads(reader);
-  s.device = read_device(reader.find("device"));
+  s.device = reader.word<Device>("device", {{"cpu", Device::Cpu}, {"cuda", Device::Cuda}});
   s.activation_bytes = reader.size("activation_memory", s.activation_bytes);
 }
 
@@ -223,14 +206,15 @@ void read_steps(WithReader& reader, TrainSettings& s) {
   }
   s.batch = read_batch(reader, "batch").value_or(s.batch);
   s.batch_per_rank = read_batch(reader, "batch_per_rank");
-  s.last_batch = read_last_batch(reader.find("last_batch"));
+  s.last_batch =
+      reader.word<LastBatch>("last_batch", {{"keep", LastBatch::Keep}, {"drop", LastBatch::Drop}});
 }
 
 /// How gradients are computed and added.
 void read_sums(WithReader& reader, TrainSettings& s) {
   s.precision = read_precision(reader.find("precision"), is_synchronous(s));
   s.gradients = read_gradients(reader.find("gradients"), s.precision);
-  s.joint_batch_norm = read_joint_batch_norm(reader.find("batch_norm"));
+  s.joint_batch_norm = reader.word<bool>("batch_norm", {{"leaf", false}, {"global", true}});
 }
 
 void read_update_keys(WithReader& reader, TrainSettings& s) {
@@ -245,7 +229,7 @@ void read_update_keys(WithReader& reader, TrainSettings& s) {
   if (s.warmup_epochs > double(s.epochs)) {
     WithReader::fail("warmup_epochs", "at most 'epochs', " + std::to_string(s.epochs));
   }
-  s.schedule = read_schedule(reader.find("schedule"));
+  s.schedule = read_schedule(reader);
   s.course = read_course(reader, s.schedule, s.lr);
 }
 

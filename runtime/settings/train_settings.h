@@ -14,8 +14,6 @@
 #include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"
 #include "runtime/optim/schedule.h"
-#include "runtime/settings/pixel_statistics.h"
-#include "runtime/settings/schedule.h"
 #include "runtime/settings/update.h"
 #include "runtime/settings/with_reader.h"
 
@@ -58,6 +56,23 @@ struct EarlyStop {
   std::optional<double> reach = std::nullopt;       ///< a value as good as this ends the training
 
   bool operator==(const EarlyStop&) const = default;
+};
+
+/// The options of a learning rate course.
+struct CourseOptions {
+  double min_lr = 0;
+  double power = 1;
+  double factor = 0.1;
+  std::optional<std::vector<uint64_t>> steps;  ///< epochs; default: after half and three quarters
+
+  bool operator==(const CourseOptions&) const = default;
+};
+
+/// The mean and standard deviation of pixels, of bytes divided by 255 or of floats as they are; one
+/// number for all channels or one per channel.
+struct PixelStatistics {
+  std::vector<double> mean, std;
+  bool operator==(const PixelStatistics&) const = default;
 };
 
 struct TrainSettings {

@@ -80,10 +80,10 @@ bool read_decay(const Json* decay, OptimizerKind kind) {
   WithReader::fail("decay", "'weights' or 'all'");
 }
 
-RateScaling read_scaling(const Json* name) {
-  if (name == nullptr) return RateScaling::None;
-  return WithReader::word<RateScaling>(
-      name, "lr_scaling", {{"linear", RateScaling::Linear}, {"sqrt", RateScaling::Sqrt}});
+RateScaling read_scaling(WithReader& with) {
+  if (with.find("lr_scaling") == nullptr) return RateScaling::None;
+  return with.word<RateScaling>("lr_scaling",
+                                {{"linear", RateScaling::Linear}, {"sqrt", RateScaling::Sqrt}});
 }
 
 std::vector<ParameterGroup> read_groups(const Json* json) {
@@ -139,7 +139,7 @@ UpdateSettings read_update(WithReader& with) {
   if (settings.accumulate > kMostLeavesOfStep) {
     WithReader::fail("accumulate", "at most " + std::to_string(kMostLeavesOfStep));
   }
-  settings.lr_scaling = read_scaling(with.find("lr_scaling"));
+  settings.lr_scaling = read_scaling(with);
   if (settings.lr_scaling != RateScaling::None) {
     settings.base_batch = with.count("base_batch", 1, {});
   } else if (with.find("base_batch") != nullptr) {

@@ -53,16 +53,17 @@ class WithReader {
   template <typename Value>
   using Words = std::initializer_list<std::pair<const char*, Value>>;
 
-  /// The meaning of the word `given`, or that of the first of `words` if it is null.
+  /// The meaning of the word of `key`, or that of the first of `words` if there is none.
   template <typename Value>
-  static Value word(const Json* given, const std::string& key, Words<Value> words) {
+  Value word(const std::string& key, Words<Value> words) {
+    const Json* const given = find(key);
     if (given == nullptr) return words.begin()->second;
     std::vector<std::string> all;
     for (const auto& [word, value] : words) {
       if (*given == word) return value;
       all.push_back(word);
     }
-    fail(key, std::move(all));
+    fail(prefix_ + key, std::move(all));
   }
 
   /// The word for `value`, which is among `words`.

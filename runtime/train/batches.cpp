@@ -3,8 +3,8 @@
 #include <chrono>
 #include <utility>
 
-#include "runtime/train/next_batch.h"
-#include "runtime/train/shared_work.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/shared_split.h"
 
 namespace dlflow::runtime {
 
@@ -16,13 +16,6 @@ Batches::Batches(Communicator& comm, const TrainingJob& job, const TrainingData&
       order_(shared_order(comm, data.train.size(), job.settings.seed, setup.computes)),
       loader_(data.train, loader_options(data.train, normalization, setup)) {}
 
-/// Returns the batch size, or the per-rank part if the batch grows with the ranks: the order must
-/// be the same for any number of ranks.
-size_t Batches::text_block(const Dataset& dataset) const {
-  if (!dataset.has_texts()) return 0;
-  return job_.settings.batch_per_rank.value_or(job_.settings.batch);
-}
-
 LoaderOptions Batches::loader_options(const Dataset& dataset, const Normalization& normalization,
                                       const Setup& setup) const {
   LoaderOptions options;
@@ -31,7 +24,11 @@ LoaderOptions Batches::loader_options(const Dataset& dataset, const Normalizatio
   options.own_leaves = setup.leaves.count;
   options.seed = job_.settings.seed;
   options.order = order_.get();
-  options.text_block = text_block(dataset);
+  if (dataset.has_texts()) {
+    // The batch size, or the per-rank part if the batch grows with the ranks: the order must be the
+    // same for any number of ranks.
+    options.text_block = job_.settings.batch_per_rank.value_or(job_.settings.batch);
+  }
   options.class_shares = job_.settings.class_shares;
   options.augmentation = job_.settings.augmentation;
   if (options.augmentation.mixes()) options.num_classes = uint32_t(job_.model.num_classes());

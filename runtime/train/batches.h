@@ -35,7 +35,6 @@ class Batches {
   float last_wait_s() const { return waited_.count(); }
 
  private:
-  size_t text_block(const Dataset& dataset) const;
   LoaderOptions loader_options(const Dataset& dataset, const Normalization& normalization,
                                const Setup& setup) const;
 

@@ -2,14 +2,15 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/train/node_view.h"
 #include "runtime/train/settings_kept.h"
-#include "runtime/train/shared_checkpoint.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -117,6 +118,41 @@ void Checkpoints::save(TrainingState state, CheckpointInfo info, std::span<const
 void Checkpoints::finish() {
   const Activity activity(comm_, "saves a checkpoint");
   saving_.finish();
+}
+
+void StateSnapshot::take(TrainingState state, CheckpointInfo info, std::span<const float> weights,
+                         ModelState::OptimizerContent optimizer, CompressionState unsent) {
+  state_ = std::move(state);
+  info_ = std::move(info);
+  unsent_ = std::move(unsent);
+  optimizer_.clear();
+  gathered_ = std::move(optimizer.gathered);
+  const bool is_gathered = !gathered_.empty();  // either all buffers or none
+  size_t floats = weights.size();
+  for (const NamedBuffer& buffer : optimizer.buffers) {
+    if (!is_gathered) floats += buffer.values.size();
+  }
+  if (memory_.size() != floats) memory_ = HugeBuffer(floats);
+  std::span<float> memory = memory_.floats();
+  const auto copy = [&](std::span<const float> values) {
+    const std::span<float> place = memory.first(values.size());
+    memory = memory.subspan(values.size());
+    std::ranges::copy(values, place.begin());
+    return place;
+  };
+  weights_ = copy(weights);
+  for (size_t i = 0; i < optimizer.buffers.size(); ++i) {
+    const NamedBuffer& buffer = optimizer.buffers[i];
+    optimizer_.push_back({buffer.name, is_gathered ? gathered_[i].floats() : copy(buffer.values)});
+  }
+}
+
+std::filesystem::path StateSnapshot::write(const std::filesystem::path& folder, size_t keep) {
+  std::filesystem::path path = save_training(
+      folder, keep, {layout_, state_, info_, weights_, optimizer_, unsent_->tensors()});
+  gathered_.clear();
+  unsent_.reset();
+  return path;
 }
 
 }  // namespace dlflow::runtime

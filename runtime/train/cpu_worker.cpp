@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/nn/arithmetic.h"
+#include "runtime/train/metrics_log.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -40,8 +41,8 @@ CpuWorker::CpuWorker(Communicator& comm, const Team& team, const TrainingJob& jo
       computation_(comm, team.of_computation, job, division_, recording.timeline()),
       batches_(comm, job, data, normalization, {division_, computation_.leaves(), team.computes},
                recording.timeline()),
-      planner_(team.own_mean, batches_.steps_per_epoch(),
-               schedule_of(job.settings, division_.global_batch, batches_.steps_per_epoch())) {
+      planner_{team.own_mean, batches_.steps_per_epoch(),
+               schedule_of(job.settings, division_.global_batch, batches_.steps_per_epoch())} {
   if (comm.rank() != 0) return;
   tell_idle_ranks(job.settings, comm.size());
   tell_if_rough_is_not_faster(job.settings, computation_.compute_type());
@@ -74,18 +75,6 @@ void CpuWorker::tell(const StepPlan& plan, const ReportSlot::Sums& sums,
                   .communication_wait_s = double(sums.communication_wait_s) / num_ranks_,
                   .learning_rate = plan.learning_rate,
                   .gradient_norm = computation_.gradient_norm()});
-}
-
-void CpuWorker::restore(const Checkpoint& checkpoint, uint64_t updates) {
-  computation_.state().restore(checkpoint, updates);
-}
-
-ModelState::OptimizerContent CpuWorker::optimizer_content() {
-  return computation_.state().optimizer_content();
-}
-
-void CpuWorker::describe(Json& summary) const {
-  summary["optimizer_bytes_per_rank"] = computation_.state().optimizer_bytes();
 }
 
 }  // namespace dlflow::runtime

@@ -25,17 +25,23 @@ class CpuWorker : public Worker {
   size_t global_batch() const override { return division_.global_batch; }
   uint64_t steps_per_epoch() const override { return batches_.steps_per_epoch(); }
   std::string arithmetic() const override { return computation_.arithmetic(); }
-  void restore(const Checkpoint& checkpoint, uint64_t updates) override;
+  void restore(const Checkpoint& checkpoint, uint64_t updates) override {
+    computation_.state().restore(checkpoint, updates);
+  }
   uint64_t updates() override { return computation_.state().updates(); }
   void seek(uint64_t epoch, uint64_t step) override { batches_.seek(epoch, step); }
   std::optional<Divergence> divergence() const override { return computation_.divergence(); }
   void finish_update(uint64_t steps) override { computation_.finish_update(steps); }
   std::span<const float> weights() override { return computation_.state().result(); }
-  ModelState::OptimizerContent optimizer_content() override;
+  ModelState::OptimizerContent optimizer_content() override {
+    return computation_.state().optimizer_content();
+  }
   Inference inference() override { return computation_.inference(); }
   CompressedSum* compressed() override { return computation_.compressed(); }
   std::optional<double> take_noise_scale() override { return computation_.take_noise_scale(); }
-  void describe(Json& summary) const override;
+  void describe(Json& summary) const override {
+    summary["optimizer_bytes_per_rank"] = computation_.state().optimizer_bytes();
+  }
 
   const Division& division() const { return division_; }
   IndexRange leaves() const { return computation_.leaves(); }

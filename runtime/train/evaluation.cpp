@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
 #include "runtime/train/class_metrics.h"
-#include "runtime/train/next_batch.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -286,6 +286,12 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
     if (progress) progress((done + 1) * num_samples / own.count, num_samples);
   }
   return std::move(measuring).finish();
+}
+
+LocalBatch next_batch(const Communicator& comm, Loader& loader, StepImages* images) {
+  std::optional<Activity> activity;
+  if (images != nullptr) activity.emplace(comm, "waits for data", &images->arrivals());
+  return loader.next();
 }
 
 }  // namespace dlflow::runtime

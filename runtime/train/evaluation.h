@@ -88,4 +88,8 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
                     const OrderedSamples& samples,
                     const std::function<void(size_t, size_t)>& progress = {});
 
+/// Returns the loader's next batch. A rank that waits for `images`, those of the loader's options,
+/// does not count as stalled as long as data arrives.
+LocalBatch next_batch(const Communicator& comm, Loader& loader, StepImages* images);
+
 }  // namespace dlflow::runtime

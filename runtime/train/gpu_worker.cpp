@@ -1,5 +1,3 @@
-#include "runtime/train/gpu_worker.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,8 +13,9 @@
 #include "runtime/train/batches.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/division.h"
+#include "runtime/train/metrics_log.h"
+#include "runtime/train/preparation.h"
 #include "runtime/train/recording.h"
-#include "runtime/train/same_job.h"
 #include "runtime/train/split.h"
 #include "runtime/train/trainer.h"
 #include "runtime/train/worker.h"

@@ -141,7 +141,7 @@ void ModelState::restore(const Checkpoint& checkpoint, uint64_t updates) {
   if (!is_filled_here_) return;
   if (ema_ > 0) {
     load_weights(checkpoint, layout_, averaged_);
-    load_trained_weights(checkpoint, layout_, kTrained, weights());
+    load_optimizer_buffer(checkpoint, layout_, kTrained, weights());
   } else {
     load_weights(checkpoint, layout_, weights());
   }

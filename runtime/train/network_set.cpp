@@ -31,22 +31,6 @@ void NetworkSet::set(std::function<void(Network&)> setting) {
   settings_.push_back(std::move(setting));
 }
 
-void NetworkSet::use_timeline(Timeline& timeline) {
-  set([&timeline](Network& network) { network.use_timeline(timeline); });
-}
-
-void NetworkSet::use_label_smoothing(double smoothing) {
-  set([smoothing](Network& network) { network.use_label_smoothing(smoothing); });
-}
-
-void NetworkSet::use_class_weights(std::span<const float> weights) {
-  set([weights](Network& network) { network.use_class_weights(weights); });
-}
-
-void NetworkSet::leave_products_to(OuterProducts& products) {
-  set([&products](Network& network) { network.leave_products_to(products); });
-}
-
 void NetworkSet::use_weights(std::span<const float> weights, std::function<void(size_t)> await) {
   weights_ = weights;
   await_ = std::move(await);

@@ -26,20 +26,13 @@ class NetworkSet {
   /// Returns Network::joint_sums(), which are the same for all networks.
   std::vector<size_t> joint_sums() const { return networks_.begin()->second.network.joint_sums(); }
 
-  /// Calls Network::use_timeline() for each network.
-  void use_timeline(Timeline& timeline);
-
-  /// Calls Network::use_label_smoothing() for each network.
-  void use_label_smoothing(double smoothing);
-
-  /// Calls Network::use_class_weights() for each network.
-  void use_class_weights(std::span<const float> weights);
-
-  /// As in Network, for all networks.
+  /// Returns Network::products(), which are the same for all networks.
   std::vector<ProductShape> products() const {
     return networks_.begin()->second.network.products();
   }
-  void leave_products_to(OuterProducts& products);
+
+  /// Calls `setting` for each network, including later ones.
+  void set(std::function<void(Network&)> setting);
 
   /// Sets the weights of all networks, as Network::use_weights; must be called again whenever one
   /// of them has changed.
@@ -62,7 +55,6 @@ class NetworkSet {
     auto operator<=>(const Key&) const = default;
   };
   Entry& find_or_build(const Key& key);
-  void set(std::function<void(Network&)> setting);
 
   Model model_;
   Network::Mode mode_;
@@ -73,7 +65,7 @@ class NetworkSet {
   std::span<const float> weights_;
   std::function<void(size_t)> await_;
   uint64_t version_ = 0;
-  std::vector<std::function<void(Network&)>> settings_;  // for all networks, including later ones
+  std::vector<std::function<void(Network&)>> settings_;
 };
 
 }  // namespace dlflow::runtime

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "runtime/train/agreement.h"
 
 namespace dlflow::runtime {
 
@@ -48,6 +49,17 @@ NodeView::Hex NodeView::known_as(std::span<const std::filesystem::path> files) {
     }
   }
   return hex_of(sha256_hex(all));
+}
+
+Checkpoint load_shared_checkpoint(Communicator& comm, const std::filesystem::path& step_folder,
+                                  bool is_proven) {
+  const Activity activity(comm, "reads a checkpoint");
+  const CheckpointFiles files = checkpoint_files(step_folder);
+  require_agreement(comm, {{"the checkpoint", files.sha256}});
+  NodeView node(comm, files.paths);
+  if (node.looks() && !is_proven) verify_checkpoint(step_folder);
+  comm.barrier();  // until the files are verified for every rank
+  return map_checkpoint(step_folder);
 }
 
 }  // namespace dlflow::runtime

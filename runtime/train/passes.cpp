@@ -34,7 +34,7 @@ class LeafAfterLeaf : public Passes {
         seed_(options.seed),
         products_(add_leaves(networks, options) ? networks.products() : std::vector<ProductShape>(),
                   reducer.num_leaves() * options.division.largest_leaf(), reducer.additions()) {
-    networks_.leave_products_to(products_);
+    networks_.set([this](Network& network) { network.leave_products_to(products_); });
   }
 
   void forward(std::span<const Leaf> leaves, size_t /*samples*/, size_t weight) override {

@@ -33,22 +33,18 @@ BestValue best_in(const Json& json) {
   return {json.at("value").get<double>(), json.at("epoch")};
 }
 
-}  // namespace
-
-namespace {
-
 /// Returns NaN if the metric is undefined.
 double value_of(const std::map<std::string, double>& metrics, const std::string& name) {
   const auto found = metrics.find(name);
   return found == metrics.end() ? std::nan("") : found->second;
 }
 
-}  // namespace
-
 /// Whether `value` is at least as good as `wanted`; false if it is NaN.
 bool is_as_good(const std::string& metric, double value, double wanted) {
   return less_is_better(metric) ? value <= wanted : value >= wanted;
 }
+
+}  // namespace
 
 bool less_is_better(const std::string& metric) {
   return metric == "loss" || metric == "rmse" || metric == "mae" || metric == "perplexity";

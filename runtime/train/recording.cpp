@@ -67,6 +67,35 @@ std::string events_of_others(Communicator& comm, Clock::time_point origin) {
   return events;
 }
 
+/// Writes the timelines of all ranks to `file` on rank 0: JSON for Perfetto (ui.perfetto.dev) or
+/// chrome://tracing. Collective.
+///
+/// `otherData.began_at` is the origin of the times, in seconds since 1970 by rank 0's node.
+///
+/// All times are converted to rank 0's clock. Each other rank answers ten requests with its own
+/// time, which is taken as the middle of the fastest exchange (Cristian, Distributed Computing 3
+/// (1989)), so that ranks agree to half of a message's round trip.
+void write_timeline(Communicator& comm, const Timeline& timeline,
+                    const std::filesystem::path& file) {
+  if (comm.rank() == 0) {
+    const Clock::time_point origin = begin_of(timeline);
+    const std::string events =
+        chrome_events(timeline, 0, host_name(), origin) + events_of_others(comm, origin);
+    const Json about = {{"began_at", unix_seconds(origin)}};
+    write_file_atomic(file, "{\"displayTimeUnit\": \"ms\", \"otherData\": " + about.dump() +
+                                ", \"traceEvents\": [\n" + events + "\n]}\n");
+    return;
+  }
+  answer_clock(comm);
+  int64_t start = 0;
+  comm.receive(bytes_of(start), 0);
+  const std::string events =
+      chrome_events(timeline, comm.rank(), host_name(), Clock::time_point(Clock::duration(start)));
+  uint64_t size = events.size();
+  comm.send(bytes_of(size), 0);
+  comm.send(std::as_bytes(std::span(events)), 0);
+}
+
 }  // namespace
 
 Recording::Recording(Communicator& comm, uint64_t num_steps, std::filesystem::path file)
@@ -87,27 +116,6 @@ void Recording::meet(uint64_t steps) {
 void Recording::finish() {
   timeline_.stop();
   if (num_steps_ > 0 && !std::exchange(written_, true)) write_timeline(comm_, timeline_, file_);
-}
-
-void write_timeline(Communicator& comm, const Timeline& timeline,
-                    const std::filesystem::path& file) {
-  if (comm.rank() == 0) {
-    const Clock::time_point origin = begin_of(timeline);
-    const std::string events =
-        chrome_events(timeline, 0, host_name(), origin) + events_of_others(comm, origin);
-    const Json about = {{"began_at", unix_seconds(origin)}};
-    write_file_atomic(file, "{\"displayTimeUnit\": \"ms\", \"otherData\": " + about.dump() +
-                                ", \"traceEvents\": [\n" + events + "\n]}\n");
-    return;
-  }
-  answer_clock(comm);
-  int64_t start = 0;
-  comm.receive(bytes_of(start), 0);
-  const std::string events =
-      chrome_events(timeline, comm.rank(), host_name(), Clock::time_point(Clock::duration(start)));
-  uint64_t size = events.size();
-  comm.send(bytes_of(size), 0);
-  comm.send(std::as_bytes(std::span(events)), 0);
 }
 
 }  // namespace dlflow::runtime

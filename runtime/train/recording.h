@@ -37,15 +37,4 @@ class Recording {
   bool written_ = false;
 };
 
-/// Writes the timelines of all ranks to `file` on rank 0: JSON for Perfetto (ui.perfetto.dev) or
-/// chrome://tracing. Collective.
-///
-/// `otherData.began_at` is the origin of the times, in seconds since 1970 by rank 0's node.
-///
-/// All times are converted to rank 0's clock. Each other rank answers ten requests with its own
-/// time, which is taken as the middle of the fastest exchange (Cristian, Distributed Computing 3
-/// (1989)), so that ranks agree to half of a message's round trip.
-void write_timeline(Communicator& comm, const Timeline& timeline,
-                    const std::filesystem::path& file);
-
 }  // namespace dlflow::runtime

@@ -1,5 +1,7 @@
 #include "runtime/train/settings_kept.h"
 
+#include "runtime/settings/parts.h"
+
 namespace dlflow::runtime {
 namespace {
 

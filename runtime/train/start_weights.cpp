@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "runtime/nn/layer_shapes.h"
 #include "runtime/train/agreement.h"
-#include "runtime/train/shared_checkpoint.h"
+#include "runtime/train/node_view.h"
 
 namespace dlflow::runtime {
 namespace {

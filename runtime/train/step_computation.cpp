@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "runtime/train/gradient_compression.h"
-#include "runtime/train/same_job.h"
+#include "runtime/train/preparation.h"
 #include "runtime/train/worker.h"
 
 namespace dlflow::runtime {
@@ -50,9 +50,11 @@ StepComputation::StepComputation(Communicator& comm, const Team& team, const Tra
       passes_(make_passes(team.ranks, networks_, reducer_, noise_, passes_options())),
       state_(team.ranks, layout(), ReportSlot::kFloats, job.settings.update,
              reducer_.consumes_shares()) {
-  networks_.use_timeline(timeline_);
-  networks_.use_label_smoothing(job.settings.label_smoothing);
-  networks_.use_class_weights(job.settings.class_weights);
+  networks_.set([this](Network& network) {
+    network.use_timeline(timeline_);
+    network.use_label_smoothing(job_.settings.label_smoothing);
+    network.use_class_weights(job_.settings.class_weights);
+  });
   if (!state_.is_filled_here()) return;
   first_weights(job, layout(), state_.weights());
   state_.begin();

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "runtime/data/loader.h"
 #include "runtime/optim/schedule.h"
@@ -23,18 +22,12 @@ struct StepPlan {
 };
 
 /// Plans the steps of one rank.
-class StepPlanner {
- public:
-  /// \param own_mean  the rank follows the mean over its own samples, not over those of all ranks
-  StepPlanner(bool own_mean, uint64_t steps_per_epoch, Schedule schedule)
-      : own_mean_(own_mean), steps_per_epoch_(steps_per_epoch), schedule_(std::move(schedule)) {}
+struct StepPlanner {
+  bool own_mean;  ///< the rank follows the mean over its own samples, not over those of all ranks
+  uint64_t steps_per_epoch;
+  Schedule schedule;
 
   StepPlan plan(const LocalBatch& batch) const;
-
- private:
-  bool own_mean_;
-  uint64_t steps_per_epoch_;
-  Schedule schedule_;
 };
 
 }  // namespace dlflow::runtime

@@ -6,12 +6,12 @@
 
 #include "runtime/fit/fit.h"
 #include "runtime/fit/measures.h"
+#include "runtime/settings/parts.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/cpu_worker.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
-#include "runtime/train/gpu_worker.h"
 #include "runtime/train/lone_worker.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/preparation.h"

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "runtime/collectives/rules.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/data/step_images.h"
 #include "runtime/gpu/replica.h"
 #include "runtime/nn/model.h"
 #include "runtime/settings/checkpoint_policy.h"

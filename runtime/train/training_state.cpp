@@ -40,10 +40,15 @@ MeanLoss epoch_loss_of(const Json& state) {
   return {loss->at("sum"), loss->at("samples")};
 }
 
-/// Adds the first `count` parameters of `buffer`, and puts them in plain order.
-void add_plain_tensors(const WeightLayout& layout, const BufferCopy& buffer, size_t count,
+/// The number of parameters in a buffer of `layout`, which may have trainable ones only.
+size_t parameters_in(std::span<const float> buffer, const WeightLayout& layout) {
+  return buffer.size() >= layout.size() ? layout.parameters().size() : layout.num_trainable();
+}
+
+/// Adds the parameters of `buffer`, and puts them in plain order.
+void add_plain_tensors(const WeightLayout& layout, const BufferCopy& buffer,
                        std::vector<TensorView>& tensors) {
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < parameters_in(buffer.values, layout); ++i) {
     const Parameter& parameter = layout.parameters()[i];
     const std::span<const float> values = layout.make_plain(buffer.values, i);
     tensors.push_back(
@@ -61,12 +66,14 @@ const TensorView& tensor_of(const Safetensors& tensors, const Parameter& paramet
   return tensor;
 }
 
-void load_tensor(const Safetensors& tensors, const WeightLayout& layout, size_t index,
-                 const std::string& name, std::span<float> buffer) {
-  const TensorView& tensor = tensor_of(tensors, layout.parameters()[index], name);
-  std::vector<float> values(tensor.bytes.size() / sizeof(float));
-  copy_elements<float>(tensor, values);
-  layout.from_plain(values, buffer, index);
+void load_tensors(const Safetensors& tensors, const WeightLayout& layout, const std::string& name,
+                  std::span<float> buffer) {
+  for (size_t i = 0; i < parameters_in(buffer, layout); ++i) {
+    const TensorView& tensor = tensor_of(tensors, layout.parameters()[i], name);
+    std::vector<float> values(tensor.bytes.size() / sizeof(float));
+    copy_elements<float>(tensor, values);
+    layout.from_plain(values, buffer, i);
+  }
 }
 
 }  // namespace
@@ -76,12 +83,9 @@ std::filesystem::path save_training(const std::filesystem::path& folder, size_t 
   const WeightLayout& layout = training.layout;
   CheckpointContent content;
   content.info = training.info;
-  add_plain_tensors(layout, {"", training.weights}, layout.parameters().size(), content.model);
+  add_plain_tensors(layout, {"", training.weights}, content.model);
   for (const BufferCopy& buffer : training.optimizer) {
-    const bool is_whole = buffer.values.size() >= layout.size();
-    add_plain_tensors(layout, buffer,
-                      is_whole ? layout.parameters().size() : layout.num_trainable(),
-                      content.optimizer);
+    add_plain_tensors(layout, buffer, content.optimizer);
   }
   content.state = to_json(training.state);
   content.further = training.further;
@@ -145,23 +149,12 @@ void require_weights(const Checkpoint& checkpoint, const Model& model) {
 
 void load_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
                   std::span<float> weights) {
-  for (size_t i = 0; i < layout.parameters().size(); ++i) {
-    load_tensor(checkpoint.model, layout, i, "", weights);
-  }
-}
-
-void load_trained_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
-                          const std::string& name, std::span<float> weights) {
-  for (size_t i = 0; i < layout.parameters().size(); ++i) {
-    load_tensor(checkpoint.optimizer, layout, i, name, weights);
-  }
+  load_tensors(checkpoint.model, layout, "", weights);
 }
 
 void load_optimizer_buffer(const Checkpoint& checkpoint, const WeightLayout& layout,
                            const std::string& name, std::span<float> buffer) {
-  for (size_t i = 0; i < layout.num_trainable(); ++i) {
-    load_tensor(checkpoint.optimizer, layout, i, name, buffer);
-  }
+  load_tensors(checkpoint.optimizer, layout, name, buffer);
 }
 
 }  // namespace dlflow::runtime

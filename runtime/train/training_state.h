@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -11,7 +12,6 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/normalization.h"
 #include "runtime/nn/weight_layout.h"
-#include "runtime/train/mean_loss.h"
 
 /// Saves the state of a training run between two steps to a checkpoint, and loads it, bit for bit.
 namespace dlflow::runtime {
@@ -21,6 +21,20 @@ struct Position {
   uint64_t epoch = 0;
   uint64_t step = 0;
   bool operator==(const Position&) const = default;
+};
+
+/// The mean loss over samples. All samples count equally, so a smaller last step counts less.
+struct MeanLoss {
+  double sum = 0;
+  uint64_t samples = 0;
+
+  /// `loss`: the mean over `count` samples.
+  void add(double loss, uint64_t count) {
+    sum += loss * double(count);
+    samples += count;
+  }
+  double mean() const { return samples > 0 ? sum / double(samples) : 0; }
+  bool operator==(const MeanLoss&) const = default;
 };
 
 /// The state of a run besides weights and optimizer buffers, to resume from or to compare.
@@ -87,13 +101,11 @@ std::vector<std::string> changes_of_bits(const TrainingState& saved, const Train
 /// from a checkpoint.
 void require_weights(const Checkpoint& checkpoint, const Model& model);
 
-/// Copies tensors of a checkpoint: its weights, the weights saved with the optimizer under the
-/// suffix `name`, or the optimizer's buffer `name`. Throws Error{NotFound} or Error{InvalidInput}
+/// Copies tensors of a checkpoint: its weights, or the optimizer's buffer `name` (NamedBuffer).
+/// Throws Error{NotFound} or Error{InvalidInput}
 /// naming the tensor that is missing or does not fit.
 void load_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
                   std::span<float> weights);
-void load_trained_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
-                          const std::string& name, std::span<float> weights);
 void load_optimizer_buffer(const Checkpoint& checkpoint, const WeightLayout& layout,
                            const std::string& name, std::span<float> buffer);
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -10,9 +11,13 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/model_state.h"
-#include "runtime/train/step_metrics.h"
 
 namespace dlflow::runtime {
+
+class Recording;
+struct StepMetrics;
+struct TrainingData;
+struct TrainingJob;
 
 /// Called in every step: for this rank's requests, and with the step's results.
 struct WorkerHooks {
@@ -66,7 +71,13 @@ class Worker : public Stepper {
   virtual void describe(Json& summary) const = 0;
 };
 
-struct TrainingJob;
+/// Returns a worker on this rank's GPU, which holds weights, gradients and velocities
+/// (runtime/gpu/replica.h). Its checkpoints have the same content as a CPU worker's. Collective
+/// over all ranks of `comm`; the arguments must outlive the result. Throws what GpuReplica throws.
+std::unique_ptr<Worker> make_gpu_worker(Communicator& comm, const TrainingJob& job,
+                                        const TrainingData& data,
+                                        const Normalization& normalization, Recording& recording,
+                                        WorkerHooks hooks);
 
 /// Fills `weights`, in `layout`, with the first weights of `job`: random numbers, and the tensors
 /// of the file that it starts from.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <poll.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -55,6 +57,11 @@ class FrameSocket {
   bool is_open() const { return bool(socket_); }
   bool has_to_send() const { return !out_.empty(); }
   int descriptor() const { return socket_.get(); }
+
+  /// For poll(): frames that arrive, and room for those to send.
+  pollfd waiting() const {
+    return {descriptor(), short(POLLIN | (has_to_send() ? POLLOUT : 0)), 0};
+  }
   void close();
 
   static constexpr size_t kMaxBytes = 1 << 20;

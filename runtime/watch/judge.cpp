@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "runtime/watch/tree.h"
 
 namespace dlflow::runtime {
 namespace {

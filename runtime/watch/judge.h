@@ -11,6 +11,12 @@
 
 namespace dlflow::runtime {
 
+/// The tree in which ranks watch each other: few connections per rank, few steps to rank 0.
+constexpr int kChildrenOfRank = 32;
+
+/// `rank` must not be 0, which has no parent.
+constexpr int parent_of(int rank) { return (rank - 1) / kChildrenOfRank; }
+
 /// The longest time without activity of a rank that others wait for.
 struct WatchLimits {
   std::chrono::milliseconds warning = std::chrono::seconds(10);

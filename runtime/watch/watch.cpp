@@ -17,9 +17,7 @@
 #include "base/handle.h"
 #include "base/process.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/messages.h"
 #include "runtime/comm/patience.h"
-#include "runtime/watch/tree.h"
 #include "runtime/watch/watch_center.h"
 #include "runtime/watch/watch_member.h"
 

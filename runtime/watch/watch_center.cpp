@@ -8,11 +8,9 @@
 namespace dlflow::runtime {
 
 WatchCenter::WatchCenter(int num_ranks, const CallLog& own, WatchLimits limits)
-    : children_(0, num_ranks), judge_(num_ranks, own, limits) {
+    : WatchEnd(0, num_ranks), judge_(num_ranks, own, limits) {
   judge_.joined(0, host_name(), std::chrono::steady_clock::now());
 }
-
-void WatchCenter::add_to(std::vector<pollfd>& descriptors) const { children_.add_to(descriptors); }
 
 WatchEnd::Outcome WatchCenter::turn(const Pulse& pulse, bool beats, Time now) {
   judge_.heard(0, pulse, now);
@@ -58,10 +56,6 @@ void WatchCenter::answer(const Frame& frame, Time now) {
     case FrameKind::Verdict:
       return;  // never sent by a rank
   }
-}
-
-void WatchCenter::pass_on(const WatchError& error) {
-  children_.send_all(FrameKind::Verdict, to_body(error));
 }
 
 void WatchCenter::fail(Errc code, const std::string& message, Time now) {

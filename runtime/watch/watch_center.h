@@ -1,10 +1,8 @@
 #pragma once
 
 #include <string_view>
-#include <vector>
 
 #include "runtime/watch/judge.h"
-#include "runtime/watch/watch_children.h"
 #include "runtime/watch/watch_end.h"
 
 namespace dlflow::runtime {
@@ -15,12 +13,8 @@ class WatchCenter : public WatchEnd {
   /// `own`: the calls of this rank; must outlive this.
   WatchCenter(int num_ranks, const CallLog& own, WatchLimits limits);
 
-  const WatchChildren& children() const override { return children_; }
   void gather(Time now) override { hear(now); }
-
-  void add_to(std::vector<pollfd>& descriptors) const override;
   Outcome turn(const Pulse& pulse, bool beats, Time now) override;
-  void pass_on(const WatchError& error) override;
   void fail(Errc code, const std::string& message, Time now) override;
   bool leave() override;
 
@@ -28,7 +22,6 @@ class WatchCenter : public WatchEnd {
   void hear(Time now);
   void answer(const Frame& frame, Time now);
 
-  WatchChildren children_;
   bool has_decided_ = false, says_goodbye_ = false;
   Judge judge_;
 };

@@ -6,16 +6,12 @@
 
 #include "base/error.h"
 #include "runtime/watch/frames.h"
-#include "runtime/watch/tree.h"
+#include "runtime/watch/judge.h"
 
 namespace dlflow::runtime {
 namespace {
 
 constexpr size_t kMaxHello = 512;
-
-pollfd waiting_for(const FrameSocket& link) {
-  return {link.descriptor(), short(POLLIN | (link.has_to_send() ? POLLOUT : 0)), 0};
-}
 
 }  // namespace
 
@@ -29,13 +25,13 @@ WatchChildren::WatchChildren(int rank, int num_ranks)
 
 void WatchChildren::add_to(std::vector<pollfd>& descriptors) const {
   if (listener_.socket) descriptors.push_back({listener_.socket.get(), POLLIN, 0});
-  for (const Stranger& stranger : strangers_) descriptors.push_back(waiting_for(stranger.link));
+  for (const Stranger& stranger : strangers_) descriptors.push_back(stranger.link.waiting());
   for (const FrameSocket& link : links_) {
-    if (link.is_open()) descriptors.push_back(waiting_for(link));
+    if (link.is_open()) descriptors.push_back(link.waiting());
   }
 }
 
-void WatchChildren::hear(WatchEnd::Time now, const Take& take) {
+void WatchChildren::hear(Time now, const Take& take) {
   if (listener_.socket) welcome_strangers(now, take);
   for (size_t place = 0; place < links_.size(); ++place) {
     if (links_[place].is_open()) hear(first_ + int(place), links_[place], take);
@@ -51,7 +47,7 @@ void WatchChildren::hear(int rank, FrameSocket& link, const Take& take) {
   if (!link.is_open()) take({FrameKind::Lost, "", rank});
 }
 
-void WatchChildren::welcome_strangers(WatchEnd::Time now, const Take& take) {
+void WatchChildren::welcome_strangers(Time now, const Take& take) {
   try {
     while (strangers_.size() < max_strangers()) {
       FileDescriptor socket = accept_from(listener_);
@@ -78,7 +74,7 @@ void WatchChildren::welcome_strangers(WatchEnd::Time now, const Take& take) {
 size_t WatchChildren::max_strangers() const { return links_.size() + 1 + kMaxStrangers; }
 
 /// Drops those whose time is over, and the oldest of too many: a rank sends its token at once.
-void WatchChildren::send_strangers_away(WatchEnd::Time now) {
+void WatchChildren::send_strangers_away(Time now) {
   while (!strangers_.empty() &&
          (strangers_.size() == max_strangers() || now - strangers_.front().since > kTimeForToken)) {
     strangers_.pop_front();

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <chrono>
 #include <functional>
 #include <list>
 #include <string_view>
@@ -9,13 +10,14 @@
 
 #include "base/endpoint.h"
 #include "runtime/watch/frame_socket.h"
-#include "runtime/watch/watch_end.h"
 
 namespace dlflow::runtime {
 
 /// The connections of a rank to its children in the tree of the side channel.
 class WatchChildren {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   WatchChildren(int rank, int num_ranks);
 
   const Endpoint& endpoint() const { return endpoint_; }
@@ -28,7 +30,7 @@ class WatchChildren {
   /// Accepts the children that have the token, and passes arrived frames to `take`, including
   /// Joined and Lost. Each frame names the rank concerned.
   using Take = std::function<void(const Frame& frame)>;
-  void hear(WatchEnd::Time now, const Take& take);
+  void hear(Time now, const Take& take);
 
   void send_all(FrameKind kind, std::string_view body = {});
 
@@ -38,11 +40,11 @@ class WatchChildren {
  private:
   struct Stranger {
     FrameSocket link;
-    WatchEnd::Time since;
+    Time since;
   };
 
-  void welcome_strangers(WatchEnd::Time now, const Take& take);
-  void send_strangers_away(WatchEnd::Time now);
+  void welcome_strangers(Time now, const Take& take);
+  void send_strangers_away(Time now);
   size_t max_strangers() const;
   void join(FrameSocket& stranger, const Frame& hello, const Take& take);
   void hear(int rank, FrameSocket& link, const Take& take);

@@ -4,7 +4,6 @@
 
 #include "base/process.h"
 #include "runtime/watch/frames.h"
-#include "runtime/watch/tree.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -44,12 +43,12 @@ FrameSocket connect(int rank, const Endpoint& center, std::chrono::milliseconds 
 
 WatchMember::WatchMember(const TreePosition& position, const CallLog& own, WatchLimits limits,
                          std::chrono::milliseconds time_to_welcome)
-    : own_(own),
+    : WatchEnd(position.rank, position.num_ranks),
+      own_(own),
       limits_(limits),
       tells_(position.tells),
       parent_("rank " + std::to_string(parent_of(position.rank)) + " (node " +
               position.parent.node + ")"),
-      children_(position.rank, position.num_ranks),
       link_(connect(position.rank, position.parent, time_to_welcome)),
       heard_(std::chrono::steady_clock::now()),
       moved_(heard_) {}
@@ -64,10 +63,8 @@ void WatchMember::gather(Time now) {
 }
 
 void WatchMember::add_to(std::vector<pollfd>& descriptors) const {
-  children_.add_to(descriptors);
-  if (!link_.is_open()) return;
-  descriptors.push_back(
-      {link_.descriptor(), short(POLLIN | (link_.has_to_send() ? POLLOUT : 0)), 0});
+  WatchEnd::add_to(descriptors);
+  if (link_.is_open()) descriptors.push_back(link_.waiting());
 }
 
 /// Pulses wait for the next beat, so that few ranks wake rank 0. Other frames do not wait, and
@@ -150,10 +147,6 @@ void WatchMember::compare(const Pulse& center) {
   if (differs_ || !hash || *hash == center.hash) return;
   differs_ = true;
   link_.send(FrameKind::Differs);
-}
-
-void WatchMember::pass_on(const WatchError& error) {
-  children_.send_all(FrameKind::Verdict, to_body(error));
 }
 
 void WatchMember::fail(Errc code, const std::string& message, Time) {

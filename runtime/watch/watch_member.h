@@ -7,7 +7,6 @@
 #include "base/endpoint.h"
 #include "runtime/watch/frame_socket.h"
 #include "runtime/watch/judge.h"
-#include "runtime/watch/watch_children.h"
 #include "runtime/watch/watch_end.h"
 
 namespace dlflow::runtime {
@@ -32,11 +31,9 @@ class WatchMember : public WatchEnd {
 
   bool is_connected() const { return link_.is_open(); }
 
-  const WatchChildren& children() const override { return children_; }
   void gather(Time now) override;
   void add_to(std::vector<pollfd>& descriptors) const override;
   Outcome turn(const Pulse& pulse, bool beats, Time now) override;
-  void pass_on(const WatchError& error) override;
   void fail(Errc code, const std::string& message, Time now) override;
   bool leave() override;
 
@@ -52,7 +49,6 @@ class WatchMember : public WatchEnd {
   WatchLimits limits_;
   bool tells_;
   std::string parent_;  // "rank 0 (node b1)"
-  WatchChildren children_;
   FrameSocket link_;
   Time heard_, moved_;  // last pulse of the parent; last progress of this rank
   uint64_t progress_ = 0;

@@ -8,7 +8,7 @@
 
 #include "runtime/data/file_writer.h"
 #include "runtime/nn/model.h"
-#include "runtime/train/prediction.h"
+#include "runtime/train/trained_network.h"
 #include "steps/predict/new_samples.h"
 
 namespace dlflow::steps {

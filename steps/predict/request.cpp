@@ -11,11 +11,9 @@ Request parse_request(const Json& with) {
   Request request;
   request.checkpoint = reader.text("checkpoint");
   request.data = reader.text("data");
-  request.split = WithReader::word<Split>(reader.find("split"), "split",
-                                          {{"test", Split::Test}, {"train", Split::Train}});
-  request.format = WithReader::word<PredictionFormat>(
-      reader.find("format"), "format",
-      {{"csv", PredictionFormat::Csv}, {"npy", PredictionFormat::Npy}});
+  request.split = reader.word<Split>("split", {{"test", Split::Test}, {"train", Split::Train}});
+  request.format = reader.word<PredictionFormat>(
+      "format", {{"csv", PredictionFormat::Csv}, {"npy", PredictionFormat::Npy}});
   request.loader_threads = runtime::read_loader_threads(reader);
   request.batch = reader.count("batch", 1, request.batch);
   request.shard = reader.count("shard", 0, request.shard);

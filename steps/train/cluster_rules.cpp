@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "base/units.h"
-#include "runtime/collectives/rules_file.h"
+#include "runtime/collectives/rules.h"
 #include "runtime/collectives/topology.h"
 #include "runtime/collectives/tune.h"
 #include "runtime/comm/communicator.h"

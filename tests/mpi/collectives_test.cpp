@@ -13,7 +13,6 @@
 #include "runtime/collectives/allreduce.h"
 #include "runtime/collectives/broadcast.h"
 #include "runtime/collectives/message_allreduce.h"
-#include "runtime/collectives/mpi_allreduce.h"
 #include "runtime/collectives/reduce_scatter.h"
 #include "runtime/collectives/vector_ops.h"
 #include "runtime/comm/mpi_communicator.h"

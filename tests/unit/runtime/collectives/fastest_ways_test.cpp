@@ -1,8 +1,7 @@
-#include "runtime/collectives/fastest_ways.h"
-
 #include <cstdint>
 #include <vector>
 
+#include "runtime/collectives/tune.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow::runtime;

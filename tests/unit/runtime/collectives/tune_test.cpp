@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/collectives/allreduce.h"
-#include "runtime/collectives/rules_file.h"
+#include "runtime/collectives/rules.h"
 #include "runtime/collectives/timing.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"

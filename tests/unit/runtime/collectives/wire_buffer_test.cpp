@@ -1,4 +1,4 @@
-#include "runtime/collectives/wire_buffer.h"
+#include "runtime/collectives/direct_allreduce.h"
 
 #include <algorithm>
 #include <vector>

@@ -6,7 +6,7 @@
 
 #include "runtime/compress/compression.h"
 #include "runtime/compress/methods.h"
-#include "runtime/compress/momentum_correction.h"
+#include "runtime/compress/compressed_sum.h"
 #include "runtime/compress/sparse_message.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/compress/gradients.h"

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "runtime/compress/compression.h"
-#include "runtime/compress/global_top_k.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 #include "tests/unit/runtime/compress/gradients.h"

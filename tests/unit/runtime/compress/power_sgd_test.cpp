@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/compress/orthogonalize.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 #include "tests/unit/runtime/compress/gradients.h"

@@ -1,5 +1,4 @@
-#include "runtime/cooperation/elastic.h"
-
+#include "runtime/cooperation/cooperation.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 #include "tests/unit/runtime/cooperation/fake_learner.h"
@@ -14,7 +13,7 @@ std::vector<std::vector<float>> trained(const CooperationOptions& options,
                                         float stops_after = 100) {
   return test::on_ranks(3, [&](Communicator& comm) {
     Timeline timeline;
-    Elastic elastic(options, comm, {}, timeline);
+    const auto elastic = make_cooperation(options, comm, {}, timeline);
     test::FakeLearner* self = nullptr;
     test::FakeLearner learner(8, 10, true, [&](auto weights) {
       self->report.stops = float(self->steps()) >= stops_after && comm.rank() == 1 ? 1 : 0;
@@ -23,7 +22,7 @@ std::vector<std::vector<float>> trained(const CooperationOptions& options,
       return gradient;
     });
     self = &learner;
-    const Meeting meeting = elastic.advance(learner, {0, 0, 8});
+    const Meeting meeting = elastic->advance(learner, {0, 0, 8});
     std::vector<float> result = {float(meeting.done)};
     result.insert(result.end(), learner.weights().begin(), learner.weights().end());
     result.insert(result.end(), learner.velocity().begin(), learner.velocity().end());
@@ -38,8 +37,8 @@ TEST_CASE("weights and the center move towards each other by the published formu
   // Two ranks that move only by the exchange: gradients are zero, and weights start different.
   const auto results = test::on_ranks(2, [](Communicator& comm) {
     Timeline timeline;
-    Elastic elastic({.kind = CooperationOptions::Kind::Elastic, .every = 1, .rate = 0.5}, comm, {},
-                    timeline);
+    const auto elastic = make_cooperation(
+        {.kind = CooperationOptions::Kind::Elastic, .every = 1, .rate = 0.5}, comm, {}, timeline);
     test::FakeLearner* self = nullptr;
     test::FakeLearner learner(1, 10, true, [&](auto weights) {
       // Sets the weights to those wanted before the exchange of each step.
@@ -48,7 +47,7 @@ TEST_CASE("weights and the center move towards each other by the published formu
     });
     self = &learner;
     self->state().front()[0] = 0;
-    elastic.advance(learner, {0, 0, 2});
+    elastic->advance(learner, {0, 0, 2});
     return learner.weights()[0];
   });
   // The center is 0, and the ranks are at 1 and 3: the center moves to 1, and the ranks to 0.75 and

@@ -1,5 +1,3 @@
-#include "runtime/cooperation/gossip.h"
-
 #include <atomic>
 #include <thread>
 
@@ -94,13 +92,14 @@ TEST_CASE("gossip keeps the mean of the ranks' weights, and brings the weights t
   const int ranks = GENERATE(1, 2, 3, 4, 5);
   const auto results = test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
-    Gossip gossip({.kind = CooperationOptions::Kind::Gossip, .every = 1}, comm, {}, timeline);
+    const auto gossip = make_cooperation({.kind = CooperationOptions::Kind::Gossip, .every = 1},
+                                         comm, {}, timeline);
     std::vector<float> in_last_step;
     test::FakeLearner learner(8, float(comm.rank()), true, [&](auto weights) {
       in_last_step.assign(weights.begin(), weights.end());
       return std::vector<float>(weights.size());
     });
-    gossip.advance(learner, {0, 0, 41});
+    gossip->advance(learner, {0, 0, 41});
     return std::pair(in_last_step, learner.weights());
   });
   const float mean = float(ranks - 1) / 2;
@@ -115,13 +114,14 @@ TEST_CASE("in one exchange a rank's own state counts as much as its neighbour's"
   const int ranks = GENERATE(2, 3, 5);
   const auto after_one = test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
-    Gossip gossip({.kind = CooperationOptions::Kind::Gossip, .every = 1}, comm, {}, timeline);
+    const auto gossip = make_cooperation({.kind = CooperationOptions::Kind::Gossip, .every = 1},
+                                         comm, {}, timeline);
     std::vector<float> in_last_step;
     test::FakeLearner learner(8, float(1 << comm.rank()), true, [&](auto weights) {
       in_last_step.assign(weights.begin(), weights.end());
       return std::vector<float>(weights.size());
     });
-    gossip.advance(learner, {0, 0, 2});  // the second step begins after the first exchange
+    gossip->advance(learner, {0, 0, 2});  // the second step begins after the first exchange
     return in_last_step;
   });
   for (int rank = 0; rank < ranks; ++rank) {
@@ -144,7 +144,8 @@ TEST_CASE("all ranks come to the same meeting within L exchanges after any rank'
   };
   const auto results = test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
-    Gossip gossip({.kind = CooperationOptions::Kind::Gossip, .every = every}, comm, {}, timeline);
+    const auto gossip = make_cooperation({.kind = CooperationOptions::Kind::Gossip, .every = every},
+                                         comm, {}, timeline);
     test::FakeLearner* self = nullptr;
     test::FakeLearner learner(8, 1, true, [&](auto weights) {
       // The last rank also calls, some steps later.
@@ -154,7 +155,7 @@ TEST_CASE("all ranks come to the same meeting within L exchanges after any rank'
       return std::vector<float>(weights.size());
     });
     self = &learner;
-    const Meeting meeting = gossip.advance(learner, {0, 0, kLong});
+    const Meeting meeting = gossip->advance(learner, {0, 0, kLong});
     return Result{meeting, learner.steps()};
   });
   for (const Result& result : results) {
@@ -175,7 +176,8 @@ TEST_CASE("no rank gets further ahead of a slow one than L exchanges", "[coopera
   std::atomic<uint64_t> furthest = 0;
   test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
-    Gossip gossip({.kind = CooperationOptions::Kind::Gossip, .every = every}, comm, {}, timeline);
+    const auto gossip = make_cooperation({.kind = CooperationOptions::Kind::Gossip, .every = every},
+                                         comm, {}, timeline);
     const auto self = size_t(comm.rank());
     test::FakeLearner learner(8, 1, true, [&](auto weights) {
       uint64_t slowest = kLong;
@@ -188,7 +190,7 @@ TEST_CASE("no rank gets further ahead of a slow one than L exchanges", "[coopera
       ++done[self];
       return std::vector<float>(weights.size());
     });
-    gossip.advance(learner, {0, 0, 60});
+    gossip->advance(learner, {0, 0, 60});
     return 0;
   });
   CHECK(furthest <= bound);

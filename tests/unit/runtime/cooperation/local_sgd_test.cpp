@@ -1,5 +1,4 @@
-#include "runtime/cooperation/local_sgd.h"
-
+#include "runtime/cooperation/averaging.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 #include "tests/unit/runtime/cooperation/fake_learner.h"
@@ -45,13 +44,13 @@ namespace {
 std::vector<uint64_t> meetings(const CooperationOptions& options, uint64_t epoch, uint64_t done) {
   const auto results = test::on_ranks(3, [&](Communicator& comm) {
     Timeline timeline;
-    LocalSgd local(options, comm, {}, timeline);
+    const auto local = make_cooperation(options, comm, {}, timeline);
     test::FakeLearner learner(8, 1, true, [](auto weights) {
       return std::vector<float>(weights.begin(), weights.end());
     });
     std::vector<uint64_t> met;
     for (uint64_t at = done; at < 10;) {
-      at = local.advance(learner, {epoch, at, 10}).done;
+      at = local->advance(learner, {epoch, at, 10}).done;
       met.push_back(at);
     }
     return met;
@@ -90,13 +89,14 @@ TEST_CASE("local SGD that averages after every step is synchronous", "[cooperati
 
   const auto results = test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
-    LocalSgd local({.kind = CooperationOptions::Kind::LocalSgd, .every = 1}, comm, {}, timeline);
+    const auto local = make_cooperation({.kind = CooperationOptions::Kind::LocalSgd, .every = 1},
+                                        comm, {}, timeline);
     test::FakeLearner learner(8, 10, true, [&](auto weights) {
       std::vector<float> gradient(weights.begin(), weights.end());
       for (float& g : gradient) g -= float(comm.rank());
       return gradient;
     });
-    for (uint64_t at = 0; at < 12;) at = local.advance(learner, {0, at, 12}).done;
+    for (uint64_t at = 0; at < 12;) at = local->advance(learner, {0, at, 12}).done;
     return std::pair(learner.weights(), learner.velocity());
   });
   for (const auto& [weights, velocity] : results) {

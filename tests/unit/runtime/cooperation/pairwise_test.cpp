@@ -1,11 +1,10 @@
-#include "runtime/cooperation/pairwise.h"
-
 #include <atomic>
 #include <barrier>
 #include <chrono>
 #include <functional>
 #include <thread>
 
+#include "runtime/cooperation/cooperation.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 #include "tests/unit/runtime/cooperation/fake_learner.h"
@@ -32,7 +31,7 @@ std::vector<PairsEnd> train_in_pairs(int ranks, const Stretch& stretch,
                                      const std::function<float(int)>& gradient) {
   return test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
-    Pairwise pairwise(kEvery, comm, {}, timeline);
+    const auto pairwise = make_cooperation(kEvery, comm, {}, timeline);
     test::FakeLearner* self = nullptr;
     std::vector<float> before;
     test::FakeLearner learner(8, float(comm.rank()), true, [&](auto weights) {
@@ -41,7 +40,7 @@ std::vector<PairsEnd> train_in_pairs(int ranks, const Stretch& stretch,
       return std::vector<float>(weights.size(), gradient(comm.rank()));
     });
     self = &learner;
-    const Meeting meeting = pairwise.advance(learner, stretch);
+    const Meeting meeting = pairwise->advance(learner, stretch);
     return PairsEnd{meeting, learner.steps(), before, learner.weights()};
   });
 }
@@ -132,11 +131,11 @@ TEST_CASE("pairwise averaging goes on after a meeting", "[cooperation]") {
   const int ranks = GENERATE(2, 3, 4);
   const auto done = test::on_ranks(ranks, [](Communicator& comm) {
     Timeline timeline;
-    Pairwise pairwise(kEvery, comm, {}, timeline);
+    const auto pairwise = make_cooperation(kEvery, comm, {}, timeline);
     test::FakeLearner learner(8, float(comm.rank()), true,
                               [](auto weights) { return std::vector<float>(weights.size()); });
     for (uint64_t first = 0; first < 30; first += 3) {
-      pairwise.advance(learner, {0, first, first + 3});
+      pairwise->advance(learner, {0, first, first + 3});
     }
     return learner.steps();
   });

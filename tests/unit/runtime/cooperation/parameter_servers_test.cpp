@@ -1,5 +1,3 @@
-#include "runtime/cooperation/parameter_servers.h"
-
 #include <array>
 #include <atomic>
 #include <string>
@@ -7,6 +5,7 @@
 #include <utility>
 
 #include "runtime/comm/lifeline.h"
+#include "runtime/cooperation/server.h"
 #include "runtime/cooperation/staleness.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
@@ -40,12 +39,12 @@ struct Trained {
 std::vector<Trained> train(int ranks, const CooperationOptions& options, uint64_t steps) {
   return test::on_ranks(ranks, [&](Communicator& comm) {
     Timeline timeline;
-    ParameterServers way(options, comm, timeline);
+    const auto way = make_cooperation(options, comm, {}, timeline);
     test::FakeLearner learner(37, 10, false,
                               [&](auto w) { return towards(float(comm.rank()), w); });
     const int workers = num_workers(options, ranks);
     learner.rate = options.staleness == 0u ? 0.25f / float(workers) : 0.05f / float(workers);
-    for (uint64_t at = 0; at < steps;) at = way.advance(learner, {0, at, steps}).done;
+    for (uint64_t at = 0; at < steps;) at = way->advance(learner, {0, at, steps}).done;
     return Trained{learner.weights(), learner.velocity()};
   });
 }
@@ -149,7 +148,7 @@ TEST_CASE("the fastest worker gets ahead of the slowest up to the bound, and no 
   std::atomic<uint64_t> furthest = 0;
   test::on_ranks(kWorkers + number, [&](Communicator& comm) {
     Timeline timeline;
-    ParameterServers way(servers(number, bound), comm, timeline);
+    const auto way = make_cooperation(servers(number, bound), comm, {}, timeline);
     const auto self = size_t(comm.rank());
     test::FakeLearner learner(64, 1, false, [&](auto w) {
       uint64_t slowest = kLong;
@@ -166,7 +165,7 @@ TEST_CASE("the fastest worker gets ahead of the slowest up to the bound, and no 
       ++done[self];
       return std::vector<float>(w.size());
     });
-    way.advance(learner, {0, 0, 20});
+    way->advance(learner, {0, 0, 20});
     return 0;
   });
   CHECK(furthest == bound);
@@ -179,14 +178,14 @@ TEST_CASE("a worker's call for a meeting brings all ranks to one step", "[cooper
       GENERATE(std::optional<uint64_t>(0), std::optional<uint64_t>(3), std::optional<uint64_t>());
   const auto results = test::on_ranks(workers + number, [&](Communicator& comm) {
     Timeline timeline;
-    ParameterServers way(servers(number, staleness), comm, timeline);
+    const auto way = make_cooperation(servers(number, staleness), comm, {}, timeline);
     test::FakeLearner* self = nullptr;
     test::FakeLearner learner(64, 1, false, [&](auto w) {
       if (comm.rank() == 0 && self->steps() + 1 == 20) self->report.stops = 1;
       return std::vector<float>(w.size());
     });
     self = &learner;
-    const Meeting meeting = way.advance(learner, {0, 0, kLong});
+    const Meeting meeting = way->advance(learner, {0, 0, kLong});
     const bool is_worker = comm.rank() < workers;
     return std::tuple(meeting.done, meeting.report.stops, is_worker ? learner.steps() : 0);
   });
@@ -207,10 +206,10 @@ TEST_CASE("a server that should stop or save brings all ranks together", "[coope
       GENERATE(std::optional<uint64_t>(0), std::optional<uint64_t>(3), std::optional<uint64_t>());
   const auto results = test::on_ranks(2 + number, [&](Communicator& comm) {
     Timeline timeline;
-    ParameterServers way(servers(number, staleness), comm, timeline);
+    const auto way = make_cooperation(servers(number, staleness), comm, {}, timeline);
     test::FakeLearner learner(64, 1, false, [](auto w) { return std::vector<float>(w.size()); });
     if (comm.rank() == 2) learner.wish = wish;  // the first server counts
-    const Meeting meeting = way.advance(learner, {0, 0, kLong});
+    const Meeting meeting = way->advance(learner, {0, 0, kLong});
     return std::tuple(meeting.done, meeting.report.stops, meeting.report.saves);
   });
   for (const auto& [done, stops, saves] : results) {
@@ -226,14 +225,14 @@ TEST_CASE("a step without samples is not a separate update", "[cooperation]") {
       GENERATE(std::optional<uint64_t>(3), std::optional<uint64_t>());
   const auto updates = test::on_ranks(2, [&](Communicator& comm) {
     Timeline timeline;
-    ParameterServers way(servers(1, staleness), comm, timeline);
+    const auto way = make_cooperation(servers(1, staleness), comm, {}, timeline);
     test::FakeLearner* self = nullptr;
     test::FakeLearner learner(64, 1, false, [&](auto w) {
       self->rate = self->steps() % 2 == 0 ? 0.25f : 0.0f;
       return std::vector<float>(w.size(), 1.0f);
     });
     self = &learner;
-    way.advance(learner, {0, 0, 7});
+    way->advance(learner, {0, 0, 7});
     return std::pair(learner.updates(), learner.velocity()[0]);
   });
   for (const auto& [number, velocity] : updates) {
@@ -247,12 +246,12 @@ TEST_CASE("servers go on from the last meeting", "[cooperation]") {
   const auto whole = train(4, options, 30);
   const auto parts = test::on_ranks(4, [&](Communicator& comm) {
     Timeline timeline;
-    ParameterServers way(options, comm, timeline);
+    const auto way = make_cooperation(options, comm, {}, timeline);
     test::FakeLearner learner(37, 10, false,
                               [&](auto w) { return towards(float(comm.rank()), w); });
     learner.rate = 0.125f;
     for (uint64_t at = 0; at < 30;)
-      at = way.advance(learner, {0, at, at + 7 > 30 ? 30 : at + 7}).done;
+      at = way->advance(learner, {0, at, at + 7 > 30 ? 30 : at + 7}).done;
     return learner.weights();
   });
   for (const auto& weights : parts) CHECK(weights == whole[0].weights);
@@ -272,11 +271,11 @@ TEST_CASE("a server without messages gives up and names the slowest worker", "[c
   ThreadGroup group(2, std::chrono::milliseconds(200));
   const auto messages = test::on_ranks(group, 2, [&](Communicator& comm) -> std::string {
     Timeline timeline;
-    ParameterServers way(servers(1, 0), comm, timeline);
+    const auto way = make_cooperation(servers(1, 0), comm, {}, timeline);
     test::FakeLearner learner(8, 1, false, [](auto w) { return std::vector<float>(w.size()); });
     if (comm.rank() == 0) return "";  // this rank has died
     try {
-      way.advance(learner, {0, 0, 5});
+      way->advance(learner, {0, 0, 5});
     } catch (const Error& e) {
       return e.what();
     }

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "runtime/settings/checkpoint_policy.h"
 #include "runtime/settings/evaluate_settings.h"
+#include "runtime/settings/parts.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/tiny_data.h"

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/train/network_set.h"
-#include "runtime/train/same_job.h"
+#include "runtime/train/preparation.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
 #include "tests/support/on_ranks.h"

@@ -24,8 +24,10 @@ std::pair<double, double> losses_with(double smoothing, const std::vector<float>
   HugeBuffer weights(networks.layout()->size());
   initialise(*networks.layout(), 1, weights.floats());
   networks.use_weights(weights.floats());
-  networks.use_label_smoothing(smoothing);
-  networks.use_class_weights(class_weights);
+  networks.set([&](Network& network) {
+    network.use_label_smoothing(smoothing);
+    network.use_class_weights(class_weights);
+  });
   const double usual = loss_of(networks, kUsual);
   return {usual, loss_of(networks, kOther)};
 }
@@ -48,7 +50,7 @@ TEST_CASE("networks of all sizes are in the timeline, even those built earlier",
   initialise(*networks.layout(), 1, weights.floats());
   networks.use_weights(weights.floats());
   Timeline timeline;
-  networks.use_timeline(timeline);
+  networks.set([&](Network& network) { network.use_timeline(timeline); });
   timeline.start();
   const int64_t batch = GENERATE(kUsual, kOther);
   loss_of(networks, batch);

@@ -1,8 +1,7 @@
-#include "runtime/train/next_batch.h"
-
 #include <string>
 
 #include "runtime/comm/thread_communicator.h"
+#include "runtime/train/evaluation.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

@@ -1,4 +1,4 @@
-#include "runtime/train/state_snapshot.h"
+#include "runtime/train/checkpoints.h"
 #include "tests/support/catch.h"
 #include "tests/support/limited.h"
 #include "tests/unit/runtime/train/tiny_job.h"

@@ -1,5 +1,4 @@
-#include "runtime/train/shared_checkpoint.h"
-
+#include "runtime/train/node_view.h"
 #include "tests/support/catch.h"
 #include "tests/support/damage.h"
 #include "tests/support/error_of.h"

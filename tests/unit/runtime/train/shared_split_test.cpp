@@ -2,7 +2,6 @@
 
 #include "runtime/data/binary_writer.h"
 #include "runtime/data/sharded_dataset.h"
-#include "runtime/train/shared_work.h"
 #include "tests/support/catch.h"
 #include "tests/support/damage.h"
 #include "tests/support/error_of.h"

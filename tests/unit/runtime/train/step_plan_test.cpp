@@ -29,7 +29,7 @@ class Step {
 };
 
 StepPlan plan(const LocalBatch& batch, bool own_mean) {
-  return StepPlanner(own_mean, kStepsPerEpoch, kSchedule).plan(batch);
+  return StepPlanner{own_mean, kStepsPerEpoch, kSchedule}.plan(batch);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ TEST_CASE("a step of all ranks follows the mean over all samples", "[step]") {
 TEST_CASE("a step on texts is divided by the number of predicted tokens", "[step_plan][texts]") {
   LocalBatch batch;
   batch.global_samples = 4;
-  const StepPlanner planner(false, 10, kSchedule);
+  const StepPlanner planner{false, 10, kSchedule};
   CHECK(planner.plan(batch).weight == 4);
   batch.global_tokens = 30;
   CHECK(planner.plan(batch).weight == 26);
