@@ -1,7 +1,5 @@
 #include "engine/model/parse.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -13,7 +11,6 @@
 #include "engine/model/check.h"
 #include "engine/model/expression_functions.h"
 #include "engine/model/forms.h"
-#include "engine/model/parse_needs.h"
 #include "engine/model/parse_step.h"
 #include "engine/model/workflow_shape.h"
 #include "engine/model/yaml.h"

@@ -1,5 +1,3 @@
-#include "engine/model/parse_needs.h"
-
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -8,6 +6,7 @@
 
 #include "base/text.h"
 #include "engine/model/check.h"
+#include "engine/model/parse_step.h"
 #include "engine/model/step_kinds.h"
 
 namespace dlflow {

@@ -11,6 +11,7 @@
 #include "engine/model/hints.h"
 #include "engine/model/parse_matrix.h"
 #include "engine/model/resources.h"
+#include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
 #include "engine/model/workflow_shape.h"
 
