@@ -8,6 +8,15 @@
 
 namespace dlflow {
 
+std::string to_string(const Diagnostic& diagnostic, const std::string& severity) {
+  std::string text = diagnostic.file + ":";
+  if (diagnostic.location.line > 0) {
+    text += std::to_string(diagnostic.location.line) + ":" +
+            std::to_string(diagnostic.location.column) + ":";
+  }
+  return text + " " + severity + ": " + diagnostic.message;
+}
+
 Mistakes::Mistakes(std::string file, std::string_view text)
     : file_(std::move(file)), text_(text), line_starts_({0}) {
   for (size_t i = text.find('\n'); i != text.npos; i = text.find('\n', i + 1)) {
