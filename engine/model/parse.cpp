@@ -70,15 +70,7 @@ class WorkflowReader {
   }
 
   void check_keys(const YamlNode& root) {
-    Checker checker(mistakes_, names_);
-    const Subject subject = {"", "the workflow"};
-    for (const YamlEntry& entry : root.entries) {
-      if (entry.first_line > 0) {
-        checker.report_repeated_key(entry, subject);
-      } else if (find_field(workflow_shape(), entry.key) == nullptr) {
-        checker.report_unknown_key(entry, workflow_shape(), subject);
-      }
-    }
+    Checker(mistakes_, names_).check_keys(root, workflow_shape(), {"", "the workflow"});
     if (find_entry(root, "steps") == nullptr) {
       mistakes_.add(root.location, "missing key 'steps' in the workflow");
     }

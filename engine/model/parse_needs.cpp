@@ -111,7 +111,8 @@ class Linker {
       if (parsed.matrix_is_wrong) return;
       const std::vector<std::string> names = axis_names(parsed.step.matrix);
       if (std::find(names.begin(), names.end(), axis) != names.end()) {
-        return check_key_of_axis(parsed.step.matrix, reference);
+        check_key(parsed.step.matrix, reference, 4, mistakes_);
+        return;
       }
       axes.insert(axes.end(), names.begin(), names.end());
     }
@@ -122,14 +123,6 @@ class Linker {
             ? to_string(reference) + " has no value, since " + title(step) +
                   (selects ? " selects from steps without a matrix" : " has no matrix")
             : title(step) + " has no axis '" + axis + "'" + mistakes_.advice_or_list(axis, axes));
-  }
-
-  void check_key_of_axis(const Matrix& matrix, const Reference& reference) {
-    if (reference.path.size() < 5) return;
-    for (const MatrixAxis& known : matrix.axes) {
-      if (known.name == reference.path[3] && known.source) return;  // its values are not known yet
-    }
-    check_key(matrix, reference, 4, mistakes_);
   }
 
   /// The list must come from a run step without a matrix.

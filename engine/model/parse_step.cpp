@@ -61,7 +61,7 @@ class StepReader {
       mistakes_.add(node_.location, subject_.name() + " must be a mapping with uses: or run:");
       return std::move(parsed_);
     }
-    check_keys();
+    checker_.check_keys(node_, step_shape(), subject_);
     note_locations();
     read_matrix_first();
     read_repeat();
@@ -79,16 +79,6 @@ class StepReader {
   }
 
  private:
-  void check_keys() {
-    for (const YamlEntry& entry : node_.entries) {
-      if (entry.first_line > 0) {
-        checker_.report_repeated_key(entry, subject_);
-      } else if (find_field(step_shape(), entry.key) == nullptr) {
-        checker_.report_unknown_key(entry, step_shape(), subject_);
-      }
-    }
-  }
-
   void note_locations() {
     auto& locations = parsed_.step.locations;
     for (const YamlEntry& entry : node_.entries) {
@@ -227,8 +217,7 @@ class StepReader {
   void check_demands() {
     const StepKind* kind = find_step_kind(parsed_.step.uses);
     if (kind == nullptr || find_entry(node_, "with") == nullptr) return;
-    Context known;
-    known.params = names_.params;
+    const Context known{.params = names_.params};
     const Json with = parsed_.step.with.evaluate_known(known);
     const Json resources = parsed_.step.resources.evaluate_known(known);
     const bool resources_are_wrong = resources.empty() && find_entry(node_, "resources") != nullptr;
@@ -409,9 +398,7 @@ class StepReader {
   void check_lead() {
     const auto& policy = parsed_.step.checkpoint;
     if (!policy || policy->lead.count() == 0) return;
-    Context known;
-    known.params = names_.params;
-    const Json resources = parsed_.step.resources.evaluate_known(known);
+    const Json resources = parsed_.step.resources.evaluate_known({.params = names_.params});
     const Json walltime = resources.value("walltime", Json());
     if (!walltime.is_string()) return;
     const auto& text = walltime.get_ref<const std::string&>();

@@ -375,8 +375,7 @@ class TreeBuilder : public YAML::EventHandler {
   bool has_document_ = false;
 };
 
-}  // namespace
-
+/// Adds mistakes for invalid UTF-8 and control characters. Returns false if there are any.
 bool check_characters(Mistakes& mistakes) {
   const std::string_view text = mistakes.text();
   const auto hex = [](char c) {
@@ -398,6 +397,8 @@ bool check_characters(Mistakes& mistakes) {
                "a control character (" + hex(*control) + ") is not allowed in YAML; remove it");
   return false;
 }
+
+}  // namespace
 
 YamlPointer read_yaml(Mistakes& mistakes, const YamlLimits& limits) {
   if (!check_characters(mistakes)) return nullptr;
