@@ -13,7 +13,6 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/data_overview.h"
-#include "engine/cli/data_text.h"
 #include "engine/cli/text_data.h"
 #include "runtime/data/split_files.h"
 #include "runtime/import/packing.h"
@@ -192,9 +191,10 @@ void add_table_options(CLI::App& command, TableColumns& columns) {
   add_value(command, "--class", "COLUMN", columns.label, "column of a table with the classes");
   add_list("--features", "COLUMN,…", columns.features,
            "columns that the network reads; all others unless given");
-  CLI::Option* categories = add_list("--categories", "COLUMN,…", columns.categories,
-           "features that are texts: each text of the training rows has a number, which is 1 in "
-           "its rows and otherwise 0");
+  CLI::Option* categories = add_list(
+      "--categories", "COLUMN,…", columns.categories,
+      "features that are texts: each text of the training rows has a number, which is 1 in "
+      "its rows and otherwise 0");
   add_value(command, "--hash", "N", columns.buckets,
             "categories with more than N texts: N numbers, of which a hash of the text chooses one")
       ->needs(categories)
