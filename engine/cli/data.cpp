@@ -18,7 +18,6 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/data_overview.h"
 #include "engine/cli/findings_printer.h"
-#include "engine/cli/step_program.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/split_files.h"
@@ -56,10 +55,10 @@ std::string checked(const SplitFiles& split, const Model& model, const fs::path&
   write_checked(source_of(found.dataset), split.files[0].string(), [](const SampleSource& samples) {
     for (size_t i = 0; i < samples.size(); ++i) samples.image(i);  // throws for NaN and infinity
   });
-  std::vector<std::string> notes = {split.files[0].string() + ": " + description_of(found),
-                                    note_on_classes(model, found.dataset, set.string()),
-                                    note_on_constants(
-                                        found.dataset, features_of(read_names(set / kColumnNames)))};
+  std::vector<std::string> notes = {
+      split.files[0].string() + ": " + description_of(found),
+      note_on_classes(model, found.dataset, set.string()),
+      note_on_constants(found.dataset, features_of(read_names(set / kColumnNames)))};
   std::erase(notes, "");
   return join(notes, "; ");
 }

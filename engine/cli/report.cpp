@@ -7,7 +7,6 @@
 #include "base/output_file.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
 #include "engine/report/report_data.h"
 #include "engine/report/report_page.h"

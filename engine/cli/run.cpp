@@ -17,7 +17,6 @@
 #include "engine/cli/planning.h"
 #include "engine/cli/release_image.h"
 #include "engine/cli/session.h"
-#include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
 #include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
