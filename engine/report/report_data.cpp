@@ -128,9 +128,9 @@ class RunJson {
  public:
   RunJson(const ReportedRun& run, const std::vector<Reported>& reported, size_t max_points,
           Time now)
-      : plan_(run.plan),
+      : run_(run),
+        plan_(run.plan),
         status_(run.status),
-        events_(run.events),
         reported_(reported),
         max_points_(max_points),
         now_(now) {}
@@ -153,14 +153,9 @@ class RunJson {
   }
 
  private:
-  std::span<const JobEvent> events_of(const JobName& job) const {
-    const auto found = events_.find(job);
-    return found == events_.end() ? std::span<const JobEvent>() : found->second;
-  }
-
   Json job_json(size_t index) {
     const JobRow& job = status_.jobs[index];
-    const std::vector<JobSpan> spans = spans_of(events_of(job.job));
+    const std::vector<JobSpan> spans = spans_of(run_.events_of(job.job));
     Json spans_json = Json::array();
     for (const JobSpan& span : spans) {
       spans_json.push_back(to_json(span, status_.started));
@@ -261,9 +256,9 @@ class RunJson {
             {"nodes", nodes_}};
   }
 
+  const ReportedRun& run_;
   const Plan& plan_;
   const RunStatus& status_;
-  const std::map<std::string, std::vector<JobEvent>>& events_;
   const std::vector<Reported>& reported_;
   size_t max_points_;
   Time now_;
@@ -308,6 +303,11 @@ std::vector<std::string> ordered_metrics(std::span<const Result> results) {
 }
 
 }  // namespace
+
+std::span<const JobEvent> ReportedRun::events_of(const JobName& job) const {
+  const auto found = events.find(job);
+  return found == events.end() ? std::span<const JobEvent>() : found->second;
+}
 
 Json report_data(std::span<const ReportedRun> runs, Time now) {
   const AllReported reported = read_all(runs);

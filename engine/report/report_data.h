@@ -16,6 +16,9 @@ struct ReportedRun {
   Plan plan;
   RunStatus status;                                     ///< with resource usage
   std::map<std::string, std::vector<JobEvent>> events;  ///< by job
+
+  /// Empty if nothing is recorded of the job.
+  std::span<const JobEvent> events_of(const JobName& job) const;
 };
 
 /// Times are seconds since the run began, except for `made` and `started`. Curves come from the
