@@ -1,7 +1,6 @@
 #include "engine/report/live_display.h"
 
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -22,6 +21,13 @@ namespace {
 bool starts_or_ends(const JobEvent& event) {
   return event.state && (*event.state == JobState::Running || is_final(*event.state) ||
                          *event.state == JobState::Queued);
+}
+
+void write_if_read(int descriptor, const std::string& text) {
+  try {
+    write_all(descriptor, text, "standard output");
+  } catch (const Error&) {  // the reader has gone; the run continues
+  }
 }
 
 std::string stopping_text(bool saves) {
@@ -119,13 +125,7 @@ void LiveDisplay::draw(Time now, bool final) {
 LineDisplay::LineDisplay(int descriptor, const Style& style, bool verbose)
     : descriptor_(descriptor), style_(style), verbose_(verbose) {}
 
-void LineDisplay::print(const std::string& line) const {
-  try {
-    write_all(descriptor_, line + "\n", "standard output");
-  } catch (const Error&) {
-    // The reader has gone; the run continues.
-  }
-}
+void LineDisplay::print(const std::string& line) const { write_if_read(descriptor_, line + "\n"); }
 
 void LineDisplay::began(const Plan& plan, const RunStatus& status) {
   run_.begin(plan, status);
@@ -228,13 +228,6 @@ std::string Redraw::erase() const {
   return "\033[" + std::to_string(lines_) + "A\r\033[J";
 }
 
-void Redraw::write(const std::string& bytes) const {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t written = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
-    if (written <= 0) return;  // the reader has gone
-    done += size_t(written);
-  }
-}
+void Redraw::write(const std::string& bytes) const { write_if_read(descriptor_, bytes); }
 
 }  // namespace dlflow
