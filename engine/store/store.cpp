@@ -1,6 +1,7 @@
 #include "engine/store/store.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/error.h"
@@ -24,6 +25,9 @@ std::filesystem::path made(const std::filesystem::path& home) {
   }
   return home;
 }
+
+constexpr std::array<std::string_view, 5> kRunStates = {"running", "succeeded", "failed",
+                                                        "cancelled", "interrupted"};
 
 /// Ids of base texts. Neighbouring jobs often share one.
 class BaseIds {
@@ -76,6 +80,14 @@ std::map<JobName, std::vector<const JobEvent*>> by_job(std::span<const JobEvent>
 }
 
 }  // namespace
+
+std::string_view name(RunState state) { return kRunStates[size_t(state)]; }
+
+RunState run_state(std::string_view name) {
+  const auto found = std::ranges::find(kRunStates, name);
+  if (found != kRunStates.end()) return RunState(found - kRunStates.begin());
+  throw Error(Errc::Corrupt, "'" + std::string(name) + "' is not the state of a run");
+}
 
 std::filesystem::path dlflow_home() {
   if (std::filesystem::path home = environment_variable("DLFLOW_HOME"); !home.empty()) return home;
