@@ -104,9 +104,7 @@ void print_queued(const Plan& plan, const ChainResult& result, const Style& styl
 void print_left_to_do(const Plan& plan, const ChainResult& result) {
   for (const std::string& job : result.too_early) {
     std::printf(
-        "  %s is already running with the old results. To repeat it: "
-        "dlflow cancel %s --step "
-        "%s,\n"
+        "  %s is already running with the old results. To repeat it: dlflow cancel %s --step %s,\n"
         "  then dlflow resubmit %s --step %s --from-scratch\n",
         job.c_str(), plan.run.c_str(), shell_quote(job).c_str(), plan.run.c_str(),
         shell_quote(job).c_str());

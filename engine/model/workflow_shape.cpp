@@ -62,8 +62,7 @@ Shape checkpoint_shape() {
        "walltime; 1 minute unless given"},
       {"newer", formed(kPatternForm),
        "For run steps: pattern of files below $DLFLOW_CHECKPOINTS, as `ckpt/*.pt`. A new file "
-       "shows "
-       "that a pass has saved"},
+       "shows that a pass has saved"},
   });
 }
 
@@ -248,8 +247,7 @@ const Shape& resources_shape() {
   static const Shape shape = object({
       {"ranks", either({integer(1), choice({kAutomaticRanks})}),
        "Number of processes that work together, or auto: the recommendation of `dlflow plan`; "
-       "nodes "
-       "x ranks_per_node, or 1, unless given"},
+       "nodes x ranks_per_node, or 1, unless given"},
       {"cpus_per_rank", integer(1), "Processor cores per rank", kOptional, 1},
       {"gpus_per_rank", integer(0), "GPUs per rank", kOptional, 0},
       {"memory", formed(kMemoryForm),
