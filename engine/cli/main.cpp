@@ -152,7 +152,8 @@ int run_cli(int argc, char** argv) {
   add_verbs(app, session);
   refuse_options_as_values(app);
   if (!words.empty() && words.front() == "complete") {
-    return complete(app, session, std::span(words).subspan(1));
+    complete(app, session, std::span(words).subspan(1));
+    return kDone;
   }
   const auto refuse = [as_json](std::string text, const std::string& hint, int status) {
     if (std::error_code none; std::filesystem::current_path(none).empty()) {
