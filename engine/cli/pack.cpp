@@ -138,7 +138,7 @@ void add_pack(CLI::App& app, Session& session) {
   dlflow pack workflows/fashion-mnist.yaml --with-data
   dlflow pack --from-run fashion-mnist-7f3a91c0 -o result.dlflow)");
   const auto arguments = std::make_shared<PackArguments>();
-  arguments->workflow = add_optional_workflow_argument(*command);
+  arguments->workflow = add_workflow_argument(*command, false);
   add_output_option(*command, arguments->output, "the bundle; NAME.dlflow unless given");
   add_value(*command, "--from-run", "RUN", arguments->run,
             "pack this run: its workflow and its results");

@@ -422,7 +422,7 @@ void add_run(CLI::App& app, Session& session) {
   dlflow run fashion-mnist.dlflow --profile beta
   dlflow run --resume fashion-mnist-7f3a91c0)");
   const auto arguments = std::make_shared<RunArguments>();
-  arguments->workflow = add_optional_workflow_argument(*command);
+  arguments->workflow = add_workflow_argument(*command, false);
   arguments->plan = add_plan_arguments(*command);
   CLI::Option* const resume_option = add_value(*command, "--resume", "RUN", arguments->resume,
                                                "continue this run instead of starting a new one");

@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -191,16 +190,6 @@ void refuse_programs(const std::filesystem::path& file) {
                                       "` writes a workflow that runs it");
 }
 
-std::shared_ptr<WorkflowArgument> add_argument(CLI::App& command, bool required) {
-  auto argument = std::make_shared<WorkflowArgument>();
-  add_value(command, "workflow", "WORKFLOW", argument->file,
-            "the workflow file (YAML), or a bundle of `dlflow pack`")
-      ->required(required);
-  add_repeated_option(command, "--set", "KEY=VALUE", argument->set,
-                      "give a parameter another value; may be repeated");
-  return argument;
-}
-
 }  // namespace
 
 Workflow WorkflowArgument::read() const {
@@ -245,12 +234,14 @@ void check_data(const Workflow& workflow) {
   if (!mistakes.empty()) report(mistakes);
 }
 
-std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command) {
-  return add_argument(command, true);
-}
-
-std::shared_ptr<WorkflowArgument> add_optional_workflow_argument(CLI::App& command) {
-  return add_argument(command, false);
+std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command, bool required) {
+  auto argument = std::make_shared<WorkflowArgument>();
+  add_value(command, "workflow", "WORKFLOW", argument->file,
+            "the workflow file (YAML), or a bundle of `dlflow pack`")
+      ->required(required);
+  add_repeated_option(command, "--set", "KEY=VALUE", argument->set,
+                      "give a parameter another value; may be repeated");
+  return argument;
 }
 
 PlanOptions PlanArguments::options_of(const Workflow& workflow, const Profile& loaded) const {
