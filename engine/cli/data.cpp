@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -144,19 +145,7 @@ Json text_json(const Overview& split) {
           {"shards", shards_json(split)}};
 }
 
-const char* name_of(PixelType type) {
-  switch (type) {
-    case PixelType::Byte:
-      return "byte";
-    case PixelType::Float:
-      return "float";
-    case PixelType::Token:
-      return "token";
-    case PixelType::Jpeg:
-      break;
-  }
-  return "jpeg";
-}
+constexpr std::array kPixels = {"byte", "float", "jpeg", "token"};  // by PixelType
 
 Json to_json(const Overview& split) {
   if (split.text) return text_json(split);
@@ -172,7 +161,7 @@ Json to_json(const Overview& split) {
   const ImageShape& shape = split.dataset.shape;
   return {{"file", split.file.string()}, {"samples", split.dataset.size()},
           {"channels", shape.channels},  {"height", shape.height},
-          {"width", shape.width},        {"pixels", name_of(pixel_type_of(split.dataset))},
+          {"width", shape.width},        {"pixels", kPixels[size_t(pixel_type_of(split.dataset))]},
           {"bytes", split.bytes},        {"classes", classes_json(split)},
           {"targets", targets},          {"masks", split.dataset.has_masks},
           {"shards", shards_json(split)}};
