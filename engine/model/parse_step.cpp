@@ -20,14 +20,6 @@ namespace {
 
 constexpr std::string_view kAlways = "always";
 
-RetryCause retry_cause(const std::string& name) {
-  if (name == "failure") return RetryCause::Failure;
-  if (name == "node-failure") return RetryCause::NodeFailure;
-  if (name == "preempted") return RetryCause::Preempted;
-  if (name == "timeout") return RetryCause::Timeout;
-  return RetryCause::OutOfMemory;
-}
-
 /// The environment variable that holds the value of `reference`; empty if there is none.
 std::string variable_of(const Reference& reference) {
   const std::vector<std::string>& path = reference.path;
@@ -348,7 +340,8 @@ class StepReader {
     retry.walltime_factor = given->at("walltime_factor");
     for (const Json& cause : given->at("on")) {
       if (cause.is_string()) {
-        retry.on.push_back(retry_cause(cause));
+        const auto found = std::ranges::find(kRetryCauses, cause.get_ref<const std::string&>());
+        retry.on.push_back(RetryCause(found - kRetryCauses.begin()));
       } else {
         retry.exit_codes.insert(cause.get<int>());
       }

@@ -69,8 +69,8 @@ Shape checkpoint_shape() {
 Shape retry_shape() {
   Shape status = integer(1);
   status.maximum = 255;
-  const Shape cause = either(
-      {choice({"failure", "node-failure", "preempted", "timeout", "out-of-memory"}), status});
+  const Shape cause =
+      either({choice(std::vector<std::string>(kRetryCauses.begin(), kRetryCauses.end())), status});
   return object({
       {"attempts", integer(1), "Maximum number of tries, including the first", kRequired},
       {"on",
