@@ -320,12 +320,11 @@ bool has_call(const Expression& expression, std::string_view function) {
 }
 
 bool has_call(const Node& node, std::string_view function) {
-  return std::any_of(node.text.begin(), node.text.end(),
-                     [&](const TextPart& part) {
-                       return part.is_expression && has_call(part.expression, function);
-                     }) ||
-         std::any_of(node.elements.begin(), node.elements.end(),
-                     [&](const Node& element) { return has_call(element, function); });
+  const auto calls = [&](const TextPart& part) {
+    return part.is_expression && has_call(part.expression, function);
+  };
+  return std::ranges::any_of(node.text, calls) ||
+         std::ranges::any_of(node.elements, [&](const Node& e) { return has_call(e, function); });
 }
 
 }  // namespace

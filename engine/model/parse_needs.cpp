@@ -184,8 +184,7 @@ class Linker {
         }
         const Edge& edge = edges_[visit.step][visit.next_edge++];
         if (marks[edge.parent] == Mark::Open) {
-          const auto first = std::find_if(path.begin(), path.end(),
-                                          [&](const Visit& v) { return v.step == edge.parent; });
+          const auto first = std::ranges::find(path, edge.parent, &Visit::step);
           std::vector<size_t> cycle;
           for (auto v = first; v != path.end(); ++v) cycle.push_back(v->step);
           report_cycle(cycle, edge.location);

@@ -122,8 +122,7 @@ class StepReader {
           subject.name() +
               " cannot be combined with matrix.include; add an axis called repeat instead");
     }
-    const auto has_name = [](const MatrixAxis& axis) { return axis.name == kRepeatAxis; };
-    if (std::any_of(matrix.axes.begin(), matrix.axes.end(), has_name)) {
+    if (std::ranges::find(matrix.axes, kRepeatAxis, &MatrixAxis::name) != matrix.axes.end()) {
       return mistakes_.add(location, subject.name() + " is an axis of the matrix already");
     }
     MatrixAxis axis{kRepeatAxis, {}};
@@ -410,9 +409,8 @@ class StepReader {
     if (folder.empty()) return;
     for (const std::string& input : parsed_.step.inputs) {
       const auto parts = split(input, '/');
-      const auto first = std::find_if(parts.begin(), parts.end(), [](const std::string& part) {
-        return !part.empty() && part != ".";
-      });
+      const auto first = std::ranges::find_if(
+          parts, [](const std::string& part) { return !part.empty() && part != "."; });
       if (first == parts.end() || *first != folder) continue;
       mistakes_.add(parsed_.step.locations.at("checkpoint.newer"),
                     subject_.at("checkpoint").at("newer").name() + ": the folder '" + folder +

@@ -202,8 +202,7 @@ std::span<const StepKind> step_kinds() {
 
 const StepKind* find_step_kind(std::string_view name) {
   const auto kinds = step_kinds();
-  const auto found = std::find_if(kinds.begin(), kinds.end(),
-                                  [name](const StepKind& kind) { return kind.name == name; });
+  const auto found = std::ranges::find(kinds, name, &StepKind::name);
   return found == kinds.end() ? nullptr : &*found;
 }
 

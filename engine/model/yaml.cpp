@@ -450,8 +450,7 @@ YamlPointer to_yaml(const Json& value, Location location) {
 }
 
 const YamlEntry* find_entry(const YamlNode& map, std::string_view key) {
-  const auto found = std::find_if(map.entries.begin(), map.entries.end(),
-                                  [key](const YamlEntry& entry) { return entry.key == key; });
+  const auto found = std::ranges::find(map.entries, key, &YamlEntry::key);
   return found == map.entries.end() ? nullptr : &*found;
 }
 

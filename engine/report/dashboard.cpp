@@ -75,8 +75,7 @@ Lines ended_lines(const RunView& view, Time now, size_t max_lines, const Style& 
   for (const JobRow& job : view.status.jobs) {
     if (is_final(job.state) && job.ended) ended.push_back(&job);
   }
-  std::stable_sort(ended.begin(), ended.end(),
-                   [](const JobRow* a, const JobRow* b) { return *a->ended > *b->ended; });
+  std::ranges::stable_sort(ended, std::greater(), &JobRow::ended);
   Lines lines;
   for (const JobRow* job : ended) {
     if (lines.size() == max_lines) break;

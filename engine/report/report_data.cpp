@@ -92,11 +92,9 @@ void keep_first(Reported& reported, size_t max_curves) {
   if (reported.curves.size() <= max_curves) return;
   constexpr std::array kFirst = {"loss",         "accuracy",     "validation_loss",
                                  "images_per_s", "tokens_per_s", "samples_per_s"};
-  std::stable_sort(reported.curves.begin(), reported.curves.end(),
-                   [&](const Curve& a, const Curve& b) {
-                     return std::find(kFirst.begin(), kFirst.end(), a.name) <
-                            std::find(kFirst.begin(), kFirst.end(), b.name);
-                   });
+  std::ranges::stable_sort(reported.curves, [&](const Curve& a, const Curve& b) {
+    return std::ranges::find(kFirst, a.name) < std::ranges::find(kFirst, b.name);
+  });
   reported.curves.resize(max_curves);
 }
 
@@ -223,12 +221,9 @@ class RunJson {
 
   /// Whether each job of a step waits for exactly one of several jobs of its parent.
   bool job_for_job(uint32_t child, uint32_t parent) const {
-    const auto of = [](uint32_t step) {
-      return [step](const PlannedJob& job) { return job.step == step; };
-    };
     const auto& jobs = plan_.jobs;
-    if (std::count_if(jobs.begin(), jobs.end(), of(parent)) < 2) return false;
-    const auto first = std::find_if(jobs.begin(), jobs.end(), of(child));
+    if (std::ranges::count(jobs, parent, &PlannedJob::step) < 2) return false;
+    const auto first = std::ranges::find(jobs, child, &PlannedJob::step);
     if (first == jobs.end()) return false;
     for (const JobRange& range : plan_.graph.parents(uint32_t(first - jobs.begin()))) {
       if (jobs[range.first].step == parent) return range.count == 1;

@@ -51,9 +51,8 @@ Names varying_params(std::span<const Result> results) {
   Names names = keys_of(results, &Result::params);
   std::erase_if(names, [&](const std::string& name) {
     const Json first = results.front().params.value(name, Json());
-    return std::all_of(results.begin(), results.end(), [&](const Result& result) {
-      return result.params.value(name, Json()) == first;
-    });
+    return std::ranges::all_of(
+        results, [&](const Result& result) { return result.params.value(name, Json()) == first; });
   });
   return names;
 }

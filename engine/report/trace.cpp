@@ -98,8 +98,7 @@ class Trace {
     }
     if (passes.empty()) return;
     name_process(process, "step " + jobs.front().step, process);
-    std::stable_sort(passes.begin(), passes.end(),
-                     [](const Pass& a, const Pass& b) { return a.span.begin < b.span.begin; });
+    std::ranges::stable_sort(passes, {}, [](const Pass& pass) { return pass.span.begin; });
     std::vector<Time> free_at;  // by row
     for (const Pass& pass : passes) {
       const auto place = std::find_if(free_at.begin(), free_at.end(),
