@@ -9,7 +9,6 @@
 #include "engine/cli/usage.h"
 #include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
-#include "engine/report/report_data.h"
 #include "engine/share/contents.h"
 #include "engine/share/run_record.h"
 
@@ -60,8 +59,7 @@ Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
   check_packable(arguments, run);
   Bundle bundle = collect(run.plan, arguments.options, session.store());
   const std::set<std::string> steps(arguments.steps.begin(), arguments.steps.end());
-  for (const std::string& line :
-       add_run(bundle, {run.plan, run.status, run.events, session.store()}, steps)) {
+  for (const std::string& line : add_run(bundle, run, session.store(), steps)) {
     std::fprintf(stderr, "warning: %s\n", escaped_lines(line).c_str());
   }
   return bundle;

@@ -299,11 +299,6 @@ std::vector<std::string> ordered_metrics(std::span<const Result> results) {
 
 }  // namespace
 
-std::span<const JobEvent> ReportedRun::events_of(const JobName& job) const {
-  const auto found = events.find(job);
-  return found == events.end() ? std::span<const JobEvent>() : found->second;
-}
-
 Json report_data(std::span<const ReportedRun> runs, Time now) {
   const AllReported reported = read_all(runs);
   Json list = Json::array();

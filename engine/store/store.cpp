@@ -89,6 +89,11 @@ RunState run_state(std::string_view name) {
   throw Error(Errc::Corrupt, "'" + std::string(name) + "' is not the state of a run");
 }
 
+std::span<const JobEvent> ReportedRun::events_of(const JobName& job) const {
+  const auto found = events.find(job);
+  return found == events.end() ? std::span<const JobEvent>() : found->second;
+}
+
 std::filesystem::path dlflow_home() {
   if (std::filesystem::path home = environment_variable("DLFLOW_HOME"); !home.empty()) return home;
   const std::filesystem::path state = environment_variable("XDG_STATE_HOME");
