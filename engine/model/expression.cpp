@@ -217,14 +217,10 @@ class Compiler {
       : locate_(locate), on_mistake_(on_mistake), references_(references) {}
 
   Node compile(const Json& value) {
+    if (value.is_string()) return compile_text(value);
+    if (value.is_structured()) return compile_elements(value);
     Node node;
-    if (value.is_string()) {
-      node = compile_text(value);
-    } else if (value.is_structured()) {
-      node = compile_elements(value);
-    } else {
-      node.constant = value;
-    }
+    node.constant = value;
     return node;
   }
 
