@@ -11,6 +11,7 @@
 #include "engine/model/check.h"
 #include "engine/model/expression_functions.h"
 #include "engine/model/forms.h"
+#include "engine/model/hints.h"
 #include "engine/model/parse_step.h"
 #include "engine/model/workflow_shape.h"
 #include "engine/model/yaml.h"
@@ -49,7 +50,8 @@ class WorkflowReader {
   /// Returns the workflow, which must not be used if there are mistakes.
   Workflow read(const YamlNode& root, const std::vector<std::string>& set) {
     if (root.kind != YamlNode::Kind::Map) {
-      mistakes_.add(root.location, "a workflow is a mapping with the keys " + known_keys());
+      mistakes_.add(root.location, "a workflow is a mapping with the keys " +
+                                       join(field_names(workflow_shape()), ", "));
       return {};
     }
     check_keys(root);
@@ -63,12 +65,6 @@ class WorkflowReader {
   }
 
  private:
-  static std::string known_keys() {
-    std::vector<std::string> keys;
-    for (const Field& field : workflow_shape().fields) keys.push_back(field.name);
-    return join(keys, ", ");
-  }
-
   void check_keys(const YamlNode& root) {
     Checker(mistakes_, names_).check_keys(root, workflow_shape(), {"", "the workflow"});
     if (find_entry(root, "steps") == nullptr) {
