@@ -30,12 +30,9 @@ PackedFile describe(const BundleFile& file) {
 
 /// The files by name, each once.
 std::vector<BundleFile> sorted(std::vector<BundleFile> files) {
-  std::stable_sort(files.begin(), files.end(),
-                   [](const BundleFile& a, const BundleFile& b) { return a.name < b.name; });
-  const auto twice =
-      std::unique(files.begin(), files.end(),
-                  [](const BundleFile& a, const BundleFile& b) { return a.name == b.name; });
-  files.erase(twice, files.end());
+  std::ranges::stable_sort(files, {}, &BundleFile::name);
+  const auto twice = std::ranges::unique(files, {}, &BundleFile::name);
+  files.erase(twice.begin(), twice.end());
   if (files.size() >= kMaxZipEntries) {  // one more for the manifest
     throw Error(Errc::InvalidInput, format_count(files.size()) +
                                         " files are too many for a bundle; put those that belong "
