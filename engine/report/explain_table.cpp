@@ -21,15 +21,8 @@ struct ExplainedRow {
 
 std::string verdict(const Explanation& explanation) {
   if (!explanation.outcome.empty()) return explanation.outcome;
-  switch (explanation.verdict) {
-    case Action::Reuse:
-      return "reused from " + explanation.from;
-    case Action::DecideLater:
-      return "may be reused";
-    case Action::Run:
-      break;
-  }
-  return "runs";
+  if (explanation.verdict == Action::Reuse) return "reused from " + explanation.from;
+  return explanation.verdict == Action::DecideLater ? "may be reused" : "runs";
 }
 
 }  // namespace

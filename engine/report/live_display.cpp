@@ -172,29 +172,25 @@ bool has_numbers(const RunStatus& status) {
 }  // namespace
 
 std::string next_steps(const RunStatus& status) {
-  switch (status.state) {
-    case RunState::Succeeded:
-      return std::string("  results  dlflow ") + (has_numbers(status) ? "results " : "status ") +
-             status.run + "\n";
-    case RunState::Failed: {
-      std::string text;
-      for (const JobRow& job : status.jobs) {
-        if (job.attempt == 0 || !is_final(job.state) || satisfies_dependents(job.state)) continue;
-        text = "  why      dlflow logs " + status.run + " " + shell_quote(job.job) + "\n";
-        break;
-      }
-      const AgainText again = again_text(status);
-      text += "  again    " + again.command + "\n";
-      for (const std::string& line : again.notes) text += "           " + line + "\n";
-      return text;
-    }
-    case RunState::Cancelled:
-    case RunState::Interrupted:
-      return "  go on    dlflow run --resume " + status.run + "\n";
-    case RunState::Running:
-      break;
+  if (status.state == RunState::Running) return "";
+  if (status.state == RunState::Succeeded) {
+    return std::string("  results  dlflow ") + (has_numbers(status) ? "results " : "status ") +
+           status.run + "\n";
   }
-  return "";
+  if (status.state != RunState::Failed) {
+    return "  go on    dlflow run --resume " + status.run + "\n";
+  }
+  std::string text;
+  const auto failed = std::ranges::find_if(status.jobs, [](const JobRow& job) {
+    return job.attempt > 0 && is_final(job.state) && !satisfies_dependents(job.state);
+  });
+  if (failed != status.jobs.end()) {
+    text = "  why      dlflow logs " + status.run + " " + shell_quote(failed->job) + "\n";
+  }
+  const AgainText again = again_text(status);
+  text += "  again    " + again.command + "\n";
+  for (const std::string& line : again.notes) text += "           " + line + "\n";
+  return text;
 }
 
 Redraw::Redraw(int descriptor) : descriptor_(descriptor), terminal_(can_redraw(descriptor)) {}
