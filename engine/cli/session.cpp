@@ -13,7 +13,6 @@
 #include "engine/plan/secrets.h"
 #include "engine/report/again_text.h"
 #include "engine/report/live_display.h"
-#include "engine/report/report_data.h"
 #include "engine/report/usage.h"
 #include "engine/run/notify/notify.h"
 #include "engine/run/restore.h"
