@@ -188,7 +188,6 @@ void print_classes(const Overview& split) {
   }
 }
 
-/// Prints each class with its number of samples.
 void print_counted_classes(const Overview& split) {
   std::printf("\n\nCLASS  SAMPLES  NAME\n");
   for (size_t label = 0; label < split.histogram.size(); ++label) {
