@@ -57,6 +57,16 @@ const Shape* meant(const YamlNode& node, const Shape& either) {
   return best;
 }
 
+/// Returns the shape that lists the permitted words, perhaps one alternative of several, or null.
+const Shape* choice_in(const Shape& shape) {
+  if (shape.type == Shape::Type::Choice) return &shape;
+  if (shape.type != Shape::Type::Either) return nullptr;
+  for (const Shape& part : shape.parts) {
+    if (part.type == Shape::Type::Choice) return &part;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Subject Subject::at(const std::string& key) const {
@@ -197,20 +207,6 @@ bool Checker::check_scalar(const YamlNode& node, const Wanted& wanted) {
                        wanted.shape.form->exists != Form::Exists::Unchecked;
   return !is_file || names_.base.empty() || check_file(node, wanted);
 }
-
-namespace {
-
-/// Returns the shape that lists the permitted words, perhaps one alternative of several, or null.
-const Shape* choice_in(const Shape& shape) {
-  if (shape.type == Shape::Type::Choice) return &shape;
-  if (shape.type != Shape::Type::Either) return nullptr;
-  for (const Shape& part : shape.parts) {
-    if (part.type == Shape::Type::Choice) return &part;
-  }
-  return nullptr;
-}
-
-}  // namespace
 
 bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   const auto& [shape, scope, subject] = wanted;

@@ -200,15 +200,6 @@ class Evaluator {
   bool keep_unknown_;
 };
 
-}  // namespace
-
-struct Template::Compiled {
-  Node root;
-  std::vector<Reference> references;
-};
-
-namespace {
-
 /// Compiles a value into Nodes and collects its references.
 class Compiler {
  public:
@@ -287,7 +278,27 @@ class Compiler {
   throw Error(Errc::InvalidInput, message);
 }
 
+bool has_call(const Expression& expression, std::string_view function) {
+  const bool is_one =
+      expression.kind == Expression::Kind::Call && expression.function->name == function;
+  return is_one || std::any_of(expression.operands.begin(), expression.operands.end(),
+                               [&](const Expression& e) { return has_call(e, function); });
+}
+
+bool has_call(const Node& node, std::string_view function) {
+  const auto calls = [&](const TextPart& part) {
+    return part.is_expression && has_call(part.expression, function);
+  };
+  return std::ranges::any_of(node.text, calls) ||
+         std::ranges::any_of(node.elements, [&](const Node& e) { return has_call(e, function); });
+}
+
 }  // namespace
+
+struct Template::Compiled {
+  Node root;
+  std::vector<Reference> references;
+};
 
 Template::Template(Json value)
     : Template(
@@ -305,25 +316,6 @@ const std::vector<Reference>& Template::references() const {
   static const std::vector<Reference> none;
   return compiled_ ? compiled_->references : none;
 }
-
-namespace {
-
-bool has_call(const Expression& expression, std::string_view function) {
-  const bool is_one =
-      expression.kind == Expression::Kind::Call && expression.function->name == function;
-  return is_one || std::any_of(expression.operands.begin(), expression.operands.end(),
-                               [&](const Expression& e) { return has_call(e, function); });
-}
-
-bool has_call(const Node& node, std::string_view function) {
-  const auto calls = [&](const TextPart& part) {
-    return part.is_expression && has_call(part.expression, function);
-  };
-  return std::ranges::any_of(node.text, calls) ||
-         std::ranges::any_of(node.elements, [&](const Node& e) { return has_call(e, function); });
-}
-
-}  // namespace
 
 bool Template::calls(std::string_view function) const {
   return compiled_ && has_call(compiled_->root, function);

@@ -41,6 +41,12 @@ std::string hint(const std::string& run, bool saves) {
                : "Ctrl-C stops; " + again + " restarts unfinished jobs.";
 }
 
+bool has_numbers(const RunStatus& status) {
+  return std::any_of(status.jobs.begin(), status.jobs.end(), [](const JobRow& job) {
+    return job.metrics.is_object() && !job.metrics.empty();
+  });
+}
+
 }  // namespace
 
 void RunModel::begin(const Plan& plan, const RunStatus& status) {
@@ -160,16 +166,6 @@ void LineDisplay::ended(RunState state, Time at) {
   const std::string next = next_steps(status);
   if (verbose_ && !next.empty()) print(next.substr(0, next.size() - 1));
 }
-
-namespace {
-
-bool has_numbers(const RunStatus& status) {
-  return std::any_of(status.jobs.begin(), status.jobs.end(), [](const JobRow& job) {
-    return job.metrics.is_object() && !job.metrics.empty();
-  });
-}
-
-}  // namespace
 
 std::string next_steps(const RunStatus& status) {
   if (status.state == RunState::Running) return "";

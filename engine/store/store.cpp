@@ -79,6 +79,18 @@ std::map<JobName, std::vector<const JobEvent*>> by_job(std::span<const JobEvent>
   return result;
 }
 
+void insert_job(Database& database, int64_t base, int64_t run, const Plan& plan, uint32_t job) {
+  database.execute(
+      "INSERT INTO jobs(run, number, name, state, base, attempt, events, may_fail) "
+      "VALUES(?, ?, ?, ?, ?, 0, 0, ?)",
+      run, job, plan.jobs[job].name, name(JobState::Planned), base,
+      int64_t(plan.workflow.steps[plan.jobs[job].step].allow_failure));
+}
+
+int64_t extension_of(const Plan& plan) {
+  return plan.extensions.empty() ? 0 : plan.extensions.back().number;
+}
+
 }  // namespace
 
 std::string_view name(RunState state) { return kRunStates[size_t(state)]; }
@@ -132,22 +144,6 @@ std::string Store::free_name(const std::string& wanted) {
   for (int number = 2; has_run(name); ++number) name = wanted + "." + std::to_string(number);
   return name;
 }
-
-namespace {
-
-void insert_job(Database& database, int64_t base, int64_t run, const Plan& plan, uint32_t job) {
-  database.execute(
-      "INSERT INTO jobs(run, number, name, state, base, attempt, events, may_fail) "
-      "VALUES(?, ?, ?, ?, ?, 0, 0, ?)",
-      run, job, plan.jobs[job].name, name(JobState::Planned), base,
-      int64_t(plan.workflow.steps[plan.jobs[job].step].allow_failure));
-}
-
-int64_t extension_of(const Plan& plan) {
-  return plan.extensions.empty() ? 0 : plan.extensions.back().number;
-}
-
-}  // namespace
 
 std::string Store::create_run(const Plan& plan) {
   Transaction transaction(database_);
