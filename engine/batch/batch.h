@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model/node_layout.h"
 #include "engine/model/profile.h"
+#include "engine/model/resources.h"
 #include "engine/model/workflow.h"
 
 namespace dlflow {

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/model/node_layout.h"
+#include "engine/model/resources.h"
 #include "engine/plan/places.h"
 
 namespace dlflow {

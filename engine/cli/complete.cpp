@@ -80,16 +80,14 @@ class Offers {
   Offers(const TypedLine& line, Session& session) : line_(line), session_(session) {}
 
   Candidates of(const CLI::Option& option) const {
-    Candidates found;
-    for (const std::string& word : choices_of(option)) found.push_back({word});
-    if (!found.empty()) return found;
+    if (const auto choices = choices_of(option); !choices.empty()) return words(choices);
     const std::string kind = value_word(option);
     if (kind.starts_with("RUN")) return runs();
     if (kind == "JOB") return jobs();
     if (kind == "STEP") return steps();
     if (kind == "METRIC") return metrics();
     if (kind == "KEY=VALUE") return settings();
-    if (kind == "NAME" && is_of_profiles(option)) return profiles();
+    if (kind == "NAME" && is_of_profiles(option)) return words(known_profiles());
     if (kind == "WORKFLOW") return files(line_.typed, {".yaml", ".yml", ".dlflow"});
     if (kind == "BUNDLE") return files(line_.typed, {".dlflow"});
     const bool is_file = kind == "FILE" || kind == "FOLDER" || kind == "DIR" || kind == "SOURCE";
@@ -138,11 +136,8 @@ class Offers {
   }
 
   Candidates steps() const {
+    if (const auto named = workflow()) return words(step_names(*named));
     Candidates found;
-    if (const auto named = workflow()) {
-      for (const Step& step : named->steps) found.push_back({step.name});
-      return found;
-    }
     for (const JobRow& job : rows()) {
       if (found.empty() || found.back().word != job.step) found.push_back({job.step});
     }
@@ -154,9 +149,7 @@ class Offers {
     for (const JobRow& job : rows()) {
       for (const auto& [name, value] : job.metrics.items()) names.insert(name);
     }
-    Candidates found;
-    for (const std::string& name : names) found.push_back({name});
-    return found;
+    return words(names);
   }
 
   /// The parameters of the workflow; when resubmitting a run, the changeable settings of its jobs.
@@ -175,9 +168,9 @@ class Offers {
     return found;
   }
 
-  static Candidates profiles() {
+  static Candidates words(const auto& all) {
     Candidates found;
-    for (const std::string& name : known_profiles()) found.push_back({name});
+    for (const std::string& word : all) found.push_back({word});
     return found;
   }
 
@@ -295,8 +288,8 @@ std::vector<Candidate> candidates(const CLI::App& app, Session& session,
   return fitting(std::move(found), line);
 }
 
-int complete(const CLI::App& app, Session& session, std::span<const std::string> arguments) {
-  if (arguments.empty()) return 0;
+void complete(const CLI::App& app, Session& session, std::span<const std::string> arguments) {
+  if (arguments.empty()) return;
   const bool bash = arguments.front() == "bash";
   std::vector<std::string> words(arguments.begin() + 1, arguments.end());
   char quote = '\0';
@@ -319,10 +312,8 @@ int complete(const CLI::App& app, Session& session, std::span<const std::string>
         std::printf("%s\n", quoted_for_bash(word.substr(kept), quote).c_str());
       }
     }
-  } catch (const std::exception&) {
-    return 0;
+  } catch (const std::exception&) {  // it offers nothing then
   }
-  return 0;
 }
 
 }  // namespace dlflow

@@ -24,6 +24,6 @@ std::vector<Candidate> candidates(const CLI::App& app, Session& session,
 /// `dlflow complete bash LINE`, `dlflow complete zsh|fish WORD...`, for the completion scripts.
 /// Prints one candidate per line: quoted for bash, for the others followed by a tab and its text.
 /// Prints nothing after an error.
-int complete(const CLI::App& app, Session& session, std::span<const std::string> arguments);
+void complete(const CLI::App& app, Session& session, std::span<const std::string> arguments);
 
 }  // namespace dlflow

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -18,7 +19,6 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/data_overview.h"
 #include "engine/cli/findings_printer.h"
-#include "engine/cli/step_program.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
 #include "runtime/data/split_files.h"
@@ -56,10 +56,10 @@ std::string checked(const SplitFiles& split, const Model& model, const fs::path&
   write_checked(source_of(found.dataset), split.files[0].string(), [](const SampleSource& samples) {
     for (size_t i = 0; i < samples.size(); ++i) samples.image(i);  // throws for NaN and infinity
   });
-  std::vector<std::string> notes = {split.files[0].string() + ": " + description_of(found),
-                                    note_on_classes(model, found.dataset, set.string()),
-                                    note_on_constants(
-                                        found.dataset, features_of(read_names(set / kColumnNames)))};
+  std::vector<std::string> notes = {
+      split.files[0].string() + ": " + description_of(found),
+      note_on_classes(model, found.dataset, set.string()),
+      note_on_constants(found.dataset, features_of(read_names(set / kColumnNames)))};
   std::erase(notes, "");
   return join(notes, "; ");
 }
@@ -145,19 +145,7 @@ Json text_json(const Overview& split) {
           {"shards", shards_json(split)}};
 }
 
-const char* name_of(PixelType type) {
-  switch (type) {
-    case PixelType::Byte:
-      return "byte";
-    case PixelType::Float:
-      return "float";
-    case PixelType::Token:
-      return "token";
-    case PixelType::Jpeg:
-      break;
-  }
-  return "jpeg";
-}
+constexpr std::array kPixels = {"byte", "float", "jpeg", "token"};  // by PixelType
 
 Json to_json(const Overview& split) {
   if (split.text) return text_json(split);
@@ -173,7 +161,7 @@ Json to_json(const Overview& split) {
   const ImageShape& shape = split.dataset.shape;
   return {{"file", split.file.string()}, {"samples", split.dataset.size()},
           {"channels", shape.channels},  {"height", shape.height},
-          {"width", shape.width},        {"pixels", name_of(pixel_type_of(split.dataset))},
+          {"width", shape.width},        {"pixels", kPixels[size_t(pixel_type_of(split.dataset))]},
           {"bytes", split.bytes},        {"classes", classes_json(split)},
           {"targets", targets},          {"masks", split.dataset.has_masks},
           {"shards", shards_json(split)}};
@@ -200,7 +188,6 @@ void print_classes(const Overview& split) {
   }
 }
 
-/// Prints each class with its number of samples.
 void print_counted_classes(const Overview& split) {
   std::printf("\n\nCLASS  SAMPLES  NAME\n");
   for (size_t label = 0; label < split.histogram.size(); ++label) {

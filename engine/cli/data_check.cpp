@@ -5,7 +5,6 @@
 #include <set>
 #include <vector>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "base/url.h"
@@ -27,15 +26,6 @@ constexpr const char *kFreeze = "freeze", *kGroups = "groups";
 constexpr const char *kKeepBest = "keep_best", *kStopEarly = "stop_early", *kMetric = "metric";
 constexpr const char *kClassWeights = "class_weights", *kSampling = "sampling";
 constexpr const char *kLabelSmoothing = "label_smoothing", *kBatch = "batch";
-
-/// A value that is known before the run.
-std::optional<std::string> known_text(const Json& with, const std::string& key) {
-  const auto value = with.find(key);
-  if (value == with.end() || !value->is_string()) return std::nullopt;
-  std::string text = value->get<std::string>();
-  if (!is_known(text) || parse_file_url(text)) return std::nullopt;
-  return text;
-}
 
 /// The patterns of `freeze` or of `groups`; nothing if one is known only in a run.
 std::optional<std::vector<std::string>> known_patterns(const Json& entries) {
@@ -93,22 +83,6 @@ void require_sampling(const runtime::Dataset& data, const Json& with) {
 void require_metric(const runtime::Model& model, const std::string& key, const Json& metric) {
   if (!metric.is_string() || !is_known(metric)) return;
   runtime::require_measured(model, key, metric.get<std::string>());
-}
-
-/// Runs `check`; its Error becomes a mistake in `key`.
-template <typename Check>
-void check_at(const std::string& key, const Check& check) {
-  try {
-    check();
-  } catch (const Error& error) {
-    throw DataMistake{key, error.what()};
-  }
-}
-
-/// The same for a key of `with`.
-template <typename Check>
-void check_with(const std::string& key, const Check& check) {
-  check_at("with." + key, check);
 }
 
 void require_samples(const runtime::Dataset& data, const Json& with) {
@@ -180,7 +154,6 @@ std::optional<runtime::Model> model_of(const Workflow& workflow, const StepKind&
   return std::nullopt;
 }
 
-/// Checks data that exists.
 void check_existing(const Workflow& workflow, const StepKind& kind, const Json& with,
                     const fs::path& folder) {
   const bool reads_test = kind.reads_test_split &&
@@ -306,6 +279,14 @@ void check_place_of_data(const Workflow& workflow, const Step& step, const StepK
 }  // namespace
 
 bool is_known(const Json& value) { return value.dump().find("${{") == std::string::npos; }
+
+std::optional<std::string> known_text(const Json& with, const std::string& key) {
+  const auto value = with.find(key);
+  if (value == with.end() || !value->is_string()) return std::nullopt;
+  std::string text = value->get<std::string>();
+  if (!is_known(text) || parse_file_url(text)) return std::nullopt;
+  return text;
+}
 
 std::vector<ElementCheck> checks_of_network(const Workflow& workflow, const Step& step,
                                             const StepKind& kind) {

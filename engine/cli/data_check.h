@@ -1,9 +1,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "engine/model/step_kinds.h"
 #include "engine/model/workflow.h"
@@ -16,6 +18,22 @@ struct DataMistake {
   std::string text;
 };
 
+/// Runs `check`; its Error becomes a mistake in `key`.
+template <typename Check>
+void check_at(const std::string& key, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    throw DataMistake{key, error.what()};
+  }
+}
+
+/// The same for a key of `with`.
+template <typename Check>
+void check_with(const std::string& key, const Check& check) {
+  check_at("with." + key, check);
+}
+
 /// A check of the elements of a step.
 struct ElementCheck {
   /// Throws the DataMistake that the job of an element with this `with` would report, unless there
@@ -26,6 +44,9 @@ struct ElementCheck {
 
 /// Whether `value` is free of expressions whose values are known only in a run.
 bool is_known(const Json& value);
+
+/// The text of a key of `with`, unless it is a file:// URL or known only in a run.
+std::optional<std::string> known_text(const Json& with, const std::string& key);
 
 /// Checks the checkpoint that a step reads, and that its network has all layers, parameters,
 /// metrics and classes that the step names. The arguments must outlive the checks.

@@ -1,9 +1,11 @@
 #include "engine/cli/data_overview.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/error.h"
-#include "engine/cli/data_text.h"
+#include "base/units.h"
 #include "runtime/data/binary_format.h"
 #include "runtime/data/names.h"
 #include "runtime/import/table.h"
@@ -91,14 +93,37 @@ double bytes_per_token(const Overview& split) {
 
 std::string description_of(const Overview& split) {
   const Dataset& data = split.dataset;
-  if (!split.text) {
-    return describe_samples(data.size(), data.shape, pixel_type_of(data),
-                            {data.num_classes, data.num_targets, data.has_masks});
+  if (split.text) {
+    const uint32_t classes = data.has_text_classes() ? data.num_classes : 0;
+    return describe_tokens(
+        {data.size(), data.shape.width, data.has_texts(), num_tokens(data), classes},
+        split.text->vocabulary, bytes_per_token(split));
   }
-  const uint32_t classes = data.has_text_classes() ? data.num_classes : 0;
-  return describe_tokens(
-      {data.size(), data.shape.width, data.has_texts(), num_tokens(data), classes},
-      split.text->vocabulary, bytes_per_token(split));
+  const auto& [channels, height, width] = data.shape;
+  const std::string size = height == 1 && width == 1
+                               ? std::to_string(channels)
+                               : fmt::format("{} x {} x {}", channels, height, width);
+  const std::string learnt =
+      data.num_targets > 0
+          ? "with " + plural(data.num_targets, "target")
+          : fmt::format("{} {} classes", data.has_masks ? "with masks of" : "in", data.num_classes);
+  const PixelType type = pixel_type_of(data);
+  const char* const kind = type == PixelType::Float  ? "floats"
+                           : type == PixelType::Jpeg ? "bytes from JPEG"
+                                                     : "bytes";
+  return fmt::format("{} samples of {} {} {}", format_count(data.size()), size, kind, learnt);
+}
+
+std::string describe_tokens(const TokenCounts& counts, uint64_t vocabulary,
+                            double bytes_per_token) {
+  const double mean = double(counts.tokens) / double(counts.samples);
+  const std::string classes =
+      counts.classes > 0 ? fmt::format(", in {} classes", counts.classes) : "";
+  return fmt::format("{} samples of {}{} tokens{}{}, vocabulary {}, {:.2f} bytes per token",
+                     format_count(counts.samples), counts.unequal ? "up to " : "",
+                     format_count(counts.length),
+                     counts.unequal ? fmt::format(", {:.1f} on average", mean) : "", classes,
+                     format_count(vocabulary), bytes_per_token);
 }
 
 }  // namespace dlflow

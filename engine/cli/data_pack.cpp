@@ -13,7 +13,6 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/data_overview.h"
-#include "engine/cli/data_text.h"
 #include "engine/cli/text_data.h"
 #include "runtime/data/split_files.h"
 #include "runtime/import/packing.h"
@@ -25,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace runtime;
 
-/// Prints each note as a warning on standard error.
 void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
     std::fprintf(stderr, "warning: %s\n", escaped(note).c_str());
@@ -179,7 +177,6 @@ CLI::Option* add_choice(CLI::App& command, const std::string& name,
   return command.add_option_function<std::string>(name, set, help)->check(CLI::IsMember(words));
 }
 
-/// The columns of a table to use.
 void add_table_options(CLI::App& command, TableColumns& columns) {
   const auto add_list = [&](const char* name, const char* type, auto& list, const char* help) {
     return add_value(command, name, type, list, help)
@@ -192,9 +189,10 @@ void add_table_options(CLI::App& command, TableColumns& columns) {
   add_value(command, "--class", "COLUMN", columns.label, "column of a table with the classes");
   add_list("--features", "COLUMN,…", columns.features,
            "columns that the network reads; all others unless given");
-  CLI::Option* categories = add_list("--categories", "COLUMN,…", columns.categories,
-           "features that are texts: each text of the training rows has a number, which is 1 in "
-           "its rows and otherwise 0");
+  CLI::Option* categories = add_list(
+      "--categories", "COLUMN,…", columns.categories,
+      "features that are texts: each text of the training rows has a number, which is 1 in "
+      "its rows and otherwise 0");
   add_value(command, "--hash", "N", columns.buckets,
             "categories with more than N texts: N numbers, of which a hash of the text chooses one")
       ->needs(categories)
@@ -207,7 +205,6 @@ void add_table_options(CLI::App& command, TableColumns& columns) {
       "the table; refuse unless given");
 }
 
-/// The processing of pictures.
 void add_picture_options(CLI::App& command, Packing& packing) {
   ImportOptions& import = packing.import;
   command
@@ -227,7 +224,6 @@ void add_picture_options(CLI::App& command, Packing& packing) {
             "value of masks that is not a class, such as 255; such pixels are ignored");
 }
 
-/// The processing of text.
 void add_text_options(CLI::App& command, TextOptions& text) {
   CLI::Option* tokens = add_value(command, "--tokens", "bytes", text.tokens,
                                   "the sources are text, whose bytes are the tokens");
@@ -251,7 +247,6 @@ void add_text_options(CLI::App& command, TextOptions& text) {
             "pattern of the files in folders to take; *.txt unless given, with --tokenizer *.npy");
 }
 
-/// The splits to write.
 void add_split_options(CLI::App& command, Packing& packing) {
   const auto add_share = [&command](const char* name, double& share, const char* help) {
     return add_value(command, name, "SHARE", share, help)->check(CLI::Range(0.0, 1.0));

@@ -1,6 +1,5 @@
 #include "engine/cli/images.h"
 
-#include <algorithm>
 #include <set>
 
 #include "base/error.h"

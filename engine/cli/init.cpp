@@ -34,18 +34,11 @@ std::string ask(const std::string& question) {
   return std::string(trim(line));
 }
 
-std::vector<std::string> files_here() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(".")) {
-    names.push_back(entry.path().filename().string());
-  }
-  return names;
-}
-
 void require(const std::string& path) {
   if (fs::exists(path)) return;
-  throw Error(Errc::NotFound,
-              "there is no file or folder " + path + did_you_mean(path, files_here()));
+  std::vector<std::string> here;
+  for (const auto& entry : fs::directory_iterator(".")) here.push_back(entry.path().filename());
+  throw Error(Errc::NotFound, "there is no file or folder " + path + did_you_mean(path, here));
 }
 
 InitRequest request_of(const Session& session, const InitArguments& arguments) {

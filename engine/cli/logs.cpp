@@ -125,7 +125,6 @@ std::map<std::string, std::string> prefixes_of(const std::vector<JobRow>& jobs) 
   return prefixes;
 }
 
-/// The output of one job.
 class JobLog {
  public:
   JobLog(const JobRow& job, const std::string& prefix)

@@ -1,5 +1,11 @@
+#include <fmt/core.h>
+#include <gnu/libc-version.h>
+#include <openssl/opensslv.h>
 #include <poll.h>
+#include <sqlite3.h>
+#include <zlib.h>
 
+#include <CLI/Version.hpp>
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -16,6 +22,7 @@
 #include "base/parse_json.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "engine/backend/local_launcher.h"
 #include "engine/batch/job_exec.h"
 #include "engine/cli/commands.h"
@@ -24,7 +31,6 @@
 #include "engine/cli/help.h"
 #include "engine/cli/host.h"
 #include "engine/cli/usage.h"
-#include "engine/cli/version.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/container/container_run.h"
 #include "engine/plan/layout.h"
@@ -74,6 +80,33 @@ void add_verbs(CLI::App& app, Session& session) {
   }
 }
 
+std::string dotted(int major, int minor, int patch) {
+  return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch);
+}
+
+Json libraries() {
+  return {{"cli11", CLI11_VERSION},
+          {"fmt", dotted(FMT_VERSION / 10'000, FMT_VERSION / 100 % 100, FMT_VERSION % 100)},
+          {"glibc", ::gnu_get_libc_version()},
+          {"nlohmann-json", dotted(NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                   NLOHMANN_JSON_VERSION_PATCH)},
+          {"openssl", OPENSSL_VERSION_STR},
+          {"sqlite", SQLITE_VERSION},
+          {"zlib", ZLIB_VERSION}};
+}
+
+/// The text of `dlflow --version`. With `as_json` it also lists the build, the linked libraries and
+/// the binary interfaces between the programs. docs/user/json.md describes the fields.
+std::string version_text(bool as_json) {
+  if (!as_json) return "dlflow " DLFLOW_VERSION;
+  const Json version = {
+      {"dlflow", DLFLOW_VERSION},
+      {"build", {{"compiler", __VERSION__}}},
+      {"libraries", libraries()},
+      {"interfaces", {{"gpu", DLFLOW_GPU_ABI}, {"mpi", DLFLOW_MPI_ABI}, {"runtime", DLFLOW_ABI}}}};
+  return version.dump(2);
+}
+
 void add_common_options(CLI::App& app, Session& session, bool as_json) {
   app.add_option_function<std::string>(
          "--color",
@@ -119,7 +152,8 @@ int run_cli(int argc, char** argv) {
   add_verbs(app, session);
   refuse_options_as_values(app);
   if (!words.empty() && words.front() == "complete") {
-    return complete(app, session, std::span(words).subspan(1));
+    complete(app, session, std::span(words).subspan(1));
+    return kDone;
   }
   const auto refuse = [as_json](std::string text, const std::string& hint, int status) {
     if (std::error_code none; std::filesystem::current_path(none).empty()) {

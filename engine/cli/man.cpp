@@ -21,19 +21,13 @@ std::string page_name(const std::string& command) {
   return name;
 }
 
-std::string argument_of(const CLI::Option& option) {
-  const std::string word = value_word(option);
-  return word.empty() ? "" : " " + italic(word);
-}
-
 std::string words_of(const CLI::Option& option) {
-  if (option.get_positional()) {
-    return italic(value_word(option));
-  }
+  const std::string word = value_word(option);
+  if (option.get_positional()) return italic(word);
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back(bold("-" + name));
   for (const std::string& name : option.get_lnames()) names.push_back(bold("--" + name));
-  return join(names, ", ") + argument_of(option);
+  return join(names, ", ") + (word.empty() ? "" : " " + italic(word));
 }
 
 std::string list_of_options(const CLI::App& command, bool positional) {

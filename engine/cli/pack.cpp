@@ -9,7 +9,6 @@
 #include "engine/cli/usage.h"
 #include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
-#include "engine/plan/run_directory.h"
 #include "engine/share/contents.h"
 #include "engine/share/run_record.h"
 
@@ -36,35 +35,31 @@ Plan plan_of_file(Session& session, const WorkflowArgument& argument) {
   return make_plan(std::move(workflow), Profile{}, {}, nothing, session.store());
 }
 
-/// The run's plan. Throws unless the run has ended and has the given workflow.
-Plan plan_of_run(const PackArguments& arguments, const RunStatus& status) {
-  if (status.state == RunState::Running) {
+/// Throws unless the run has ended and has the given workflow.
+void check_packable(const PackArguments& arguments, const ReportedRun& reported) {
+  const std::string& run = reported.status.run;
+  if (reported.status.state == RunState::Running) {
     throw Error(Errc::InvalidInput,
-                status.run + " is still running; pack it when it has ended, or `dlflow cancel` it");
+                run + " is still running; pack it when it has ended, or `dlflow cancel` it");
   }
-  if (status.state == RunState::Interrupted) {
-    throw Error(Errc::InvalidInput, status.run + " was interrupted; `dlflow run --resume " +
-                                        status.run + "` finishes it; then pack it");
+  if (reported.status.state == RunState::Interrupted) {
+    throw Error(Errc::InvalidInput, run + " was interrupted; `dlflow run --resume " + run +
+                                        "` finishes it; then pack it");
   }
-  Plan plan = load_run(status.directory);
-  if (arguments.workflow->file.empty()) return plan;
-  if (arguments.workflow->read().text != plan.workflow.text) {
-    throw Error(Errc::InvalidInput, arguments.workflow->file + " is not what " + status.run +
+  if (arguments.workflow->file.empty()) return;
+  if (arguments.workflow->read().text != reported.plan.workflow.text) {
+    throw Error(Errc::InvalidInput, arguments.workflow->file + " is not what " + run +
                                         " ran; leave it out to pack the text that was run");
   }
-  return plan;
 }
 
 Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
-  const RunStatus status = refresh_run(session, find_run(session, arguments.run));
-  const Plan plan = plan_of_run(arguments, status);
-  Bundle bundle = collect(plan, arguments.options, session.store());
-  std::map<std::string, std::vector<JobEvent>> events;
-  for (const JobRow& job : status.jobs) {
-    events[job.job] = session.store().events(status.run, job.job);
-  }
+  const ReportedRun run =
+      read_reported_run(session, find_run(session, arguments.run), Detail::State);
+  check_packable(arguments, run);
+  Bundle bundle = collect(run.plan, arguments.options, session.store());
   const std::set<std::string> steps(arguments.steps.begin(), arguments.steps.end());
-  for (const std::string& line : add_run(bundle, {plan, status, events, session.store()}, steps)) {
+  for (const std::string& line : add_run(bundle, run, session.store(), steps)) {
     std::fprintf(stderr, "warning: %s\n", escaped_lines(line).c_str());
   }
   return bundle;
@@ -141,7 +136,7 @@ void add_pack(CLI::App& app, Session& session) {
   dlflow pack workflows/fashion-mnist.yaml --with-data
   dlflow pack --from-run fashion-mnist-7f3a91c0 -o result.dlflow)");
   const auto arguments = std::make_shared<PackArguments>();
-  arguments->workflow = add_optional_workflow_argument(*command);
+  arguments->workflow = add_workflow_argument(*command, false);
   add_output_option(*command, arguments->output, "the bundle; NAME.dlflow unless given");
   add_value(*command, "--from-run", "RUN", arguments->run,
             "pack this run: its workflow and its results");

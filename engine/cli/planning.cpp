@@ -14,7 +14,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/model/node_layout.h"
+#include "engine/model/resources.h"
 #include "engine/model/step_kinds.h"
 #include "engine/model/train_with.h"
 #include "engine/plan/graph.h"

@@ -13,7 +13,6 @@
 #include "base/temporary_folder.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/step_program.h"
 #include "engine/cli/usage.h"
 #include "runtime/checkpoint/checkpoint_manifest.h"
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/file.h"
+#include "base/json_fields.h"
 #include "base/output_file.h"
 #include "base/process.h"
 #include "base/text.h"
@@ -47,8 +48,6 @@ std::string place_of(const ListedProfile& profile) {
   return place;
 }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
-
 void list_profiles(Session& session) {
   std::vector<ListedProfile> profiles;
   for (const std::string& name : known_profiles()) profiles.push_back(listed(name));
@@ -56,10 +55,10 @@ void list_profiles(Session& session) {
     Json list = Json::array();
     for (const ListedProfile& profile : profiles) {
       list.push_back({{"name", profile.name},
-                      {"scheduler", text_or_null(profile.scheduler)},
-                      {"file", text_or_null(profile.file)},
+                      {"scheduler", or_null(profile.scheduler)},
+                      {"file", or_null(profile.file)},
                       {"extends", profile.extended_files},
-                      {"error", text_or_null(profile.mistake)}});
+                      {"error", or_null(profile.mistake)}});
     }
     print_json(list);
     return;

@@ -7,7 +7,6 @@
 #include "base/output_file.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
 #include "engine/report/report_data.h"
 #include "engine/report/report_page.h"
@@ -22,8 +21,9 @@ struct ReportArguments {
   bool trace = false;
 };
 
-/// Writes to `file`, which may exist only if dlflow wrote it, too.
-void write_own(const std::string& file, const std::string& content) {
+/// Writes to `file`, which may exist only if dlflow wrote it, too, and prints how to look at it.
+void write_own(const Session& session, const std::string& file, const std::string& content,
+               const char* advice) {
   const auto refuse = [&](const char* why) { throw Error(Errc::InvalidInput, file + why); };
   if (std::filesystem::is_directory(file)) refuse(" is a folder; name a file with -o");
   const std::string old = std::filesystem::is_regular_file(file) ? read_file(file) : "";
@@ -32,6 +32,8 @@ void write_own(const std::string& file, const std::string& content) {
     refuse(" exists and is no report of dlflow; name another file with -o");
   }
   write_output(file, content);
+  if (session.json || session.quiet) return;
+  std::printf("%s: %s; %s.\n", file.c_str(), format_size(content.size()).c_str(), advice);
 }
 
 void write_trace(Session& session, const ReportArguments& arguments) {
@@ -41,12 +43,9 @@ void write_trace(Session& session, const ReportArguments& arguments) {
   const ReportedRun recorded = read_reported_run(session, find_run(session, word));
   const std::string file =
       arguments.output.empty() ? recorded.status.run + ".trace.json" : arguments.output;
-  const std::string trace = chrome_trace(recorded, SystemClock().now());
-  write_own(file, trace);
-  if (session.json) return print_json({{"run", recorded.status.run}, {"file", file}});
-  if (session.quiet) return;
-  std::printf("%s: %s; open it in ui.perfetto.dev or chrome://tracing.\n", file.c_str(),
-              format_size(trace.size()).c_str());
+  write_own(session, file, chrome_trace(recorded, SystemClock().now()),
+            "open it in ui.perfetto.dev or chrome://tracing");
+  if (session.json) print_json({{"run", recorded.status.run}, {"file", file}});
 }
 
 Json read_report(Session& session, const std::vector<std::string>& words) {
@@ -65,12 +64,7 @@ void write_report(Session& session, const ReportArguments& arguments) {
   const std::string output = arguments.output.empty()
                                  ? data["runs"][0]["run"].get<std::string>() + ".html"
                                  : arguments.output;
-  const std::string page = report_page(data);
-  write_own(output, page);
-  if (!session.quiet) {
-    std::printf("%s: %s; open it in any browser; it needs no network.\n", output.c_str(),
-                format_size(page.size()).c_str());
-  }
+  write_own(session, output, report_page(data), "open it in any browser; it needs no network");
 }
 
 }  // namespace

@@ -17,7 +17,6 @@
 #include "engine/cli/planning.h"
 #include "engine/cli/release_image.h"
 #include "engine/cli/session.h"
-#include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
 #include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
@@ -105,9 +104,7 @@ void print_queued(const Plan& plan, const ChainResult& result, const Style& styl
 void print_left_to_do(const Plan& plan, const ChainResult& result) {
   for (const std::string& job : result.too_early) {
     std::printf(
-        "  %s is already running with the old results. To repeat it: "
-        "dlflow cancel %s --step "
-        "%s,\n"
+        "  %s is already running with the old results. To repeat it: dlflow cancel %s --step %s,\n"
         "  then dlflow resubmit %s --step %s --from-scratch\n",
         job.c_str(), plan.run.c_str(), shell_quote(job).c_str(), plan.run.c_str(),
         shell_quote(job).c_str());
@@ -425,7 +422,7 @@ void add_run(CLI::App& app, Session& session) {
   dlflow run fashion-mnist.dlflow --profile beta
   dlflow run --resume fashion-mnist-7f3a91c0)");
   const auto arguments = std::make_shared<RunArguments>();
-  arguments->workflow = add_optional_workflow_argument(*command);
+  arguments->workflow = add_workflow_argument(*command, false);
   arguments->plan = add_plan_arguments(*command);
   CLI::Option* const resume_option = add_value(*command, "--resume", "RUN", arguments->resume,
                                                "continue this run instead of starting a new one");

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "engine/batch/batch.h"
 #include "engine/plan/run_directory.h"
@@ -195,6 +196,19 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   return view;
 }
 
+ReportedRun read_reported_run(Session& session, const std::string& run, Detail detail) {
+  ReportedRun all;
+  all.status = refresh_run(session, run, detail);
+  all.plan = load_run(all.status.directory);
+  for (size_t job = 0; job < all.plan.jobs.size() && job < all.status.jobs.size(); ++job) {
+    all.status.jobs[job].asked = *all.plan.jobs[job].resources;
+  }
+  for (const JobRow& job : all.status.jobs) {
+    all.events[job.job] = session.store().events(run, job.job);
+  }
+  return all;
+}
+
 std::vector<JobRow> jobs_called(const RunStatus& status, const std::string& word) {
   std::vector<JobRow> jobs;
   std::set<std::string> names;
@@ -215,6 +229,21 @@ std::string find_run(Session& session, const std::string& word) {
     throw Error(Errc::NotFound, "there is no run yet; start one with `dlflow run WORKFLOW`");
   }
   return runs.front().run;
+}
+
+Command step_program(const std::string& name, const std::filesystem::path& folder,
+                     const std::vector<std::string>& arguments) {
+  const std::filesystem::path program = this_program().parent_path() / name;
+  if (!std::filesystem::exists(program)) {
+    throw Error(Errc::NotFound, program.string() + " is not there; install it beside dlflow");
+  }
+  Command command;
+  command.argv = {program.string()};
+  command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
+  command.environment = current_environment();
+  std::erase_if(command.environment, [](const auto& one) { return one.starts_with("DLFLOW_"); });
+  command.directory = folder;
+  return command;
 }
 
 void print_json(const Json& json) { std::printf("%s\n", escaped_lines(json.dump(2)).c_str()); }

@@ -14,6 +14,9 @@
 
 namespace dlflow {
 
+struct Command;
+struct ReportedRun;
+
 // The exit statuses of `dlflow`; docs/user/exit-status.md has the table.
 constexpr int kDone = 0;
 constexpr int kStepFailed = 1;
@@ -88,12 +91,26 @@ std::map<std::string, RunStatus> refresh_runs(Session& session,
 /// Like refresh_run(), with the progress of running jobs and the dependencies of steps.
 RunView view_run(Session& session, const std::string& run, Detail detail = Detail::State);
 
+/// All records of a run and of its jobs, refreshed first. Throws Error like load_run() if its
+/// folder is gone or damaged.
+ReportedRun read_reported_run(Session& session, const std::string& run,
+                              Detail detail = Detail::Usage);
+
+/// Calls track(), for a few seconds at most, if the workflow of `run` asks for it. Called by other
+/// verbs after their own output; errors become warnings.
+void keep_track(Session& session, const std::string& run);
+
 /// The jobs that `word` names: one job, or all of a step. Throws Error{NotFound} with a suggestion
 /// if it names none.
 std::vector<JobRow> jobs_called(const RunStatus& status, const std::string& word);
 
 /// Resolves `word` to a run's name, see Store::resolve; the newest run if it is empty.
 std::string find_run(Session& session, const std::string& word);
+
+/// Returns the call of a program of steps, such as dlflow-train, outside of any step: in `folder`,
+/// without the variables of a step. Throws Error{NotFound} if it is not beside this program.
+Command step_program(const std::string& name, const std::filesystem::path& folder,
+                     const std::vector<std::string>& arguments);
 
 /// Prints `json`, indented, with a newline.
 void print_json(const Json& json);

@@ -10,7 +10,6 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/session.h"
-#include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/dashboard.h"

@@ -1,8 +1,10 @@
+#include <chrono>
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
 #include "engine/cli/commands.h"
-#include "engine/cli/tracking.h"
 #include "engine/track/track.h"
 
 namespace dlflow {
@@ -40,6 +42,20 @@ void sync(Session& session, const std::string& run, Json& list) {
 }
 
 }  // namespace
+
+void keep_track(Session& session, const std::string& run) {
+  // The verb was not called for the trackers, so that slow servers must not delay it.
+  constexpr std::chrono::seconds kPatience(10);
+  // Most workflows have no trackers, and the text is faster to read than a plan of 10,000 jobs.
+  const auto file = session.store().directory(run) / "workflow.yaml";
+  const auto text = read_file_if_exists(file);
+  if (!text || text->find("track") == text->npos) return;
+  try {
+    track(read_reported_run(session, run, Detail::State), SystemClock().now(), kPatience);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "warning: %s\n", escaped_lines(error.what()).c_str());
+  }
+}
 
 void add_sync(CLI::App& app, Session& session) {
   CLI::App* command = add_command(

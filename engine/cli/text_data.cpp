@@ -265,10 +265,6 @@ TextSplit make_split(Split split, const std::vector<Document>& documents,
   return result;
 }
 
-bool gives_classes(const TextOptions& options) {
-  return options.labels || !options.label_column.empty();
-}
-
 /// Throws for options that exclude each other.
 void require_fitting(const TextOptions& options) {
   const bool is_table = !options.column.empty();
@@ -304,7 +300,8 @@ TokenizedText tokenize(const std::vector<fs::path>& sources, const TextOptions& 
   const bool bytes = options.tokenizer.empty();
   if (bytes) require_bytes(options.tokens);
   require_fitting(options);
-  const bool is_table = !options.column.empty(), has_classes = gives_classes(options);
+  const bool is_table = !options.column.empty(),
+             has_classes = options.labels || !options.label_column.empty();
   TokenizedText text;
   text.tokenizer = tokenizer_for(options, output);
   const Vocabulary vocabulary =

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
-#include <tuple>
+#include <utility>
 
 #include "base/mpi.h"
 #include "base/process.h"
@@ -281,12 +281,7 @@ Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
   Diagnostics warnings = warnings_of_programs(workflow);
   StepWarnings of_step(workflow, profile, warnings);
   for (const Step& step : workflow.steps) of_step.add_all(step);
-  std::ranges::stable_sort(warnings, [](const Diagnostic& a, const Diagnostic& b) {
-    return std::tie(a.location.line, a.location.column) <
-           std::tie(b.location.line, b.location.column);
-  });
-  warnings.erase(std::unique(warnings.begin(), warnings.end()), warnings.end());
-  return warnings;
+  return in_order(std::move(warnings));
 }
 
 std::string warning_lines(const Diagnostics& warnings) {

@@ -4,8 +4,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -48,17 +46,6 @@ void check_settings(const StepKind& kind, const Json& with) {
   }
 }
 
-/// The file that `key` of `with` names; nothing if it is known only in a run.
-std::optional<std::filesystem::path> model_file(const Workflow& workflow, const Json& with,
-                                                const std::string& key) {
-  const auto model = with.find(key);
-  if (model == with.end() || !model->is_string()) return std::nullopt;
-  const std::filesystem::path folder = std::filesystem::path(workflow.file).parent_path();
-  const std::filesystem::path file = folder / model->get<std::string>();
-  if (!std::filesystem::is_regular_file(file)) return std::nullopt;  // the planner reports it
-  return file;
-}
-
 /// The mistakes in a model; empty if there are none.
 std::string mistakes_of_model(const std::filesystem::path& file) {
   try {
@@ -73,16 +60,6 @@ std::string mistakes_of_model(const std::filesystem::path& file) {
 std::string located(const Workflow& workflow, const Step& step, const DataMistake& mistake) {
   const Diagnostic diagnostic{workflow.file, step.location_of(mistake.key), mistake.text};
   return escaped_lines(to_string(diagnostic)) + "\n";
-}
-
-/// Checks that an element can copy its sources, unless these are known only in a run.
-void check_request(const std::string& key, const Json& with) {
-  if (!is_known(with)) return;
-  try {
-    steps::parse_request(with);
-  } catch (const Error& error) {
-    throw DataMistake{"with." + key, error.what()};
-  }
 }
 
 /// The first mistake that each check finds in the elements of a step, except those in `told`, where
@@ -113,7 +90,9 @@ std::string mistakes_of_step(const Workflow& workflow, const Step& step, const S
   checks.insert(checks.begin(),
                 ElementCheck{[&](const Json& with) { check_settings(kind, with); }});
   if (copies_sources(kind.name)) {
-    checks.push_back({[&](const Json& with) { check_request(kind.sources, with); }});
+    checks.push_back({[&](const Json& with) {
+      if (is_known(with)) check_with(kind.sources, [&] { steps::parse_request(with); });
+    }});
   }
   std::set<std::string> told;
   return mistakes_of_elements(workflow, step, checks, told);
@@ -122,10 +101,12 @@ std::string mistakes_of_step(const Workflow& workflow, const Step& step, const S
 /// Checks each model once; `seen` holds those already checked.
 std::string mistakes_of_models(const Workflow& workflow, const Step& step, const std::string& key,
                                std::set<std::filesystem::path>& seen) {
+  const std::filesystem::path folder = std::filesystem::path(workflow.file).parent_path();
   std::string text;
   each_known_with(workflow, step, [&](const Json& with) {
-    const auto file = model_file(workflow, with, key);
-    if (file && seen.insert(*file).second) text += mistakes_of_model(*file);
+    const std::filesystem::path file = folder / known_text(with, key).value_or("");
+    if (!std::filesystem::is_regular_file(file)) return;  // the planner reports it
+    if (seen.insert(file).second) text += mistakes_of_model(file);
   });
   return text;
 }
@@ -190,16 +171,6 @@ void refuse_programs(const std::filesystem::path& file) {
                                       "` writes a workflow that runs it");
 }
 
-std::shared_ptr<WorkflowArgument> add_argument(CLI::App& command, bool required) {
-  auto argument = std::make_shared<WorkflowArgument>();
-  add_value(command, "workflow", "WORKFLOW", argument->file,
-            "the workflow file (YAML), or a bundle of `dlflow pack`")
-      ->required(required);
-  add_repeated_option(command, "--set", "KEY=VALUE", argument->set,
-                      "give a parameter another value; may be repeated");
-  return argument;
-}
-
 }  // namespace
 
 Workflow WorkflowArgument::read() const {
@@ -244,12 +215,14 @@ void check_data(const Workflow& workflow) {
   if (!mistakes.empty()) report(mistakes);
 }
 
-std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command) {
-  return add_argument(command, true);
-}
-
-std::shared_ptr<WorkflowArgument> add_optional_workflow_argument(CLI::App& command) {
-  return add_argument(command, false);
+std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command, bool required) {
+  auto argument = std::make_shared<WorkflowArgument>();
+  add_value(command, "workflow", "WORKFLOW", argument->file,
+            "the workflow file (YAML), or a bundle of `dlflow pack`")
+      ->required(required);
+  add_repeated_option(command, "--set", "KEY=VALUE", argument->set,
+                      "give a parameter another value; may be repeated");
+  return argument;
 }
 
 PlanOptions PlanArguments::options_of(const Workflow& workflow, const Profile& loaded) const {

@@ -24,10 +24,8 @@ struct WorkflowArgument {
   Workflow read() const;
 };
 
-std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command);
-
-/// For verbs that accept a run in place of a workflow; without WORKFLOW, `file` is empty.
-std::shared_ptr<WorkflowArgument> add_optional_workflow_argument(CLI::App& command);
+/// \param required  false: the verb accepts a run instead; without WORKFLOW, `file` is empty
+std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command, bool required = true);
 
 /// Checks the models of the train steps of `workflow`, the metrics that steps name, and the sources
 /// of its stage steps, as far as they are known before a run. Prints each mistake with line and

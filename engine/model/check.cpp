@@ -34,6 +34,12 @@ Location locate(const YamlNode& root, const Mistakes& mistakes, std::span<const 
   return mistakes.location_of(node->offset + begin + offset);
 }
 
+/// Whether a step decides the values of this axis.
+bool is_open(const Matrix& matrix, const std::string& axis) {
+  return std::ranges::any_of(
+      matrix.axes, [&](const MatrixAxis& known) { return known.name == axis && known.is_open(); });
+}
+
 /// Returns the alternative of an Either that `node` is probably meant to be, or null.
 const Shape* meant(const YamlNode& node, const Shape& either) {
   const Shape* best = nullptr;
@@ -49,6 +55,16 @@ const Shape* meant(const YamlNode& node, const Shape& either) {
     if (part.type == Shape::Type::Formed && node.scalar.is_string()) best = &part;
   }
   return best;
+}
+
+/// Returns the shape that lists the permitted words, perhaps one alternative of several, or null.
+const Shape* choice_in(const Shape& shape) {
+  if (shape.type == Shape::Type::Choice) return &shape;
+  if (shape.type != Shape::Type::Either) return nullptr;
+  for (const Shape& part : shape.parts) {
+    if (part.type == Shape::Type::Choice) return &part;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -73,31 +89,31 @@ std::optional<Json> Checker::check(const YamlNode& node, const Shape& shape, Sco
   return value;
 }
 
+void Checker::check_keys(const YamlNode& map, const Shape& shape, const Subject& subject) {
+  for (const YamlEntry& entry : map.entries) {
+    if (entry.first_line > 0) {
+      report_repeated_key(entry, subject);
+    } else if (find_field(shape, entry.key) == nullptr) {
+      report_unknown_key(entry, shape, subject);
+    }
+  }
+}
+
 bool Checker::check_node(const YamlNode& node, const Wanted& wanted, Json& value) {
   if (names_.params != nullptr && node.scalar.is_string() &&
       holds_expression(node.scalar.get_ref<const std::string&>())) {
     return check_expression(node, wanted, value);
   }
-  switch (wanted.shape.type) {
-    case Shape::Type::Anything:
-      return check_anything(node, wanted, value);
-    case Shape::Type::List:
-      return check_list(node, wanted, value);
-    case Shape::Type::Object:
-    case Shape::Type::Map:
-      return check_map(node, wanted, value);
-    case Shape::Type::Either:
-      if (const Shape* part = meant(node, wanted.shape)) {
-        return check_node(node, {*part, wanted.scope, wanted.subject}, value);
-      }
-      return refuse(node, wanted);
-    case Shape::Type::Text:
-    case Shape::Type::Integer:
-    case Shape::Type::Number:
-    case Shape::Type::Boolean:
-    case Shape::Type::Choice:
-    case Shape::Type::Formed:
-      break;
+  const Shape::Type type = wanted.shape.type;
+  if (type == Shape::Type::Anything) return check_anything(node, wanted, value);
+  if (type == Shape::Type::List) return check_list(node, wanted, value);
+  if (type == Shape::Type::Object || type == Shape::Type::Map) {
+    return check_map(node, wanted, value);
+  }
+  if (type == Shape::Type::Either) {
+    const Shape* part = meant(node, wanted.shape);
+    if (part == nullptr) return refuse(node, wanted);
+    return check_node(node, {*part, wanted.scope, wanted.subject}, value);
   }
   value = wanted.shape.as_written && !node.written.empty() ? Json(node.written) : node.scalar;
   return check_scalar(node, wanted);
@@ -192,20 +208,6 @@ bool Checker::check_scalar(const YamlNode& node, const Wanted& wanted) {
   return !is_file || names_.base.empty() || check_file(node, wanted);
 }
 
-namespace {
-
-/// Returns the shape that lists the permitted words, perhaps one alternative of several, or null.
-const Shape* choice_in(const Shape& shape) {
-  if (shape.type == Shape::Type::Choice) return &shape;
-  if (shape.type != Shape::Type::Either) return nullptr;
-  for (const Shape& part : shape.parts) {
-    if (part.type == Shape::Type::Choice) return &part;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
 bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   const auto& [shape, scope, subject] = wanted;
   const Json value = node.kind == YamlNode::Kind::Scalar ? node.scalar
@@ -289,7 +291,7 @@ bool Checker::check_expression(const YamlNode& node, const Wanted& wanted, Json&
   if (!good || !is_known || axes.size() > 1) return good;
   if (axes.empty()) return check_result(text, nullptr, node, wanted, value);
   const std::string& axis = *axes.begin();
-  if (names_.is_open(axis)) return true;
+  if (is_open(*names_.matrix, axis)) return true;
   for (const Json& axis_value : axis_values(*names_.matrix, axis)) {
     const Json element = {{axis, axis_value}};
     if (!check_result(text, &element, node, wanted, value)) return false;
@@ -313,12 +315,6 @@ bool Checker::check_reference(const Reference& reference, const Wanted& wanted) 
   }
   if (first == "params") return check_param(reference);
   return first != "matrix" || check_axis(reference);
-}
-
-bool Names::is_open(const std::string& axis) const {
-  return matrix != nullptr && std::ranges::any_of(matrix->axes, [&](const MatrixAxis& known) {
-           return known.name == axis && known.is_open();
-         });
 }
 
 bool Checker::check_param(const Reference& reference) {
@@ -357,27 +353,17 @@ bool Checker::check_axis(const Reference& reference) {
     return false;
   }
   const std::vector<std::string> axes = axis_names(*names_.matrix);
-  if (contains(axes, name)) return check_key_of_axis(reference);
+  if (contains(axes, name)) return check_key(*names_.matrix, reference, 2, mistakes_);
   mistakes_.add(reference.location,
                 "the matrix has no axis '" + name + "'" + mistakes_.advice_or_list(name, axes));
   return false;
 }
 
-/// Checks the key in `matrix.AXIS.KEY`. The values of such an axis are mappings with the same keys.
-bool Checker::check_key_of_axis(const Reference& reference) {
-  if (reference.path.size() < 3) return true;
-  if (names_.is_open(reference.path[1])) return true;
-  return check_key(*names_.matrix, reference, 2, mistakes_);
-}
-
 bool Checker::check_result(const Template& text, const Json* element, const YamlNode& node,
                            const Wanted& wanted, Json& value) {
-  Context context;
-  context.params = names_.params;
-  context.matrix = element;
   Json result;
   try {
-    result = text.evaluate(context);
+    result = text.evaluate({.params = names_.params, .matrix = element});
   } catch (const Error& error) {
     mistakes_.add(node.location, wanted.subject.name() + ": " + error.what());
     return false;
@@ -407,6 +393,7 @@ bool Checker::check_result(const Template& text, const Json* element, const Yaml
 
 bool check_key(const Matrix& matrix, const Reference& reference, size_t at, Mistakes& mistakes) {
   const std::string& axis = reference.path[at - 1];
+  if (reference.path.size() <= at || is_open(matrix, axis)) return true;
   const std::string& key = reference.path[at];
   const std::vector<std::string> keys = axis_keys(matrix, axis);
   if (contains(keys, key)) return true;

@@ -33,9 +33,6 @@ struct Names {
   const Matrix* matrix = nullptr;              ///< of the step; null if it has none
   bool matrix_is_wrong = false;                ///< no messages about references to it
   std::filesystem::path base = {};             ///< the folder of named files; empty: not looked up
-
-  /// Whether a step decides the values of this axis.
-  bool is_open(const std::string& axis) const;
 };
 
 class Checker {
@@ -49,8 +46,8 @@ class Checker {
   std::optional<Json> check(const YamlNode& node, const Shape& shape, Scope scope,
                             const Subject& subject);
 
-  /// Reports a key that `fields` does not have, with advice.
-  void report_unknown_key(const YamlEntry& entry, const Shape& shape, const Subject& subject);
+  /// Reports keys that `shape` does not have, with advice, and repeated keys.
+  void check_keys(const YamlNode& map, const Shape& shape, const Subject& subject);
 
   /// Reports a free key that does not have the required form.
   void report_bad_name(const YamlEntry& entry, const Form& form, const Subject& subject);
@@ -78,15 +75,15 @@ class Checker {
   bool check_reference(const Reference& reference, const Wanted& wanted);
   bool check_param(const Reference& reference);
   bool check_axis(const Reference& reference);
-  bool check_key_of_axis(const Reference& reference);
   bool check_result(const Template& text, const Json* element, const YamlNode& node,
                     const Wanted& wanted, Json& value);
+  void report_unknown_key(const YamlEntry& entry, const Shape& shape, const Subject& subject);
 
   Mistakes& mistakes_;
   const Names& names_;
 };
 
-/// Adds a mistake and returns false if the key at place `at` of the reference is not one of the
+/// Adds a mistake and returns false if the reference has a key at place `at` that is not one of the
 /// axis before it.
 bool check_key(const Matrix& matrix, const Reference& reference, size_t at, Mistakes& mistakes);
 

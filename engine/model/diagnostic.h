@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,7 @@ namespace dlflow {
 struct Location {
   int line = 0;
   int column = 0;
-  bool operator==(const Location&) const = default;
+  auto operator<=>(const Location&) const = default;
 };
 
 struct Diagnostic {
@@ -24,5 +25,8 @@ struct Diagnostic {
 std::string to_string(const Diagnostic& diagnostic, const std::string& severity = "error");
 
 using Diagnostics = std::vector<Diagnostic>;
+
+/// Each once, in the order of the file.
+Diagnostics in_order(Diagnostics diagnostics);
 
 }  // namespace dlflow

@@ -200,15 +200,6 @@ class Evaluator {
   bool keep_unknown_;
 };
 
-}  // namespace
-
-struct Template::Compiled {
-  Node root;
-  std::vector<Reference> references;
-};
-
-namespace {
-
 /// Compiles a value into Nodes and collects its references.
 class Compiler {
  public:
@@ -217,14 +208,10 @@ class Compiler {
       : locate_(locate), on_mistake_(on_mistake), references_(references) {}
 
   Node compile(const Json& value) {
+    if (value.is_string()) return compile_text(value);
+    if (value.is_structured()) return compile_elements(value);
     Node node;
-    if (value.is_string()) {
-      node = compile_text(value);
-    } else if (value.is_structured()) {
-      node = compile_elements(value);
-    } else {
-      node.constant = value;
-    }
+    node.constant = value;
     return node;
   }
 
@@ -291,7 +278,27 @@ class Compiler {
   throw Error(Errc::InvalidInput, message);
 }
 
+bool has_call(const Expression& expression, std::string_view function) {
+  const bool is_one =
+      expression.kind == Expression::Kind::Call && expression.function->name == function;
+  return is_one || std::any_of(expression.operands.begin(), expression.operands.end(),
+                               [&](const Expression& e) { return has_call(e, function); });
+}
+
+bool has_call(const Node& node, std::string_view function) {
+  const auto calls = [&](const TextPart& part) {
+    return part.is_expression && has_call(part.expression, function);
+  };
+  return std::ranges::any_of(node.text, calls) ||
+         std::ranges::any_of(node.elements, [&](const Node& e) { return has_call(e, function); });
+}
+
 }  // namespace
+
+struct Template::Compiled {
+  Node root;
+  std::vector<Reference> references;
+};
 
 Template::Template(Json value)
     : Template(
@@ -309,26 +316,6 @@ const std::vector<Reference>& Template::references() const {
   static const std::vector<Reference> none;
   return compiled_ ? compiled_->references : none;
 }
-
-namespace {
-
-bool has_call(const Expression& expression, std::string_view function) {
-  const bool is_one =
-      expression.kind == Expression::Kind::Call && expression.function->name == function;
-  return is_one || std::any_of(expression.operands.begin(), expression.operands.end(),
-                               [&](const Expression& e) { return has_call(e, function); });
-}
-
-bool has_call(const Node& node, std::string_view function) {
-  return std::any_of(node.text.begin(), node.text.end(),
-                     [&](const TextPart& part) {
-                       return part.is_expression && has_call(part.expression, function);
-                     }) ||
-         std::any_of(node.elements.begin(), node.elements.end(),
-                     [&](const Node& element) { return has_call(element, function); });
-}
-
-}  // namespace
 
 bool Template::calls(std::string_view function) const {
   return compiled_ && has_call(compiled_->root, function);

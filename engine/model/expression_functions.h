@@ -6,7 +6,8 @@
 
 #include "base/json.h"
 
-/// The functions an expression may call. All are pure: the same arguments give the same value.
+/// The functions an expression may call, and its arithmetic. All are pure: the same arguments give
+/// the same value.
 ///
 ///   format(text, value, …)   `text` with {0}, {1}, … replaced; {{ and }} stand for braces
 ///   join(list, separator)    the elements as one text; the separator is ',' if left out
@@ -42,5 +43,17 @@ std::string text_of(const Json& value);
 
 /// Returns any value for a message: a scalar like text_of(), a list or an object as JSON.
 std::string shown_value(const Json& value);
+
+/// An operator of expressions that computes a number from two numbers.
+enum class Arithmetic { Add, Subtract, Multiply, Divide, FloorDivide };
+
+/// Computes `left operation right`. `+`, `-`, `*` and `//` of two integers give an integer; `/`,
+/// and every operator with a real operand, gives a real number. `//` takes only integers and rounds
+/// down. Real results are rounded to 15 significant digits, so that 0.1 + 0.2 is 0.3. Throws
+/// Error{InvalidInput} if an operand is not a number, for a division by 0, and on overflow.
+Json compute(Arithmetic operation, const Json& left, const Json& right);
+
+/// Rounds `value` to 15 significant digits.
+double rounded_for_people(double value);
 
 }  // namespace dlflow

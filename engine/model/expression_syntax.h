@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "engine/model/arithmetic.h"
 #include "engine/model/expression_functions.h"
 
 /// Text with `${{ … }}` in it -> a syntax tree. The grammar, loosest binding first:

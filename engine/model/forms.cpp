@@ -137,9 +137,8 @@ std::string advice_on_input(std::string_view text) {
 
 bool is_pattern(std::string_view text) {
   const std::vector<std::string> parts = split(text, '/');
-  return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
-    return part.empty() || part == "." || part == "..";
-  });
+  return std::ranges::none_of(
+      parts, [](const std::string& part) { return part.empty() || part == "." || part == ".."; });
 }
 
 bool is_file_name(std::string_view text) {

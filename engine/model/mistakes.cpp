@@ -7,6 +7,21 @@
 
 namespace dlflow {
 
+std::string to_string(const Diagnostic& diagnostic, const std::string& severity) {
+  std::string text = diagnostic.file + ":";
+  if (diagnostic.location.line > 0) {
+    text += std::to_string(diagnostic.location.line) + ":" +
+            std::to_string(diagnostic.location.column) + ":";
+  }
+  return text + " " + severity + ": " + diagnostic.message;
+}
+
+Diagnostics in_order(Diagnostics diagnostics) {
+  std::ranges::stable_sort(diagnostics, {}, &Diagnostic::location);
+  diagnostics.erase(std::unique(diagnostics.begin(), diagnostics.end()), diagnostics.end());
+  return diagnostics;
+}
+
 Mistakes::Mistakes(std::string file, std::string_view text)
     : file_(std::move(file)), text_(text), line_starts_({0}) {
   for (size_t i = text.find('\n'); i != text.npos; i = text.find('\n', i + 1)) {
@@ -22,15 +37,7 @@ void Mistakes::add_elsewhere(std::string where, std::string message) {
   diagnostics_.push_back({std::move(where), {}, std::move(message)});
 }
 
-Diagnostics Mistakes::take() {
-  std::stable_sort(diagnostics_.begin(), diagnostics_.end(),
-                   [](const Diagnostic& a, const Diagnostic& b) {
-                     return std::pair(a.location.line, a.location.column) <
-                            std::pair(b.location.line, b.location.column);
-                   });
-  diagnostics_.erase(std::unique(diagnostics_.begin(), diagnostics_.end()), diagnostics_.end());
-  return std::move(diagnostics_);
-}
+Diagnostics Mistakes::take() { return in_order(std::move(diagnostics_)); }
 
 Location Mistakes::location_of(size_t offset) const {
   const auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);

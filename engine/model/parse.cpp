@@ -1,7 +1,5 @@
 #include "engine/model/parse.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -13,7 +11,7 @@
 #include "engine/model/check.h"
 #include "engine/model/expression_functions.h"
 #include "engine/model/forms.h"
-#include "engine/model/parse_needs.h"
+#include "engine/model/hints.h"
 #include "engine/model/parse_step.h"
 #include "engine/model/workflow_shape.h"
 #include "engine/model/yaml.h"
@@ -52,7 +50,8 @@ class WorkflowReader {
   /// Returns the workflow, which must not be used if there are mistakes.
   Workflow read(const YamlNode& root, const std::vector<std::string>& set) {
     if (root.kind != YamlNode::Kind::Map) {
-      mistakes_.add(root.location, "a workflow is a mapping with the keys " + known_keys());
+      mistakes_.add(root.location, "a workflow is a mapping with the keys " +
+                                       join(field_names(workflow_shape()), ", "));
       return {};
     }
     check_keys(root);
@@ -66,22 +65,8 @@ class WorkflowReader {
   }
 
  private:
-  static std::string known_keys() {
-    std::vector<std::string> keys;
-    for (const Field& field : workflow_shape().fields) keys.push_back(field.name);
-    return join(keys, ", ");
-  }
-
   void check_keys(const YamlNode& root) {
-    Checker checker(mistakes_, names_);
-    const Subject subject = {"", "the workflow"};
-    for (const YamlEntry& entry : root.entries) {
-      if (entry.first_line > 0) {
-        checker.report_repeated_key(entry, subject);
-      } else if (find_field(workflow_shape(), entry.key) == nullptr) {
-        checker.report_unknown_key(entry, workflow_shape(), subject);
-      }
-    }
+    Checker(mistakes_, names_).check_keys(root, workflow_shape(), {"", "the workflow"});
     if (find_entry(root, "steps") == nullptr) {
       mistakes_.add(root.location, "missing key 'steps' in the workflow");
     }

@@ -176,18 +176,14 @@ class MatrixReader {
 
   void read_zip() {
     if (!value_.contains("zip")) return;
-    std::vector<std::string> known;
-    for (const MatrixAxis& axis : matrix_.axes) known.push_back(axis.name);
     const MatrixAxis* first = nullptr;
     for (const Json& name : value_.at("zip")) {
       const Location at = location("zip", matrix_.zip.size());
       const std::string word = name.get<std::string>();
-      const auto axis = std::find_if(matrix_.axes.begin(), matrix_.axes.end(),
-                                     [&](const MatrixAxis& a) { return a.name == word; });
+      const auto axis = std::ranges::find(matrix_.axes, word, &MatrixAxis::name);
       if (axis == matrix_.axes.end()) {
-        mistakes_.add(
-            at, "the matrix has no axis '" + word + "'" + mistakes_.advice_or_list(word, known));
-      } else if (std::find(matrix_.zip.begin(), matrix_.zip.end(), word) != matrix_.zip.end()) {
+        report_no_axis(at, word);
+      } else if (std::ranges::find(matrix_.zip, word) != matrix_.zip.end()) {
         mistakes_.add(at, "'" + word + "' occurs twice; remove one");
       } else if (first != nullptr && axis->values.size() != first->values.size()) {
         mistakes_.add(at, "axes of zip must have the same number of values: '" + first->name +
@@ -210,21 +206,17 @@ class MatrixReader {
   }
 
   void check_excluded(Location at, const std::string& axis, const Json& value) {
-    std::vector<std::string> names;
-    for (const MatrixAxis& known : matrix_.axes) {
-      if (known.name == axis && std::any_of(known.values.begin(), known.values.end(),
-                                            [&](const Json& v) { return is_part_of(value, v); })) {
-        return;
-      }
-      names.push_back(known.name);
-    }
-    if (std::find(names.begin(), names.end(), axis) == names.end()) {
-      mistakes_.add(
-          at, "the matrix has no axis '" + axis + "'" + mistakes_.advice_or_list(axis, names));
-    } else {
-      mistakes_.add(at, "axis '" + axis + "' does not have the value " + shown_value(value) +
-                            ", so nothing is left out; remove this entry");
-    }
+    const auto known = std::ranges::find(matrix_.axes, axis, &MatrixAxis::name);
+    if (known == matrix_.axes.end()) return report_no_axis(at, axis);
+    const auto has_value = [&value](const Json& one) { return is_part_of(value, one); };
+    if (std::ranges::any_of(known->values, has_value)) return;
+    mistakes_.add(at, "axis '" + axis + "' does not have the value " + shown_value(value) +
+                          ", so nothing is left out; remove this entry");
+  }
+
+  void report_no_axis(Location at, const std::string& axis) {
+    mistakes_.add(at, "the matrix has no axis '" + axis + "'" +
+                          mistakes_.advice_or_list(axis, axis_names(matrix_)));
   }
 
   void read_include() {
@@ -239,9 +231,7 @@ class MatrixReader {
   void check_included(Location at, const Json& element) {
     std::vector<std::string> axes = axis_names(matrix_);
     for (const auto& [key, value] : element.items()) {
-      if (std::find(axes.begin(), axes.end(), key) != axes.end()) continue;
-      mistakes_.add(at,
-                    "the matrix has no axis '" + key + "'" + mistakes_.advice_or_list(key, axes));
+      if (std::ranges::find(axes, key) == axes.end()) report_no_axis(at, key);
     }
     for (const std::string& axis : axes) {
       if (element.contains(axis)) continue;

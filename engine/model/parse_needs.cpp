@@ -1,5 +1,3 @@
-#include "engine/model/parse_needs.h"
-
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -8,6 +6,7 @@
 
 #include "base/text.h"
 #include "engine/model/check.h"
+#include "engine/model/parse_step.h"
 #include "engine/model/step_kinds.h"
 
 namespace dlflow {
@@ -112,7 +111,8 @@ class Linker {
       if (parsed.matrix_is_wrong) return;
       const std::vector<std::string> names = axis_names(parsed.step.matrix);
       if (std::find(names.begin(), names.end(), axis) != names.end()) {
-        return check_key_of_axis(parsed.step.matrix, reference);
+        check_key(parsed.step.matrix, reference, 4, mistakes_);
+        return;
       }
       axes.insert(axes.end(), names.begin(), names.end());
     }
@@ -123,14 +123,6 @@ class Linker {
             ? to_string(reference) + " has no value, since " + title(step) +
                   (selects ? " selects from steps without a matrix" : " has no matrix")
             : title(step) + " has no axis '" + axis + "'" + mistakes_.advice_or_list(axis, axes));
-  }
-
-  void check_key_of_axis(const Matrix& matrix, const Reference& reference) {
-    if (reference.path.size() < 5) return;
-    for (const MatrixAxis& known : matrix.axes) {
-      if (known.name == reference.path[3] && known.source) return;  // its values are not known yet
-    }
-    check_key(matrix, reference, 4, mistakes_);
   }
 
   /// The list must come from a run step without a matrix.
@@ -192,8 +184,7 @@ class Linker {
         }
         const Edge& edge = edges_[visit.step][visit.next_edge++];
         if (marks[edge.parent] == Mark::Open) {
-          const auto first = std::find_if(path.begin(), path.end(),
-                                          [&](const Visit& v) { return v.step == edge.parent; });
+          const auto first = std::ranges::find(path, edge.parent, &Visit::step);
           std::vector<size_t> cycle;
           for (auto v = first; v != path.end(); ++v) cycle.push_back(v->step);
           report_cycle(cycle, edge.location);

@@ -11,6 +11,7 @@
 #include "engine/model/hints.h"
 #include "engine/model/parse_matrix.h"
 #include "engine/model/resources.h"
+#include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
 #include "engine/model/workflow_shape.h"
 
@@ -18,14 +19,6 @@ namespace dlflow {
 namespace {
 
 constexpr std::string_view kAlways = "always";
-
-RetryCause retry_cause(const std::string& name) {
-  if (name == "failure") return RetryCause::Failure;
-  if (name == "node-failure") return RetryCause::NodeFailure;
-  if (name == "preempted") return RetryCause::Preempted;
-  if (name == "timeout") return RetryCause::Timeout;
-  return RetryCause::OutOfMemory;
-}
 
 /// The environment variable that holds the value of `reference`; empty if there is none.
 std::string variable_of(const Reference& reference) {
@@ -60,7 +53,7 @@ class StepReader {
       mistakes_.add(node_.location, subject_.name() + " must be a mapping with uses: or run:");
       return std::move(parsed_);
     }
-    check_keys();
+    checker_.check_keys(node_, step_shape(), subject_);
     note_locations();
     read_matrix_first();
     read_repeat();
@@ -78,16 +71,6 @@ class StepReader {
   }
 
  private:
-  void check_keys() {
-    for (const YamlEntry& entry : node_.entries) {
-      if (entry.first_line > 0) {
-        checker_.report_repeated_key(entry, subject_);
-      } else if (find_field(step_shape(), entry.key) == nullptr) {
-        checker_.report_unknown_key(entry, step_shape(), subject_);
-      }
-    }
-  }
-
   void note_locations() {
     auto& locations = parsed_.step.locations;
     for (const YamlEntry& entry : node_.entries) {
@@ -139,8 +122,7 @@ class StepReader {
           subject.name() +
               " cannot be combined with matrix.include; add an axis called repeat instead");
     }
-    const auto has_name = [](const MatrixAxis& axis) { return axis.name == kRepeatAxis; };
-    if (std::any_of(matrix.axes.begin(), matrix.axes.end(), has_name)) {
+    if (std::ranges::find(matrix.axes, kRepeatAxis, &MatrixAxis::name) != matrix.axes.end()) {
       return mistakes_.add(location, subject.name() + " is an axis of the matrix already");
     }
     MatrixAxis axis{kRepeatAxis, {}};
@@ -226,8 +208,7 @@ class StepReader {
   void check_demands() {
     const StepKind* kind = find_step_kind(parsed_.step.uses);
     if (kind == nullptr || find_entry(node_, "with") == nullptr) return;
-    Context known;
-    known.params = names_.params;
+    const Context known{.params = names_.params};
     const Json with = parsed_.step.with.evaluate_known(known);
     const Json resources = parsed_.step.resources.evaluate_known(known);
     const bool resources_are_wrong = resources.empty() && find_entry(node_, "resources") != nullptr;
@@ -358,7 +339,8 @@ class StepReader {
     retry.walltime_factor = given->at("walltime_factor");
     for (const Json& cause : given->at("on")) {
       if (cause.is_string()) {
-        retry.on.push_back(retry_cause(cause));
+        const auto found = std::ranges::find(kRetryCauses, cause.get_ref<const std::string&>());
+        retry.on.push_back(RetryCause(found - kRetryCauses.begin()));
       } else {
         retry.exit_codes.insert(cause.get<int>());
       }
@@ -408,9 +390,7 @@ class StepReader {
   void check_lead() {
     const auto& policy = parsed_.step.checkpoint;
     if (!policy || policy->lead.count() == 0) return;
-    Context known;
-    known.params = names_.params;
-    const Json resources = parsed_.step.resources.evaluate_known(known);
+    const Json resources = parsed_.step.resources.evaluate_known({.params = names_.params});
     const Json walltime = resources.value("walltime", Json());
     if (!walltime.is_string()) return;
     const auto& text = walltime.get_ref<const std::string&>();
@@ -429,9 +409,8 @@ class StepReader {
     if (folder.empty()) return;
     for (const std::string& input : parsed_.step.inputs) {
       const auto parts = split(input, '/');
-      const auto first = std::find_if(parts.begin(), parts.end(), [](const std::string& part) {
-        return !part.empty() && part != ".";
-      });
+      const auto first = std::ranges::find_if(
+          parts, [](const std::string& part) { return !part.empty() && part != "."; });
       if (first == parts.end() || *first != folder) continue;
       mistakes_.add(parsed_.step.locations.at("checkpoint.newer"),
                     subject_.at("checkpoint").at("newer").name() + ": the folder '" + folder +

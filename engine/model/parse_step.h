@@ -5,9 +5,8 @@
 
 #include "engine/model/check.h"
 #include "engine/model/parse_matrix.h"
-#include "engine/model/step_kinds.h"
 
-/// One step of a workflow file.
+/// The steps of a workflow file.
 namespace dlflow {
 
 /// A step that another must wait for, and the place in the file that requires it.
@@ -36,5 +35,9 @@ struct StepSurroundings {
 /// Reads the step `entry`. Adds all its mistakes except those that depend on other steps.
 ParsedStep read_step(const YamlEntry& entry, const StepSurroundings& surroundings,
                      Mistakes& mistakes);
+
+/// Fills in Step::needs of all steps, from `needs:` and from references. Adds mistakes for steps
+/// and outputs that do not exist, a step that needs itself, and cycles with their path.
+void link_steps(std::vector<ParsedStep>& steps, Mistakes& mistakes);
 
 }  // namespace dlflow

@@ -1,7 +1,6 @@
 #include "engine/model/profile.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>

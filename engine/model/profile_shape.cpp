@@ -68,7 +68,7 @@ Shape partly(Shape shape) {
 
 Shape launcher_shape() {
   return object({
-      {"program", formed(kPathForm), "mpirun, srun or a path", Presence::Required},
+      {"program", formed(kPathForm), "mpirun, srun or a path", kRequired},
       {"arguments", list_of(text()), "Arguments before the number of ranks", kOptional,
        Json::array()},
   });

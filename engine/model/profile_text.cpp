@@ -29,33 +29,6 @@ std::string list(const std::vector<std::string>& values) {
   return "[" + join(words, ", ") + "]";
 }
 
-}  // namespace
-
-std::string yaml_text(const std::string& text) {
-  if (is_plain(text)) return text;
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string yaml_size(uint64_t bytes) {
-  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
-  if (bytes > 0 && bytes % (kMebibyte << 10) == 0) {
-    return std::to_string(bytes / (kMebibyte << 10)) + "GiB";
-  }
-  if (bytes > 0 && bytes % kMebibyte == 0) return std::to_string(bytes / kMebibyte) + "MiB";
-  return std::to_string(bytes);
-}
-
-std::string yaml_duration(std::chrono::seconds duration) {
-  const int64_t count = duration.count();
-  if (count == 0) return "0";
-  if (count % 86400 == 0) return std::to_string(count / 86400) + "d";
-  if (count % 3600 == 0) return std::to_string(count / 3600) + "h";
-  if (count % 60 == 0) return std::to_string(count / 60) + "m";
-  return std::to_string(count) + "s";
-}
-
-namespace {
-
 void add_key(std::string& text, const std::string& key, const std::string& value) {
   text += key + ":" + (value.empty() ? "" : " " + value) + "\n";
 }
@@ -124,6 +97,29 @@ void add_class(std::string& text, const NodeClass& node_class) {
 }
 
 }  // namespace
+
+std::string yaml_text(const std::string& text) {
+  if (is_plain(text)) return text;
+  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string yaml_size(uint64_t bytes) {
+  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+  if (bytes > 0 && bytes % (kMebibyte << 10) == 0) {
+    return std::to_string(bytes / (kMebibyte << 10)) + "GiB";
+  }
+  if (bytes > 0 && bytes % kMebibyte == 0) return std::to_string(bytes / kMebibyte) + "MiB";
+  return std::to_string(bytes);
+}
+
+std::string yaml_duration(std::chrono::seconds duration) {
+  const int64_t count = duration.count();
+  if (count == 0) return "0";
+  if (count % 86400 == 0) return std::to_string(count / 86400) + "d";
+  if (count % 3600 == 0) return std::to_string(count / 3600) + "h";
+  if (count % 60 == 0) return std::to_string(count / 60) + "m";
+  return std::to_string(count) + "s";
+}
 
 std::string profile_as_yaml(const Profile& profile) {
   std::string text;

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "engine/model/check.h"
-#include "engine/model/workflow.h"
 #include "engine/model/workflow_shape.h"
 
 namespace dlflow {
@@ -74,6 +73,11 @@ void work_out_memory(const Json& given, Resources& resources) {
   }
 }
 
+/// The step's own value, otherwise the profile's; 0: the batch system decides.
+int ranks_on_each_node(const Resources& resources, const Profile& profile) {
+  return resources.ranks_per_node > 0 ? resources.ranks_per_node : profile.ranks_per_node;
+}
+
 }  // namespace
 
 std::string contradiction_in(const Json& resources) {
@@ -129,6 +133,21 @@ Json to_json(const Resources& resources) {
   if (resources.exclusive) json["exclusive"] = true;
   if (!resources.licences.empty()) json["licences"] = resources.licences;
   return json;
+}
+
+int num_nodes(const Resources& resources, const Profile& profile) {
+  if (resources.ranks == 1) return 1;
+  const int per_node = ranks_on_each_node(resources, profile);
+  return per_node == 0 ? 0 : ceil_of(resources.ranks, per_node);
+}
+
+int max_ranks_on_node(const Resources& resources, const Profile& profile) {
+  const int per_node = ranks_on_each_node(resources, profile);
+  return per_node == 0 ? resources.ranks : std::min(resources.ranks, per_node);
+}
+
+int ranks_together(const Resources& resources, const Profile& profile) {
+  return num_nodes(resources, profile) > 0 ? max_ranks_on_node(resources, profile) : 1;
 }
 
 }  // namespace dlflow

@@ -43,8 +43,7 @@ std::set<std::string> variables_set(std::string_view script) {
     const size_t end = i + name.size();
     const bool assigned =
         script.substr(end).starts_with('=') || script.substr(end).starts_with("+=");
-    const bool after_setter =
-        std::find(kSetters.begin(), kSetters.end(), word_before(script, i)) != kSetters.end();
+    const bool after_setter = std::ranges::find(kSetters, word_before(script, i)) != kSetters.end();
     if (assigned || after_setter) names.emplace(name);
   }
   return names;

@@ -9,7 +9,7 @@ namespace dlflow {
 namespace {
 
 Field parallel_field() {
-  return {"parallel", integer(1), "Number of simultaneous transfers", Presence::Optional, 4};
+  return {"parallel", integer(1), "Number of simultaneous transfers", kOptional, 4};
 }
 
 Field bandwidth_field() {
@@ -32,7 +32,7 @@ StepKind stage_kind() {
       {"commit", formed(kCommitForm), "Commit of a git URL, which requires it"},
       {"unpack", choice({"none", "gzip", "zip", "tar"}),
        "Format to unpack each file from; a tar may be compressed by gzip, xz, bzip2 or zstd",
-       Presence::Optional, "none"},
+       kOptional, "none"},
       {"name", formed(kFileNameForm),
        "Name in the step's folder, or for a pattern its folder; unless given, the end of the URL "
        "without the suffix that unpacking removes"},
@@ -107,11 +107,11 @@ StepKind checkpoint_kind() {
       .with = object({
           {"from", either({formed(kPathForm), list_of(formed(kPathForm), 1)}),
            "Folders of checkpoints, or checkpoints", kRequired},
-          {"select", formed(kSelectionForm), "Checkpoint to select", Presence::Optional, "latest"},
+          {"select", formed(kSelectionForm), "Checkpoint to select", kOptional, "latest"},
           {"verify", boolean(),
            "Check the hashes of every checkpoint before the selection, not only of the selected "
            "one",
-           Presence::Optional, true},
+           kOptional, true},
           {"prune", integer(1),
            "Number of newest checkpoints to keep in each folder, besides the selected one; all "
            "unless given"},
@@ -137,7 +137,7 @@ StepKind evaluate_kind() {
           scratch_field(),
           loader_threads_field(),
           {"batch", integer(1), "Samples per forward pass; results are the same but for rounding",
-           Presence::Optional, 256},
+           kOptional, 256},
       }),
       .neutral = {"scratch", "loader_threads"},
       .checkpoint = "checkpoint",
@@ -171,16 +171,16 @@ StepKind predict_kind() {
           {"data", formed(kPathForm),
            "Folder of a data set, of pictures or of texts; or a table, a picture or a text",
            kRequired},
-          {"split", choice({"test", "train"}), "Part of a data set", Presence::Optional, "test"},
+          {"split", choice({"test", "train"}), "Part of a data set", kOptional, "test"},
           {"origin", list_of(text(), 1),
            "Lines of `columns.txt` beside the training data, if the checkpoint lacks them"},
-          {"format", formed(prediction_format_form()), "File format of the predictions",
-           Presence::Optional, "csv"},
+          {"format", formed(prediction_format_form()), "File format of the predictions", kOptional,
+           "csv"},
           loader_threads_field(),
-          {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},
+          {"batch", integer(1), "Samples per forward pass", kOptional, 256},
           {"shard", integer(0), "Number, from 0, of the part of the samples that this job takes",
-           Presence::Optional, 0},
-          {"shards", integer(1), "Number of such parts", Presence::Optional, 1},
+           kOptional, 0},
+          {"shards", integer(1), "Number of such parts", kOptional, 1},
       }),
       .outputs = {{"predictions", text(), "The file"}},
       .neutral = {"loader_threads"},
@@ -202,8 +202,7 @@ std::span<const StepKind> step_kinds() {
 
 const StepKind* find_step_kind(std::string_view name) {
   const auto kinds = step_kinds();
-  const auto found = std::find_if(kinds.begin(), kinds.end(),
-                                  [name](const StepKind& kind) { return kind.name == name; });
+  const auto found = std::ranges::find(kinds, name, &StepKind::name);
   return found == kinds.end() ? nullptr : &*found;
 }
 

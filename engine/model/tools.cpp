@@ -51,8 +51,8 @@ constexpr std::array kTools = {
     Tool{"uv", "uv.lock", uv}, Tool{"pixi", "pixi.lock", pixi}, Tool{"spack", "spack.lock", spack}};
 
 const Tool* tool_of(const Json& tools) {
-  const auto found = std::find_if(kTools.begin(), kTools.end(),
-                                  [&](const Tool& tool) { return tools.contains(tool.key); });
+  const auto found =
+      std::ranges::find_if(kTools, [&](const Tool& tool) { return tools.contains(tool.key); });
   return found == kTools.end() ? nullptr : &*found;
 }
 

@@ -23,14 +23,14 @@ Shape normalize_shape() {
 Shape precision_shape() {
   return object({
       {"reduction", choice({"exact", "fast"}),
-       "exact: the same weights, bit for bit, on any number of ranks", Presence::Optional, "exact"},
+       "exact: the same weights, bit for bit, on any number of ranks", kOptional, "exact"},
       {"leaves", integer(1),
        "Exact mode: number of parts of a step, which limits the ranks that have work; up to 8, of "
        "at least 32 samples, unless given"},
       {"compute", choice({"fp32", "bf16", "tf32"}),
        "Precision of products in convolutions and linear layers and of values between layers; bf16 "
        "needs AMX, tf32 `device: cuda`. The rest is fp32",
-       Presence::Optional, "fp32"},
+       kOptional, "fp32"},
   });
 }
 
@@ -39,11 +39,11 @@ Shape gradients_shape() {
       {"wire", choice({"fp32", "fp16", "bf16"}),
        "Precision of gradients between nodes; they are added in fp32. fp16 and bf16 need "
        "`reduction: fast`",
-       Presence::Optional, "fp32"},
+       kOptional, "fp32"},
       {"priority", boolean(),
        "Send gradients of the first layers, which the next step needs first, before the others; "
        "changes no bit",
-       Presence::Optional, true},
+       kOptional, true},
       {"compression",
        choice({"fp16", "bf16", "int8", "topk", "mstopk", "randomk", "dgc", "powersgd"}),
        "Method that compresses gradients (docs/user/compression.md). Needs `reduction: fast`; not "
@@ -136,8 +136,7 @@ Shape cooperation_shape() {
        "Way to cooperate (docs/user/taxonomy.md)", kRequired},
       {"every", integer(1),
        "local_sgd: number of steps between averagings; elastic, gossip, pairwise: between "
-       "exchanges; "
-       "8, for gossip and pairwise 1, unless given"},
+       "exchanges; 8, for gossip and pairwise 1, unless given"},
       {"rate", number_above(0, 1),
        "elastic: share of the distance to the ranks' mean that the center moves in an exchange; "
        "0.9 unless given"},
@@ -162,7 +161,7 @@ std::vector<Field> data_and_steps() {
       {"device", choice({"cpu", "cuda"}, {{"gpu", "write cuda"}}),
        "Device to train on. cuda: one GPU per rank (gpus_per_rank: 1); needs `reduction: fast` "
        "(docs/user/gpu.md)",
-       Presence::Optional, "cpu"},
+       kOptional, "cpu"},
       {"epochs", integer(1),
        "Number of passes over the training data; at least as many as a checkpoint already has",
        kRequired},
@@ -170,8 +169,8 @@ std::vector<Field> data_and_steps() {
       {"batch_per_rank", integer(1),
        "Instead of batch: samples per step on each rank, so that more ranks take larger steps"},
       {"last_batch", choice({"keep", "drop"}),
-       "At the end of an epoch: keep or drop the samples that do not fill a batch",
-       Presence::Optional, "keep"},
+       "At the end of an epoch: keep or drop the samples that do not fill a batch", kOptional,
+       "keep"},
   };
 }
 
@@ -179,12 +178,11 @@ std::vector<Field> updates() {
   return {
       {"lr", number_above(0), "Learning rate after warm-up", kRequired},
       {"optimizer", optimizer_shape(), "Optimizer and its constants; sgd unless given"},
-      {"momentum", number_below(0, 1), "For sgd and lars: momentum factor", Presence::Optional,
-       0.9},
+      {"momentum", number_below(0, 1), "For sgd and lars: momentum factor", kOptional, 0.9},
       {"weight_decay", number(0),
        "Weight decay: decoupled for adamw, an L2 penalty in the gradient for sgd, adam, rmsprop "
        "and adagrad",
-       Presence::Optional, 0.0},
+       kOptional, 0.0},
       {"decay", choice({"weights", "all"}),
        "Parameters that weight_decay applies to. all: also biases and batch normalisation; all, "
        "for lars and lamb weights, unless given"},
@@ -193,10 +191,9 @@ std::vector<Field> updates() {
       {"shard_optimizer", boolean(),
        "Between nodes, each rank stores the optimizer state of its share of the weights only "
        "(ZeRO-1); changes no bit",
-       Presence::Optional, false},
+       kOptional, false},
       {"accumulate", integer(1),
-       "Number of batches whose gradients make one step, in the memory of one batch",
-       Presence::Optional, 1},
+       "Number of batches whose gradients make one step, in the memory of one batch", kOptional, 1},
       {"activation_memory", formed(kSizeForm),
        "Maximum memory of a rank for results of layers and their gradients; what does not fit is "
        "recomputed, with the same bits"},
@@ -216,9 +213,8 @@ std::vector<Field> beginning_and_end() {
       {"freeze", list_of(text(), 1), "Patterns of layers whose weights do not change"},
       {"ema", number_below(0, 1),
        "Decay of a running mean of weights and statistics over the steps, such as 0.999. The mean "
-       "is "
-       "evaluated, saved and exported; 0: none",
-       Presence::Optional, 0.0},
+       "is evaluated, saved and exported; 0: none",
+       kOptional, 0.0},
       {"keep_best", choice(metric_names()),
        "Metric of the held-out samples; the best epoch's checkpoint is kept, too, and is the "
        "output model"},
@@ -226,7 +222,7 @@ std::vector<Field> beginning_and_end() {
        "End before the last epoch if a metric no longer improves, or is good enough"},
       {"label_smoothing", number_below(0, 1),
        "Share of each target that is spread evenly over all classes; for losses with cross-entropy",
-       Presence::Optional, 0.0},
+       kOptional, 0.0},
       {"class_weights", list_of(number_above(0), 1),
        "Factors of each class's part of the training loss, one per class: PyTorch's weight with "
        "the sum divided by samples"},
@@ -236,38 +232,36 @@ std::vector<Field> beginning_and_end() {
 std::vector<Field> schedule() {
   return {
       {"warmup_epochs", number(0),
-       "Number of first epochs in which the learning rate rises linearly from zero",
-       Presence::Optional, 0},
+       "Number of first epochs in which the learning rate rises linearly from zero", kOptional, 0},
       {"schedule",
        choice({"cosine", "constant", "polynomial", "steps", "one_cycle", "inverse_sqrt"}),
-       "Schedule of the learning rate after warm-up", Presence::Optional, "cosine"},
+       "Schedule of the learning rate after warm-up", kOptional, "cosine"},
       {"min_lr", number(0),
        "Minimum of the learning rate after warm-up, where cosine, polynomial and one_cycle end; 0 "
        "unless given"},
       {"lr_power", number(0), "For polynomial: the power. 1 is a straight line; 1 unless given"},
       {"lr_steps", list_of(integer(1), 1),
        "For steps: epochs at whose end the learning rate is multiplied by lr_factor; half and "
-       "three "
-       "quarters of epochs unless given"},
+       "three quarters of epochs unless given"},
       {"lr_factor", number_below(0, 1), "For steps: the factor; 0.1 unless given"},
   };
 }
 
 std::vector<Field> samples() {
   return {
-      {"seed", integer(0), "Seed of initial weights, order of samples and augmentation",
-       Presence::Optional, 0},
+      {"seed", integer(0), "Seed of initial weights, order of samples and augmentation", kOptional,
+       0},
       {"validation", integer(0),
        "Number of training samples held out for metrics. Not allowed with a validation split; a "
        "tenth, at most 5000, unless given"},
       {"sampling", either({choice({"shuffle", "balanced"}), list_of(number_above(0), 1)}),
        "Samples of an epoch: each once, or drawn so that all classes are equally frequent or have "
        "these shares",
-       Presence::Optional, "shuffle"},
+       kOptional, "shuffle"},
       {"augment", list_of(either({choice({"crop", "flip"}), change_shape()})),
        "Random changes of the training images: crop (by up to 4 pixels), flip (left-right), or a "
        "mapping",
-       Presence::Optional, Json::array()},
+       kOptional, Json::array()},
   };
 }
 
@@ -277,14 +271,13 @@ std::vector<Field> ranks() {
       {"gradients", gradients_shape(), "How gradients travel between ranks"},
       {"cooperation", cooperation_shape(), "How ranks train one model together"},
       {"batch_norm", choice({"leaf", "global"}),
-       "Batch normalisation over the samples of a leaf, or over those of the whole step",
-       Presence::Optional, "leaf"},
+       "Batch normalisation over the samples of a leaf, or over those of the whole step", kOptional,
+       "leaf"},
       {"normalize", normalize_shape(),
        "Normalisation of the images, a number or one per channel; measured from the data unless "
        "given"},
       {"timeline", integer(0),
-       "Number of steps, after the first 10, that are recorded in timeline.json",
-       Presence::Optional, 0},
+       "Number of steps, after the first 10, that are recorded in timeline.json", kOptional, 0},
   };
 }
 
@@ -300,8 +293,8 @@ Shape train_with() {
 
 Field scratch_field() {
   return {"scratch", boolean(),
-          "Each node reads the data from a copy on its own disk; changes no result",
-          Presence::Optional, false};
+          "Each node reads the data from a copy on its own disk; changes no result", kOptional,
+          false};
 }
 
 Shape data_step(std::vector<Field> fields) {

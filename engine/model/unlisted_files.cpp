@@ -43,8 +43,7 @@ bool is_listed(const Step& step, const fs::path& file, const fs::path& base) {
     return is_below(file, folder);
   };
   return std::any_of(step.inputs.begin(), step.inputs.end(), covers) ||
-         std::any_of(step.data.begin(), step.data.end(),
-                     [&](const DataInput& data) { return covers(data.path); });
+         std::ranges::any_of(step.data, [&](const DataInput& data) { return covers(data.path); });
 }
 
 }  // namespace

@@ -38,8 +38,7 @@ std::set<std::string> wasted_ranks(const Step& step, const Json& params) {
   std::set<std::string> texts;
   const StepKind* kind = find_step_kind(step.uses);
   if (kind == nullptr || !kind->divides_into_leaves || has_open_axis(step.matrix)) return texts;
-  Context known;
-  known.params = &params;
+  Context known{.params = &params};
   for (const Json& element : matrix_elements(step.matrix)) {
     known.matrix = &element;
     const auto ranks = count_at(step.resources.evaluate_known(known), "ranks", 1);

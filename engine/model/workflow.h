@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -8,7 +9,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/digest.h"
@@ -49,6 +49,9 @@ Resources resources_from_json(const Json& resources);
 Json to_json(const Resources& resources);
 
 enum class RetryCause { Failure, NodeFailure, Preempted, Timeout, OutOfMemory };
+/// Their names.
+inline constexpr std::array<std::string_view, 5> kRetryCauses = {
+    "failure", "node-failure", "preempted", "timeout", "out-of-memory"};
 
 struct Retry {
   int attempts = 1;  ///< including the first one

@@ -62,16 +62,15 @@ Shape checkpoint_shape() {
        "walltime; 1 minute unless given"},
       {"newer", formed(kPatternForm),
        "For run steps: pattern of files below $DLFLOW_CHECKPOINTS, as `ckpt/*.pt`. A new file "
-       "shows "
-       "that a pass has saved"},
+       "shows that a pass has saved"},
   });
 }
 
 Shape retry_shape() {
   Shape status = integer(1);
   status.maximum = 255;
-  const Shape cause = either(
-      {choice({"failure", "node-failure", "preempted", "timeout", "out-of-memory"}), status});
+  const Shape cause =
+      either({choice(std::vector<std::string>(kRetryCauses.begin(), kRetryCauses.end())), status});
   return object({
       {"attempts", integer(1), "Maximum number of tries, including the first", kRequired},
       {"on",
@@ -248,8 +247,7 @@ const Shape& resources_shape() {
   static const Shape shape = object({
       {"ranks", either({integer(1), choice({kAutomaticRanks})}),
        "Number of processes that work together, or auto: the recommendation of `dlflow plan`; "
-       "nodes "
-       "x ranks_per_node, or 1, unless given"},
+       "nodes x ranks_per_node, or 1, unless given"},
       {"cpus_per_rank", integer(1), "Processor cores per rank", kOptional, 1},
       {"gpus_per_rank", integer(0), "GPUs per rank", kOptional, 0},
       {"memory", formed(kMemoryForm),

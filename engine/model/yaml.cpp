@@ -39,8 +39,7 @@ std::string expression_at(std::string_view text) {
 size_t find_tab_indentation(std::string_view text, size_t offset) {
   const size_t begin = offset - line_up_to(text, offset).size();
   const size_t first = std::min(text.find_first_not_of(" \t", begin), text.size());
-  const size_t tab = text.substr(0, first).find('\t', begin);
-  return tab;
+  return text.substr(0, first).find('\t', begin);
 }
 
 std::string in_our_words(const std::string& message) {
@@ -158,8 +157,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (std::exchange(has_document_, true)) {
-      mistakes_.add(place(mark), "a second YAML document begins here; a file holds one");
-      throw Stop{};
+      stop_at(mark, "a second YAML document begins here; a file holds one");
     }
   }
   void OnDocumentEnd() override {}
@@ -172,8 +170,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     if (value.find('\0') != std::string::npos) {
-      mistakes_.add(place(mark), "a zero byte (\\0) cannot be passed to a program; remove it");
-      throw Stop{};
+      stop_at(mark, "a zero byte (\\0) cannot be passed to a program; remove it");
     }
     if (wants_key()) return set_key(value, mark);
     const bool quoted = is_one_of(tag, {"!", "tag:yaml.org,2002:str"});
@@ -202,10 +199,8 @@ class TreeBuilder : public YAML::EventHandler {
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     if (wants_key()) refuse_key(mark);
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) {
-      mistakes_.add(place(mark), "this alias stands inside the value that it repeats");
-      throw Stop{};
-    }
+    if (found == anchors_.end())
+      stop_at(mark, "this alias stands inside the value that it repeats");
     count(found->second.nodes, mark);
     check_depth(open_.size() + found->second.height, mark);
     attach(found->second);
@@ -239,9 +234,13 @@ class TreeBuilder : public YAML::EventHandler {
            !open_.back().has_key;
   }
 
-  [[noreturn]] void refuse_key(const YAML::Mark& mark) {
-    mistakes_.add(place(mark), "a key must be a word, or a bracket is never closed");
+  [[noreturn]] void stop_at(const YAML::Mark& mark, const std::string& mistake) {
+    mistakes_.add(place(mark), mistake);
     throw Stop{};
+  }
+
+  [[noreturn]] void refuse_key(const YAML::Mark& mark) {
+    stop_at(mark, "a key must be a word, or a bracket is never closed");
   }
 
   void set_key(const std::string& key, const YAML::Mark& mark) {
@@ -258,24 +257,20 @@ class TreeBuilder : public YAML::EventHandler {
   /// yaml-cpp accepts the end of the file as a closing quote.
   void check_closed(const YAML::Mark& mark) {
     if (has_unclosed_quote(mistakes_.text(), size_t(mark.pos))) {
-      mistakes_.add(place(mark), "this quote is never closed");
-      throw Stop{};
+      stop_at(mark, "this quote is never closed");
     }
   }
 
   void count(size_t nodes, const YAML::Mark& mark) {
     num_nodes_ += nodes;
     if (num_nodes_ <= limits_.max_nodes) return;
-    mistakes_.add(place(mark), "the file has more than " + std::to_string(limits_.max_nodes) +
-                                   " values, aliases counted each time; it is too large to read");
-    throw Stop{};
+    stop_at(mark, "the file has more than " + std::to_string(limits_.max_nodes) +
+                      " values, aliases counted each time; it is too large to read");
   }
 
   void check_depth(size_t depth, const YAML::Mark& mark) {
     if (depth <= limits_.max_depth) return;
-    mistakes_.add(place(mark),
-                  "values are nested deeper than " + std::to_string(limits_.max_depth) + " levels");
-    throw Stop{};
+    stop_at(mark, "values are nested deeper than " + std::to_string(limits_.max_depth) + " levels");
   }
 
   YamlNode& begin(YamlNode::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
@@ -375,8 +370,7 @@ class TreeBuilder : public YAML::EventHandler {
   bool has_document_ = false;
 };
 
-}  // namespace
-
+/// Adds mistakes for invalid UTF-8 and control characters. Returns false if there are any.
 bool check_characters(Mistakes& mistakes) {
   const std::string_view text = mistakes.text();
   const auto hex = [](char c) {
@@ -398,6 +392,8 @@ bool check_characters(Mistakes& mistakes) {
                "a control character (" + hex(*control) + ") is not allowed in YAML; remove it");
   return false;
 }
+
+}  // namespace
 
 YamlPointer read_yaml(Mistakes& mistakes, const YamlLimits& limits) {
   if (!check_characters(mistakes)) return nullptr;
@@ -449,8 +445,7 @@ YamlPointer to_yaml(const Json& value, Location location) {
 }
 
 const YamlEntry* find_entry(const YamlNode& map, std::string_view key) {
-  const auto found = std::find_if(map.entries.begin(), map.entries.end(),
-                                  [key](const YamlEntry& entry) { return entry.key == key; });
+  const auto found = std::ranges::find(map.entries, key, &YamlEntry::key);
   return found == map.entries.end() ? nullptr : &*found;
 }
 

@@ -42,10 +42,6 @@ struct YamlLimits {
 /// a limit, and adds the reasons to `mistakes`. A tree may come with mistakes (a second document).
 YamlPointer read_yaml(Mistakes& mistakes, const YamlLimits& limits);
 
-/// Adds mistakes for invalid UTF-8 and control characters in `mistakes.text()`. Returns false if
-/// there are any.
-bool check_characters(Mistakes& mistakes);
-
 /// The value without locations; the first of repeated keys counts.
 Json to_json(const YamlNode& node);
 

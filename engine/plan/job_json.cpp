@@ -13,8 +13,6 @@ namespace dlflow {
 namespace {
 
 constexpr std::array<std::string_view, 3> kUnits = {"epochs", "steps", "seconds"};
-constexpr std::array<std::string_view, 5> kCauses = {"failure", "node-failure", "preempted",
-                                                     "timeout", "out-of-memory"};
 
 /// Throws Error{Corrupt} with `otherwise` if `word` is not among `words`.
 size_t place_of_word(std::span<const std::string_view> words, const std::string& word,
@@ -32,10 +30,10 @@ void from_json(const Json& json, CheckpointPolicy::Unit& unit) {
   unit = CheckpointPolicy::Unit(place_of_word(kUnits, word, "'" + word + "' is not a unit"));
 }
 
-void to_json(Json& json, RetryCause cause) { json = kCauses[size_t(cause)]; }
+void to_json(Json& json, RetryCause cause) { json = kRetryCauses[size_t(cause)]; }
 void from_json(const Json& json, RetryCause& cause) {
-  cause = RetryCause(
-      place_of_word(kCauses, json.get<std::string>(), json.dump() + " is no cause of a retry"));
+  cause = RetryCause(place_of_word(kRetryCauses, json.get<std::string>(),
+                                   json.dump() + " is no cause of a retry"));
 }
 
 NLOHMANN_JSON_SERIALIZE_ENUM(CheckpointPolicy::Signal,

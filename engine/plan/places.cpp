@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/model/node_layout.h"
+#include "engine/model/resources.h"
 #include "engine/plan/layout.h"
 
 namespace dlflow {

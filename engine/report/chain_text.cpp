@@ -12,6 +12,12 @@
 namespace dlflow {
 namespace {
 
+/// For a step with `pack`.
+std::string elements_in_tasks(size_t elements, size_t tasks) {
+  return std::to_string(elements) + " elements in " + std::to_string(tasks) +
+         (tasks == 1 ? " task" : " tasks");
+}
+
 std::string describe(const Plan& plan, const SubmittedBatch& batch) {
   std::vector<std::string> facts;
   if (batch.jobs > batch.tasks) {
@@ -69,11 +75,6 @@ std::string steps_here(const Plan& plan) {
 }
 
 }  // namespace
-
-std::string elements_in_tasks(size_t elements, size_t tasks) {
-  return std::to_string(elements) + " elements in " + std::to_string(tasks) +
-         (tasks == 1 ? " task" : " tasks");
-}
 
 std::string chain_text(const Plan& plan, std::span<const SubmittedBatch> batches,
                        const Style& style) {

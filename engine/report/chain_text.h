@@ -20,9 +20,6 @@ struct SubmittedBatch {
   Resources resources;
 };
 
-/// "40 elements in 2 tasks": for a step with `pack`.
-std::string elements_in_tasks(size_t elements, size_t tasks);
-
 /// "data 811 → train 812 (2 ranks, 20:00) → best 813", wrapped and indented: the steps in the order
 /// they were submitted, with arrows where each waits for the one before.
 std::string chain_text(const Plan& plan, std::span<const SubmittedBatch> batches,

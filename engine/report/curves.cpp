@@ -85,8 +85,7 @@ class Reader {
   }
 
   void add(const std::string& name, CurvePoint place, double value) {
-    auto found = std::find_if(reported_.curves.begin(), reported_.curves.end(),
-                              [&](const Curve& curve) { return curve.name == name; });
+    auto found = std::ranges::find(reported_.curves, name, &Curve::name);
     if (found == reported_.curves.end()) {
       constexpr size_t kMostCurves = 64;  // a program may use a new name in each line
       if (reported_.curves.size() == kMostCurves) return;

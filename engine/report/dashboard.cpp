@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/report/curves.h"
-#include "engine/report/describe.h"
 #include "engine/report/job_words.h"
 
 namespace dlflow {
@@ -76,8 +75,7 @@ Lines ended_lines(const RunView& view, Time now, size_t max_lines, const Style& 
   for (const JobRow& job : view.status.jobs) {
     if (is_final(job.state) && job.ended) ended.push_back(&job);
   }
-  std::stable_sort(ended.begin(), ended.end(),
-                   [](const JobRow* a, const JobRow* b) { return *a->ended > *b->ended; });
+  std::ranges::stable_sort(ended, std::greater(), &JobRow::ended);
   Lines lines;
   for (const JobRow* job : ended) {
     if (lines.size() == max_lines) break;
@@ -101,25 +99,14 @@ void add_part(Lines& to, const std::string& heading, Lines lines, size_t max_lin
   std::move(lines.begin(), lines.end(), std::back_inserter(to));
 }
 
-/// The number of lines for each part below the table of jobs.
-struct Room {
-  size_t losses = 0;
-  size_t ended = 0;
-};
-
-Room room_for(size_t rows, size_t num_losses) {
-  Room room;
-  room.losses = num_losses == 0 ? 0 : std::min(num_losses + 2, std::max<size_t>(4, rows / 3));
-  room.ended = std::min<size_t>(7, (rows - room.losses) / 4);
-  return room;
-}
-
 Lines below_each_other(const RunView& view, const Losses& losses, Time now, size_t rows,
                        const Style& style) {
   const Lines drawn = loss_lines(losses, style);
-  const Room room = room_for(rows, drawn.size());
-  Lines lines = live_table(view, now, rows - room.losses - room.ended, style);
-  add_part(lines, "LOSS", drawn, std::max(room.losses, rows - lines.size() - room.ended), style);
+  const size_t for_losses =
+      drawn.empty() ? 0 : std::min(drawn.size() + 2, std::max<size_t>(4, rows / 3));
+  const size_t for_ended = std::min<size_t>(7, (rows - for_losses) / 4);
+  Lines lines = live_table(view, now, rows - for_losses - for_ended, style);
+  add_part(lines, "LOSS", drawn, std::max(for_losses, rows - lines.size() - for_ended), style);
   const size_t left = rows - std::min(rows, lines.size());
   add_part(lines, "ENDED LAST", ended_lines(view, now, left, style), left, style);
   return lines;

@@ -1,9 +1,8 @@
 #include "engine/report/explain_table.h"
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
-#include "base/text.h"
 #include "base/units.h"
 
 namespace dlflow {
@@ -22,15 +21,8 @@ struct ExplainedRow {
 
 std::string verdict(const Explanation& explanation) {
   if (!explanation.outcome.empty()) return explanation.outcome;
-  switch (explanation.verdict) {
-    case Action::Reuse:
-      return "reused from " + explanation.from;
-    case Action::DecideLater:
-      return "may be reused";
-    case Action::Run:
-      break;
-  }
-  return "runs";
+  if (explanation.verdict == Action::Reuse) return "reused from " + explanation.from;
+  return explanation.verdict == Action::DecideLater ? "may be reused" : "runs";
 }
 
 }  // namespace
@@ -48,22 +40,20 @@ std::string explain_table(std::span<const Explanation> explanations, const Style
       rows.push_back(std::move(row));
     }
   }
-  size_t names = 0;
-  size_t verdicts = 0;
-  for (const ExplainedRow& row : rows) {
-    names = std::max(names, display_width(row.shown()));
-    verdicts = std::max(verdicts, display_width(row.verdict));
-  }
-  std::string text;
-  const size_t indent = names + verdicts + 4;
+  std::vector<std::vector<std::string>> table;
+  for (const ExplainedRow& row : rows) table.push_back({row.shown(), row.verdict});
+  const size_t indent = columns_width(table) + 2;
   const size_t room = style.width > int(indent) + 20 ? size_t(style.width) - indent : 20;
+  table.clear();
   for (const ExplainedRow& row : rows) {
-    const auto lines = wrap(row.reason, room);
-    text +=
-        pad(row.shown(), names) + "  " + pad(row.verdict, verdicts) + "  " + lines.front() + "\n";
-    for (size_t i = 1; i < lines.size(); ++i) text += std::string(indent, ' ') + lines[i] + "\n";
+    std::vector<std::string> cells = {row.shown(), row.verdict};
+    for (std::string& part : wrap(row.reason, room)) {
+      cells.push_back(std::move(part));
+      table.push_back(std::move(cells));
+      cells = {"", ""};
+    }
   }
-  return text;
+  return columns(table, std::vector(3, Align::Left));
 }
 
 }  // namespace dlflow

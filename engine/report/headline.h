@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/plan/plan.h"
 #include "engine/store/run_status.h"
 
 /// The most important number of a run, and the best job of a sweep.

@@ -37,8 +37,7 @@ std::vector<std::string> open_parents(const JobRow& job, const RunView& view) {
   const auto needs = view.needs.find(job.step);
   if (needs == view.needs.end()) return open;
   for (const JobRow& parent : view.status.jobs) {
-    const bool needed =
-        std::find(needs->second.begin(), needs->second.end(), parent.step) != needs->second.end();
+    const bool needed = std::ranges::find(needs->second, parent.step) != needs->second.end();
     const bool listed = !open.empty() && open.back() == parent.step;
     if (needed && !listed && !satisfies_dependents(parent.state)) open.push_back(parent.step);
   }

@@ -9,15 +9,8 @@ namespace dlflow {
 namespace {
 
 std::string_view word(Action action) {
-  switch (action) {
-    case Action::Run:
-      return "runs";
-    case Action::Reuse:
-      return "reused";
-    case Action::DecideLater:
-      break;
-  }
-  return "decided later";
+  if (action == Action::DecideLater) return "decided later";
+  return action == Action::Reuse ? "reused" : "runs";
 }
 
 Json seconds(const std::optional<std::chrono::milliseconds>& time) {

@@ -1,7 +1,6 @@
 #include "engine/report/live_display.h"
 
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 
@@ -24,6 +23,13 @@ bool starts_or_ends(const JobEvent& event) {
                          *event.state == JobState::Queued);
 }
 
+void write_if_read(int descriptor, const std::string& text) {
+  try {
+    write_all(descriptor, text, "standard output");
+  } catch (const Error&) {  // the reader has gone; the run continues
+  }
+}
+
 std::string stopping_text(bool saves) {
   return saves ? "Saving checkpoints and stopping; press Ctrl-C again to kill."
                : "Stopping; press Ctrl-C again to kill.";
@@ -33,6 +39,12 @@ std::string hint(const std::string& run, bool saves) {
   const std::string again = "`dlflow run --resume " + run + "`";
   return saves ? "Ctrl-C saves a checkpoint and stops; " + again + " continues."
                : "Ctrl-C stops; " + again + " restarts unfinished jobs.";
+}
+
+bool has_numbers(const RunStatus& status) {
+  return std::any_of(status.jobs.begin(), status.jobs.end(), [](const JobRow& job) {
+    return job.metrics.is_object() && !job.metrics.empty();
+  });
 }
 
 }  // namespace
@@ -119,13 +131,7 @@ void LiveDisplay::draw(Time now, bool final) {
 LineDisplay::LineDisplay(int descriptor, const Style& style, bool verbose)
     : descriptor_(descriptor), style_(style), verbose_(verbose) {}
 
-void LineDisplay::print(const std::string& line) const {
-  try {
-    write_all(descriptor_, line + "\n", "standard output");
-  } catch (const Error&) {
-    // The reader has gone; the run continues.
-  }
-}
+void LineDisplay::print(const std::string& line) const { write_if_read(descriptor_, line + "\n"); }
 
 void LineDisplay::began(const Plan& plan, const RunStatus& status) {
   run_.begin(plan, status);
@@ -161,40 +167,26 @@ void LineDisplay::ended(RunState state, Time at) {
   if (verbose_ && !next.empty()) print(next.substr(0, next.size() - 1));
 }
 
-namespace {
-
-bool has_numbers(const RunStatus& status) {
-  return std::any_of(status.jobs.begin(), status.jobs.end(), [](const JobRow& job) {
-    return job.metrics.is_object() && !job.metrics.empty();
-  });
-}
-
-}  // namespace
-
 std::string next_steps(const RunStatus& status) {
-  switch (status.state) {
-    case RunState::Succeeded:
-      return std::string("  results  dlflow ") + (has_numbers(status) ? "results " : "status ") +
-             status.run + "\n";
-    case RunState::Failed: {
-      std::string text;
-      for (const JobRow& job : status.jobs) {
-        if (job.attempt == 0 || !is_final(job.state) || satisfies_dependents(job.state)) continue;
-        text = "  why      dlflow logs " + status.run + " " + shell_quote(job.job) + "\n";
-        break;
-      }
-      const AgainText again = again_text(status);
-      text += "  again    " + again.command + "\n";
-      for (const std::string& line : again.notes) text += "           " + line + "\n";
-      return text;
-    }
-    case RunState::Cancelled:
-    case RunState::Interrupted:
-      return "  go on    dlflow run --resume " + status.run + "\n";
-    case RunState::Running:
-      break;
+  if (status.state == RunState::Running) return "";
+  if (status.state == RunState::Succeeded) {
+    return std::string("  results  dlflow ") + (has_numbers(status) ? "results " : "status ") +
+           status.run + "\n";
   }
-  return "";
+  if (status.state != RunState::Failed) {
+    return "  go on    dlflow run --resume " + status.run + "\n";
+  }
+  std::string text;
+  const auto failed = std::ranges::find_if(status.jobs, [](const JobRow& job) {
+    return job.attempt > 0 && is_final(job.state) && !satisfies_dependents(job.state);
+  });
+  if (failed != status.jobs.end()) {
+    text = "  why      dlflow logs " + status.run + " " + shell_quote(failed->job) + "\n";
+  }
+  const AgainText again = again_text(status);
+  text += "  again    " + again.command + "\n";
+  for (const std::string& line : again.notes) text += "           " + line + "\n";
+  return text;
 }
 
 Redraw::Redraw(int descriptor) : descriptor_(descriptor), terminal_(can_redraw(descriptor)) {}
@@ -228,13 +220,6 @@ std::string Redraw::erase() const {
   return "\033[" + std::to_string(lines_) + "A\r\033[J";
 }
 
-void Redraw::write(const std::string& bytes) const {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t written = ::write(descriptor_, bytes.data() + done, bytes.size() - done);
-    if (written <= 0) return;  // the reader has gone
-    done += size_t(written);
-  }
-}
+void Redraw::write(const std::string& bytes) const { write_if_read(descriptor_, bytes); }
 
 }  // namespace dlflow

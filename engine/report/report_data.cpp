@@ -92,11 +92,9 @@ void keep_first(Reported& reported, size_t max_curves) {
   if (reported.curves.size() <= max_curves) return;
   constexpr std::array kFirst = {"loss",         "accuracy",     "validation_loss",
                                  "images_per_s", "tokens_per_s", "samples_per_s"};
-  std::stable_sort(reported.curves.begin(), reported.curves.end(),
-                   [&](const Curve& a, const Curve& b) {
-                     return std::find(kFirst.begin(), kFirst.end(), a.name) <
-                            std::find(kFirst.begin(), kFirst.end(), b.name);
-                   });
+  std::ranges::stable_sort(reported.curves, [&](const Curve& a, const Curve& b) {
+    return std::ranges::find(kFirst, a.name) < std::ranges::find(kFirst, b.name);
+  });
   reported.curves.resize(max_curves);
 }
 
@@ -128,9 +126,9 @@ class RunJson {
  public:
   RunJson(const ReportedRun& run, const std::vector<Reported>& reported, size_t max_points,
           Time now)
-      : plan_(run.plan),
+      : run_(run),
+        plan_(run.plan),
         status_(run.status),
-        events_(run.events),
         reported_(reported),
         max_points_(max_points),
         now_(now) {}
@@ -153,14 +151,9 @@ class RunJson {
   }
 
  private:
-  std::span<const JobEvent> events_of(const JobName& job) const {
-    const auto found = events_.find(job);
-    return found == events_.end() ? std::span<const JobEvent>() : found->second;
-  }
-
   Json job_json(size_t index) {
     const JobRow& job = status_.jobs[index];
-    const std::vector<JobSpan> spans = spans_of(events_of(job.job));
+    const std::vector<JobSpan> spans = spans_of(run_.events_of(job.job));
     Json spans_json = Json::array();
     for (const JobSpan& span : spans) {
       spans_json.push_back(to_json(span, status_.started));
@@ -228,12 +221,9 @@ class RunJson {
 
   /// Whether each job of a step waits for exactly one of several jobs of its parent.
   bool job_for_job(uint32_t child, uint32_t parent) const {
-    const auto of = [](uint32_t step) {
-      return [step](const PlannedJob& job) { return job.step == step; };
-    };
     const auto& jobs = plan_.jobs;
-    if (std::count_if(jobs.begin(), jobs.end(), of(parent)) < 2) return false;
-    const auto first = std::find_if(jobs.begin(), jobs.end(), of(child));
+    if (std::ranges::count(jobs, parent, &PlannedJob::step) < 2) return false;
+    const auto first = std::ranges::find(jobs, child, &PlannedJob::step);
     if (first == jobs.end()) return false;
     for (const JobRange& range : plan_.graph.parents(uint32_t(first - jobs.begin()))) {
       if (jobs[range.first].step == parent) return range.count == 1;
@@ -261,9 +251,9 @@ class RunJson {
             {"nodes", nodes_}};
   }
 
+  const ReportedRun& run_;
   const Plan& plan_;
   const RunStatus& status_;
-  const std::map<std::string, std::vector<JobEvent>>& events_;
   const std::vector<Reported>& reported_;
   size_t max_points_;
   Time now_;

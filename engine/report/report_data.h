@@ -1,22 +1,11 @@
 #pragma once
 
-#include <map>
 #include <span>
-#include <string>
-#include <vector>
 
-#include "engine/plan/plan.h"
 #include "engine/store/run_status.h"
 
 /// The content of a report: what `dlflow report` puts into its page.
 namespace dlflow {
-
-/// A run as recorded.
-struct ReportedRun {
-  Plan plan;
-  RunStatus status;                                     ///< with resource usage
-  std::map<std::string, std::vector<JobEvent>> events;  ///< by job
-};
 
 /// Times are seconds since the run began, except for `made` and `started`. Curves come from the
 /// folders of the jobs and are thinned, so that a run of 10,000 jobs takes a few MB. The result

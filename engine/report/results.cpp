@@ -29,8 +29,7 @@ std::string metric_text(const Json& metrics, const std::string& name) {
 
 std::string value_text(const Json& object, const std::string& key) {
   const auto found = object.find(key);
-  if (found == object.end()) return "-";
-  return found->is_structured() ? found->dump() : text_of(*found);
+  return found == object.end() ? "-" : shown_value(*found);
 }
 
 using Names = std::vector<std::string>;
@@ -52,9 +51,8 @@ Names varying_params(std::span<const Result> results) {
   Names names = keys_of(results, &Result::params);
   std::erase_if(names, [&](const std::string& name) {
     const Json first = results.front().params.value(name, Json());
-    return std::all_of(results.begin(), results.end(), [&](const Result& result) {
-      return result.params.value(name, Json()) == first;
-    });
+    return std::ranges::all_of(
+        results, [&](const Result& result) { return result.params.value(name, Json()) == first; });
   });
   return names;
 }
@@ -185,8 +183,7 @@ std::string csv_cell(std::string_view text) {
 /// The value with all its digits; empty if it is missing.
 std::string csv_value(const Json& object, const std::string& key) {
   const auto found = object.find(key);
-  if (found == object.end()) return "";
-  return csv_cell(found->is_structured() ? found->dump() : text_of(*found));
+  return found == object.end() ? "" : csv_cell(shown_value(*found));
 }
 
 /// The 0.975 quantile of Student's t with `freedom` degrees of freedom. Above 30 it uses the
@@ -362,36 +359,23 @@ Estimate estimate_of(std::vector<double> values) {
 }
 
 std::vector<ComparedJobs> compare(std::span<const Result> results) {
-  struct Group {
-    std::string run;
-    JobName job;
-    Json matrix;
-    std::map<std::string, std::vector<double>> values;
-  };
-  std::vector<Group> groups;
+  std::vector<ComparedJobs> compared;
   std::map<std::pair<std::string, JobName>, size_t> places;
   for (const Result& result : results) {
     Json matrix = result.matrix;
     matrix.erase(kRepeatAxis);
     const std::string label = element_label(matrix);
     JobName job = label.empty() ? JobName(result.step) : JobName(result.step, label);
-    const auto [place, is_new] = places.try_emplace({result.run, job}, groups.size());
-    if (is_new) groups.push_back({result.run, std::move(job), std::move(matrix), {}});
+    const auto [place, is_new] = places.try_emplace({result.run, job}, compared.size());
+    if (is_new) compared.push_back({result.run, std::move(job), std::move(matrix), {}});
+    auto& metrics = compared[place->second].metrics;
     for (const auto& [name, value] : result.metrics.items()) {
-      if (const auto number = comparable(value)) {
-        groups[place->second].values[name].push_back(*number);
-      }
+      if (const auto number = comparable(value)) metrics[name].values.push_back(*number);
     }
   }
-  std::vector<ComparedJobs> compared;
-  for (Group& group : groups) {
-    if (group.values.empty()) continue;
-    ComparedJobs jobs{
-        .run = group.run, .job = group.job, .matrix = std::move(group.matrix), .metrics = {}};
-    for (auto& [name, values] : group.values) {
-      jobs.metrics[name] = estimate_of(std::move(values));
-    }
-    compared.push_back(std::move(jobs));
+  std::erase_if(compared, [](const ComparedJobs& jobs) { return jobs.metrics.empty(); });
+  for (ComparedJobs& jobs : compared) {
+    for (auto& [name, estimate] : jobs.metrics) estimate = estimate_of(std::move(estimate.values));
   }
   return compared;
 }

@@ -15,17 +15,11 @@ class Spans {
       attempt_ = event.attempt;
       pass_ = 0;
     }
-    if (state == JobState::Running) {
-      close(event);
-      open(event, true);
-    } else if (state == JobState::Submitting || state == JobState::Queued) {
-      const bool waits = is_open() && !spans_.back().running;
-      if (waits) return;
-      close(event);
-      open(event, false);
-    } else {
-      close(event);
-    }
+    const bool runs = state == JobState::Running;
+    const bool waits = state == JobState::Submitting || state == JobState::Queued;
+    if (waits && is_open() && !spans_.back().running) return;
+    close(event);
+    if (runs || waits) open(event, runs);
   }
 
   std::vector<JobSpan> result() && { return std::move(spans_); }

@@ -258,18 +258,16 @@ std::string problems(const RunStatus& status, const Style& style) {
 /// The next commands, as lines "Why:    dlflow logs …".
 std::string advice(const RunStatus& status) {
   if (status.damaged) return "";  // its problem names the remedy
-  const JobRow* wrong = nullptr;
-  for (const JobRow& job : status.jobs) {
-    const bool counts = went_wrong(job) && job.state != JobState::Blocked && !job.may_fail;
-    if (counts && wrong == nullptr) wrong = &job;
-  }
   if (status.state == RunState::Running) {
     return "Output: dlflow logs -f " + status.run + "\nStop:   dlflow cancel " + status.run + "\n";
   }
   if (status.state == RunState::Interrupted) {
     return "Go on:  dlflow run --resume " + status.run + "\n";
   }
-  if (wrong == nullptr) return "";
+  const auto wrong = std::ranges::find_if(status.jobs, [](const JobRow& job) {
+    return went_wrong(job) && job.state != JobState::Blocked && !job.may_fail;
+  });
+  if (wrong == status.jobs.end()) return "";
   std::string text;
   if (wrong->attempt > 0) {
     text = "Why:    dlflow logs " + status.run + " " + shell_quote(wrong->job) + "\n";

@@ -88,23 +88,17 @@ class Trace {
          {"args", {{"sort_index", place}}}});
   }
 
-  std::vector<JobSpan> spans(const JobRow& job) const {
-    const auto events = run_.events.find(job.job);
-    return events == run_.events.end() ? std::vector<JobSpan>() : spans_of(events->second);
-  }
-
   void add_step(int process, std::span<const JobRow> jobs) {
     std::vector<Pass> passes;
     for (const JobRow& job : jobs) {
-      for (JobSpan& span : spans(job)) {
+      for (JobSpan& span : spans_of(run_.events_of(job.job))) {
         count(span);
         if (span.running) passes.push_back({&job, std::move(span)});
       }
     }
     if (passes.empty()) return;
     name_process(process, "step " + jobs.front().step, process);
-    std::stable_sort(passes.begin(), passes.end(),
-                     [](const Pass& a, const Pass& b) { return a.span.begin < b.span.begin; });
+    std::ranges::stable_sort(passes, {}, [](const Pass& pass) { return pass.span.begin; });
     std::vector<Time> free_at;  // by row
     for (const Pass& pass : passes) {
       const auto place = std::find_if(free_at.begin(), free_at.end(),
@@ -208,7 +202,7 @@ class Trace {
 
   Time begin_of_last_pass(const JobRow& job, int attempt) const {
     Time begin = began_;
-    for (const JobSpan& span : spans(job)) {
+    for (const JobSpan& span : spans_of(run_.events_of(job.job))) {
       if (span.running && span.attempt == attempt) begin = span.begin;
     }
     return begin;

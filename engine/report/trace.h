@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "engine/report/report_data.h"
+#include "engine/store/run_status.h"
 
 namespace dlflow {
 

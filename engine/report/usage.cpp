@@ -73,10 +73,7 @@ void about_time(const JobRow& job, std::span<const JobSpan> spans, bool in_queue
 
 std::optional<JobUsage> recorded_usage(std::span<const JobEvent> events) {
   if (events.empty()) return std::nullopt;
-  const int attempt =
-      std::max_element(events.begin(), events.end(), [](const auto& a, const auto& b) {
-        return a.attempt < b.attempt;
-      })->attempt;
+  const int attempt = std::ranges::max_element(events, {}, &JobEvent::attempt)->attempt;
   std::optional<JobUsage> usage;
   std::optional<Time> began;
   for (const JobEvent& event : events) {

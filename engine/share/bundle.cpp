@@ -1,7 +1,6 @@
 #include "engine/share/bundle.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "base/file.h"
 #include "base/output_file.h"
 #include "base/sha256.h"
+#include "base/temporary_folder.h"
 #include "base/units.h"
 #include "engine/share/zip_reader.h"
 #include "engine/share/zip_writer.h"
@@ -30,12 +30,9 @@ PackedFile describe(const BundleFile& file) {
 
 /// The files by name, each once.
 std::vector<BundleFile> sorted(std::vector<BundleFile> files) {
-  std::stable_sort(files.begin(), files.end(),
-                   [](const BundleFile& a, const BundleFile& b) { return a.name < b.name; });
-  const auto twice =
-      std::unique(files.begin(), files.end(),
-                  [](const BundleFile& a, const BundleFile& b) { return a.name == b.name; });
-  files.erase(twice, files.end());
+  std::ranges::stable_sort(files, {}, &BundleFile::name);
+  const auto twice = std::ranges::unique(files, {}, &BundleFile::name);
+  files.erase(twice.begin(), twice.end());
   if (files.size() >= kMaxZipEntries) {  // one more for the manifest
     throw Error(Errc::InvalidInput, format_count(files.size()) +
                                         " files are too many for a bundle; put those that belong "
@@ -63,33 +60,14 @@ void write_file(ZipWriter& zip, const BundleFile& file, const PackedFile& descri
   }
 }
 
-/// The file that becomes the bundle once it is complete.
-class NewFile {
- public:
-  explicit NewFile(const fs::path& target)
-      : target_(target), path_(target.string() + ".tmp." + std::to_string(::getpid())) {}
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  ~NewFile() {
-    if (!committed_) ::unlink(path_.c_str());
+/// Makes the complete file `made` the file `target`.
+void put_in_place(const fs::path& made, const fs::path& target) {
+  if (!is_new_or_regular(target)) return copy_content(made, target);
+  const FileDescriptor file(::open(made.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || ::fsync(file.get()) != 0 || ::rename(made.c_str(), target.c_str()) != 0) {
+    throw_errno("cannot write " + target.string(), errno);
   }
-
-  const fs::path& path() const { return path_; }
-
-  void commit() {
-    if (!is_new_or_regular(target_)) return copy_content(path_, target_);
-    const FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file || ::fsync(file.get()) != 0 || ::rename(path_.c_str(), target_.c_str()) != 0) {
-      throw_errno("cannot write " + target_.string(), errno);
-    }
-    committed_ = true;
-  }
-
- private:
-  fs::path target_;
-  fs::path path_;
-  bool committed_ = false;
-};
+}
 
 }  // namespace
 
@@ -98,12 +76,13 @@ Manifest write_bundle(const Bundle& bundle, const fs::path& file) {
   const std::vector<BundleFile> files = sorted(bundle.files);
   for (const BundleFile& each : files) manifest.files[each.name] = describe(each);
 
-  NewFile temporary(file);
-  ZipWriter zip(temporary.path());
+  const TemporaryFolder temporary(file.string() + ".tmp");
+  const fs::path made = temporary.path() / "bundle";
+  ZipWriter zip(made);
   zip.add(kManifestName, to_json(manifest).dump(1) + "\n");
   for (const BundleFile& each : files) write_file(zip, each, manifest.files.at(each.name));
   zip.close();
-  temporary.commit();
+  put_in_place(made, file);
   return manifest;
 }
 

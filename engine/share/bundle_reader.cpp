@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -121,8 +120,7 @@ void BundleReader::check_entries() const {
 
 std::string BundleReader::read_text(const std::string& name) {
   const auto& entries = zip_.entries();
-  const auto found = std::find_if(entries.begin(), entries.end(),
-                                  [&](const ZipEntry& entry) { return entry.name == name; });
+  const auto found = std::ranges::find(entries, name, &ZipEntry::name);
   if (found == entries.end() || !manifest_.files.contains(name)) {
     throw Error(Errc::NotFound, path_.string() + " holds no " + name);
   }

@@ -67,6 +67,33 @@ std::vector<std::string> step_words(const Workflow& workflow) {
 
 std::string packed_word(bool packed) { return packed ? "packed" : "not packed"; }
 
+std::string plain_text(const BundleSummary& summary) {
+  const Manifest& manifest = summary.manifest;
+  std::vector<std::string> params;
+  for (const auto& [name, value] : summary.workflow.params.items()) {
+    params.push_back(name + "=" + value.dump());
+  }
+  std::vector<std::string> images;
+  for (const auto& [name, image] : manifest.images) {
+    images.push_back(name + "  " + image.from + "  " + packed_word(image.packed));
+  }
+  std::vector<std::string> data;
+  for (const PackedData& item : manifest.data) {
+    data.push_back(item.url + "  " +
+                   (item.packed ? format_size(item.bytes) + ", packed" : "not packed"));
+  }
+  const std::string next_line = "\n" + std::string(10, ' ');
+  std::string text = manifest.name + "  " + format_size(summary.bytes) + ", by dlflow " +
+                     manifest.dlflow + "\n\n" + line("workflow", {manifest.workflow}) +
+                     line("params", params) + line("steps", step_words(summary.workflow)) +
+                     line("images", images, next_line) + line("data", data, next_line) +
+                     run_lines(summary.run) + "\n";
+  for (const auto& [name, file] : manifest.files) {
+    text += padded(format_size(file.bytes), 9) + " " + name + "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 BundleSummary summarize(const std::filesystem::path& file) {
@@ -96,37 +123,6 @@ Json to_json(const BundleSummary& summary) {
   json["run"] = summary.run;
   return json;
 }
-
-namespace {
-
-std::string plain_text(const BundleSummary& summary) {
-  const Manifest& manifest = summary.manifest;
-  std::vector<std::string> params;
-  for (const auto& [name, value] : summary.workflow.params.items()) {
-    params.push_back(name + "=" + value.dump());
-  }
-  std::vector<std::string> images;
-  for (const auto& [name, image] : manifest.images) {
-    images.push_back(name + "  " + image.from + "  " + packed_word(image.packed));
-  }
-  std::vector<std::string> data;
-  for (const PackedData& item : manifest.data) {
-    data.push_back(item.url + "  " +
-                   (item.packed ? format_size(item.bytes) + ", packed" : "not packed"));
-  }
-  const std::string next_line = "\n" + std::string(10, ' ');
-  std::string text = manifest.name + "  " + format_size(summary.bytes) + ", by dlflow " +
-                     manifest.dlflow + "\n\n" + line("workflow", {manifest.workflow}) +
-                     line("params", params) + line("steps", step_words(summary.workflow)) +
-                     line("images", images, next_line) + line("data", data, next_line) +
-                     run_lines(summary.run) + "\n";
-  for (const auto& [name, file] : manifest.files) {
-    text += padded(format_size(file.bytes), 9) + " " + name + "\n";
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string to_text(const BundleSummary& summary) {
   try {

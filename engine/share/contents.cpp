@@ -144,8 +144,7 @@ class Collector {
 
   bool is_used(const Image& image) const {
     if (image.name == kReleaseImage) return false;  // specific to this machine
-    return std::any_of(workflow_.steps.begin(), workflow_.steps.end(),
-                       [&](const Step& step) { return step.image == image.name; });
+    return std::ranges::find(workflow_.steps, image.name, &Step::image) != workflow_.steps.end();
   }
 
   bool is_packed(const Image& image) const {
@@ -265,10 +264,9 @@ bool begins_path(std::string_view text, size_t offset) {
 }
 
 bool is_packed(const Bundle& bundle, std::string_view path) {
-  return std::any_of(
-      bundle.manifest.data.begin(), bundle.manifest.data.end(), [path](const PackedData& data) {
-        return data.packed && data.url.ends_with(path) && data.url.size() == path.size() + 7;
-      });
+  return std::ranges::any_of(bundle.manifest.data, [path](const PackedData& data) {
+    return data.packed && data.url.ends_with(path) && data.url.size() == path.size() + 7;
+  });
 }
 
 std::string advice(std::string_view text, size_t offset) {

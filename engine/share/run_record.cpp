@@ -26,12 +26,10 @@ namespace fs = std::filesystem;
 std::string folder_of(const JobRow& job) { return job_directory("run", job.job).string(); }
 
 /// The nodes in order of appearance.
-std::vector<std::string> nodes_of(const RecordedRun& run) {
+std::vector<std::string> nodes_of(const ReportedRun& run) {
   std::vector<std::string> nodes;
   for (const JobRow& job : run.status.jobs) {
-    const auto events = run.events.find(job.job);
-    if (events == run.events.end()) continue;
-    for (const JobEvent& event : events->second) {
+    for (const JobEvent& event : run.events_of(job.job)) {
       if (event.node.empty()) continue;
       if (std::find(nodes.begin(), nodes.end(), event.node) == nodes.end()) {
         nodes.push_back(event.node);
@@ -87,9 +85,11 @@ std::string hash_of_tree(const fs::path& place, const std::string& tree,
 
 class Recorder {
  public:
-  Recorder(Bundle& bundle, const RecordedRun& run, const std::set<std::string>& steps)
+  Recorder(Bundle& bundle, const ReportedRun& run, FileHashes& hashes,
+           const std::set<std::string>& steps)
       : bundle_(bundle),
         run_(run),
+        hashes_(hashes),
         steps_(steps),
         nodes_(nodes_of(run)),
         private_(run.plan, nodes_) {}
@@ -149,7 +149,7 @@ class Recorder {
                                      job.directory / fs::path(output.value("path", "none")));
       if (!without_.empty() && holds_it) lacks_ = "a file of it is left out";
     }
-    if (lacks_.empty()) lacks_ = find_change(job.directory, run_.hashes).value_or("");
+    if (lacks_.empty()) lacks_ = find_change(job.directory, hashes_).value_or("");
     if (!lacks_.empty()) {
       left_out_.push_back("the result of " + job.job +
                           " is not in the bundle as it was published: " + lacks_);
@@ -178,7 +178,7 @@ class Recorder {
           bundle_.files, [&](const BundleFile& file) { return is_below(file.name, packed); });
       const fs::path place = run_.plan.base / name;
       if (!is_packed || fs::path(name).is_absolute() || data_identity(place) != identity) continue;
-      const auto hash_of = [this](const fs::path& file) { return run_.hashes.sha256(file); };
+      const auto hash_of = [this](const fs::path& file) { return hashes_.sha256(file); };
       data[name] = {{"identity", identity}, {"sha256", content_hash(place, hash_of)}};
     }
     return data;
@@ -217,9 +217,7 @@ class Recorder {
     Json events = Json::array();
     Fingerprint fingerprint;
     Json outputs = Json::object();
-    const auto recorded = run_.events.find(job.job);
-    for (const JobEvent& event :
-         recorded == run_.events.end() ? std::vector<JobEvent>{} : recorded->second) {
+    for (const JobEvent& event : run_.events_of(job.job)) {
       if (!event.state) continue;
       events.push_back({{"at", to_rfc3339(event.at)},
                         {"attempt", event.attempt},
@@ -335,7 +333,8 @@ class Recorder {
   }
 
   Bundle& bundle_;
-  const RecordedRun& run_;
+  const ReportedRun& run_;
+  FileHashes& hashes_;
   const std::set<std::string>& steps_;
   std::vector<std::string> nodes_;
   PrivateWords private_;
@@ -350,7 +349,7 @@ class Recorder {
 
 }  // namespace
 
-std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run,
+std::vector<std::string> add_run(Bundle& bundle, const ReportedRun& run, FileHashes& hashes,
                                  const std::set<std::string>& steps) {
   const std::vector<std::string> names = step_names(run.plan.workflow);
   for (const std::string& step : steps) {
@@ -358,7 +357,7 @@ std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run,
     throw Error(Errc::NotFound,
                 "there is no step '" + step + "' in the run" + did_you_mean_or_list(step, names));
   }
-  return Recorder(bundle, run, steps).record();
+  return Recorder(bundle, run, hashes, steps).record();
 }
 
 }  // namespace dlflow

@@ -1,25 +1,15 @@
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "engine/plan/fingerprint.h"
-#include "engine/plan/plan.h"
 #include "engine/share/bundle.h"
 #include "engine/store/run_status.h"
 
 /// The parts of a run that go into a bundle.
 namespace dlflow {
-
-/// A run with its recorded events.
-struct RecordedRun {
-  const Plan& plan;
-  const RunStatus& status;
-  const std::map<std::string, std::vector<JobEvent>>& events;  ///< by job
-  FileHashes& hashes;
-};
 
 /// Adds run/run.json, and the outputs, checkpoints and metrics over time of each succeeded job.
 /// Skips `stage` steps, whose data --with-data packs, unless they are named. Nodes become node-1,
@@ -32,7 +22,7 @@ struct RecordedRun {
 ///
 /// Returns, for people, a line for each file that is left out because it names a folder, a host or
 /// the user, and for each result that is not as it was published.
-std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run,
+std::vector<std::string> add_run(Bundle& bundle, const ReportedRun& run, FileHashes& hashes,
                                  const std::set<std::string>& steps = {});
 
 }  // namespace dlflow

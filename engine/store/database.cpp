@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <thread>
-#include <utility>
 
 #include "base/error.h"
 

@@ -171,10 +171,7 @@ Counts counts_that_matter(Database& database, int64_t run) {
 RunState settled_state(const Counts& counts) {
   using enum JobState;
   const auto any = [&counts](std::initializer_list<JobState> states) {
-    for (const JobState state : states) {
-      if (counts.contains(state)) return true;
-    }
-    return false;
+    return std::ranges::any_of(states, [&](JobState state) { return counts.contains(state); });
   };
   if (any({Queued, Running})) return RunState::Running;
   if (any({Failed, TimedOut, Lost, Blocked})) return RunState::Failed;

@@ -2,15 +2,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/json.h"
-#include "engine/model/workflow.h"
-#include "engine/plan/job.h"
+#include "engine/plan/plan.h"
 
 /// The state of a run and of each of its jobs, as `status` shows it and `status --json` prints it.
 namespace dlflow {
@@ -94,6 +95,16 @@ struct RunStatus : RunHead {
 
   /// The time from its start to its end, or to `now`, without the idle time.
   std::chrono::milliseconds worked(Time now) const { return ended.value_or(now) - started - idle; }
+};
+
+/// A run as recorded.
+struct ReportedRun {
+  Plan plan;
+  RunStatus status;                                     ///< with resource usage
+  std::map<std::string, std::vector<JobEvent>> events;  ///< by job
+
+  /// Empty if nothing is recorded of the job.
+  std::span<const JobEvent> events_of(const JobName& job) const;
 };
 
 }  // namespace dlflow

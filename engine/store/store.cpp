@@ -1,6 +1,7 @@
 #include "engine/store/store.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "base/error.h"
@@ -24,6 +25,9 @@ std::filesystem::path made(const std::filesystem::path& home) {
   }
   return home;
 }
+
+constexpr std::array<std::string_view, 5> kRunStates = {"running", "succeeded", "failed",
+                                                        "cancelled", "interrupted"};
 
 /// Ids of base texts. Neighbouring jobs often share one.
 class BaseIds {
@@ -75,7 +79,32 @@ std::map<JobName, std::vector<const JobEvent*>> by_job(std::span<const JobEvent>
   return result;
 }
 
+void insert_job(Database& database, int64_t base, int64_t run, const Plan& plan, uint32_t job) {
+  database.execute(
+      "INSERT INTO jobs(run, number, name, state, base, attempt, events, may_fail) "
+      "VALUES(?, ?, ?, ?, ?, 0, 0, ?)",
+      run, job, plan.jobs[job].name, name(JobState::Planned), base,
+      int64_t(plan.workflow.steps[plan.jobs[job].step].allow_failure));
+}
+
+int64_t extension_of(const Plan& plan) {
+  return plan.extensions.empty() ? 0 : plan.extensions.back().number;
+}
+
 }  // namespace
+
+std::string_view name(RunState state) { return kRunStates[size_t(state)]; }
+
+RunState run_state(std::string_view name) {
+  const auto found = std::ranges::find(kRunStates, name);
+  if (found != kRunStates.end()) return RunState(found - kRunStates.begin());
+  throw Error(Errc::Corrupt, "'" + std::string(name) + "' is not the state of a run");
+}
+
+std::span<const JobEvent> ReportedRun::events_of(const JobName& job) const {
+  const auto found = events.find(job);
+  return found == events.end() ? std::span<const JobEvent>() : found->second;
+}
 
 std::filesystem::path dlflow_home() {
   if (std::filesystem::path home = environment_variable("DLFLOW_HOME"); !home.empty()) return home;
@@ -115,22 +144,6 @@ std::string Store::free_name(const std::string& wanted) {
   for (int number = 2; has_run(name); ++number) name = wanted + "." + std::to_string(number);
   return name;
 }
-
-namespace {
-
-void insert_job(Database& database, int64_t base, int64_t run, const Plan& plan, uint32_t job) {
-  database.execute(
-      "INSERT INTO jobs(run, number, name, state, base, attempt, events, may_fail) "
-      "VALUES(?, ?, ?, ?, ?, 0, 0, ?)",
-      run, job, plan.jobs[job].name, name(JobState::Planned), base,
-      int64_t(plan.workflow.steps[plan.jobs[job].step].allow_failure));
-}
-
-int64_t extension_of(const Plan& plan) {
-  return plan.extensions.empty() ? 0 : plan.extensions.back().number;
-}
-
-}  // namespace
 
 std::string Store::create_run(const Plan& plan) {
   Transaction transaction(database_);

@@ -97,10 +97,8 @@ std::string openmetrics(const ReportedRun& run, Time now) {
   text.family("dlflow_job_running_seconds", "How long the job ran, all passes of all attempts.",
               "seconds");
   for (const JobRow& job : status.jobs) {
-    const auto events = run.events.find(job.job);
-    if (events == run.events.end()) continue;
     std::chrono::milliseconds ran{0};
-    for (const JobSpan& span : spans_of(events->second)) {
+    for (const JobSpan& span : spans_of(run.events_of(job.job))) {
       if (span.running) ran += std::max(span.end.value_or(now), span.begin) - span.begin;
     }
     if (ran.count() > 0) text.sample(of_job(job), double(ran.count()) / 1000);

@@ -100,7 +100,7 @@ class PackedRunOf {
   }
 
   FreshFileHashes hashes;
-  void record() { left_out = add_run(bundle, {plan, status, events, hashes}); }
+  void record() { left_out = add_run(bundle, {plan, status, events}, hashes); }
 
   /// Returns the names of all files except run.json.
   std::vector<std::string> names() const {
