@@ -104,16 +104,26 @@ bool Checker::check_node(const YamlNode& node, const Wanted& wanted, Json& value
       holds_expression(node.scalar.get_ref<const std::string&>())) {
     return check_expression(node, wanted, value);
   }
-  const Shape::Type type = wanted.shape.type;
-  if (type == Shape::Type::Anything) return check_anything(node, wanted, value);
-  if (type == Shape::Type::List) return check_list(node, wanted, value);
-  if (type == Shape::Type::Object || type == Shape::Type::Map) {
-    return check_map(node, wanted, value);
-  }
-  if (type == Shape::Type::Either) {
-    const Shape* part = meant(node, wanted.shape);
-    if (part == nullptr) return refuse(node, wanted);
-    return check_node(node, {*part, wanted.scope, wanted.subject}, value);
+  switch (wanted.shape.type) {
+    case Shape::Type::Anything:
+      return check_anything(node, wanted, value);
+    case Shape::Type::List:
+      return check_list(node, wanted, value);
+    case Shape::Type::Object:
+    case Shape::Type::Map:
+      return check_map(node, wanted, value);
+    case Shape::Type::Either:
+      if (const Shape* part = meant(node, wanted.shape)) {
+        return check_node(node, {*part, wanted.scope, wanted.subject}, value);
+      }
+      return refuse(node, wanted);
+    case Shape::Type::Text:
+    case Shape::Type::Integer:
+    case Shape::Type::Number:
+    case Shape::Type::Boolean:
+    case Shape::Type::Choice:
+    case Shape::Type::Formed:
+      break;
   }
   value = wanted.shape.as_written && !node.written.empty() ? Json(node.written) : node.scalar;
   return check_scalar(node, wanted);

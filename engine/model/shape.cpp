@@ -180,9 +180,14 @@ bool fits(const Json& value, const Shape& shape) {
         return shape.form->accepts(value.dump());
       }
       return value.is_string() && shape.form->accepts(value.get_ref<const std::string&>());
-    default:
-      return false;
+    case Shape::Type::Anything:
+    case Shape::Type::List:
+    case Shape::Type::Object:
+    case Shape::Type::Map:
+    case Shape::Type::Either:
+      break;
   }
+  return false;
 }
 
 std::string describe(const Shape& shape) {

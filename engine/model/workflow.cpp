@@ -1,8 +1,9 @@
 #include "engine/model/workflow.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+
+#include "base/error.h"
 
 namespace dlflow {
 
@@ -48,8 +49,15 @@ std::vector<std::string> step_names(const Workflow& workflow) {
 }
 
 std::string_view name(Notifications::Event event) {
-  constexpr std::array<std::string_view, 3> kNames = {"end", "failure", "no-progress"};
-  return kNames[size_t(event)];
+  switch (event) {
+    case Notifications::Event::End:
+      return "end";
+    case Notifications::Event::Failure:
+      return "failure";
+    case Notifications::Event::NoProgress:
+      return "no-progress";
+  }
+  DLFLOW_CHECK(false);
 }
 
 std::string environment_name(std::string_view prefix, std::string_view key) {

@@ -29,12 +29,27 @@ struct Look {
 };
 
 Look look(JobState state) {
-  if (state == JobState::Succeeded) return {"✔", "+", kGreen};
-  if (state == JobState::Cached) return {"✔", "=", kGreen};
-  if (state == JobState::Running) return {"▶", ">", kCyan};
-  if (is_failure(state)) return {"✘", "x", kRed};
-  const bool is_stopped = state == JobState::Cancelled || state == JobState::Blocked;
-  return is_stopped ? Look{"■", "!", kYellow} : Look{"·", ".", kDim};
+  switch (state) {
+    case JobState::Succeeded:
+      return {"✔", "+", kGreen};
+    case JobState::Cached:
+      return {"✔", "=", kGreen};
+    case JobState::Running:
+      return {"▶", ">", kCyan};
+    case JobState::Failed:
+    case JobState::TimedOut:
+    case JobState::Lost:
+      return {"✘", "x", kRed};
+    case JobState::Cancelled:
+    case JobState::Blocked:
+      return {"■", "!", kYellow};
+    case JobState::Planned:
+    case JobState::Submitting:
+    case JobState::Queued:
+    case JobState::Skipped:
+      break;
+  }
+  return {"·", ".", kDim};
 }
 
 std::string colored(std::string_view color, std::string_view text, const Style& style) {
@@ -111,11 +126,18 @@ std::string paint(JobState state, std::string_view text, const Style& style) {
 }
 
 std::string paint(RunState state, std::string_view text, const Style& style) {
-  const std::string_view color = state == RunState::Succeeded ? kGreen
-                                 : state == RunState::Failed  ? kRed
-                                 : state == RunState::Running ? kCyan
-                                                              : kYellow;
-  return colored(color, text, style);
+  switch (state) {
+    case RunState::Succeeded:
+      return colored(kGreen, text, style);
+    case RunState::Failed:
+      return colored(kRed, text, style);
+    case RunState::Cancelled:
+    case RunState::Interrupted:
+      return colored(kYellow, text, style);
+    case RunState::Running:
+      break;
+  }
+  return colored(kCyan, text, style);
 }
 
 std::string bold(std::string_view text, const Style& style) { return colored(kBold, text, style); }
