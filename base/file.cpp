@@ -21,21 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode = 0600) {
-  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, mode));
-  if (file) return file;
-  const bool reads = (flags & O_ACCMODE) == O_RDONLY;
-  const fs::path folder = path.parent_path();
-  std::error_code none;
-  if (errno == ENOENT && !reads && !folder.empty() && !fs::exists(folder, none)) {
-    throw Error(Errc::NotFound, "cannot write into " + folder.string() +
-                                    ": there is no such folder; `mkdir -p " +
-                                    shell_quote(folder.string()) + "` makes it");
-  }
-  throw_errno((reads ? "cannot open " : "cannot write ") + path.string(), errno);
-  return file;
-}
-
 std::string read_all(int descriptor, const struct stat& info, const fs::path& path,
                      uint64_t max_bytes) {
   if (S_ISDIR(info.st_mode)) {
@@ -96,6 +81,21 @@ void check_private(const fs::path& directory, const struct stat& info) {
 }
 
 }  // namespace
+
+FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode) {
+  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, mode));
+  if (file) return file;
+  const bool reads = (flags & O_ACCMODE) == O_RDONLY;
+  const fs::path folder = path.parent_path();
+  std::error_code none;
+  if (errno == ENOENT && !reads && !folder.empty() && !fs::exists(folder, none)) {
+    throw Error(Errc::NotFound, "cannot write into " + folder.string() +
+                                    ": there is no such folder; `mkdir -p " +
+                                    shell_quote(folder.string()) + "` makes it");
+  }
+  throw_errno((reads ? "cannot open " : "cannot write ") + path.string(), errno);
+  return file;
+}
 
 std::string read_file(const fs::path& path, uint64_t max_bytes) {
   const FileDescriptor file = open_or_throw(path, kReadAtOnce);

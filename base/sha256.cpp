@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/handle.h"
+#include "base/file.h"
 
 namespace dlflow {
 namespace {
@@ -46,8 +46,7 @@ std::string sha256_hex(std::string_view bytes) { return Sha256().update(bytes).h
 
 std::string sha256_file(const std::filesystem::path& path,
                         const std::function<void(uint64_t)>& progress) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) throw_errno("cannot open " + path.string(), errno);
+  const FileDescriptor file = open_or_throw(path, O_RDONLY);
   Sha256 hash;
   constexpr size_t kBufferBytes = size_t{1} << 20;
   const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);

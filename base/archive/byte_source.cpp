@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/handle.h"
+#include "base/file.h"
 #include "base/units.h"
 
 namespace dlflow {
@@ -20,10 +20,7 @@ namespace fs = std::filesystem;
 
 class FileSource : public ByteSource {
  public:
-  explicit FileSource(const fs::path& path)
-      : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (!file_) throw_errno("cannot open " + path.string(), errno);
-  }
+  explicit FileSource(const fs::path& path) : path_(path), file_(open_or_throw(path, O_RDONLY)) {}
 
   size_t read(std::span<char> buffer) override {
     size_t used = 0;

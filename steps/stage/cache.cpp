@@ -24,8 +24,7 @@ namespace fs = std::filesystem;
 void sync_files(std::span<const Cache::NewObject> objects) {
   constexpr size_t kMany = 16;
   for (const Cache::NewObject& object : objects) {
-    const FileDescriptor file(::open(object.file.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) throw_errno("cannot open " + object.file.string(), errno);
+    const FileDescriptor file = open_or_throw(object.file, O_RDONLY);
     const bool all = objects.size() >= kMany;
     if ((all ? ::syncfs(file.get()) : ::fsync(file.get())) != 0) {
       throw_errno("cannot write " + object.file.string(), errno);

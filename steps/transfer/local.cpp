@@ -77,12 +77,6 @@ PartFile::~PartFile() {
   if (has_own_name_) ::unlink(path_.c_str());
 }
 
-FileDescriptor open_or_throw(const fs::path& path, int flags) {
-  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
-  if (!file) throw_errno("cannot open " + path.string(), errno);
-  return file;
-}
-
 size_t read_some(const FileDescriptor& file, std::span<char> buffer, const fs::path& path) {
   while (true) {
     const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
@@ -143,7 +137,7 @@ std::string copy_into(const FileDescriptor& copy, const fs::path& to, const fs::
 
 std::string copy_file(const fs::path& from, const fs::path& to, uint64_t bytes_per_second,
                       const std::function<void(uint64_t)>& progress) {
-  const FileDescriptor copy = open_or_throw(to, O_RDWR | O_CREAT);
+  const FileDescriptor copy = open_or_throw(to, O_RDWR | O_CREAT, 0666);
   return copy_into(copy, to, from, bytes_per_second, progress);
 }
 
