@@ -21,12 +21,7 @@ Attempt::Attempt(JobSpec spec, int number)
   read();
 }
 
-bool Attempt::wants_more_memory() const {
-  JobEvent ended;
-  ended.state = JobState::Failed;
-  ended.exit = exit();
-  return dlflow::wants_more_memory(spec_.retry, ended);
-}
+bool Attempt::wants_more_memory() const { return dlflow::wants_more_memory(spec_.retry, exit()); }
 
 bool Attempt::has_saved() const { return stopped_ && stopped_exit_ == kExitAgain; }
 

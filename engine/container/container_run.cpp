@@ -83,22 +83,19 @@ std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
 Container container_for(const ContainerJob& job, const std::string& user,
                         std::vector<std::string> command, std::vector<Bind> binds, fs::path image,
                         const fs::path& folder, const fs::path& scratch) {
-  // Not /proc/self/exe: the program has the same path inside as outside.
-  const fs::path self = this_program();
-  Container container;
-  container.command = std::move(command);
-  container.mode = job.mode;
-  container.image = std::move(image);
-  container.binds = std::move(binds);
-  container.scratch = scratch;
-  container.directory = job.directory;
-  container.gpus = job.gpus;
-  container.uid = ::geteuid();
-  container.gid = ::getegid();
-  container.user = user;
-  container.arguments = job.arguments;
-  container.program = {self, "container-exec", folder};
-  return container;
+  return {.command = std::move(command),
+          .mode = job.mode,
+          .image = std::move(image),
+          .binds = std::move(binds),
+          .scratch = scratch,
+          .directory = job.directory,
+          .gpus = job.gpus,
+          .uid = ::geteuid(),
+          .gid = ::getegid(),
+          .user = user,
+          .arguments = job.arguments,
+          // Not /proc/self/exe: the program has the same path inside as outside.
+          .program = {this_program(), "container-exec", folder}};
 }
 
 void write_request(const ContainerJob& job, const std::string& user,
@@ -170,14 +167,13 @@ StoredImage provided(const ContainerJob& job, ImageStore& store) {
 }
 
 Command runtime_command(const Invocation& call, bool starts_ranks) {
-  Command command;
-  command.argv = call.argv;
-  command.environment = changed_environment(call.environment);
   // Signals to this process group must reach the program inside only through the pipe. SLURM also
   // signals processes in other groups, which would kill udocker and make proot print its state.
-  command.own_group = true;
+  Command command{.argv = call.argv,
+                  .environment = changed_environment(call.environment),
+                  .own_group = true,
+                  .dies_with_parent = true};
   if (!starts_ranks) command.blocked_signals = {kPassedIn.begin(), kPassedIn.end()};
-  command.dies_with_parent = true;
   return command;
 }
 

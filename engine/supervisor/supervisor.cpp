@@ -58,10 +58,7 @@ int failed_tries(const AttemptFiles& files) {
 }
 
 JobEvent event(JobState state, std::string reason = "") {
-  JobEvent result;
-  result.state = state;
-  result.reason = std::move(reason);
-  return result;
+  return {.state = state, .reason = std::move(reason)};
 }
 
 /// One pass of one attempt.

@@ -113,14 +113,14 @@ void tell_aside(const fs::path& run_directory, const News& news) {
     if (!notify) return;
     const auto record = claim_news(run_directory, *notify, news);
     if (!record) return;
-    Command command;
-    command.argv = {frozen_program(run_directory).string(), "notify-exec", record->string()};
-    command.environment = current_environment();
+    Command command{
+        .argv = {frozen_program(run_directory).string(), "notify-exec", record->string()},
+        .environment = current_environment(),
+        .standard_output = "/dev/null",
+        .standard_error = "/dev/null"};
     const std::string address = webhook_address(run_directory, *notify);
     if (!address.empty())
       command.environment.push_back(std::string(kAddressVariable) + "=" + address);
-    command.standard_output = "/dev/null";
-    command.standard_error = "/dev/null";
     start_detached(command);
   } catch (const std::exception&) {
     // The run continues even if nobody is told.
