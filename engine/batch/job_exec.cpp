@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -12,7 +14,6 @@
 #include "engine/batch/attempt.h"
 #include "engine/batch/batch.h"
 #include "engine/batch/batch_file.h"
-#include "engine/batch/next_pass.h"
 #include "engine/batch/pass.h"
 #include "engine/decide/needed_inputs.h"
 #include "engine/plan/run_directory.h"
@@ -22,6 +23,63 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+
+/// Asks until there is an answer: without a controller nothing ends the job at its limit.
+void request_requeue(const Allocation& allocation) {
+  const auto end = steady_clock::now() + allocation.controller_patience;
+  for (;; std::this_thread::sleep_for(allocation.controller_patience / 180)) {
+    try {
+      return allocation.requeue(allocation.id);
+    } catch (const Error& error) {
+      if (!error.retryable() || steady_clock::now() >= end) throw;
+    }
+  }
+}
+
+/// Memory and time of a task that runs again.
+struct NextPass {
+  uint64_t memory_bytes = 0;      ///< on each node; 0: the same
+  std::chrono::minutes limit{0};  ///< 0: the same
+};
+
+/// Asks for another pass. The batch system then ends this process, unless it ends before. Throws
+/// Error if it refuses.
+void request_next(const NextPass& next, const Allocation& allocation) {
+  request_requeue(allocation);
+  if (next.memory_bytes > 0) allocation.raise_memory(allocation.id, next.memory_bytes);
+  if (next.limit.count() > 0 && allocation.raise_time_limit)
+    allocation.raise_time_limit(allocation.id, next.limit);
+}
+
+/// Records that the attempt has failed, since its next pass was refused with `error`.
+void record_refusal(const Attempt& attempt, const Error& error, const Allocation& allocation) {
+  attempt.record({.state = JobState::Failed,
+                  .reason = std::string("it cannot be requeued: ") + error.what()},
+                 allocation);
+}
+
+/// The time limit of a task whose program may take `walltime`.
+std::chrono::minutes limit_of(const JobSpec& spec, std::chrono::seconds walltime) {
+  Resources longer = spec.resources;
+  longer.walltime = walltime;
+  Profile place;
+  place.limits.walltime = spec.walltime_limit;
+  return time_limit(longer, place);
+}
+
+/// Another job has the attempt in `work`: requeues this one for the time when that may have ended.
+/// Returns this one's exit status.
+int come_back(const std::string& work, const Allocation& allocation) {
+  std::fprintf(stderr, "job %s: another job is working on %s; this job checks again later\n",
+               allocation.id.c_str(), work.c_str());
+  try {
+    request_requeue(allocation);
+    return allocation.requeue_status;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return kNotRecorded;
+  }
+}
 
 /// Whether no later attempt has replaced it.
 bool is_newest(const BatchTask& task) {
