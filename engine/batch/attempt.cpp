@@ -6,7 +6,6 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "engine/decide/retry.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -20,8 +19,6 @@ Attempt::Attempt(JobSpec spec, int number)
   if (!std::filesystem::exists(file)) write_file_atomic(file, to_json(spec_).dump() + "\n");
   read();
 }
-
-bool Attempt::wants_more_memory() const { return dlflow::wants_more_memory(spec_.retry, exit()); }
 
 bool Attempt::has_saved() const { return stopped_ && stopped_exit_ == kExitAgain; }
 

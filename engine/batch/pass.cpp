@@ -208,7 +208,7 @@ PassEnd run_pass(Attempt& attempt, TaskPasses& task, const Allocation& allocatio
   attempt.read();
   if (attempt.was_stopped()) return PassEnd::Stopped;
   if (attempt.state() != JobState::Queued) return PassEnd::Over;
-  if (attempt.failed_tries() > tries && attempt.wants_more_memory()) {
+  if (attempt.failed_tries() > tries && wants_more_memory(attempt.spec().retry, attempt.exit())) {
     task.more_memory_bytes = std::max(task.more_memory_bytes, options.more_memory_bytes);
   }
   return PassEnd::RunsAgain;

@@ -26,7 +26,7 @@
 #include "engine/container/tool.h"
 #include "engine/container/tree.h"
 #include "engine/container/udocker_engine.h"
-#include "engine/ranks/lost_rank.h"
+#include "engine/ranks/rank_exec.h"
 #include "engine/ranks/rank_variables.h"
 
 namespace dlflow {

@@ -15,7 +15,7 @@
 #include "engine/decide/retry.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/run_directory.h"
-#include "engine/ranks/lost_rank.h"
+#include "engine/ranks/rank_exec.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/lost_node.h"
 #include "engine/supervisor/telling_line.h"

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "steps/transfer/address.h"
+#include "steps/transfer/limits.h"
 #include "steps/transfer/listed_names.h"
-#include "steps/transfer/retry.h"
 
 /// Downloads from another machine to a local file.
 namespace dlflow::steps {
