@@ -171,7 +171,7 @@ struct JobEvent {
   Json outputs = {};  ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}; also
                       ///< "executable": true for a file that may be run, and "matrix": the axis
                       ///< values of a parent whose output was selected
-  Json metrics = {};                 ///< of an ended job: its summary numbers by name
+  Json metrics = {};  ///< of an ended job: its summary numbers by name
   bool published_nothing = false;    ///< of a succeeded job: its Publication is_empty()
   std::string reused_from = {};      ///< of a cached job: folder of the job whose outputs it reuses
   int failed_tries = 0;              ///< of a job to be retried: its failed tries so far
@@ -193,5 +193,23 @@ JobEvent job_event_from_json(const Json& json);
 std::string to_line(const JobEvent& event);
 /// Throws Error{Corrupt}.
 JobEvent job_event_from_line(std::string_view line);
+
+// The sentences that record that another run computed a job's result. The record has nothing else
+// about it, so `dlflow explain` parses them.
+
+constexpr std::string_view kReusedFrom = "reused from ", kInSharedCache = ", in the shared cache";
+
+/// \param run  the run that computed the result
+inline std::string shared_reason(const std::string& run) {
+  return std::string(kReusedFrom) + run + std::string(kInSharedCache);
+}
+
+/// The run in such a sentence; nothing if `reason` is something else.
+inline std::optional<std::string> run_in_shared_reason(std::string_view reason) {
+  if (!reason.starts_with(kReusedFrom) || !reason.ends_with(kInSharedCache)) return std::nullopt;
+  reason.remove_prefix(kReusedFrom.size());
+  reason.remove_suffix(kInSharedCache.size());
+  return std::string(reason);
+}
 
 }  // namespace dlflow

@@ -30,7 +30,7 @@
 #include "engine/plan/secrets.h"
 #include "engine/supervisor/container.h"
 #include "engine/supervisor/launch.h"
-#include "engine/supervisor/resolve.h"
+#include "engine/supervisor/parents.h"
 
 namespace dlflow {
 namespace {
