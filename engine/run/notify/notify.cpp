@@ -66,7 +66,8 @@ std::vector<std::string> tell_all(const fs::path& record, const std::string& add
   return lines;
 }
 
-/// "demo-1 failed: train failed, exit 3"
+}  // namespace
+
 std::string message(const News& news) {
   const std::string failure = news.job.empty()
                                   ? ""
@@ -83,8 +84,6 @@ std::string message(const News& news) {
   }
   DLFLOW_CHECK(false);
 }
-
-}  // namespace
 
 std::optional<News> news_of(const Notifications& notify, const std::string& run,
                             const JobEvent& end, bool may_fail) {

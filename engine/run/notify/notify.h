@@ -32,6 +32,9 @@ struct News {
   int number = 0;  ///< distinguishes the ends of one run: it grows with each attempt
 };
 
+/// "demo-1 failed: train failed, exit 3"
+std::string message(const News& news);
+
 /// The news that the end of a job's attempt makes, in the words of `on`; nothing if it is no news.
 std::optional<News> news_of(const Notifications& notify, const std::string& run,
                             const JobEvent& end, bool may_fail);
