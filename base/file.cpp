@@ -36,11 +36,9 @@ std::string read_all(int descriptor, const struct stat& info, const fs::path& pa
   std::string content(size == 0 ? size_t{4096} : size, '\0');
   size_t used = 0;
   while (size == 0 || used < size) {
-    const ssize_t got = ::read(descriptor, content.data() + used, content.size() - used);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno("cannot read " + path.string(), errno);
+    const size_t got = read_some(descriptor, std::span(content).subspan(used), path);
     if (got == 0) break;
-    used += size_t(got);
+    used += got;
     if (used > max_bytes) throw too_large();
     if (size == 0 && used == content.size()) content.resize(used * 2);
   }
@@ -126,6 +124,14 @@ std::optional<std::string> read_private_file(const fs::path& path) {
   return read_all(file.get(), info, path, UINT64_MAX);
 }
 
+size_t read_some(int descriptor, std::span<char> buffer, const fs::path& path) {
+  while (true) {
+    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+    if (got >= 0) return size_t(got);
+    if (errno != EINTR) throw_errno("cannot read " + path.string(), errno);
+  }
+}
+
 void write_all(int descriptor, std::string_view bytes, const fs::path& path) {
   const size_t fit = bytes_that_fit(path, bytes.size());
   std::string_view rest = bytes.substr(0, fit);
@@ -156,11 +162,9 @@ void copy_content(const fs::path& from, const fs::path& to) {
   constexpr size_t kBufferBytes = size_t{1} << 20;
   const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   while (true) {
-    const ssize_t got = ::read(source.get(), buffer.get(), kBufferBytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno("cannot read " + from.string(), errno);
+    const size_t got = read_some(source.get(), {buffer.get(), kBufferBytes}, from);
     if (got == 0) return close_or_throw(std::move(copy), to);
-    write_all(copy.get(), std::string_view(buffer.get(), size_t(got)), to);
+    write_all(copy.get(), {buffer.get(), got}, to);
   }
 }
 

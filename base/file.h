@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -69,6 +70,9 @@ void make_private_directory(const std::filesystem::path& directory);
 /// share their blocks until one is changed. (std's copy reports a full disk as an input/output
 /// error.)
 void copy_content(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Reads some bytes of `path` from a descriptor; returns their number, 0 at the end.
+size_t read_some(int descriptor, std::span<char> buffer, const std::filesystem::path& path);
 
 /// Writes all of `bytes` to a descriptor; `path` is for the error message only.
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);

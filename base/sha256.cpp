@@ -6,10 +6,8 @@
 #include <fcntl.h>
 #include <openssl/sha.h>
 
-#include <cerrno>
 #include <memory>
 
-#include "base/error.h"
 #include "base/file.h"
 
 namespace dlflow {
@@ -52,12 +50,10 @@ std::string sha256_file(const std::filesystem::path& path,
   const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   uint64_t total = 0;
   while (true) {
-    const ssize_t got = ::read(file.get(), buffer.get(), kBufferBytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno("cannot read " + path.string(), errno);
+    const size_t got = read_some(file.get(), {buffer.get(), kBufferBytes}, path);
     if (got == 0) return hash.hex();
-    hash.update({buffer.get(), size_t(got)});
-    total += uint64_t(got);
+    hash.update({buffer.get(), got});
+    total += got;
     if (progress) progress(total);
   }
 }

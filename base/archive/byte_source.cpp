@@ -1,11 +1,9 @@
 #include "base/archive/byte_source.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -25,11 +23,9 @@ class FileSource : public ByteSource {
   size_t read(std::span<char> buffer) override {
     size_t used = 0;
     while (used < buffer.size()) {
-      const ssize_t got = ::read(file_.get(), buffer.data() + used, buffer.size() - used);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw_errno("cannot read " + path_.string(), errno);
+      const size_t got = read_some(file_.get(), buffer.subspan(used), path_);
       if (got == 0) break;
-      used += size_t(got);
+      used += got;
     }
     return used;
   }

@@ -76,17 +76,9 @@ std::optional<JobState> verdict(const OpenJob& open, const BatchJob& job, Time n
     case BatchState::OutOfMemory:
     case BatchState::Failed:
       return JobState::Failed;
-    case BatchState::Pending:
-    case BatchState::Configuring:
-    case BatchState::Running:
-    case BatchState::Suspended:
-    case BatchState::Completing:
-    case BatchState::Requeued:
-    case BatchState::Held:
-    case BatchState::Unknown:
-      break;
+    default:
+      return std::nullopt;  // it is not over
   }
-  return std::nullopt;
 }
 
 JobEvent event(const OpenJob& open, JobState state, std::string reason, Time now) {

@@ -156,10 +156,7 @@ ResolvedJob resolve(const JobSpec& spec, const std::vector<ParentResult>& parent
   const Json run = {{"id", spec.run}, {"directory", spec.run_directory.string()}};
   Json params = spec.params;
   params.update(spec.late_params);
-  Context context;
-  context.params = &params;
-  context.matrix = &spec.element;
-  context.run = &run;
+  Context context{.params = &params, .matrix = &spec.element, .run = &run};
   context.steps = [&](const Reference& reference) {
     return parent_value(reference, spec.element, parents);
   };
