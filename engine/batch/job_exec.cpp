@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,22 +43,6 @@ struct NextPass {
   std::chrono::minutes limit{0};  ///< 0: the same
 };
 
-/// Asks for another pass. The batch system then ends this process, unless it ends before. Throws
-/// Error if it refuses.
-void request_next(const NextPass& next, const Allocation& allocation) {
-  request_requeue(allocation);
-  if (next.memory_bytes > 0) allocation.raise_memory(allocation.id, next.memory_bytes);
-  if (next.limit.count() > 0 && allocation.raise_time_limit)
-    allocation.raise_time_limit(allocation.id, next.limit);
-}
-
-/// Records that the attempt has failed, since its next pass was refused with `error`.
-void record_refusal(const Attempt& attempt, const Error& error, const Allocation& allocation) {
-  attempt.record({.state = JobState::Failed,
-                  .reason = std::string("it cannot be requeued: ") + error.what()},
-                 allocation);
-}
-
 /// The time limit of a task whose program may take `walltime`.
 std::chrono::minutes limit_of(const JobSpec& spec, std::chrono::seconds walltime) {
   Resources longer = spec.resources;
@@ -65,6 +50,26 @@ std::chrono::minutes limit_of(const JobSpec& spec, std::chrono::seconds walltime
   Profile place;
   place.limits.walltime = spec.walltime_limit;
   return time_limit(longer, place);
+}
+
+/// Asks for another pass of a task, for the sake of `unfinished`. The batch system then ends this
+/// process, unless it ends before. If it refuses, they have failed. Returns the exit status.
+int go_on_later(const NextPass& next, std::span<const Attempt> unfinished,
+                const Allocation& allocation) {
+  try {
+    request_requeue(allocation);
+    if (next.memory_bytes > 0) allocation.raise_memory(allocation.id, next.memory_bytes);
+    if (next.limit.count() > 0 && allocation.raise_time_limit)
+      allocation.raise_time_limit(allocation.id, next.limit);
+    return allocation.requeue_status;
+  } catch (const Error& error) {
+    for (const Attempt& attempt : unfinished) {
+      attempt.record({.state = JobState::Failed,
+                      .reason = std::string("it cannot be requeued: ") + error.what()},
+                     allocation);
+    }
+    return 1;
+  }
 }
 
 /// Another job has the attempt in `work`: requeues this one for the time when that may have ended.
@@ -158,13 +163,7 @@ class SharedTask {
 
   int requeue() {
     if (again_.empty() && num_left_ == 0) return come_back(work_of_others_, allocation_);
-    try {
-      request_next({passes_.more_memory_bytes, limit()}, allocation_);
-      return allocation_.requeue_status;
-    } catch (const Error& error) {
-      for (const Attempt& attempt : again_) record_refusal(attempt, error, allocation_);
-      return 1;
-    }
+    return go_on_later({passes_.more_memory_bytes, limit()}, again_, allocation_);
   }
 
   /// The time limit of the next pass, if an element needs more time; never below the first one.
@@ -226,15 +225,9 @@ int run_one(BatchTask task, const Allocation& allocation) {
     case PassEnd::RunsAgain:
       break;
   }
-  try {
-    NextPass next{.memory_bytes = alone.more_memory_bytes};
-    if (attempt.wants_more_time()) next.limit = limit_of(attempt.spec(), attempt.walltime());
-    request_next(next, allocation);
-    return allocation.requeue_status;
-  } catch (const Error& error) {
-    record_refusal(attempt, error, allocation);
-    return 1;
-  }
+  NextPass next{.memory_bytes = alone.more_memory_bytes};
+  if (attempt.wants_more_time()) next.limit = limit_of(attempt.spec(), attempt.walltime());
+  return go_on_later(next, {&attempt, 1}, allocation);
 }
 
 }  // namespace
