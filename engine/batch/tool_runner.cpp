@@ -28,13 +28,6 @@ std::string_view behind_error(std::string_view line) {
   return trim(rest);
 }
 
-/// In a form that can be pasted.
-std::string shown(const std::vector<std::string>& argv) {
-  std::vector<std::string> words;
-  for (const std::string& word : argv) words.push_back(shell_quote(word));
-  return join(words, " ");
-}
-
 std::string times(int tries) {
   return tries == 1 ? "" : " (tried " + std::to_string(tries) + " times)";
 }
@@ -174,7 +167,7 @@ Output ToolRunner::run_if_there(const std::vector<std::string>& argv) const {
 
 Output ToolRunner::submit(const std::vector<std::string>& argv, const std::string& input,
                           const std::vector<std::string>& environment) const {
-  log(LogLevel::Info, shown(argv) + (input.empty() ? "" : " <<'END'\n" + input + "END"));
+  log(LogLevel::Info, shell_line(argv) + (input.empty() ? "" : " <<'END'\n" + input + "END"));
   return log_end(argv.front(),
                  run({.argv = argv, .environment = environment, .dies_with_parent = true},
                      {.input = input, .time_limit = options_.time_limit, .collect_errors = true}));

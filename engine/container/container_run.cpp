@@ -63,12 +63,6 @@ std::vector<std::string> command_of(const ContainerRuntime& runtime, const Conta
   return command;
 }
 
-std::string join_quoted(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_quote(word);
-  return text;
-}
-
 /// The worst exit status of this container's ranks, or 0; nothing if a rank left no record.
 std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
   int worst = 0;
@@ -228,7 +222,7 @@ int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& i
   throw Error(Errc::Unavailable, job.runtime + " did not run the program in image '" + job.image +
                                      "' (" + std::to_string(ended.code) +
                                      "): " + last_words(job.log) +
-                                     "; its command was: " + join_quoted(call.argv));
+                                     "; its command was: " + shell_line(call.argv));
 }
 
 /// `base` with the changes of `build:`.
