@@ -63,24 +63,21 @@ BatchJob* BatchJobs::find(std::string_view id) {
 }
 
 std::string ending_in_words(const BatchJob& job) {
-  switch (job.state) {
-    case BatchState::Timeout:
-      return job.limit ? "walltime of " + format_duration(*job.limit) + " reached"
-                       : std::string(words(job.state));
-    case BatchState::Cancelled:
-      if (number_from<uint32_t>(job.cancelled_by)) return "cancelled by user " + job.cancelled_by;
-      return job.cancelled_by.empty() ? "cancelled" : "cancelled by " + job.cancelled_by;
-    case BatchState::NodeFail:
-      return job.node.empty() ? "node failed" : "node " + job.node + " failed";
-    case BatchState::Completed:
-      return "exit 0";
-    case BatchState::Failed:
-      if (job.log_refused) return "the node cannot write to the run's folder";
-      if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
-      return job.exit ? "exit " + std::to_string(*job.exit) : "failed";
-    default:
-      return is_over(job.state) ? std::string(words(job.state)) : "";
+  if (job.state == BatchState::Completed) return "exit 0";
+  if (job.state == BatchState::NodeFail && !job.node.empty()) return "node " + job.node + " failed";
+  if (job.state == BatchState::Timeout && job.limit) {
+    return "walltime of " + format_duration(*job.limit) + " reached";
   }
+  if (job.state == BatchState::Cancelled && !job.cancelled_by.empty()) {
+    const bool is_id = number_from<uint32_t>(job.cancelled_by).has_value();
+    return (is_id ? "cancelled by user " : "cancelled by ") + job.cancelled_by;
+  }
+  if (job.state == BatchState::Failed) {
+    if (job.log_refused) return "the node cannot write to the run's folder";
+    if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
+    if (job.exit) return "exit " + std::to_string(*job.exit);
+  }
+  return is_over(job.state) ? std::string(words(job.state)) : "";
 }
 
 std::string_view array_id(std::string_view id) { return id.substr(0, id.find('_')); }

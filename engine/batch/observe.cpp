@@ -76,9 +76,17 @@ std::optional<JobState> verdict(const OpenJob& open, const BatchJob& job, Time n
     case BatchState::OutOfMemory:
     case BatchState::Failed:
       return JobState::Failed;
-    default:
-      return std::nullopt;  // it is not over
+    case BatchState::Pending:
+    case BatchState::Configuring:
+    case BatchState::Running:
+    case BatchState::Suspended:
+    case BatchState::Completing:
+    case BatchState::Requeued:
+    case BatchState::Held:
+    case BatchState::Unknown:
+      break;
   }
+  return std::nullopt;
 }
 
 JobEvent event(const OpenJob& open, JobState state, std::string reason, Time now) {
