@@ -35,8 +35,8 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view conte
 /// process that has it open keeps its content.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
-/// Opens `path`, not for child processes. Throws Error naming `path` and, if there is no folder for
-/// a new file, that folder.
+/// Opens `path`; child processes do not inherit it. Throws Error naming `path` and, if there is no
+/// folder for a new file, that folder.
 FileDescriptor open_or_throw(const std::filesystem::path& path, int flags, mode_t mode = 0600);
 
 /// Closes a written file; network file systems report a full disk only then. Throws Error naming
