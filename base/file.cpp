@@ -21,21 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode = 0600) {
-  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, mode));
-  if (file) return file;
-  const bool reads = (flags & O_ACCMODE) == O_RDONLY;
-  const fs::path folder = path.parent_path();
-  std::error_code none;
-  if (errno == ENOENT && !reads && !folder.empty() && !fs::exists(folder, none)) {
-    throw Error(Errc::NotFound, "cannot write into " + folder.string() +
-                                    ": there is no such folder; `mkdir -p " +
-                                    shell_quote(folder.string()) + "` makes it");
-  }
-  throw_errno((reads ? "cannot open " : "cannot write ") + path.string(), errno);
-  return file;
-}
-
 std::string read_all(int descriptor, const struct stat& info, const fs::path& path,
                      uint64_t max_bytes) {
   if (S_ISDIR(info.st_mode)) {
@@ -51,11 +36,9 @@ std::string read_all(int descriptor, const struct stat& info, const fs::path& pa
   std::string content(size == 0 ? size_t{4096} : size, '\0');
   size_t used = 0;
   while (size == 0 || used < size) {
-    const ssize_t got = ::read(descriptor, content.data() + used, content.size() - used);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno("cannot read " + path.string(), errno);
+    const size_t got = read_some(descriptor, std::span(content).subspan(used), path);
     if (got == 0) break;
-    used += size_t(got);
+    used += got;
     if (used > max_bytes) throw too_large();
     if (size == 0 && used == content.size()) content.resize(used * 2);
   }
@@ -97,6 +80,21 @@ void check_private(const fs::path& directory, const struct stat& info) {
 
 }  // namespace
 
+FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode) {
+  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, mode));
+  if (file) return file;
+  const bool reads = (flags & O_ACCMODE) == O_RDONLY;
+  const fs::path folder = path.parent_path();
+  std::error_code none;
+  if (errno == ENOENT && !reads && !folder.empty() && !fs::exists(folder, none)) {
+    throw Error(Errc::NotFound, "cannot write into " + folder.string() +
+                                    ": there is no such folder; `mkdir -p " +
+                                    shell_quote(folder.string()) + "` makes it");
+  }
+  throw_errno((reads ? "cannot open " : "cannot write ") + path.string(), errno);
+  return file;
+}
+
 std::string read_file(const fs::path& path, uint64_t max_bytes) {
   const FileDescriptor file = open_or_throw(path, kReadAtOnce);
   return read_plain(file.get(), path, max_bytes);
@@ -124,6 +122,14 @@ std::optional<std::string> read_private_file(const fs::path& path) {
                                         shell_quote(path.string()) + "`");
   }
   return read_all(file.get(), info, path, UINT64_MAX);
+}
+
+size_t read_some(int descriptor, std::span<char> buffer, const fs::path& path) {
+  while (true) {
+    const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
+    if (got >= 0) return size_t(got);
+    if (errno != EINTR) throw_errno("cannot read " + path.string(), errno);
+  }
 }
 
 void write_all(int descriptor, std::string_view bytes, const fs::path& path) {
@@ -156,11 +162,9 @@ void copy_content(const fs::path& from, const fs::path& to) {
   constexpr size_t kBufferBytes = size_t{1} << 20;
   const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   while (true) {
-    const ssize_t got = ::read(source.get(), buffer.get(), kBufferBytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno("cannot read " + from.string(), errno);
+    const size_t got = read_some(source.get(), {buffer.get(), kBufferBytes}, from);
     if (got == 0) return close_or_throw(std::move(copy), to);
-    write_all(copy.get(), std::string_view(buffer.get(), size_t(got)), to);
+    write_all(copy.get(), {buffer.get(), got}, to);
   }
 }
 

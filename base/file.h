@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,10 @@ void write_file_atomic(const std::filesystem::path& path, std::string_view conte
 /// another file refers to it. Removes an existing file first, so that a link is not followed, and a
 /// process that has it open keeps its content.
 void write_file(const std::filesystem::path& path, std::string_view content);
+
+/// Opens `path`; child processes do not inherit it. Throws Error naming `path` and, if there is no
+/// folder for a new file, that folder.
+FileDescriptor open_or_throw(const std::filesystem::path& path, int flags, mode_t mode = 0600);
 
 /// Closes a written file; network file systems report a full disk only then. Throws Error naming
 /// `path`.
@@ -65,6 +70,9 @@ void make_private_directory(const std::filesystem::path& directory);
 /// share their blocks until one is changed. (std's copy reports a full disk as an input/output
 /// error.)
 void copy_content(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Reads some bytes of `path` from a descriptor; returns their number, 0 at the end.
+size_t read_some(int descriptor, std::span<char> buffer, const std::filesystem::path& path);
 
 /// Writes all of `bytes` to a descriptor; `path` is for the error message only.
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);

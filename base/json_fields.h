@@ -3,12 +3,15 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/json.h"
+#include "base/parse_json.h"
 
 /// Structs as JSON objects, with one list of fields for both directions. For a struct T, `template
 /// <class Archive> void list_fields(Archive& archive, T& value)` calls archive("key", value.member)
@@ -172,6 +175,16 @@ T from_fields(const Json& json) {
   T value{};
   read_from(json, value);
   return value;
+}
+
+/// The same, but throws Error{Corrupt}: "not a `what`: reason".
+template <class T>
+T from_fields(const Json& json, const std::string& what) {
+  try {
+    return from_fields<T>(json);
+  } catch (const Json::exception& error) {
+    throw Error(Errc::Corrupt, "not a " + what + ": " + reason_of(error));
+  }
 }
 
 }  // namespace dlflow

@@ -3,12 +3,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
-#include "base/handle.h"
 
 namespace dlflow {
 
@@ -22,8 +20,7 @@ bool is_new_or_regular(const fs::path& path) {
 void write_output(const fs::path& path, std::string_view content, Durability durability) {
   constexpr mode_t kByUmask = 0666;
   if (is_new_or_regular(path)) return replace_file(path, content, durability, kByUmask);
-  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kByUmask));
-  if (!file) throw_errno("cannot write " + path.string(), errno);
+  FileDescriptor file = open_or_throw(path, O_WRONLY | O_CREAT | O_TRUNC, kByUmask);
   write_all(file.get(), content, path);
   close_or_throw(std::move(file), path);
 }

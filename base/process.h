@@ -18,13 +18,13 @@ namespace dlflow {
 /// A program to start, with its environment and files. A program without a slash is looked up in
 /// the PATH of `environment`.
 struct Command {
-  std::vector<std::string> argv;
-  std::vector<std::string> environment;       ///< "NAME=value", complete
-  std::filesystem::path directory;            ///< working directory; empty: the caller's
-  std::filesystem::path standard_input = {};  ///< empty: /dev/null
-  std::filesystem::path standard_output;      ///< appended to; empty: inherited
-  std::filesystem::path standard_error;       ///< likewise
-  bool own_group = false;                     ///< leads a process group of its own
+  std::vector<std::string> argv = {};
+  std::vector<std::string> environment = {};   ///< "NAME=value", complete
+  std::filesystem::path directory = {};        ///< working directory; empty: the caller's
+  std::filesystem::path standard_input = {};   ///< empty: /dev/null
+  std::filesystem::path standard_output = {};  ///< appended to; empty: inherited
+  std::filesystem::path standard_error = {};   ///< likewise
+  bool own_group = false;                      ///< leads a process group of its own
   bool dies_with_parent = false;  ///< killed with -9 when the thread that started it ends
   uint64_t max_file_bytes =
       0;  ///< SIGXFSZ kills it before a file it writes gets larger; 0: no limit

@@ -6,11 +6,9 @@
 #include <fcntl.h>
 #include <openssl/sha.h>
 
-#include <cerrno>
 #include <memory>
 
-#include "base/error.h"
-#include "base/handle.h"
+#include "base/file.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -40,19 +38,16 @@ std::string sha256_hex(std::string_view bytes) { return Sha256().update(bytes).h
 
 std::string sha256_file(const std::filesystem::path& path,
                         const std::function<void(uint64_t)>& progress) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) throw_errno("cannot open " + path.string(), errno);
+  const FileDescriptor file = open_or_throw(path, O_RDONLY);
   Sha256 hash;
   constexpr size_t kBufferBytes = size_t{1} << 20;
   const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   uint64_t total = 0;
   while (true) {
-    const ssize_t got = ::read(file.get(), buffer.get(), kBufferBytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_errno("cannot read " + path.string(), errno);
+    const size_t got = read_some(file.get(), {buffer.get(), kBufferBytes}, path);
     if (got == 0) return hash.hex();
-    hash.update({buffer.get(), size_t(got)});
-    total += uint64_t(got);
+    hash.update({buffer.get(), got});
+    total += got;
     if (progress) progress(total);
   }
 }

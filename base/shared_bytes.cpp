@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/handle.h"
+#include "base/file.h"
 
 namespace dlflow {
 
@@ -18,8 +18,7 @@ SharedBytes shared_bytes(std::string text) {
 }
 
 SharedBytes map_file(const std::filesystem::path& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) throw_errno("cannot open " + path.string(), errno);
+  const FileDescriptor file = open_or_throw(path, O_RDONLY);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) throw_errno("cannot read " + path.string(), errno);
   if (S_ISDIR(info.st_mode)) {

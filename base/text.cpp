@@ -272,4 +272,10 @@ std::string shell_quote(std::string_view word) {
   return quoted + "'";
 }
 
+std::string shell_line(std::span<const std::string> words) {
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + shell_quote(word);
+  return line;
+}
+
 }  // namespace dlflow

@@ -67,4 +67,7 @@ std::string csv_field(std::string_view text);
 /// `word` quoted for a POSIX shell.
 std::string shell_quote(std::string_view word);
 
+/// All `words`, each quoted, as one line that can be pasted.
+std::string shell_line(std::span<const std::string> words);
+
 }  // namespace dlflow

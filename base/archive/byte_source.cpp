@@ -1,16 +1,14 @@
 #include "base/archive/byte_source.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "base/handle.h"
+#include "base/file.h"
 #include "base/units.h"
 
 namespace dlflow {
@@ -20,19 +18,14 @@ namespace fs = std::filesystem;
 
 class FileSource : public ByteSource {
  public:
-  explicit FileSource(const fs::path& path)
-      : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (!file_) throw_errno("cannot open " + path.string(), errno);
-  }
+  explicit FileSource(const fs::path& path) : path_(path), file_(open_or_throw(path, O_RDONLY)) {}
 
   size_t read(std::span<char> buffer) override {
     size_t used = 0;
     while (used < buffer.size()) {
-      const ssize_t got = ::read(file_.get(), buffer.data() + used, buffer.size() - used);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw_errno("cannot read " + path_.string(), errno);
+      const size_t got = read_some(file_.get(), buffer.subspan(used), path_);
       if (got == 0) break;
-      used += size_t(got);
+      used += got;
     }
     return used;
   }

@@ -26,14 +26,12 @@ void LauncherClient::start_launcher() {
   FileDescriptor ours(ends[0]);
   const FileDescriptor theirs(ends[1]);
   ::fcntl(theirs.get(), F_SETFD, 0);  // inherited only by the launcher
-  Command command;
-  command.argv = {program_.string(), "local-launcher", std::to_string(theirs.get())};
-  command.environment = current_environment();
-  command.standard_output = log_;
-  command.standard_error = log_;
-  command.closes_descriptors = true;
-  command.kept_descriptor = theirs.get();
-  pid_ = start(command);
+  pid_ = start({.argv = {program_.string(), "local-launcher", std::to_string(theirs.get())},
+                .environment = current_environment(),
+                .standard_output = log_,
+                .standard_error = log_,
+                .closes_descriptors = true,
+                .kept_descriptor = theirs.get()});
   socket_ = std::move(ours);
 }
 

@@ -284,13 +284,12 @@ void LocalBackend::look_for(Task& task, const std::string& if_dead, Updates& upd
 }
 
 void LocalBackend::lost(Task& task, const std::string& reason, Updates& updates) {
-  JobEvent event;
-  event.job = task.submission.name;
-  event.attempt = task.submission.attempt;
-  event.state = JobState::Lost;
-  event.at = SystemClock().now();
-  event.node = host_name();
-  event.reason = reason;
+  JobEvent event{.job = task.submission.name,
+                 .attempt = task.submission.attempt,
+                 .state = JobState::Lost,
+                 .at = SystemClock().now(),
+                 .node = host_name(),
+                 .reason = reason};
   updates.push_back({task.submission.job, std::move(event), false});
   ended_.push_back(task.submission.job);
   release(task);

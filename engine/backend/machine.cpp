@@ -103,11 +103,9 @@ int gpus_in(const std::filesystem::path& devices) {
 }
 
 Machine local_machine(const Profile& profile) {
-  Machine machine;
-  machine.cores = profile.cores > 0 ? profile.cores : cores_here();
-  machine.memory_bytes = profile.memory_bytes > 0 ? profile.memory_bytes : memory_here();
-  machine.gpus = profile.gpus > 0 ? numbered(profile.gpus) : gpus_here();
-  return machine;
+  return {.cores = profile.cores > 0 ? profile.cores : cores_here(),
+          .memory_bytes = profile.memory_bytes > 0 ? profile.memory_bytes : memory_here(),
+          .gpus = profile.gpus > 0 ? numbered(profile.gpus) : gpus_here()};
 }
 
 int cores_taken(const Resources& resources, const Machine& machine) {

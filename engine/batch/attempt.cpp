@@ -6,7 +6,6 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "engine/decide/retry.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -19,13 +18,6 @@ Attempt::Attempt(JobSpec spec, int number)
   const std::filesystem::path file = directory_ / "job.json";
   if (!std::filesystem::exists(file)) write_file_atomic(file, to_json(spec_).dump() + "\n");
   read();
-}
-
-bool Attempt::wants_more_memory() const {
-  JobEvent ended;
-  ended.state = JobState::Failed;
-  ended.exit = exit();
-  return dlflow::wants_more_memory(spec_.retry, ended);
 }
 
 bool Attempt::has_saved() const { return stopped_ && stopped_exit_ == kExitAgain; }

@@ -25,8 +25,6 @@ class Attempt {
   std::optional<int> exit() const { return last_ ? last_->exit : std::nullopt; }
   bool has_ended() const { return last_ && is_final(*last_->state); }
   int failed_tries() const { return failed_tries_; }
-  /// Whether the last pass ran out of memory and is tried again.
-  bool wants_more_memory() const;
   /// Whether SIGTERM ended the last pass: the last event is a note without a state.
   bool was_stopped() const { return stopped_; }
   /// Whether it also saved a checkpoint before.

@@ -63,38 +63,21 @@ BatchJob* BatchJobs::find(std::string_view id) {
 }
 
 std::string ending_in_words(const BatchJob& job) {
-  switch (job.state) {
-    case BatchState::Timeout:
-      return job.limit ? "walltime of " + format_duration(*job.limit) + " reached"
-                       : std::string(words(job.state));
-    case BatchState::Cancelled:
-      if (number_from<uint32_t>(job.cancelled_by)) return "cancelled by user " + job.cancelled_by;
-      return job.cancelled_by.empty() ? "cancelled" : "cancelled by " + job.cancelled_by;
-    case BatchState::NodeFail:
-      return job.node.empty() ? "node failed" : "node " + job.node + " failed";
-    case BatchState::Completed:
-      return "exit 0";
-    case BatchState::Failed:
-      if (job.log_refused) return "the node cannot write to the run's folder";
-      if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
-      return job.exit ? "exit " + std::to_string(*job.exit) : "failed";
-    case BatchState::OutOfMemory:
-    case BatchState::Preempted:
-    case BatchState::BootFail:
-    case BatchState::Deadline:
-    case BatchState::Revoked:
-      return std::string(words(job.state));
-    case BatchState::Pending:
-    case BatchState::Configuring:
-    case BatchState::Running:
-    case BatchState::Suspended:
-    case BatchState::Completing:
-    case BatchState::Requeued:
-    case BatchState::Held:
-    case BatchState::Unknown:
-      break;
+  if (job.state == BatchState::Completed) return "exit 0";
+  if (job.state == BatchState::NodeFail && !job.node.empty()) return "node " + job.node + " failed";
+  if (job.state == BatchState::Timeout && job.limit) {
+    return "walltime of " + format_duration(*job.limit) + " reached";
   }
-  return "";
+  if (job.state == BatchState::Cancelled && !job.cancelled_by.empty()) {
+    const bool is_id = number_from<uint32_t>(job.cancelled_by).has_value();
+    return (is_id ? "cancelled by user " : "cancelled by ") + job.cancelled_by;
+  }
+  if (job.state == BatchState::Failed) {
+    if (job.log_refused) return "the node cannot write to the run's folder";
+    if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
+    if (job.exit) return "exit " + std::to_string(*job.exit);
+  }
+  return is_over(job.state) ? std::string(words(job.state)) : "";
 }
 
 std::string_view array_id(std::string_view id) { return id.substr(0, id.find('_')); }
@@ -103,6 +86,43 @@ std::optional<uint32_t> array_task(std::string_view id) {
   const size_t underscore = id.find('_');
   if (underscore == id.npos) return std::nullopt;
   return number_from<uint32_t>(id.substr(underscore + 1));
+}
+
+std::string format_array_range(std::span<const uint32_t> tasks) {
+  std::string text;
+  for (size_t first = 0; first < tasks.size();) {
+    size_t last = first;
+    while (last + 1 < tasks.size() && tasks[last + 1] == tasks[last] + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += std::to_string(tasks[first]);
+    if (last > first) text += (last == first + 1 ? "," : "-") + std::to_string(tasks[last]);
+    first = last + 1;
+  }
+  return text;
+}
+
+std::vector<uint32_t> parse_array_range(std::string_view text, size_t at_most) {
+  if (text.starts_with('[')) text.remove_prefix(1);
+  text = text.substr(0, text.find_first_of("]%"));
+  std::vector<uint32_t> tasks;
+  for (const std::string& part : split(text, ',')) {
+    const size_t colon = part.find(':');
+    const std::string range = part.substr(0, colon);
+    const uint32_t step =
+        colon == part.npos
+            ? 1
+            : number_from<uint32_t>(std::string_view(part).substr(colon + 1)).value_or(0);
+    const size_t dash = range.find('-');
+    const auto first = number_from<uint32_t>(std::string_view(range).substr(0, dash));
+    const auto last = dash == range.npos
+                          ? first
+                          : number_from<uint32_t>(std::string_view(range).substr(dash + 1));
+    if (!first || !last || step == 0) continue;
+    for (uint64_t task = *first; task <= *last && tasks.size() < at_most; task += step) {
+      tasks.push_back(uint32_t(task));
+    }
+  }
+  return tasks;
 }
 
 bool JobIdentity::is(const BatchJob& job) const {

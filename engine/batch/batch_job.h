@@ -103,6 +103,13 @@ std::string_view array_id(std::string_view id);
 /// 3 of "812_3"; nothing of "812".
 std::optional<uint32_t> array_task(std::string_view id);
 
+/// Formats 0 1 2 3 4 7 as "0-4,7"; `tasks` must be ascending. Empty if there are none.
+std::string format_array_range(std::span<const uint32_t> tasks);
+
+/// Parses "[0-4,7%50]", "0-10:2" or "[1-3,...]" (squeue truncates long lists) into at most
+/// `at_most` tasks. Ignores what it cannot parse.
+std::vector<uint32_t> parse_array_range(std::string_view text, size_t at_most);
+
 /// A job of ours in a batch system. Its number alone proves nothing: numbers restart after
 /// MaxJobId, and when a controller is rebuilt, so that it may belong to a job of another user or
 /// another run by now.

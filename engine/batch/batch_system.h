@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,7 +14,7 @@
 #include "base/clock.h"
 #include "engine/batch/batch.h"
 #include "engine/batch/batch_job.h"
-#include "engine/batch/cluster.h"
+#include "engine/model/profile.h"
 
 /// The batch system of a cluster. The engine uses it only through this interface.
 namespace dlflow {
@@ -68,6 +69,40 @@ struct ArrayRules {
   bool gaps = true;             ///< tasks need not be consecutive
   size_t max_dependencies = 0;  ///< of one submission; 0: any
   bool same_tasks = false;      ///< waiting task by task needs two arrays of the same tasks
+};
+
+// A cluster as it describes itself. A value that is not known is 0, empty or absent.
+
+/// Limits of one partition (Grid Engine: queue); absent: no limit.
+struct PartitionInfo {
+  std::string name;
+  bool is_default = false;
+  bool is_up = true;
+  std::optional<std::chrono::seconds> max_walltime;
+  std::optional<std::chrono::seconds> default_walltime;
+  std::optional<int> max_nodes;  ///< of one job
+  int nodes = 0;
+  NodeShape node;  ///< the largest of each: a job that needs more does not fit on any node
+  std::vector<std::string> gpu_types;
+
+  bool operator==(const PartitionInfo&) const = default;
+};
+
+struct ClusterLimits {
+  std::string cluster;
+  std::string version;      ///< "22.05.8"
+  int max_array_size = 0;   ///< the highest task number plus one
+  int max_job_count = 0;    ///< of all users together
+  bool accounting = false;  ///< it can report the ends of old jobs
+  std::vector<PartitionInfo> partitions;
+
+  /// The partition with that name; for an empty name the default one. Null if there is none.
+  const PartitionInfo* partition(std::string_view name) const {
+    for (const PartitionInfo& each : partitions) {
+      if (name.empty() ? each.is_default : each.name == name) return &each;
+    }
+    return nullptr;
+  }
 };
 
 /// Called by one thread. No call changes a job twice. Queries throw Error{Unavailable} if the batch

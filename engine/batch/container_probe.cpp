@@ -43,9 +43,9 @@ std::string container_problem(const ContainerSettings& settings) {
   const TemporaryFolder folder(fs::temp_directory_path() / "dlflow-container");
   copy_content("/proc/self/exe", folder.path() / "dlflow");
   prepare_container(folder.path(), settings);
-  Command command;
-  command.argv = {folder.path() / "dlflow", "container-run", folder.path() / "container.json"};
-  command.environment = current_environment();
+  Command command{
+      .argv = {folder.path() / "dlflow", "container-run", folder.path() / "container.json"},
+      .environment = current_environment()};
   const std::chrono::seconds limit(30);
   const Output output = run(std::move(command), {.time_limit = limit, .collect_errors = true});
   if (("\n" + output.text).find("\ndlflow ") != std::string::npos) return "";

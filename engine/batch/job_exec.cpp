@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -12,7 +15,6 @@
 #include "engine/batch/attempt.h"
 #include "engine/batch/batch.h"
 #include "engine/batch/batch_file.h"
-#include "engine/batch/next_pass.h"
 #include "engine/batch/pass.h"
 #include "engine/decide/needed_inputs.h"
 #include "engine/plan/run_directory.h"
@@ -22,6 +24,67 @@ namespace {
 
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
+
+/// Asks until there is an answer: without a controller nothing ends the job at its limit.
+void request_requeue(const Allocation& allocation) {
+  const auto end = steady_clock::now() + allocation.controller_patience;
+  for (;; std::this_thread::sleep_for(allocation.controller_patience / 180)) {
+    try {
+      return allocation.requeue(allocation.id);
+    } catch (const Error& error) {
+      if (!error.retryable() || steady_clock::now() >= end) throw;
+    }
+  }
+}
+
+/// Memory and time of a task that runs again.
+struct NextPass {
+  uint64_t memory_bytes = 0;      ///< on each node; 0: the same
+  std::chrono::minutes limit{0};  ///< 0: the same
+};
+
+/// The time limit of a task whose program may take `walltime`.
+std::chrono::minutes limit_of(const JobSpec& spec, std::chrono::seconds walltime) {
+  Resources longer = spec.resources;
+  longer.walltime = walltime;
+  Profile place;
+  place.limits.walltime = spec.walltime_limit;
+  return time_limit(longer, place);
+}
+
+/// Asks for another pass of a task, for the sake of `unfinished`. The batch system then ends this
+/// process, unless it ends before. If it refuses, they have failed. Returns the exit status.
+int go_on_later(const NextPass& next, std::span<const Attempt> unfinished,
+                const Allocation& allocation) {
+  try {
+    request_requeue(allocation);
+    if (next.memory_bytes > 0) allocation.raise_memory(allocation.id, next.memory_bytes);
+    if (next.limit.count() > 0 && allocation.raise_time_limit)
+      allocation.raise_time_limit(allocation.id, next.limit);
+    return allocation.requeue_status;
+  } catch (const Error& error) {
+    for (const Attempt& attempt : unfinished) {
+      attempt.record({.state = JobState::Failed,
+                      .reason = std::string("it cannot be requeued: ") + error.what()},
+                     allocation);
+    }
+    return 1;
+  }
+}
+
+/// Another job has the attempt in `work`: requeues this one for the time when that may have ended.
+/// Returns this one's exit status.
+int come_back(const std::string& work, const Allocation& allocation) {
+  std::fprintf(stderr, "job %s: another job is working on %s; this job checks again later\n",
+               allocation.id.c_str(), work.c_str());
+  try {
+    request_requeue(allocation);
+    return allocation.requeue_status;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return kNotRecorded;
+  }
+}
 
 /// Whether no later attempt has replaced it.
 bool is_newest(const BatchTask& task) {
@@ -100,13 +163,7 @@ class SharedTask {
 
   int requeue() {
     if (again_.empty() && num_left_ == 0) return come_back(work_of_others_, allocation_);
-    try {
-      request_next({passes_.more_memory_bytes, limit()}, allocation_);
-      return allocation_.requeue_status;
-    } catch (const Error& error) {
-      for (const Attempt& attempt : again_) record_refusal(attempt, error, allocation_);
-      return 1;
-    }
+    return go_on_later({passes_.more_memory_bytes, limit()}, again_, allocation_);
   }
 
   /// The time limit of the next pass, if an element needs more time; never below the first one.
@@ -168,15 +225,9 @@ int run_one(BatchTask task, const Allocation& allocation) {
     case PassEnd::RunsAgain:
       break;
   }
-  try {
-    NextPass next{.memory_bytes = alone.more_memory_bytes};
-    if (attempt.wants_more_time()) next.limit = limit_of(attempt.spec(), attempt.walltime());
-    request_next(next, allocation);
-    return allocation.requeue_status;
-  } catch (const Error& error) {
-    record_refusal(attempt, error, allocation);
-    return 1;
-  }
+  NextPass next{.memory_bytes = alone.more_memory_bytes};
+  if (attempt.wants_more_time()) next.limit = limit_of(attempt.spec(), attempt.walltime());
+  return go_on_later(next, {&attempt, 1}, allocation);
 }
 
 }  // namespace

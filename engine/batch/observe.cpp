@@ -90,14 +90,12 @@ std::optional<JobState> verdict(const OpenJob& open, const BatchJob& job, Time n
 }
 
 JobEvent event(const OpenJob& open, JobState state, std::string reason, Time now) {
-  JobEvent event;
-  event.job = open.job;
-  event.attempt = open.attempt;
-  event.state = state;
-  event.at = now;
-  event.backend_id = open.identity.id;
-  event.reason = std::move(reason);
-  return event;
+  return {.job = open.job,
+          .attempt = open.attempt,
+          .state = state,
+          .at = now,
+          .backend_id = open.identity.id,
+          .reason = std::move(reason)};
 }
 
 /// Without cgroups SLURM kills a job that takes too much memory, and reports only the kill.

@@ -29,17 +29,14 @@ using namespace std::chrono_literals;
 bool count_unended_pass(const Attempt& attempt, const std::string& node,
                         const Allocation& allocation) {
   if (attempt.has_saved()) {  // preempted, most likely: no failure, and no work is lost
-    JobEvent next;
-    next.state = JobState::Queued;
-    next.reason = "preempted; continues from its checkpoint";
-    next.exit = kExitAgain;
-    next.failed_tries = attempt.failed_tries();
-    attempt.record(std::move(next), allocation);
+    attempt.record({.state = JobState::Queued,
+                    .exit = kExitAgain,
+                    .reason = "preempted; continues from its checkpoint",
+                    .failed_tries = attempt.failed_tries()},
+                   allocation);
     return true;
   }
-  JobEvent lost;
-  lost.state = JobState::Lost;
-  lost.failed_node = attempt.lost_node();
+  JobEvent lost{.state = JobState::Lost, .failed_node = attempt.lost_node()};
   // The node of a failed job gets no signal, but SLURM sends one to the others of that job.
   lost.preempted = attempt.was_stopped() && lost.failed_node.empty();
   lost.reason = lost.preempted             ? "it was preempted"
@@ -211,7 +208,7 @@ PassEnd run_pass(Attempt& attempt, TaskPasses& task, const Allocation& allocatio
   attempt.read();
   if (attempt.was_stopped()) return PassEnd::Stopped;
   if (attempt.state() != JobState::Queued) return PassEnd::Over;
-  if (attempt.failed_tries() > tries && attempt.wants_more_memory()) {
+  if (attempt.failed_tries() > tries && wants_more_memory(attempt.spec().retry, attempt.exit())) {
     task.more_memory_bytes = std::max(task.more_memory_bytes, options.more_memory_bytes);
   }
   return PassEnd::RunsAgain;

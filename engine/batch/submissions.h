@@ -3,7 +3,10 @@
 #include <chrono>
 #include <deque>
 #include <future>
+#include <thread>
+#include <utility>
 
+#include "base/error.h"
 #include "engine/batch/batch_system.h"
 
 namespace dlflow {
@@ -21,10 +24,22 @@ class Submissions {
   bool empty() const { return calls_.empty(); }
 
   /// Begins `call` once its time has come; it must not be full.
-  void begin(SubmitCall call);
+  void begin(SubmitCall call) {
+    DLFLOW_CHECK(!is_full());
+    std::this_thread::sleep_until(next_);
+    next_ = std::chrono::steady_clock::now() + interval_;
+    const bool alone = system_.submissions_at_once() == 1;
+    const auto policy = alone ? std::launch::deferred : std::launch::async;
+    calls_.push_back(std::async(policy, std::move(call.submit)));
+  }
 
   /// Waits for the call that began first. Throws like SubmitCall::submit.
-  SubmitAnswer finish_first();
+  SubmitAnswer finish_first() {
+    DLFLOW_CHECK(!empty());
+    std::future<SubmitAnswer> call = std::move(calls_.front());
+    calls_.pop_front();
+    return call.get();
+  }
 
  private:
   const BatchSystem& system_;

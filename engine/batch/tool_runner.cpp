@@ -28,13 +28,6 @@ std::string_view behind_error(std::string_view line) {
   return trim(rest);
 }
 
-/// In a form that can be pasted.
-std::string shown(const std::vector<std::string>& argv) {
-  std::vector<std::string> words;
-  for (const std::string& word : argv) words.push_back(shell_quote(word));
-  return join(words, " ");
-}
-
 std::string times(int tries) {
   return tries == 1 ? "" : " (tried " + std::to_string(tries) + " times)";
 }
@@ -161,14 +154,7 @@ ToolRunner::ToolRunner(ToolOptions options, std::vector<std::string> environment
 }
 
 Output ToolRunner::run_once(const std::vector<std::string>& argv) const {
-  Command command;
-  command.argv = argv;
-  command.environment = environment_;
-  command.dies_with_parent = true;
-  log(LogLevel::Info, shown(argv));
-  return log_end(argv.front(),
-                 run(std::move(command),
-                     OutputOptions{.time_limit = options_.time_limit, .collect_errors = true}));
+  return submit(argv, "", environment_);
 }
 
 Output ToolRunner::run_if_there(const std::vector<std::string>& argv) const {
@@ -181,15 +167,10 @@ Output ToolRunner::run_if_there(const std::vector<std::string>& argv) const {
 
 Output ToolRunner::submit(const std::vector<std::string>& argv, const std::string& input,
                           const std::vector<std::string>& environment) const {
-  Command command;
-  command.argv = argv;
-  command.environment = environment;
-  command.dies_with_parent = true;
-  log(LogLevel::Info, shown(argv) + " <<'END'\n" + input + "END");
+  log(LogLevel::Info, shell_line(argv) + (input.empty() ? "" : " <<'END'\n" + input + "END"));
   return log_end(argv.front(),
-                 run(std::move(command), OutputOptions{.input = input,
-                                                       .time_limit = options_.time_limit,
-                                                       .collect_errors = true}));
+                 run({.argv = argv, .environment = environment, .dies_with_parent = true},
+                     {.input = input, .time_limit = options_.time_limit, .collect_errors = true}));
 }
 
 Output ToolRunner::ask(const std::vector<std::string>& argv) const {

@@ -9,10 +9,8 @@
 namespace dlflow {
 
 std::string user_name() {
-  Command id;
-  id.argv = {"id", "-un"};
-  id.environment = current_environment();
-  const Output output = run(id, OutputOptions{.collect_errors = true});
+  const Output output =
+      run({.argv = {"id", "-un"}, .environment = current_environment()}, {.collect_errors = true});
   if (output.status.code == 0) return std::string(trim(output.text));
   const std::string user = environment_variable("USER");
   return user.empty() ? std::to_string(::geteuid()) : user;

@@ -2,24 +2,10 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "base/json_fields.h"
 #include "base/mpi.h"
-#include "base/parse_json.h"
 
 namespace dlflow {
-namespace {
-
-template <typename Read>
-auto reading_job_file(const char* what, const Read& read) {
-  try {
-    return read();
-  } catch (const Json::exception& error) {
-    throw Error(Errc::Corrupt, std::string("not a ") + what + ": " + reason_of(error));
-  }
-}
-
-}  // namespace
 
 DLFLOW_DEFINE_FIELDS(Bind, source, target, read_only)
 
@@ -33,13 +19,13 @@ DLFLOW_DEFINE_FIELDS(ContainerRequest, image, commands, directory, environment, 
 Json to_json(const ContainerJob& job) { return json_of(job); }
 
 ContainerJob container_job_from_json(const Json& json) {
-  return reading_job_file("container.json", [&] { return from_fields<ContainerJob>(json); });
+  return from_fields<ContainerJob>(json, "container.json");
 }
 
 Json to_json(const ContainerRequest& request) { return json_of(request); }
 
 ContainerRequest container_request_from_json(const Json& json) {
-  return reading_job_file("request.json", [&] { return from_fields<ContainerRequest>(json); });
+  return from_fields<ContainerRequest>(json, "request.json");
 }
 
 bool is_passed_on(std::string_view name) {

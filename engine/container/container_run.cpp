@@ -26,7 +26,7 @@
 #include "engine/container/tool.h"
 #include "engine/container/tree.h"
 #include "engine/container/udocker_engine.h"
-#include "engine/ranks/lost_rank.h"
+#include "engine/ranks/rank_exec.h"
 #include "engine/ranks/rank_variables.h"
 
 namespace dlflow {
@@ -63,12 +63,6 @@ std::vector<std::string> command_of(const ContainerRuntime& runtime, const Conta
   return command;
 }
 
-std::string join_quoted(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_quote(word);
-  return text;
-}
-
 /// The worst exit status of this container's ranks, or 0; nothing if a rank left no record.
 std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
   int worst = 0;
@@ -83,22 +77,19 @@ std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
 Container container_for(const ContainerJob& job, const std::string& user,
                         std::vector<std::string> command, std::vector<Bind> binds, fs::path image,
                         const fs::path& folder, const fs::path& scratch) {
-  // Not /proc/self/exe: the program has the same path inside as outside.
-  const fs::path self = this_program();
-  Container container;
-  container.command = std::move(command);
-  container.mode = job.mode;
-  container.image = std::move(image);
-  container.binds = std::move(binds);
-  container.scratch = scratch;
-  container.directory = job.directory;
-  container.gpus = job.gpus;
-  container.uid = ::geteuid();
-  container.gid = ::getegid();
-  container.user = user;
-  container.arguments = job.arguments;
-  container.program = {self, "container-exec", folder};
-  return container;
+  return {.command = std::move(command),
+          .mode = job.mode,
+          .image = std::move(image),
+          .binds = std::move(binds),
+          .scratch = scratch,
+          .directory = job.directory,
+          .gpus = job.gpus,
+          .uid = ::geteuid(),
+          .gid = ::getegid(),
+          .user = user,
+          .arguments = job.arguments,
+          // Not /proc/self/exe: the program has the same path inside as outside.
+          .program = {this_program(), "container-exec", folder}};
 }
 
 void write_request(const ContainerJob& job, const std::string& user,
@@ -170,14 +161,13 @@ StoredImage provided(const ContainerJob& job, ImageStore& store) {
 }
 
 Command runtime_command(const Invocation& call, bool starts_ranks) {
-  Command command;
-  command.argv = call.argv;
-  command.environment = changed_environment(call.environment);
   // Signals to this process group must reach the program inside only through the pipe. SLURM also
   // signals processes in other groups, which would kill udocker and make proot print its state.
-  command.own_group = true;
+  Command command{.argv = call.argv,
+                  .environment = changed_environment(call.environment),
+                  .own_group = true,
+                  .dies_with_parent = true};
   if (!starts_ranks) command.blocked_signals = {kPassedIn.begin(), kPassedIn.end()};
-  command.dies_with_parent = true;
   return command;
 }
 
@@ -232,7 +222,7 @@ int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& i
   throw Error(Errc::Unavailable, job.runtime + " did not run the program in image '" + job.image +
                                      "' (" + std::to_string(ended.code) +
                                      "): " + last_words(job.log) +
-                                     "; its command was: " + join_quoted(call.argv));
+                                     "; its command was: " + shell_line(call.argv));
 }
 
 /// `base` with the changes of `build:`.

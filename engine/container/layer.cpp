@@ -35,8 +35,7 @@ class Layer : public ArchiveEntries {
       return white_out(path, last);
     }
     path_ = new_place(name);
-    file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file_) throw_errno("cannot write " + path_.string(), errno);
+    file_ = open_or_throw(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     mode_ = (mode & 0555) | 0400;
   }
 

@@ -87,11 +87,10 @@ class Registry {
     if (!authorization.empty()) request.headers.push_back("Authorization: " + authorization);
     if (!request.needs_encryption) append(request.options, stay_on_this_machine(host));
     HttpCall call = http_call(request);
-    Command command;
-    command.argv = std::move(call.argv);
-    command.environment = current_environment();
     // The limit covers the file of headers, too, since a server may send any number of them.
-    command.max_file_bytes = std::max(max_bytes, kMaxManifestBytes);
+    const Command command{.argv = std::move(call.argv),
+                          .environment = current_environment(),
+                          .max_file_bytes = std::max(max_bytes, kMaxManifestBytes)};
     const Output output =
         run(command, OutputOptions{.input = call.settings, .collect_errors = true});
     if (output.status.signal == SIGXFSZ) throw_too_much(url, command.max_file_bytes);

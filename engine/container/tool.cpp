@@ -10,10 +10,8 @@ namespace dlflow {
 namespace {
 
 Output call(const std::vector<std::string>& argv, const std::vector<std::string>& variables) {
-  Command command;
-  command.argv = argv;
-  command.environment = changed_environment(variables);
-  return run(command, OutputOptions{.collect_errors = true});
+  return run({.argv = argv, .environment = changed_environment(variables)},
+             {.collect_errors = true});
 }
 
 }  // namespace

@@ -27,11 +27,7 @@ constexpr auto kBroken = {JobState::Failed, JobState::TimedOut, JobState::Cancel
 }  // namespace
 
 JobEvent ending_of(const JobProgress& progress) {
-  JobEvent ended;
-  ended.state = progress.state;
-  ended.exit = progress.exit;
-  ended.preempted = progress.preempted;
-  return ended;
+  return {.state = progress.state, .exit = progress.exit, .preempted = progress.preempted};
 }
 
 Jobs::Jobs(const Plan& plan, std::vector<JobProgress> known) : plan_(plan) {

@@ -34,8 +34,8 @@ bool should_retry(const Retry& retry, const JobEvent& ended, int tries) {
                                  [&ended](RetryCause cause) { return is_cause(cause, ended); }));
 }
 
-bool wants_more_memory(const Retry& retry, const JobEvent& ended) {
-  return is_cause(RetryCause::OutOfMemory, ended) &&
+bool wants_more_memory(const Retry& retry, std::optional<int> exit) {
+  return exit == kKilled &&
          std::find(retry.on.begin(), retry.on.end(), RetryCause::OutOfMemory) != retry.on.end();
 }
 

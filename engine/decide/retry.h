@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "engine/model/workflow.h"
@@ -13,8 +14,9 @@ namespace dlflow {
 /// ended one included. Cancelled jobs never get one.
 bool should_retry(const Retry& retry, const JobEvent& ended, int tries);
 
-/// Whether the job ran out of memory, and `retry` lists that: the next try gets more.
-bool wants_more_memory(const Retry& retry, const JobEvent& ended);
+/// Whether a failure with exit status `exit` is a lack of memory, and `retry` lists that: the next
+/// try gets more.
+bool wants_more_memory(const Retry& retry, std::optional<int> exit);
 
 /// The pause after the `tries`-th attempt: half a second, doubling up to half a minute, so that a
 /// short disturbance (a file server that restarts) does not use up all attempts.

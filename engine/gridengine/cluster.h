@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "engine/batch/cluster.h"
+#include "engine/batch/batch_system.h"
 
 /// The limits that a cluster reports. The parsers do not fail: missing values are 0 or empty.
 namespace dlflow {

@@ -61,9 +61,8 @@ GridEngineTools::GridEngineTools(ToolOptions options)
 
 SubmitCall GridEngineTools::render(const Batch& batch, const Profile& profile) const {
   QsubCall call = qsub_call(batch, profile);
-  std::string words = "#";
-  for (const std::string& word : call.argv) words += " " + shell_quote(word);
-  return {words + "\n" + call.script, [this, call = std::move(call)] {
+  const std::string text = "# " + shell_line(call.argv) + "\n" + call.script;
+  return {text, [this, call = std::move(call)] {
             return qsub_answer(runner_.submit(call.argv, call.script, submission_environment_),
                                runner_.options().time_limit);
           }};

@@ -84,12 +84,9 @@ void grow_walltime(JobSpec& spec, int attempt) {
   if (attempt < 2 || spec.retry.walltime_factor <= 1 || spec.resources.walltime.count() == 0)
     return;
   const fs::path before = attempt_directory(spec.job_directory, attempt - 1);
-  std::optional<JobState> end;
-  for (const JobEvent& event : EventTail(before / "events.jsonl").read()) {
-    if (event.state) end = event.state;
-  }
+  const auto end = last_state(spec.job_directory, "", attempt - 1);
   const auto text = read_file_if_exists(before / "job.json");
-  if (end != JobState::TimedOut || !text) return;
+  if (!end || end->state != JobState::TimedOut || !text) return;
   const std::chrono::seconds last = job_spec_from_json(parse_json(*text)).resources.walltime;
   spec.resources.walltime =
       std::max(spec.resources.walltime, next_walltime(spec.retry, last, spec.walltime_limit));

@@ -41,12 +41,10 @@ bool has_run(JobState state) { return state != JobState::Skipped && state != Job
 void restore_events(const fs::path& file, const JobEvent& end, bool has_begun) {
   AppendFile events(file);
   if (!has_begun && has_run(*end.state)) {
-    JobEvent began;
-    began.state = JobState::Running;
-    began.at = end.at;
-    began.backend_id = end.backend_id;
-    began.node = end.node;
-    events.append(to_line(began));
+    events.append(to_line({.state = JobState::Running,
+                           .at = end.at,
+                           .backend_id = end.backend_id,
+                           .node = end.node}));
   }
   JobEvent own = end;
   own.job = {};

@@ -159,27 +159,27 @@ struct PassUsage {
 
 /// One line of an events.jsonl: a job's change of state, or a note about it if `state` is absent.
 struct JobEvent {
-  JobName job;      ///< empty in an attempt's own file, whose folder names the job
-  int attempt = 0;  ///< 0: no attempt (cached, blocked, …); planned: the one that ended
-  std::optional<JobState> state;
+  JobName job = {};  ///< empty in an attempt's own file, whose folder names the job
+  int attempt = 0;   ///< 0: no attempt (cached, blocked, …); planned: the one that ended
+  std::optional<JobState> state = {};
   Time at{};
-  std::string backend_id;  ///< pid on local, job id on SLURM
-  std::string node;
-  std::optional<int> exit;  ///< exit status; 128+n for signal n
-  std::string reason;       ///< in words, for people: "exit 3: loss is NaN at step 412"
-  Fingerprint fingerprint;  ///< of a succeeded or cached job
-  Json outputs;  ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}; also
-                 ///< "executable": true for a file that may be run, and "matrix": the axis values
-                 ///< of a parent whose output was selected
-  Json metrics;  ///< of an ended job: its summary numbers by name
+  std::string backend_id = {};  ///< pid on local, job id on SLURM
+  std::string node = {};
+  std::optional<int> exit = {};  ///< exit status; 128+n for signal n
+  std::string reason = {};       ///< in words, for people: "exit 3: loss is NaN at step 412"
+  Fingerprint fingerprint = {};  ///< of a succeeded or cached job
+  Json outputs = {};  ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}; also
+                      ///< "executable": true for a file that may be run, and "matrix": the axis
+                      ///< values of a parent whose output was selected
+  Json metrics = {};  ///< of an ended job: its summary numbers by name
   bool published_nothing = false;    ///< of a succeeded job: its Publication is_empty()
-  std::string reused_from;           ///< of a cached job: folder of the job whose outputs it reuses
+  std::string reused_from = {};      ///< of a cached job: folder of the job whose outputs it reuses
   int failed_tries = 0;              ///< of a job to be retried: its failed tries so far
   int idle_passes = 0;               ///< of a pass that saved: passes in a row without a change
   bool preempted = false;            ///< of a lost job: the scheduler gave its node to another job
   std::chrono::seconds walltime{0};  ///< of the next try, if it grows after a timeout
-  std::string failed_node;           ///< the node whose failure ended the last pass, if it was one
-  std::optional<PassUsage> used;     ///< of the pass that ended
+  std::string failed_node = {};      ///< the node whose failure ended the last pass, if it was one
+  std::optional<PassUsage> used = {};  ///< of the pass that ended
 
   bool operator==(const JobEvent&) const = default;
 };
@@ -193,5 +193,23 @@ JobEvent job_event_from_json(const Json& json);
 std::string to_line(const JobEvent& event);
 /// Throws Error{Corrupt}.
 JobEvent job_event_from_line(std::string_view line);
+
+// The sentences that record that another run computed a job's result. The record has nothing else
+// about it, so `dlflow explain` parses them.
+
+constexpr std::string_view kReusedFrom = "reused from ", kInSharedCache = ", in the shared cache";
+
+/// \param run  the run that computed the result
+inline std::string shared_reason(const std::string& run) {
+  return std::string(kReusedFrom) + run + std::string(kInSharedCache);
+}
+
+/// The run in such a sentence; nothing if `reason` is something else.
+inline std::optional<std::string> run_in_shared_reason(std::string_view reason) {
+  if (!reason.starts_with(kReusedFrom) || !reason.ends_with(kInSharedCache)) return std::nullopt;
+  reason.remove_prefix(kReusedFrom.size());
+  reason.remove_suffix(kInSharedCache.size());
+  return std::string(reason);
+}
 
 }  // namespace dlflow

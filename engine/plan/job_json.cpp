@@ -145,13 +145,7 @@ JobEvent read_job_event(const Json& json) {
 
 Json to_json(const JobSpec& spec) { return json_of(spec); }
 
-JobSpec job_spec_from_json(const Json& json) {
-  try {
-    return from_fields<JobSpec>(json);
-  } catch (const Json::exception& error) {
-    throw Error(Errc::Corrupt, std::string("not a job.json: ") + reason_of(error));
-  }
-}
+JobSpec job_spec_from_json(const Json& json) { return from_fields<JobSpec>(json, "job.json"); }
 
 Json to_json(const JobEvent& event) { return json_of(event); }
 

@@ -79,9 +79,7 @@ std::string in_words(const Missing& missing) {
 
 /// The loader's list of what it would load; runs nothing of `program`.
 std::string trace_of(const fs::path& program, const std::vector<std::string>& environment) {
-  Command command;
-  command.argv = {program};
-  command.environment = environment;
+  Command command{.argv = {program}, .environment = environment};
   command.environment.emplace_back("LD_TRACE_LOADED_OBJECTS=1");
   const OutputOptions options{.collect_errors = true};
   const Output output = run(std::move(command), options);

@@ -1,5 +1,3 @@
-#include "engine/ranks/free_port.h"
-
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -11,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/handle.h"
+#include "engine/ranks/rank_nodes.h"
 
 namespace dlflow {
 namespace {

@@ -1,5 +1,6 @@
 #include "engine/ranks/rank_exec.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -9,15 +10,17 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/parse_json.h"
 #include "base/process.h"
 #include "base/process_tree.h"
-#include "engine/ranks/lost_rank.h"
+#include "base/text.h"
 #include "engine/ranks/rank_variables.h"
 #include "engine/ranks/save_request.h"
 
@@ -91,6 +94,31 @@ ExitStatus run_beside(char** argv, const RankPlan& plan) {
 }
 
 }  // namespace
+
+void record_lost_rank(const RankPlan& plan, int signal) {
+  if (plan.lost_rank.empty()) return;
+  const FileDescriptor file(
+      ::open(plan.lost_rank.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!file) return;  // another rank was first
+  const auto variables = rank_variables(plan);
+  const auto rank = variables.find("DLFLOW_RANK");
+  const std::string node = "node " + host_name();
+  const std::string who =
+      rank == variables.end() ? node : "rank " + rank->second + " (" + node + ")";
+  try {
+    write_all(
+        file.get(),
+        who + ": killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")\n",
+        plan.lost_rank);
+  } catch (const Error&) {  // a full disk: the exit status must suffice
+  }
+}
+
+std::optional<std::string> read_lost_rank(const std::filesystem::path& file) {
+  const std::string text = escaped(trim(read_file_if_exists(file).value_or("")));
+  if (text.empty()) return std::nullopt;
+  return text;
+}
 
 int rank_exec(const std::filesystem::path& file, char** argv) {
   constexpr int kNoProgram = 127;  // as in shells

@@ -26,6 +26,11 @@ std::vector<RankNode> rank_nodes(int ranks, int cpus_per_rank, const ReadVariabl
 /// Whether this process belongs to a job without running on one of its nodes, as in `salloc`.
 bool is_outside_of_nodes();
 
+/// Returns a TCP port of this machine on which nobody listens and which the kernel does not assign
+/// by itself. Another process may take it before the caller does; different calls return different
+/// ports with high probability. Throws Error{Unavailable} if none is found.
+int free_port();
+
 /// srun's options for one task on each node, with the cores and GPUs of all ranks there.
 std::vector<std::string> srun_per_node(const RankPlan& plan, int cpus_per_rank, int gpus_per_rank);
 

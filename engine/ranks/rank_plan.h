@@ -34,14 +34,19 @@ struct RankPlan {
   int num_programs() const { return one_per_node ? int(nodes.size()) : ranks; }
 };
 
-void to_json(Json& json, const RankNode& node);
+inline void to_json(Json& json, const RankNode& node) { json = {node.name, node.ranks}; }
 /// Throws Json::exception.
-void from_json(const Json& json, RankNode& node);
+inline void from_json(const Json& json, RankNode& node) {
+  json.at(0).get_to(node.name);
+  json.at(1).get_to(node.ranks);
+}
 
 DLFLOW_DEFINE_FIELDS(RankPlan, ranks, told, one_per_node, nodes, master_address, master_port,
                      asks_by, asked_by, lost_rank, given)
 
 /// Throws Error{Corrupt}.
-RankPlan rank_plan_from_json(const Json& json);
+inline RankPlan rank_plan_from_json(const Json& json) {
+  return from_fields<RankPlan>(json, "plan of ranks");
+}
 
 }  // namespace dlflow

@@ -29,13 +29,11 @@ RunRecord::RunRecord(const Plan& plan, std::vector<JobProgress> known, Store& st
       file_(engine_events_file(plan.directory)) {}
 
 JobEvent RunRecord::event(uint32_t job, JobState state, const std::string& reason) const {
-  JobEvent event;
-  event.job = plan_.jobs[job].name;
-  event.attempt = jobs_[job].attempt;
-  event.state = state;
-  event.at = clock_.now();
-  event.reason = reason;
-  return event;
+  return {.job = plan_.jobs[job].name,
+          .attempt = jobs_[job].attempt,
+          .state = state,
+          .at = clock_.now(),
+          .reason = reason};
 }
 
 void RunRecord::decide(uint32_t job, JobState state, const std::string& reason,

@@ -13,10 +13,7 @@ void take_reused(Plan& plan, const RunStatus& status) {
       plan.jobs[job].action = Action::Run;
     }
     if (row.state != JobState::Cached || plan.reused.contains(job)) continue;
-    KnownResult known;
-    known.run = plan.run;
-    known.job = row.job;
-    known.directory = row.directory;
+    KnownResult known{.run = plan.run, .job = row.job, .directory = row.directory};
     if (const auto result = published_result(row.directory)) {
       known.fingerprint = result->fingerprint;
       known.outputs = result->outputs;

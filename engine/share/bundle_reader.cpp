@@ -54,11 +54,10 @@ fs::path free_place(const fs::path& folder) {
 
 void write_entry(ZipReader& zip, const ZipEntry& entry, const std::string& sha256,
                  const fs::path& path) {
-  const FileDescriptor file(::open(
-      path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, entry.mode & 0777));
   // Creation fails if a file system treats two names as equal: letters of either case, forms of
   // Unicode.
-  if (!file) throw_errno("cannot write " + path.string(), errno);
+  const FileDescriptor file =
+      open_or_throw(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, entry.mode & 0777);
   Sha256 hash;
   zip.read(entry, [&](std::string_view bytes) {
     hash.update(bytes);

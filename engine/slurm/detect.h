@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/batch/cluster.h"
+#include "engine/batch/batch_system.h"
 #include "engine/slurm/tools.h"
 
 /// `dlflow profile detect`: makes a profile from a cluster's description of itself.

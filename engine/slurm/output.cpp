@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "engine/batch/array_range.h"
+#include "engine/batch/batch_job.h"
 #include "engine/batch/tool_runner.h"
 #include "engine/slurm/pending.h"
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "engine/batch/array_range.h"
+#include "engine/batch/batch_job.h"
 #include "engine/slurm/section.h"
 
 namespace dlflow {

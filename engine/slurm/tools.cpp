@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/batch/array_range.h"
+#include "engine/batch/batch_job.h"
 #include "engine/slurm/detect.h"
 #include "engine/slurm/output.h"
 #include "engine/slurm/pending.h"

@@ -8,9 +8,9 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/plan/fingerprint.h"
+#include "engine/plan/job.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
-#include "engine/plan/shared_reason.h"
 #include "engine/store/job_table.h"
 #include "engine/store/store.h"
 

@@ -15,7 +15,7 @@
 #include "engine/decide/retry.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/run_directory.h"
-#include "engine/ranks/lost_rank.h"
+#include "engine/ranks/rank_exec.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/lost_node.h"
 #include "engine/supervisor/telling_line.h"
@@ -201,10 +201,7 @@ class Ending {
   /// not its mistake; but if the next try has more memory, that matters more.
   std::optional<std::string> lost_rank() const {
     if (!spec_.uses.empty() || !spec_.checkpoint) return std::nullopt;
-    JobEvent killed;
-    killed.state = JobState::Failed;
-    killed.exit = 128 + SIGKILL;
-    if (out_of_memory_ && wants_more_memory(spec_.retry, killed)) return std::nullopt;
+    if (out_of_memory_ && wants_more_memory(spec_.retry, 128 + SIGKILL)) return std::nullopt;
     return read_lost_rank(files_.lost_rank());
   }
 
@@ -235,12 +232,9 @@ class Ending {
     }
     if (watched_.exit.code == 0) return ran_out_of_memory(options_, before_) ? 128 + SIGKILL : 0;
     const int code = asked_first() ? kExitAgain : watched_.exit.code;
-    JobEvent killed;
-    killed.state = JobState::Failed;
-    killed.exit = 128 + SIGKILL;
     const bool counts = code == kExitAgain && watched_.cause == StopCause::None && out_of_memory_ &&
-                        wants_more_memory(spec_.retry, killed);
-    return counts ? *killed.exit : code;
+                        wants_more_memory(spec_.retry, 128 + SIGKILL);
+    return counts ? 128 + SIGKILL : code;
   }
 
   /// Whether the first rank that failed asked to run again. SLURM 24.11 kills the others a second
@@ -362,23 +356,22 @@ JobEvent end_or_next_try(const JobSpec& spec, const SupervisorOptions& options, 
   end.failed_tries = failed_tries;
   const int tries = failed_tries + 1;
   if (!options.requeues || !should_retry(spec.retry, end, tries)) return end;
-  const bool more = wants_more_memory(spec.retry, end) && options.more_memory_bytes > 0;
+  const bool more = end.state == JobState::Failed && wants_more_memory(spec.retry, end.exit) &&
+                    options.more_memory_bytes > 0;
   std::chrono::seconds longer{0};
   if (end.state == JobState::TimedOut) {
     const auto next = next_walltime(spec.retry, spec.resources.walltime, spec.walltime_limit);
     if (next > spec.resources.walltime) longer = next;
   }
-  JobEvent next;
-  next.state = JobState::Queued;
-  next.reason = next_try_in_words(spec.retry, tries, end.reason,
-                                  (more ? " with " + format_size(options.more_memory_bytes) : "") +
-                                      (longer.count() > 0 ? " in " + format_duration(longer) : ""));
-  next.walltime = longer;
-  next.exit = end.exit;
-  next.failed_node = end.failed_node;
-  next.used = end.used;
-  next.failed_tries = tries;
-  return next;
+  const std::string with = (more ? " with " + format_size(options.more_memory_bytes) : "") +
+                           (longer.count() > 0 ? " in " + format_duration(longer) : "");
+  return {.state = JobState::Queued,
+          .exit = end.exit,
+          .reason = next_try_in_words(spec.retry, tries, end.reason, with),
+          .failed_tries = tries,
+          .walltime = longer,
+          .failed_node = end.failed_node,
+          .used = end.used};
 }
 
 }  // namespace dlflow

@@ -18,7 +18,6 @@
 #include "engine/plan/run_directory.h"
 #include "engine/plan/sources.h"
 #include "engine/plan/surroundings.h"
-#include "engine/ranks/free_port.h"
 #include "engine/ranks/rank_nodes.h"
 #include "engine/ranks/rank_variables.h"
 #include "engine/supervisor/container.h"

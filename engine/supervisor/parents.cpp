@@ -1,10 +1,12 @@
 #include "engine/supervisor/parents.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/plan/layout.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -86,6 +88,39 @@ Json value_of(const ParentResult& parent, const Reference& reference) {
                                       (keys.empty() ? "none" : join(keys, ", ")));
 }
 
+/// The value of steps.NAME.outputs.KEY, steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS (see
+/// known_axes()): of the one parent of that step, or the list over all of them that left a result,
+/// see is_list(). Throws Error{InvalidInput} naming the keys there are.
+Json parent_value(const Reference& reference, const Json& element,
+                  const std::vector<ParentResult>& parents) {
+  DLFLOW_CHECK(reference.path.size() >= 4);
+  std::vector<const ParentResult*> of_step;
+  for (const ParentResult& parent : parents) {
+    if (parent.step == reference.path[1]) of_step.push_back(&parent);
+  }
+  if (of_step.empty()) {
+    throw Error(Errc::InvalidInput, to_string(reference) + ": it is not among the parents");
+  }
+  if (!is_list(of_step.size(), of_step.front()->element, element)) {
+    return value_of(*of_step.front(), reference);
+  }
+  Json list = Json::array();
+  for (const ParentResult* parent : of_step) {
+    if (!parent->skipped && !parent->failed) list.push_back(value_of(*parent, reference));
+  }
+  return list;
+}
+
+/// Places of data that a parent named, in the form that the program needs: those that the plan knew
+/// are absolute already.
+void make_absolute(const JobSpec& spec, Json& with) {
+  visit_paths(spec.uses, with, [&](const std::string&, PathRole role, Json& path) {
+    if (role != PathRole::Outside || spec.base.empty()) return;
+    const std::filesystem::path place = path.get<std::string>();
+    if (place.is_relative()) path = (spec.base / place).lexically_normal().string();
+  });
+}
+
 }  // namespace
 
 std::vector<ParentResult> read_parents(const JobSpec& spec) {
@@ -117,24 +152,41 @@ Inputs judge(const std::vector<Reference>& references, const JobSpec& spec,
   return used.judge(spec.element, spec.always);
 }
 
-Json parent_value(const Reference& reference, const Json& element,
-                  const std::vector<ParentResult>& parents) {
-  DLFLOW_CHECK(reference.path.size() >= 4);
-  std::vector<const ParentResult*> of_step;
-  for (const ParentResult& parent : parents) {
-    if (parent.step == reference.path[1]) of_step.push_back(&parent);
+ResolvedJob resolve(const JobSpec& spec, const std::vector<ParentResult>& parents) {
+  const Json run = {{"id", spec.run}, {"directory", spec.run_directory.string()}};
+  Json params = spec.params;
+  params.update(spec.late_params);
+  Context context{.params = &params, .matrix = &spec.element, .run = &run};
+  context.steps = [&](const Reference& reference) {
+    return parent_value(reference, spec.element, parents);
+  };
+  const Template condition(spec.condition);
+  const Template with(spec.with);
+  const Template environment(spec.environment);
+  // A script is no template: `${{` in it was refused by the parser.
+  const Template command(spec.run_command.is_string() ? Json() : spec.run_command);
+  std::vector<Reference> references;
+  for (const Template* part : {&condition, &with, &environment, &command}) {
+    references.insert(references.end(), part->references().begin(), part->references().end());
   }
-  if (of_step.empty()) {
-    throw Error(Errc::InvalidInput, to_string(reference) + ": it is not among the parents");
+  const Inputs inputs = judge(references, spec, parents);
+  if (inputs.kind == Inputs::Kind::Block) throw Block{words(inputs)};
+  if (inputs.kind == Inputs::Kind::Skip) throw Skip{words(inputs)};
+  if (!spec.condition.is_null()) {
+    const Json wanted = condition.evaluate(context);
+    if (!wanted.is_boolean()) {
+      throw Error(Errc::InvalidInput,
+                  "`if:` is " + wanted.dump() + ", which is neither true nor false");
+    }
+    if (!wanted.get<bool>()) throw Skip{"its `if:` is false"};
   }
-  if (!is_list(of_step.size(), of_step.front()->element, element)) {
-    return value_of(*of_step.front(), reference);
-  }
-  Json list = Json::array();
-  for (const ParentResult* parent : of_step) {
-    if (!parent->skipped && !parent->failed) list.push_back(value_of(*parent, reference));
-  }
-  return list;
+  ResolvedJob job;
+  job.with = with.evaluate(context);
+  make_absolute(spec, job.with);
+  job.environment = environment.evaluate(context);
+  if (spec.uses.empty()) job.ranks = plan_ranks(spec, job.environment);
+  job.run_command = spec.run_command.is_string() ? spec.run_command : command.evaluate(context);
+  return job;
 }
 
 }  // namespace dlflow

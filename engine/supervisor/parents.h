@@ -1,12 +1,13 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
-#include "base/json.h"
 #include "engine/decide/needed_inputs.h"
 #include "engine/model/expression.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
+#include "engine/supervisor/launch.h"
 
 /// The results of a job's parents on disk, which decide whether it may run (P3) and what it may
 /// refer to.
@@ -25,10 +26,17 @@ bool have_ended(const std::vector<ParentRef>& parents);
 Inputs judge(const std::vector<Reference>& references, const JobSpec& spec,
              const std::vector<ParentResult>& parents);
 
-/// The value of steps.NAME.outputs.KEY, steps.NAME.metrics.KEY or steps.NAME.matrix.AXIS (see
-/// known_axes()): of the one parent of that step, or the list over all of them that left a result,
-/// see is_list(). Throws Error{InvalidInput} naming the keys there are.
-Json parent_value(const Reference& reference, const Json& element,
-                  const std::vector<ParentResult>& parents);
+/// Thrown by resolve(): the job does not run, and neither do the jobs that need it.
+struct Skip {
+  std::string reason;
+};
+
+/// Thrown by resolve(): a result that the job refers to is missing.
+struct Block {
+  std::string reason;
+};
+
+/// Throws Skip, Block, or Error{InvalidInput} for an expression that has no value.
+ResolvedJob resolve(const JobSpec& spec, const std::vector<ParentResult>& parents);
 
 }  // namespace dlflow

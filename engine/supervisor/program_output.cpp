@@ -44,9 +44,7 @@ void replace_file(const fs::path& file, const Redactor& redactor) {
 }
 
 void append_to(const fs::path& file, const std::string& text) {
-  const FileDescriptor opened(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!opened) throw_errno("cannot open " + file.string(), errno);
+  const FileDescriptor opened = open_or_throw(file, O_WRONLY | O_CREAT | O_APPEND);
   write_all(opened.get(), text, file);
 }
 
@@ -69,8 +67,7 @@ ProgramOutput::ProgramOutput(Command& command, const AttemptFiles& files, const 
 /// The program opens the pipe by its path: its end blocks, this one does not.
 void ProgramOutput::open(Stream& stream, std::filesystem::path& destination) {
   stream.path = destination;
-  stream.file.reset(::open(destination.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!stream.file) throw_errno("cannot open " + destination.string(), errno);
+  stream.file = open_or_throw(destination, O_WRONLY | O_CREAT | O_APPEND);
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0) throw_errno("cannot make a pipe", errno);
   stream.reader.reset(ends[0]);

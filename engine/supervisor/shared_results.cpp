@@ -262,10 +262,7 @@ void clear(const JobSpec& spec, const AttemptFiles& files) {
 
 /// The end of the job that takes it must be readable. Throws Error{Corrupt} otherwise.
 void check_record(const SharedResult& shared) {
-  JobEvent end;
-  end.outputs = shared.outputs;
-  end.metrics = shared.metrics;
-  job_event_from_json(to_json(end));
+  job_event_from_json(to_json(JobEvent{.outputs = shared.outputs, .metrics = shared.metrics}));
 }
 
 SharedResult take_entry(const fs::path& path, const JobSpec& spec, const AttemptFiles& files) {

@@ -85,9 +85,7 @@ void take_tree(const FileDescriptor& from, const fs::path& to, TreeRoom& room) {
 }
 
 FileDescriptor open_folder(const fs::path& path) {
-  FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) throw_errno("cannot open " + path.string(), errno);
-  return folder;
+  return open_or_throw(path, O_RDONLY | O_DIRECTORY);
 }
 
 FileDescriptor open_within(const FileDescriptor& above, const std::string& name) {

@@ -31,7 +31,7 @@
 #include "engine/plan/secrets.h"
 #include "engine/supervisor/container.h"
 #include "engine/supervisor/launch.h"
-#include "engine/supervisor/resolve.h"
+#include "engine/supervisor/parents.h"
 
 namespace dlflow {
 namespace {
@@ -51,12 +51,6 @@ struct FrameHead {
 
 std::string input_of(const fs::path& folder) { return folder / "input"; }
 std::string output_of(const fs::path& folder) { return folder / "output"; }
-
-FileDescriptor open_or_throw(const std::string& path, int flags) {
-  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC));
-  if (!file) throw_errno("cannot open " + path, errno);
-  return file;
-}
 
 /// The available bytes; empty at the end and if they cannot be read.
 std::string_view read_some(int descriptor, std::span<char> buffer) {

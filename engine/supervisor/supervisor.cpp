@@ -21,7 +21,6 @@
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
-#include "engine/plan/shared_reason.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/ending.h"
@@ -32,7 +31,6 @@
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/program_output.h"
 #include "engine/supervisor/redact.h"
-#include "engine/supervisor/resolve.h"
 #include "engine/supervisor/results.h"
 #include "engine/supervisor/saved_state.h"
 #include "engine/supervisor/shared_results.h"
@@ -58,10 +56,7 @@ int failed_tries(const AttemptFiles& files) {
 }
 
 JobEvent event(JobState state, std::string reason = "") {
-  JobEvent result;
-  result.state = state;
-  result.reason = std::move(reason);
-  return result;
+  return {.state = state, .reason = std::move(reason)};
 }
 
 /// One pass of one attempt.

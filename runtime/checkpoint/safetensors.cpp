@@ -129,8 +129,7 @@ WrittenFile write_safetensors(const std::filesystem::path& path,
   const std::string header = format_header(header_of(order, metadata));
   const uint64_t header_bytes = header.size();
 
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file) throw_errno("cannot write " + path.string(), errno);
+  const FileDescriptor file = open_or_throw(path, O_WRONLY | O_CREAT | O_EXCL, 0666);
   WrittenFile written;
   Sha256 hash;
   const auto write = [&](std::string_view bytes) {

@@ -257,8 +257,7 @@ BinaryHeader parse_binary_header(std::string_view content, size_t file_size,
 }
 
 BinaryHeader read_binary_header(const std::filesystem::path& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) throw_errno("cannot open " + path.string(), errno);
+  const FileDescriptor file = open_or_throw(path, O_RDONLY);
   struct stat info {};
   std::string head(sizeof(Header), '\0');
   const ssize_t got = ::read(file.get(), head.data(), head.size());

@@ -20,9 +20,7 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
 FileWriter::FileWriter(std::filesystem::path path)
     : path_(std::move(path)),
       temporary_(path_.string() + ".tmp." + std::to_string(::getpid())),
-      file_(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (!file_) throw_errno("cannot write " + temporary_.string(), errno);
-}
+      file_(open_or_throw(temporary_, O_WRONLY | O_CREAT | O_TRUNC, 0666)) {}
 
 FileWriter::~FileWriter() {
   if (file_) ::unlink(temporary_.c_str());

@@ -86,8 +86,7 @@ void require_room(const fs::path& root, uint64_t bytes, uint64_t budget_bytes) {
 
 /// Creates a file and allocates `bytes` at once, if the file system can. Throws Error.
 void make_file_of_length(const fs::path& path, uint64_t bytes) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) throw_errno("cannot write " + path.string(), errno);
+  const FileDescriptor file = open_or_throw(path, O_WRONLY | O_CREAT | O_EXCL);
   if (bytes == 0 || ::fallocate(file.get(), 0, 0, off_t(bytes)) == 0) return;
   if (errno == EOPNOTSUPP && ::ftruncate(file.get(), off_t(bytes)) == 0) return;
   throw_errno("cannot write " + path.string(), errno);
@@ -130,8 +129,7 @@ bool is_whole(const fs::path& folder, std::span<const CopySource> files) {
 /// Throws Error{Corrupt} if the hash of `file` is not the expected one.
 void copy_into(const fs::path& folder, const CopySource& file) {
   const fs::path path = folder / file.path.filename();
-  const FileDescriptor copy(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!copy) throw_errno("cannot write " + path.string(), errno);
+  const FileDescriptor copy = open_or_throw(path, O_WRONLY);
   const std::string sha256 =
       read_hashed(file.path, [&](std::string_view part) { write_all(copy.get(), part, path); });
   if (sha256 == file.sha256) return;

@@ -23,13 +23,10 @@ void place_file(const std::filesystem::path& from, const std::filesystem::path& 
 }
 
 void place_copy(const std::filesystem::path& from, const std::filesystem::path& to) {
-  const FileDescriptor source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!source) throw_errno("cannot open " + from.string(), errno);
+  const FileDescriptor source = open_or_throw(from, O_RDONLY);
   struct stat info {};
   if (::fstat(source.get(), &info) != 0) throw_errno("cannot read " + from.string(), errno);
-  FileDescriptor copy(
-      ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, info.st_mode & 0777));
-  if (!copy) throw_errno("cannot write " + to.string(), errno);
+  FileDescriptor copy = open_or_throw(to, O_WRONLY | O_CREAT | O_EXCL, info.st_mode & 0777);
   if (::ioctl(copy.get(), FICLONE, source.get()) == 0) return;
   try {
     ssize_t copied = 1;

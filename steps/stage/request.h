@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "steps/transfer/address.h"
 #include "steps/transfer/limits.h"
-#include "steps/transfer/remote_file.h"
+#include "steps/transfer/listed_names.h"
 
 /// The step's `with:` as values.
 namespace dlflow::steps {

@@ -53,7 +53,6 @@ class ToolSource : public ByteSource {
     const FileDescriptor input(ends[1]);
     pid_ = start({.argv = unpacker_.argv,
                   .environment = current_environment(),
-                  .directory = {},
                   .standard_input = packed,
                   .standard_output = path_of(input),
                   .standard_error = path_of(errors_),

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -77,8 +76,7 @@ void Unpacking::begin_file(const std::string& name, mode_t mode) {
   entry_.executable = (mode & 0111) != 0;
   hash_ = Sha256();
   path_ = new_file_();
-  file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file_) throw_errno("cannot write " + path_.string(), errno);
+  file_ = open_or_throw(path_, O_WRONLY | O_CREAT | O_EXCL);
 }
 
 void Unpacking::write(std::string_view bytes) {

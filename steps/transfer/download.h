@@ -7,8 +7,8 @@
 #include <string>
 
 #include "steps/transfer/address.h"
-#include "steps/transfer/remote_file.h"
-#include "steps/transfer/retry.h"
+#include "steps/transfer/limits.h"
+#include "steps/transfer/listed_names.h"
 
 /// Downloads from another machine to a local file.
 namespace dlflow::steps {
@@ -49,6 +49,32 @@ struct Downloaded {
   bool unchanged = false;    ///< the content is `known_version`; `partial` was not created
   std::string version = {};  ///< equal versions have equal contents; empty: unknown
   bool continued = false;    ///< the content was joined from several transfers
+};
+
+/// A resumable download: the content so far, and the version that it is a part of.
+class Partial {
+ public:
+  /// Opens the part that an earlier download left at `content`, with its version in `content`.json.
+  /// Without a version, discards it unless a declared hash (`hash_is_known`) reveals a wrong join.
+  Partial(std::filesystem::path content, bool hash_is_known);
+
+  uint64_t bytes() const;
+  const std::string& version() const { return version_; }
+
+  /// Sets the version that the content is, or will be, a part of.
+  void belongs_to(const std::string& version);
+
+  /// Must be called before each try: discards a part that may by now be of other content.
+  void drop_unknown();
+
+  void discard();
+  void forget_version();
+
+ private:
+  std::filesystem::path content_;
+  std::filesystem::path note_;
+  bool hash_is_known_;
+  std::string version_;
 };
 
 /// Downloads `request.address` over http(s), ssh or rclone, or from a hub. `temporary` is a prefix

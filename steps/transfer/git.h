@@ -4,7 +4,7 @@
 #include <string>
 
 #include "steps/transfer/address.h"
-#include "steps/transfer/retry.h"
+#include "steps/transfer/limits.h"
 
 namespace dlflow::steps {
 

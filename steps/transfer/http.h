@@ -1,7 +1,6 @@
 #pragma once
 
 #include "steps/transfer/download.h"
-#include "steps/transfer/partial.h"
 
 /// http and https, through the program curl.
 namespace dlflow::steps {

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "steps/transfer/download.h"
-#include "steps/transfer/partial.h"
-#include "steps/transfer/remote_file.h"
+#include "steps/transfer/listed_names.h"
 
 /// hf://: repositories of models and data sets, served over HTTPS; large files have a SHA-256. The
 /// server is $HF_ENDPOINT, or else the default of the hub's own tools; $HF_TOKEN is sent to no

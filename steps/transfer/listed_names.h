@@ -1,11 +1,22 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "steps/transfer/address.h"
-#include "steps/transfer/remote_file.h"
 
 namespace dlflow::steps {
+
+/// One file of a remote listing.
+struct RemoteFile {
+  std::string name;  ///< relative to the folder; empty for a single file
+  std::optional<uint64_t> bytes = {};
+  std::string version = {};  ///< a hub's hash of the content, or size and mtime; or empty
+  bool executable = false;
+  std::string sha256 = {};  ///< from its server; empty: unknown
+};
 
 /// Selects the files of `address` from a tool's listing, sorted by name. The names come from
 /// another machine: throws Error{InvalidInput} for one that leaves its folder or is not valid here,

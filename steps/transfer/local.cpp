@@ -10,7 +10,6 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -77,20 +76,6 @@ PartFile::~PartFile() {
   if (has_own_name_) ::unlink(path_.c_str());
 }
 
-FileDescriptor open_or_throw(const fs::path& path, int flags) {
-  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
-  if (!file) throw_errno("cannot open " + path.string(), errno);
-  return file;
-}
-
-size_t read_some(const FileDescriptor& file, std::span<char> buffer, const fs::path& path) {
-  while (true) {
-    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
-    if (got >= 0) return size_t(got);
-    if (errno != EINTR) throw_errno("cannot read " + path.string(), errno);
-  }
-}
-
 bool has_content(const fs::path& path, uint64_t bytes, const std::string& sha256) {
   std::error_code error;
   if (fs::file_size(path, error) != bytes || error) return false;
@@ -116,8 +101,7 @@ std::string copy_into(const FileDescriptor& copy, const fs::path& to, const fs::
   uint64_t bytes = 0;
   uint64_t copied_bytes = 0;
   bool agrees = true;
-  for (size_t got = read_some(source, buffer, from); got > 0;
-       got = read_some(source, buffer, from)) {
+  for (size_t got; (got = read_some(source.get(), buffer, from)) > 0;) {
     hash.update({buffer.data(), got});
     agrees = agrees && ::pread(copy.get(), there.data(), got, off_t(bytes)) == ssize_t(got) &&
              std::memcmp(there.data(), buffer.data(), got) == 0;
@@ -143,7 +127,7 @@ std::string copy_into(const FileDescriptor& copy, const fs::path& to, const fs::
 
 std::string copy_file(const fs::path& from, const fs::path& to, uint64_t bytes_per_second,
                       const std::function<void(uint64_t)>& progress) {
-  const FileDescriptor copy = open_or_throw(to, O_RDWR | O_CREAT);
+  const FileDescriptor copy = open_or_throw(to, O_RDWR | O_CREAT, 0666);
   return copy_into(copy, to, from, bytes_per_second, progress);
 }
 

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "steps/transfer/download.h"
-#include "steps/transfer/partial.h"
 #include "steps/transfer/upload.h"
 
 /// rclone:// addresses: the remotes of the user's rclone.conf.

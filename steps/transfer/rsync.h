@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "steps/transfer/download.h"
-#include "steps/transfer/partial.h"
 #include "steps/transfer/upload.h"
 
 /// ssh:// addresses, through rsync over ssh, without password prompts. $RSYNC_RSH, rsync's own

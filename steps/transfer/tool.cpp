@@ -107,8 +107,6 @@ ToolResult run_tool(const Tool& tool, const ToolWatch& watch) {
   // dies_with_parent: a kill -9 of this process frees its lock, so its tool must not write on.
   Command command{.argv = tool.argv,
                   .environment = std::move(environment),
-                  .directory = {},
-                  .standard_input = {},
                   .standard_output = tool.standard_output.empty() ? output : tool.standard_output,
                   .standard_error = messages,
                   .own_group = true,

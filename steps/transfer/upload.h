@@ -6,7 +6,7 @@
 #include <string>
 
 #include "steps/transfer/address.h"
-#include "steps/transfer/retry.h"
+#include "steps/transfer/limits.h"
 
 /// Uploads of a local file to another place.
 namespace dlflow::steps {

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "steps/transfer/http_response.h"
+#include "steps/transfer/curl.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace dlflow;

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "engine/batch/cluster.h"
+#include "engine/batch/batch_system.h"
 #include "engine/batch/limits.h"
 #include "engine/decide/standing.h"
 #include "engine/plan/extension.h"

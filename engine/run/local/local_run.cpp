@@ -91,12 +91,11 @@ RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain aga
 
 void detach_run(const std::filesystem::path& run_directory, const RunOptions& options) {
   const std::filesystem::path program = frozen_program(run_directory);
-  Command engine;
-  engine.argv = {program.string(), "run", "--resume", run_directory.string()};
+  Command engine{.argv = {program.string(), "run", "--resume", run_directory.string()},
+                 .environment = current_environment(),
+                 .standard_output = run_directory / "engine.log",
+                 .standard_error = run_directory / "engine.log"};
   if (options.keep_going) engine.argv.emplace_back("--keep-going");
-  engine.environment = current_environment();
-  engine.standard_output = run_directory / "engine.log";
-  engine.standard_error = engine.standard_output;
   try {
     start_detached(engine);
   } catch (const Error& error) {

@@ -18,11 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Command command_of(std::vector<std::string> argv, const fs::path& run_directory) {
-  Command command;
-  command.argv = std::move(argv);
-  command.environment = current_environment();
-  command.directory = run_directory;
-  return command;
+  return {
+      .argv = std::move(argv), .environment = current_environment(), .directory = run_directory};
 }
 
 void set_variable(Command& command, const std::string& variable, const std::string& value) {

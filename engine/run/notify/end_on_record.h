@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/plan/plan.h"
-#include "engine/run/notify/news.h"
+#include "engine/run/notify/notify.h"
 
 namespace dlflow {
 

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "base/error.h"
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/process.h"
@@ -19,6 +21,7 @@ namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
+using Event = Notifications::Event;
 
 constexpr const char* kAddressVariable = "DLFLOW_NOTIFY_ADDRESS";
 
@@ -64,6 +67,43 @@ std::vector<std::string> tell_all(const fs::path& record, const std::string& add
 }
 
 }  // namespace
+
+std::string message(const News& news) {
+  const std::string failure = news.job.empty()
+                                  ? ""
+                                  : news.job + " " + std::string(name(news.state)) +
+                                        (news.reason.empty() ? "" : ", " + news.reason);
+  switch (news.event) {
+    case Event::End:
+      if (news.state == JobState::Succeeded) return news.run + " succeeded";
+      return news.run + " failed" + (failure.empty() ? "" : ": " + failure);
+    case Event::Failure:
+      return news.run + ": " + failure;
+    case Event::NoProgress:
+      return news.run + ": " + news.job + " is not requeued again: " + news.reason;
+  }
+  DLFLOW_CHECK(false);
+}
+
+std::optional<News> news_of(const Notifications& notify, const std::string& run,
+                            const JobEvent& end, bool may_fail) {
+  if (!end.state || !is_failure(*end.state) || may_fail) return std::nullopt;
+  News news{
+      .run = run, .state = *end.state, .job = end.job, .reason = end.reason, .number = end.attempt};
+  // A job that asks to be run again ends for good only in this way (ending.cpp).
+  const bool asked_again = end.exit == kExitAgain;
+  news.event =
+      asked_again && notify.on.contains(Event::NoProgress) ? Event::NoProgress : Event::Failure;
+  if (!notify.on.contains(news.event)) return std::nullopt;
+  return news;
+}
+
+Json to_json(const News& news) {
+  const bool of_run = news.event == Event::End && news.state != JobState::Succeeded;
+  return {{"text", message(news)}, {"event", name(news.event)},
+          {"run", news.run},       {"state", name(of_run ? JobState::Failed : news.state)},
+          {"job", news.job},       {"reason", news.reason}};
+}
 
 std::optional<fs::path> claim_news(const fs::path& run_directory, const Notifications& notify,
                                    const News& news) {
@@ -113,14 +153,14 @@ void tell_aside(const fs::path& run_directory, const News& news) {
     if (!notify) return;
     const auto record = claim_news(run_directory, *notify, news);
     if (!record) return;
-    Command command;
-    command.argv = {frozen_program(run_directory).string(), "notify-exec", record->string()};
-    command.environment = current_environment();
+    Command command{
+        .argv = {frozen_program(run_directory).string(), "notify-exec", record->string()},
+        .environment = current_environment(),
+        .standard_output = "/dev/null",
+        .standard_error = "/dev/null"};
     const std::string address = webhook_address(run_directory, *notify);
     if (!address.empty())
       command.environment.push_back(std::string(kAddressVariable) + "=" + address);
-    command.standard_output = "/dev/null";
-    command.standard_error = "/dev/null";
     start_detached(command);
   } catch (const std::exception&) {
     // The run continues even if nobody is told.

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "engine/model/workflow.h"
-#include "engine/run/notify/news.h"
+#include "engine/plan/job.h"
 
 /// `notify:`: tells people and programs about the progress of a run.
 ///
@@ -20,6 +21,26 @@
 /// A message that cannot be sent is a warning in RUN/notified/NAME.log, and changes nothing in the
 /// run.
 namespace dlflow {
+
+/// An event of a run that people are told.
+struct News {
+  Notifications::Event event = Notifications::Event::End;
+  std::string run;
+  JobState state = JobState::Succeeded;  ///< of the job; at the end, Succeeded or Failed
+  JobName job = {};                      ///< the one that failed; empty: none
+  std::string reason = {};               ///< why it failed
+  int number = 0;  ///< distinguishes the ends of one run: it grows with each attempt
+};
+
+/// "demo-1 failed: train failed, exit 3"
+std::string message(const News& news);
+
+/// The news that the end of a job's attempt makes, in the words of `on`; nothing if it is no news.
+std::optional<News> news_of(const Notifications& notify, const std::string& run,
+                            const JobEvent& end, bool may_fail);
+
+/// The form that programs get.
+Json to_json(const News& news);
 
 /// The file that gives the right to tell `news`; nothing if it is told already, or nobody wants it.
 /// Throws Error.

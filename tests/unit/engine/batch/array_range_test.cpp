@@ -1,5 +1,4 @@
-#include "engine/batch/array_range.h"
-
+#include "engine/batch/batch_job.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

@@ -1,6 +1,6 @@
 #include "engine/batch/batches.h"
 
-#include "engine/batch/array_range.h"
+#include "engine/batch/batch_job.h"
 #include "engine/slurm/script.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"

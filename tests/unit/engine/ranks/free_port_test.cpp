@@ -1,11 +1,10 @@
-#include "engine/ranks/free_port.h"
-
 #include <sched.h>
 
 #include <optional>
 #include <set>
 
 #include "base/file.h"
+#include "engine/ranks/rank_nodes.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/process.h"
-#include "engine/ranks/lost_rank.h"
 #include "engine/ranks/rank_plan.h"
 #include "tests/support/catch.h"
 #include "tests/support/in_child.h"

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/text.h"
-#include "engine/backend/gpu_lock.h"
 #include "engine/backend/local.h"
+#include "engine/backend/room.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
 #include "tests/support/catch.h"

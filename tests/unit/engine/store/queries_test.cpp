@@ -8,7 +8,7 @@
 
 #include "base/file_identity.h"
 #include "base/sha256.h"
-#include "engine/plan/shared_reason.h"
+#include "engine/plan/job.h"
 #include "engine/store/store.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"

@@ -1,5 +1,4 @@
-#include "engine/supervisor/resolve.h"
-
+#include "engine/supervisor/parents.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

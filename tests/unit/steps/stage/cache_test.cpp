@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
-#include "steps/stage/eviction.h"
 #include "steps/stage/seal.h"
 #include "steps/transfer/stop_signal.h"
 #include "tests/support/catch.h"

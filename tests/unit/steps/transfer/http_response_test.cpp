@@ -1,5 +1,4 @@
-#include "steps/transfer/http_response.h"
-
+#include "steps/transfer/curl.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow::steps;

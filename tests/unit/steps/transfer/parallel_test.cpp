@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "steps/transfer/limits.h"
-#include "steps/transfer/retry.h"
 #include "steps/transfer/stop_signal.h"
 #include "tests/support/catch.h"
 #include "tests/support/error_of.h"
