@@ -15,9 +15,7 @@ int64_t count(const TensorShape& shape) {
 /// Flattens to (B,F); adds no layer if the input has that shape.
 void flatten(NodeReader& node) {
   if (node.shape(0).size() == 1) return node.give_layer(node.layer(0));
-  Layer layer;
-  layer.kind = LayerKind::Flatten;
-  node.add(std::move(layer), {node.layer(0)});
+  node.add({.kind = LayerKind::Flatten}, {node.layer(0)});
 }
 
 /// Whether `sizes` describe a batch of `shape`; -1 is a size to infer, and a leading 0 keeps the
