@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/protobuf_reader.h"
 #include "base/shared_bytes.h"
 #include "base/text.h"
