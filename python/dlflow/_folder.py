@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -152,10 +153,8 @@ def _is_left_over(path: pathlib.Path) -> bool:
         return pid == os.getpid() or _start_of(pid) != writer[3]
     newest = 0.0
     for entry in [path, *(path.iterdir() if path.is_dir() and not path.is_symlink() else [])]:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             newest = max(newest, entry.lstat().st_mtime)
-        except FileNotFoundError:
-            pass
     return time.time() - newest > _DEAD_SECONDS
 
 

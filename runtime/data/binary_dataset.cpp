@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "base/error.h"
-#include "base/file.h"
 
 namespace dlflow::runtime {
 namespace {

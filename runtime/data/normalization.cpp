@@ -50,29 +50,23 @@ std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block, StepI
   const size_t plane = size_t(dataset.shape.height) * dataset.shape.width;
   const size_t first = block * kNormalizationBlock;
   const size_t end = std::min(first + kNormalizationBlock, dataset.size());
-  const auto add_all = [&]<typename T>(const PixelRows<T>& pixels) {
+  const auto add_image = [&](const auto* image) {
+    for (size_t c = 0; c < sums.size(); ++c) add(sums[c], {image + c * plane, plane});
+  };
+  JpegSamples samples;
+  std::vector<uint8_t> decoded(dataset.is_encoded() ? dataset.shape.num_values() : 0);
+  const auto add_pixels = [&]<typename Pixels>(const Pixels& pixels) {
     for (size_t i = first; i < end; ++i) {
-      const T* const image = pixels[i].data();
-      if (images != nullptr) images->check(image);
-      for (size_t c = 0; c < sums.size(); ++c) add(sums[c], {image + c * plane, plane});
+      if (images != nullptr) images->check(pixels[i].data());
+      if constexpr (std::is_same_v<Pixels, EncodedImages>) {
+        write_as_reshaped(dataset, pixels[i], pixels.name_of(i), samples, decoded.data());
+        add_image(decoded.data());
+      } else {
+        add_image(pixels[i].data());
+      }
     }
   };
-  if (const auto* pictures = std::get_if<EncodedImages>(&dataset.pixels)) {
-    JpegSamples samples;
-    std::vector<uint8_t> sample(dataset.shape.num_values());
-    for (size_t i = first; i < end; ++i) {
-      const std::span<const uint8_t> jpeg = (*pictures)[i];
-      if (images != nullptr) images->check(jpeg.data());
-      write_as_reshaped(dataset, jpeg, pictures->name_of(i), samples, sample.data());
-      for (size_t c = 0; c < sums.size(); ++c) add(sums[c], {&sample[c * plane], plane});
-    }
-    return sums;
-  }
-  std::visit(
-      [&]<typename Pixels>(const Pixels& pixels) {
-        if constexpr (!std::is_same_v<Pixels, EncodedImages>) add_all(pixels);
-      },
-      dataset.pixels);
+  std::visit(add_pixels, dataset.pixels);
   return sums;
 }
 

@@ -45,6 +45,24 @@ ShardIndex read_entries(const Json& json, const fs::path& file) {
   return index;
 }
 
+bool all_fit(uint64_t bytes, const SampleSource& source, uint64_t num_shards) {
+  const std::vector<uint64_t> sizes = shard_sizes(source.size(), num_shards);
+  size_t first = 0;
+  return std::ranges::all_of(sizes, [&](uint64_t count) {
+    return binary_dataset_bytes(source, std::exchange(first, first + count), count) <= bytes;
+  });
+}
+
+/// The same if samples differ in size; at most a 64th more than the fewest.
+uint64_t shards_of_encoded(uint64_t bytes, const SampleSource& source) {
+  const uint64_t all = binary_dataset_bytes(source, 0, source.size());
+  uint64_t num_shards = std::max<uint64_t>(1, all / bytes);
+  while (num_shards < source.size() && !all_fit(bytes, source, num_shards)) {
+    num_shards = std::min<uint64_t>(source.size(), num_shards + 1 + num_shards / 64);
+  }
+  return std::min<uint64_t>(num_shards, source.size());
+}
+
 }  // namespace
 
 std::string shard_index_name(const std::string& name) { return name + std::string(kIndexEnding); }
@@ -144,28 +162,6 @@ std::vector<uint64_t> shard_sizes(uint64_t num_samples, uint64_t num_shards) {
   for (uint64_t i = 0; i < num_samples % num_shards; ++i) ++sizes[i];
   return sizes;
 }
-
-namespace {
-
-bool all_fit(uint64_t bytes, const SampleSource& source, uint64_t num_shards) {
-  const std::vector<uint64_t> sizes = shard_sizes(source.size(), num_shards);
-  size_t first = 0;
-  return std::ranges::all_of(sizes, [&](uint64_t count) {
-    return binary_dataset_bytes(source, std::exchange(first, first + count), count) <= bytes;
-  });
-}
-
-/// The same if samples differ in size; at most a 64th more than the fewest.
-uint64_t shards_of_encoded(uint64_t bytes, const SampleSource& source) {
-  const uint64_t all = binary_dataset_bytes(source, 0, source.size());
-  uint64_t num_shards = std::max<uint64_t>(1, all / bytes);
-  while (num_shards < source.size() && !all_fit(bytes, source, num_shards)) {
-    num_shards = std::min<uint64_t>(source.size(), num_shards + 1 + num_shards / 64);
-  }
-  return std::min<uint64_t>(num_shards, source.size());
-}
-
-}  // namespace
 
 uint64_t shards_of_at_most(uint64_t bytes, const SampleSource& source) {
   const uint64_t num_samples = source.size();

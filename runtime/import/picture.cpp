@@ -16,7 +16,6 @@
 #include "runtime/import/png_reader.h"
 
 namespace dlflow::runtime {
-
 namespace {
 
 /// Expands values to 16 bits, and a colour that marks transparent pixels to opacity.

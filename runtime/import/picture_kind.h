@@ -2,7 +2,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "runtime/data/dataset.h"

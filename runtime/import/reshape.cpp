@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include "base/error.h"

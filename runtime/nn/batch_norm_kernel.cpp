@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <type_traits>
 
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/lanes.h"

@@ -1,4 +1,3 @@
-#include <array>
 #include <optional>
 
 #include "runtime/nn/assembly.h"

@@ -8,17 +8,15 @@ namespace {
 
 /// Dropout of single numbers, or of whole samples (StochasticDepth). Kept numbers are divided by
 /// the probability of being kept, so inference needs no scaling.
-class Dropout : public Operation {
+class Dropout : public UnaryOperation {
  public:
   Dropout(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : layer_(layer), draws_(*builder.draws), batch_(builder.batch), x_(input), y_(result) {
-    y_.shape = x_.shape;
-    y_.data = builder.make(x_.desc());
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
-    per_sample_ = num_numbers(x_.shape);
-    keeps_.resize(size_t(batch_ * per_sample_));
-  }
+      : UnaryOperation(builder, input, result, input.shape, input.desc()),
+        layer_(layer),
+        draws_(*builder.draws),
+        batch_(builder.batch),
+        per_sample_(num_numbers(input.shape)),
+        keeps_(size_t(batch_ * per_sample_)) {}
 
   void forward(dnnl::stream& stream) override {
     stream.wait();
@@ -26,17 +24,11 @@ class Dropout : public Operation {
     apply(x_.numbers(), y_.numbers());
   }
 
-  void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
-    x_.gradients.push_back(dy_.sum());
-  }
-
-  void backward(dnnl::stream&) override {
-    dy_.run();
-    apply(numbers(dy_.sum()), numbers(dy_.sum()));
-  }
+  void prepare_backward(const Builder& builder) override { share_gradient(builder, false); }
 
  private:
+  void pass_back(dnnl::stream&) override { apply(numbers(dy()), numbers(dy())); }
+
   void draw() {
     const LayerDraws draws(draws_, layer_.name);
     const bool whole = layer_.kind == LayerKind::StochasticDepth;
@@ -56,12 +48,8 @@ class Dropout : public Operation {
 
   const Layer& layer_;
   const Draws& draws_;
-  int64_t batch_;
-  Value& x_;
-  Value& y_;
-  int64_t per_sample_ = 0;
+  int64_t batch_, per_sample_;
   std::vector<uint8_t> keeps_;  // of the last forward pass, in the order of LayerDraws
-  GradientSum dy_;
 };
 
 Value& add_drop(Assembly& assembly, const LayerNode& node) {

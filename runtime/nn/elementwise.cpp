@@ -7,28 +7,16 @@ namespace {
 
 using dnnl::memory;
 
-class Relu : public Operation {
+class Relu : public UnaryOperation {
  public:
-  Relu(const Builder& builder, Value& input, Value& result) : x_(input), y_(result) {
-    y_.shape = x_.shape;
-    y_.data = builder.make(x_.desc());
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
-  }
+  Relu(const Builder& builder, Value& input, Value& result)
+      : UnaryOperation(builder, input, result, input.shape, input.desc()) {}
 
   void forward(dnnl::stream&) override { relu(x_.numbers(), y_.numbers(), y_.count()); }
-
-  void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, true);
-    x_.gradients.push_back(dy_.sum());
-  }
-
-  void backward(dnnl::stream&) override { dy_.run(); }
+  void prepare_backward(const Builder& builder) override { share_gradient(builder, true); }
 
  private:
-  Value& x_;
-  Value& y_;
-  GradientSum dy_;
+  void pass_back(dnnl::stream&) override {}
 };
 
 class Add : public Operation {

@@ -7,7 +7,6 @@
 #include "runtime/nn/lanes.h"
 
 namespace dlflow::runtime {
-
 namespace {
 
 template <typename T>
@@ -47,42 +46,6 @@ DLFLOW_INLINE bool all_finite_as(const T* x, size_t count) {
   for (size_t i = 0; i < count; ++i) greatest = greatest_bits(greatest, value(x[i]));
   return dlflow::all_finite(greatest);
 }
-
-}  // namespace
-
-DLFLOW_VECTOR_CLONES
-bool all_finite(Numbers x, size_t count) {
-  return x.is_bf16 ? all_finite_as(x.as<BFloat16>(), count) : all_finite_as(x.as<float>(), count);
-}
-
-DLFLOW_VECTOR_CLONES
-void relu(Numbers x, Numbers y, size_t count) {
-  x.is_bf16 ? relu_as(x.as<BFloat16>(), y.as<BFloat16>(), count)
-            : relu_as(x.as<float>(), y.as<float>(), count);
-}
-
-DLFLOW_VECTOR_CLONES
-void add(Numbers a, Numbers b, bool relu, Numbers sum, size_t count) {
-  a.is_bf16 ? add_as(a.as<BFloat16>(), b.as<BFloat16>(), relu, sum.as<BFloat16>(), count)
-            : add_as(a.as<float>(), b.as<float>(), relu, sum.as<float>(), count);
-}
-
-DLFLOW_VECTOR_CLONES
-void sum_rows(const float* values, int64_t rows, int64_t columns, float* sums) {
-  std::fill_n(sums, columns, 0.0f);
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) sums[c] += values[r * columns + c];
-  }
-}
-
-DLFLOW_VECTOR_CLONES
-void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count) {
-  gradient.is_bf16
-      ? finish_as(gradient.as<BFloat16>(), more.as<BFloat16>(), y.as<BFloat16>(), count)
-      : finish_as(gradient.as<float>(), more.as<float>(), y.as<float>(), count);
-}
-
-namespace {
 
 /// Softmax of one sample; leaves the probabilities in `p`.
 struct Softmax {
@@ -145,6 +108,38 @@ void weighted_backward(std::span<const float> probabilities, const SmoothTarget&
 }
 
 }  // namespace
+
+DLFLOW_VECTOR_CLONES
+bool all_finite(Numbers x, size_t count) {
+  return x.is_bf16 ? all_finite_as(x.as<BFloat16>(), count) : all_finite_as(x.as<float>(), count);
+}
+
+DLFLOW_VECTOR_CLONES
+void relu(Numbers x, Numbers y, size_t count) {
+  x.is_bf16 ? relu_as(x.as<BFloat16>(), y.as<BFloat16>(), count)
+            : relu_as(x.as<float>(), y.as<float>(), count);
+}
+
+DLFLOW_VECTOR_CLONES
+void add(Numbers a, Numbers b, bool relu, Numbers sum, size_t count) {
+  a.is_bf16 ? add_as(a.as<BFloat16>(), b.as<BFloat16>(), relu, sum.as<BFloat16>(), count)
+            : add_as(a.as<float>(), b.as<float>(), relu, sum.as<float>(), count);
+}
+
+DLFLOW_VECTOR_CLONES
+void sum_rows(const float* values, int64_t rows, int64_t columns, float* sums) {
+  std::fill_n(sums, columns, 0.0f);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) sums[c] += values[r * columns + c];
+  }
+}
+
+DLFLOW_VECTOR_CLONES
+void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count) {
+  gradient.is_bf16
+      ? finish_as(gradient.as<BFloat16>(), more.as<BFloat16>(), y.as<BFloat16>(), count)
+      : finish_as(gradient.as<float>(), more.as<float>(), y.as<float>(), count);
+}
 
 LossSums softmax_cross_entropy(const CrossEntropy& loss, std::span<const float> scores,
                                std::span<const uint32_t> labels, std::span<float> probabilities) {

@@ -1,9 +1,7 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 
@@ -150,7 +148,7 @@ bool has_strides(const MemoryFormat& a, const MemoryFormat& b, int64_t factor) {
 
 int64_t inputs_of(const memory::desc& x) {
   const memory::dims dims = dimensions(x);
-  return std::accumulate(dims.begin() + 1, dims.end(), int64_t{1}, std::multiplies<>());
+  return num_numbers({dims.begin() + 1, dims.end()});
 }
 
 /// The product shape of weight `parameter` (O,...) of a linear layer with the input `x` (B,...),

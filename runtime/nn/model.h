@@ -71,16 +71,16 @@ std::string name(ConvolutionAlgorithm algorithm);
 
 struct Layer {
   LayerKind kind = LayerKind::Relu;
-  std::string name;         ///< unique; "layer1.0.conv1" if it comes from a block
-  std::vector<int> inputs;  ///< indices of earlier layers, or kImages; several for Add and
-                            ///< Concat
-  int64_t units = 0;        ///< convolutions: output channels; Linear, Embedding: output features
-  Extent kernel;            ///< of convolutions and pools; square for pools
+  std::string name = {};         ///< unique; "layer1.0.conv1" if it comes from a block
+  std::vector<int> inputs = {};  ///< indices of earlier layers, or kImages; several for Add and
+                                 ///< Concat
+  int64_t units = 0;   ///< convolutions: output channels; Linear, Embedding: output features
+  Extent kernel = {};  ///< of convolutions and pools; square for pools
   Extent stride = 1;
   Extent padding = 0;
   Extent dilation = 1;        ///< Conv2d: distance between the pixels of a window
   int64_t groups = 1;         ///< Conv2d, GroupNorm: sets of channels computed separately
-  Extent size;                ///< AdaptiveAvgPool: size of the result
+  Extent size = {};           ///< AdaptiveAvgPool: size of the result
   int64_t scale = 1;          ///< Upsample
   double rate = 0;            ///< Dropout, StochasticDepth: probability that a number becomes 0
   double slope = 0;           ///< LeakyRelu: slope below 0
@@ -93,9 +93,9 @@ struct Layer {
   bool bias = true;           ///< convolutions, Linear
   Init init = Init::PyTorch;  ///< convolutions, Linear; BatchNorm and GroupNorm: PyTorch or Zero
   ConvolutionAlgorithm algorithm = ConvolutionAlgorithm::Auto;  ///< Conv2d
-  bool frozen = false;  ///< its tensors do not change; BatchNorm uses the running statistics
-  TensorShape shape;    ///< of the result
-  int line = 0;         ///< in the model file, from 1
+  bool frozen = false;     ///< its tensors do not change; BatchNorm uses the running statistics
+  TensorShape shape = {};  ///< of the result
+  int line = 0;            ///< in the model file, from 1
   int column = 0;
   bool operator==(const Layer&) const = default;
 };

@@ -38,9 +38,7 @@ std::optional<int64_t> ModelValues::integer(const YAML::Node& given, const std::
 
 bool ModelValues::boolean(const YAML::Node& attributes, const char* key, bool otherwise,
                           ModelScope& scope) {
-  const YAML::Node given = attribute(attributes, key);
-  if (!given) return otherwise;
-  const YAML::Node node = resolve(given, &scope);
+  const YAML::Node node = resolve(attribute(attributes, key), &scope);
   if (!node.IsDefined()) return otherwise;
   if (node.IsScalar() && (node.Scalar() == "true" || node.Scalar() == "false")) {
     return node.Scalar() == "true";
@@ -51,9 +49,7 @@ bool ModelValues::boolean(const YAML::Node& attributes, const char* key, bool ot
 
 double ModelValues::share(const YAML::Node& attributes, const char* key, double otherwise,
                           ModelScope& scope) {
-  const YAML::Node given = attribute(attributes, key);
-  if (!given) return otherwise;
-  const YAML::Node node = resolve(given, &scope);
+  const YAML::Node node = resolve(attribute(attributes, key), &scope);
   if (!node.IsDefined()) return otherwise;
   const double value = number_in(node);
   if (value >= 0 && value < 1) return value;
@@ -107,7 +103,7 @@ void ModelValues::report_unknown_keys(const YAML::Node& map, const std::vector<s
 
 /// Returns `node`, or, if it is a `$name`, the value that the block's use gives for it.
 YAML::Node ModelValues::resolve(const YAML::Node& node, ModelScope* scope) {
-  if (scope == nullptr || !node.IsScalar() || !node.Scalar().starts_with("$")) return node;
+  if (scope == nullptr || !node || !node.IsScalar() || !node.Scalar().starts_with("$")) return node;
   const std::string key = node.Scalar().substr(1);
   const auto found = scope->values.find(key);
   if (found == scope->values.end()) {

@@ -137,6 +137,11 @@ void UnaryOperation::prepare_backward(const Builder& builder) {
   x_.gradients.push_back(dx_);
 }
 
+void UnaryOperation::share_gradient(const Builder& builder, bool relu) {
+  dy_ = GradientSum(builder, y_, relu);
+  x_.gradients.push_back(dy_.sum());
+}
+
 void UnaryOperation::backward(dnnl::stream& stream) {
   dy_.run();
   pass_back(stream);

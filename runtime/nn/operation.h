@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -155,6 +154,10 @@ class UnaryOperation : public Operation {
   /// `result` lies in memory as `desc`; its readers see `shape`.
   UnaryOperation(const Builder& builder, Value& input, Value& result, const TensorShape& shape,
                  const dnnl::memory::desc& desc);
+
+  /// A prepare_backward() for gradients that are changed in place: those of the result become those
+  /// of the input, and dx() is not used. With `relu`, the operation is a ReLU.
+  void share_gradient(const Builder& builder, bool relu);
 
   /// The second half of a backward pass: writes dx().
   virtual void pass_back(dnnl::stream& stream) = 0;

@@ -5,40 +5,31 @@ namespace {
 
 using dnnl::memory;
 
-class Reorder : public Operation {
+class Reorder : public UnaryOperation {
  public:
   Reorder(const Builder& builder, const memory::desc& format, const memory::desc& described,
           Value& input, Value& result)
-      : x_(input), y_(result) {
-    to_ = builder.make(format);
-    y_.data = described == format ? to_ : builder.arena.view(to_, described);
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
+      : UnaryOperation(builder, input, result, result.shape, format), to_(y_.data) {
+    if (described != format) y_.data = builder.arena.view(to_, described);
     forward_ = dnnl::reorder({builder.engine(), x_.desc(), builder.engine(), format});
   }
 
   void forward(dnnl::stream& stream) override { forward_.execute(stream, x_.data, to_); }
 
   void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
+    UnaryOperation::prepare_backward(builder);
     const bool same = y_.desc() == to_.get_desc();
-    from_ = same ? dy_.sum() : builder.arena.view(dy_.sum(), to_.get_desc());
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
+    from_ = same ? dy() : builder.arena.view(dy(), to_.get_desc());
     backward_ = dnnl::reorder({builder.engine(), from_.get_desc(), builder.engine(), x_.desc()});
   }
 
-  void backward(dnnl::stream& stream) override {
-    dy_.run();
-    backward_.execute(stream, from_, dx_);
+ private:
+  void pass_back(dnnl::stream& stream) override {
+    backward_.execute(stream, {{DNNL_ARG_FROM, from_}, {DNNL_ARG_TO, dx()}});
   }
 
- private:
-  Value& x_;
-  Value& y_;
-  memory to_, from_, dx_;
+  memory to_, from_;
   dnnl::reorder forward_, backward_;
-  GradientSum dy_;
 };
 
 }  // namespace

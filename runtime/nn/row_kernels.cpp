@@ -224,16 +224,6 @@ DLFLOW_INLINE void positions_backward_as(RowShape shape, int64_t length, const T
   }
 }
 
-}  // namespace
-
-DLFLOW_VECTOR_CLONES
-void row_norm_forward(const RowNorm& norm, Numbers x, Numbers y, float* means, float* scales) {
-  x.is_bf16 ? norm_forward_as(norm, x.as<BFloat16>(), y.as<BFloat16>(), means, scales)
-            : norm_forward_as(norm, x.as<float>(), y.as<float>(), means, scales);
-}
-
-namespace {
-
 DLFLOW_VECTOR_CLONES
 void row_norm_sums(const RowNorm& norm, const NormBackward& pass, double* weight_sums,
                    double* bias_sums) {
@@ -241,7 +231,57 @@ void row_norm_sums(const RowNorm& norm, const NormBackward& pass, double* weight
                  : norm_backward_as<float>(norm, pass, weight_sums, bias_sums);
 }
 
+DLFLOW_VECTOR_CLONES
+void softmax_rows(RowShape shape, Numbers x, Numbers y, float* row) {
+  x.is_bf16 ? softmax_as(shape, x.as<BFloat16>(), y.as<BFloat16>(), row)
+            : softmax_as(shape, x.as<float>(), y.as<float>(), row);
+}
+
+DLFLOW_VECTOR_CLONES
+void embed_rows(const float* tokens, RowShape shape, const float* table, Numbers y) {
+  y.is_bf16 ? embed_as(tokens, shape, table, y.as<BFloat16>())
+            : embed_as(tokens, shape, table, y.as<float>());
+}
+
+int64_t counted(SequenceShape shape, std::span<const float> lengths, int64_t sample) {
+  const int64_t count = lengths.empty() ? shape.length : int64_t(lengths[size_t(sample)]);
+  DLFLOW_CHECK(count > 0 && count <= shape.length);
+  return count;
+}
+
+/// Sums of 16 features at a time over the positions, first to last.
+template <typename T>
+DLFLOW_INLINE void mean_pool_as(SequenceShape shape, int64_t count, const T* x, T* y) {
+  const float share = 1 / float(count);
+  for_each_lanes(
+      shape.features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        Lanes sum = {};
+        for (int64_t t = 0; t < count; ++t) {
+          sum += load<whole()>(x + t * shape.features + at, width);
+        }
+        store<whole()>(y + at, sum * share, width);
+      });
+}
+
+template <typename T>
+DLFLOW_INLINE void mean_pool_backward_as(SequenceShape shape, int64_t count, const T* dy, T* dx) {
+  const float share = 1 / float(count);
+  for (int64_t t = 0; t < count; ++t, dx += shape.features) {
+    for_each_lanes(
+        shape.features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          store<whole()>(dx + at, load<whole()>(dy + at, width) * share, width);
+        });
+  }
+  std::fill_n(dx, (shape.length - count) * shape.features, T{});
+}
+
 }  // namespace
+
+DLFLOW_VECTOR_CLONES
+void row_norm_forward(const RowNorm& norm, Numbers x, Numbers y, float* means, float* scales) {
+  x.is_bf16 ? norm_forward_as(norm, x.as<BFloat16>(), y.as<BFloat16>(), means, scales)
+            : norm_forward_as(norm, x.as<float>(), y.as<float>(), means, scales);
+}
 
 void row_norm_backward(const RowNorm& norm, const NormBackward& pass, NormGradients gradients) {
   const auto padded = size_t(norm.shape.features + kLanes);
@@ -252,16 +292,6 @@ void row_norm_backward(const RowNorm& norm, const NormBackward& pass, NormGradie
     if (gradients.bias != nullptr) gradients.bias[f] = float(bias_sums[size_t(f)]);
   }
 }
-
-namespace {
-
-DLFLOW_VECTOR_CLONES
-void softmax_rows(RowShape shape, Numbers x, Numbers y, float* row) {
-  x.is_bf16 ? softmax_as(shape, x.as<BFloat16>(), y.as<BFloat16>(), row)
-            : softmax_as(shape, x.as<float>(), y.as<float>(), row);
-}
-
-}  // namespace
 
 void softmax_forward(RowShape shape, Numbers x, Numbers y) {
   std::vector<float> row(size_t(shape.features));
@@ -321,16 +351,6 @@ void token_cross_entropy_backward(const ScoreRows& probabilities, const TokenTar
   }
 }
 
-namespace {
-
-DLFLOW_VECTOR_CLONES
-void embed_rows(const float* tokens, RowShape shape, const float* table, Numbers y) {
-  y.is_bf16 ? embed_as(tokens, shape, table, y.as<BFloat16>())
-            : embed_as(tokens, shape, table, y.as<float>());
-}
-
-}  // namespace
-
 void embed(const float* tokens, RowShape shape, const float* table, int64_t vocabulary, Numbers y) {
   require_tokens(tokens, shape.rows, vocabulary);
   embed_rows(tokens, shape, table, y);
@@ -354,42 +374,6 @@ void sum_table_rows(RowShape shape, int64_t length, Numbers dy, float* gradient)
   dy.is_bf16 ? positions_backward_as(shape, length, dy.as<BFloat16>(), gradient)
              : positions_backward_as(shape, length, dy.as<float>(), gradient);
 }
-
-namespace {
-
-int64_t counted(SequenceShape shape, std::span<const float> lengths, int64_t sample) {
-  const int64_t count = lengths.empty() ? shape.length : int64_t(lengths[size_t(sample)]);
-  DLFLOW_CHECK(count > 0 && count <= shape.length);
-  return count;
-}
-
-/// Sums of 16 features at a time over the positions, first to last.
-template <typename T>
-DLFLOW_INLINE void mean_pool_as(SequenceShape shape, int64_t count, const T* x, T* y) {
-  const float share = 1 / float(count);
-  for_each_lanes(
-      shape.features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
-        Lanes sum = {};
-        for (int64_t t = 0; t < count; ++t) {
-          sum += load<whole()>(x + t * shape.features + at, width);
-        }
-        store<whole()>(y + at, sum * share, width);
-      });
-}
-
-template <typename T>
-DLFLOW_INLINE void mean_pool_backward_as(SequenceShape shape, int64_t count, const T* dy, T* dx) {
-  const float share = 1 / float(count);
-  for (int64_t t = 0; t < count; ++t, dx += shape.features) {
-    for_each_lanes(
-        shape.features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
-          store<whole()>(dx + at, load<whole()>(dy + at, width) * share, width);
-        });
-  }
-  std::fill_n(dx, (shape.length - count) * shape.features, T{});
-}
-
-}  // namespace
 
 DLFLOW_VECTOR_CLONES
 void mean_pool_forward(SequenceShape shape, std::span<const float> lengths, Numbers x, Numbers y) {

@@ -66,19 +66,17 @@ void add_whole_numbers(std::vector<int64_t> integers, Element element, OnnxTenso
 
 void add_raw(std::string_view raw, Element element, const std::string& name, OnnxTensor& tensor) {
   const auto whole = [&](auto number) { tensor.integers.push_back(int64_t(number)); };
+  const auto real = [&](auto number) { tensor.floats.push_back(float(number)); };
+  const auto half = [&](auto number) { tensor.floats.push_back(widen(number)); };
   switch (element) {
     case Element::Float:
-      return for_each_element<float>(raw, name,
-                                     [&](float number) { tensor.floats.push_back(number); });
+      return for_each_element<float>(raw, name, real);
     case Element::Double:
-      return for_each_element<double>(
-          raw, name, [&](double number) { tensor.floats.push_back(float(number)); });
+      return for_each_element<double>(raw, name, real);
     case Element::Float16:
-      return for_each_element<uint16_t>(
-          raw, name, [&](uint16_t bits) { tensor.floats.push_back(widen(Float16{bits})); });
+      return for_each_element<Float16>(raw, name, half);
     case Element::BFloat16:
-      return for_each_element<uint16_t>(
-          raw, name, [&](uint16_t bits) { tensor.floats.push_back(widen(BFloat16{bits})); });
+      return for_each_element<BFloat16>(raw, name, half);
     case Element::Int64:
       return for_each_element<int64_t>(raw, name, whole);
     case Element::Int32:

@@ -27,9 +27,7 @@ std::string module_of(const std::string& node) {
       modules.push_back(part);
     }
   }
-  std::string name;
-  for (const std::string& module : modules) name += (name.empty() ? "" : ".") + module;
-  return name;
+  return join(modules, ".");
 }
 
 /// Returns "conv1" for "conv1.weight", and nothing for "onnx::Conv_17".

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/protobuf_reader.h"
 #include "base/shared_bytes.h"
 #include "base/text.h"
@@ -129,26 +128,16 @@ class FileReader {
   void read_graph(std::string_view bytes) {
     MessageReader reader(bytes);
     while (const auto field = reader.next()) {
-      switch (field->number) {
-        case 1:
-          file_.nodes.push_back(read_node(field->bytes));
-          break;
-        case 5: {
-          auto [name, tensor] = read_tensor(field->bytes);
-          file_.constants.insert_or_assign(name, std::move(tensor));
-          break;
-        }
-        case 11:
-          file_.inputs.push_back(read_port(field->bytes));
-          break;
-        case 12:
-          file_.outputs.push_back(read_port(field->bytes));
-          break;
-        case 15:
-          throw Error(Errc::InvalidInput,
-                      "the file has sparse constants, which dlflow does not read");
-        default:
-          break;
+      if (field->number == 1) file_.nodes.push_back(read_node(field->bytes));
+      if (field->number == 5) {
+        auto [name, tensor] = read_tensor(field->bytes);
+        file_.constants.insert_or_assign(name, std::move(tensor));
+      }
+      if (field->number == 11) file_.inputs.push_back(read_port(field->bytes));
+      if (field->number == 12) file_.outputs.push_back(read_port(field->bytes));
+      if (field->number == 15) {
+        throw Error(Errc::InvalidInput,
+                    "the file has sparse constants, which dlflow does not read");
       }
     }
     std::erase_if(file_.inputs,
@@ -180,34 +169,14 @@ class FileReader {
     int64_t type = 0;
     MessageReader reader(bytes);
     while (const auto field = reader.next()) {
-      switch (field->number) {
-        case 1:
-          name = text_of(*field);
-          break;
-        case 2:
-          value = field->single();
-          break;
-        case 3:
-          value = field->integer();
-          break;
-        case 4:
-          value = text_of(*field);
-          break;
-        case 5:
-          value = read_tensor(field->bytes).second;
-          break;
-        case 7:
-          MessageReader::add_floats(*field, floats);
-          break;
-        case 8:
-          MessageReader::add_integers(*field, integers);
-          break;
-        case 20:
-          type = field->integer();
-          break;
-        default:
-          break;
-      }
+      if (field->number == 1) name = text_of(*field);
+      if (field->number == 2) value = field->single();
+      if (field->number == 3) value = field->integer();
+      if (field->number == 4) value = text_of(*field);
+      if (field->number == 5) value = read_tensor(field->bytes).second;
+      if (field->number == 7) MessageReader::add_floats(*field, floats);
+      if (field->number == 8) MessageReader::add_integers(*field, integers);
+      if (field->number == 20) type = field->integer();
     }
     if (!floats.empty() || type == 6) value = std::move(floats);
     if (!integers.empty() || type == 7) value = std::move(integers);
@@ -223,38 +192,18 @@ class FileReader {
     std::optional<ExternalBytes> elsewhere;
     MessageReader reader(bytes);
     while (const auto field = reader.next()) {
-      switch (field->number) {
-        case 1:
-          MessageReader::add_integers(*field, tensor.shape);
-          break;
-        case 2:
-          type = field->integer();
-          break;
-        case 4:
-          MessageReader::add_floats(*field, tensor.floats);
-          break;
-        case 5:
-        case 7:
-          MessageReader::add_integers(*field, integers);
-          break;
-        case 8:
-          name = text_of(*field);
-          break;
-        case 9:
-          raw = field->bytes;
-          break;
-        case 10:
-          add_doubles(*field, name, tensor);
-          break;
-        case 13: {
-          if (!elsewhere) elsewhere.emplace();
-          const auto [key, value] = entry_of(field->bytes);
-          add_place(*elsewhere, key, value);
-          break;
-        }
-        default:
-          break;
-      }
+      const auto number = field->number;
+      if (number == 1) MessageReader::add_integers(*field, tensor.shape);
+      if (number == 2) type = field->integer();
+      if (number == 4) MessageReader::add_floats(*field, tensor.floats);
+      if (number == 5 || number == 7) MessageReader::add_integers(*field, integers);
+      if (number == 8) name = text_of(*field);
+      if (number == 9) raw = field->bytes;
+      if (number == 10) add_doubles(*field, name, tensor);
+      if (number != 13) continue;
+      if (!elsewhere) elsewhere.emplace();
+      const auto [key, value] = entry_of(field->bytes);
+      add_place(*elsewhere, key, value);
     }
     const size_t count = count_of(tensor.shape, name);
     if (elsewhere) raw = bytes_of(*elsewhere, name);

@@ -7,11 +7,7 @@ namespace {
 
 using Kind = GraphValue::Kind;
 
-void add_activation(NodeReader& node, LayerKind kind) {
-  Layer layer;
-  layer.kind = kind;
-  node.add(std::move(layer), {node.layer(0)});
-}
+void add_activation(NodeReader& node, LayerKind kind) { node.add({.kind = kind}, {node.layer(0)}); }
 
 /// Returns a bound of Clip: an attribute before operator set 11, an input since.
 float bound(NodeReader& node, const char* name, size_t input, float usual) {
@@ -28,11 +24,9 @@ void read_sigmoid(NodeReader& node) { add_activation(node, LayerKind::Sigmoid); 
 void read_tanh(NodeReader& node) { add_activation(node, LayerKind::Tanh); }
 
 void read_leaky_relu(NodeReader& node) {
-  Layer layer;
-  layer.kind = LayerKind::LeakyRelu;
-  layer.slope = double(node.number("alpha", 0.01f));
-  if (!(layer.slope >= 0 && layer.slope < 1)) refuse("its slope is not from 0 to less than 1");
-  node.add(std::move(layer), {node.layer(0)});
+  const auto slope = double(node.number("alpha", 0.01f));
+  if (!(slope >= 0 && slope < 1)) refuse("its slope is not from 0 to less than 1");
+  node.add({.kind = LayerKind::LeakyRelu, .slope = slope}, {node.layer(0)});
 }
 
 void read_clip(NodeReader& node) {

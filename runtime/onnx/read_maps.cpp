@@ -31,8 +31,7 @@ void add_pool(NodeReader& node, LayerKind kind) {
   const TensorShape in = node.shape(0);
   if (in.size() != 3)
     refuse("dlflow's pools read (B,C,H,W) only, but this one gets " + to_string(in));
-  Layer layer;
-  layer.kind = kind;
+  Layer layer = {.kind = kind};
   layer.kernel = one_of(node.integers("kernel_shape"), 0, "sides");
   layer.stride = one_of(node.integers("strides"), 1, "strides");
   layer.padding = one_of(node.integers("pads"), 0, "pads");
@@ -62,11 +61,9 @@ void add_pool(NodeReader& node, LayerKind kind) {
 void add_global_mean(NodeReader& node, bool keeps_dimensions) {
   const TensorShape& in = node.shape(0);
   if (in.size() != 3) refuse("it needs maps, (B,C,H,W), but gets " + to_string(in));
-  Layer layer;
-  layer.kind = LayerKind::GlobalAvgPool;
+  Layer layer = {.kind = LayerKind::GlobalAvgPool};
   if (keeps_dimensions && !node.is_read_by_only({"Flatten", "Reshape", "Squeeze"})) {
-    layer.kind = LayerKind::AdaptiveAvgPool;
-    layer.size = 1;
+    layer = {.kind = LayerKind::AdaptiveAvgPool, .size = 1};
   }
   node.add(std::move(layer), {node.layer(0)});
 }
@@ -138,9 +135,7 @@ void read_reduce_mean(NodeReader& node) {
   for (int64_t& axis : axes) axis += axis < 0 ? rank : 0;
   std::ranges::sort(axes);
   if (rank == 3 && axes == std::vector<int64_t>{1} && !keeps_dimensions) {
-    Layer layer;
-    layer.kind = LayerKind::MeanPool;
-    node.add(std::move(layer), {node.layer(0)});
+    node.add({.kind = LayerKind::MeanPool}, {node.layer(0)});
     return;
   }
   if (axes != std::vector<int64_t>{2, 3})
@@ -152,10 +147,7 @@ void read_resize(NodeReader& node) {
   const TensorShape in = node.shape(0);
   if (in.size() != 3) refuse("it needs maps, (B,C,H,W), but gets " + to_string(in));
   if (!takes_nearest(node)) refuse("dlflow's upsample takes the nearest pixel only");
-  Layer layer;
-  layer.kind = LayerKind::Upsample;
-  layer.scale = factor(node, in);
-  node.add(std::move(layer), {node.layer(0)});
+  node.add({.kind = LayerKind::Upsample, .scale = factor(node, in)}, {node.layer(0)});
 }
 
 void read_concat(NodeReader& node) {
@@ -167,9 +159,7 @@ void read_concat(NodeReader& node) {
   if (axis < 0) axis += rank;
   if (axis != (rank == 4 ? 1 : rank - 1)) refuse("dlflow's concat joins channels or features only");
   if (inputs.size() == 1) return node.give_layer(inputs[0]);
-  Layer layer;
-  layer.kind = LayerKind::Concat;
-  node.add(std::move(layer), std::move(inputs));
+  node.add({.kind = LayerKind::Concat}, std::move(inputs));
 }
 
 }  // namespace dlflow::runtime

@@ -36,10 +36,7 @@ void add_normalization(NodeReader& node, Layer layer, bool has_bias) {
 void add_group_norm(NodeReader& node, int64_t groups) {
   require_epsilon(node);
   check_groups(groups);
-  Layer layer;
-  layer.kind = LayerKind::GroupNorm;
-  layer.groups = groups;
-  add_normalization(node, std::move(layer), true);
+  add_normalization(node, {.kind = LayerKind::GroupNorm, .groups = groups}, true);
 }
 
 /// Adds a normalisation over the last dimension.
@@ -50,8 +47,7 @@ void add_feature_norm(NodeReader& node, LayerKind kind) {
   if (rank > 3 || (axis != -1 && axis != rank - 1))
     refuse("dlflow's " + std::string(name(kind)) +
            " works only along the last dimension of (B,F) or (B,T,F)");
-  Layer layer;
-  layer.kind = kind;
+  Layer layer = {.kind = kind};
   const bool has_bias = kind == LayerKind::LayerNorm && node.has(2);
   if (kind == LayerKind::LayerNorm) layer.bias = has_bias;
   add_normalization(node, std::move(layer), has_bias);
@@ -64,8 +60,6 @@ void read_batch_norm(NodeReader& node) {
     refuse("it is in training mode; export the network for inference (PyTorch: model.eval())");
   }
   const float epsilon = node.number("epsilon", kLayerEpsilon);
-  Layer layer;
-  layer.kind = LayerKind::BatchNorm;
   const int64_t channels = node.shape(0)[0];
   std::vector<ImportedTensor> tensors;
   for (const size_t input : {1, 2, 3, 4}) {
@@ -77,7 +71,7 @@ void read_batch_norm(NodeReader& node) {
     node.note("Batch normalisation '" + escaped(node.result()) +
               "' has another epsilon than dlflow's 1e-5; its running variance makes up for it.");
   }
-  const int index = node.add(std::move(layer), {node.layer(0)}, 1);
+  const int index = node.add({.kind = LayerKind::BatchNorm}, {node.layer(0)}, 1);
   const char* const names[] = {"weight", "bias", "running_mean", "running_var"};
   for (size_t i = 0; i < 4; ++i) node.network().set(index, names[i], std::move(tensors[i]));
 }

@@ -43,9 +43,7 @@ Layer convolution(NodeReader& node, LayerKind kind, const std::vector<int64_t>& 
   const TensorShape& in = node.shape(0);
   if (weights.size() != 4 || in.size() != 3)
     refuse("dlflow has only convolutions in two dimensions");
-  Layer layer;
-  layer.kind = kind;
-  layer.kernel = {weights[2], weights[3]};
+  Layer layer = {.kind = kind, .kernel = {weights[2], weights[3]}};
   layer.stride = extent(node.integers("strides"), 1);
   layer.dilation = extent(node.integers("dilations"), 1);
   layer.groups = node.integer("group", 1);
@@ -110,16 +108,14 @@ int add_linear(NodeReader& node, ImportedTensor weights) {
     refuse("its weights are for " + std::to_string(weights.shape[1]) + " features, but it gets " +
            std::to_string(in.back()));
   }
-  Layer layer;
-  layer.kind = LayerKind::Linear;
-  layer.units = weights.shape[0];
-  layer.bias = false;
-  layer.tied = embedding_with(node.network(), weights);
-  const bool is_tied = layer.tied != kImages;
+  const int tied = embedding_with(node.network(), weights);
+  const bool is_tied = tied != kImages;
   if (!is_tied && node.shares(1)) refuse_shared(node.name_of(1));
   // Tied weights have the embedding's name.
   const auto weight = is_tied ? std::nullopt : std::optional(size_t{1});
-  const int index = node.add(std::move(layer), {node.layer(0)}, weight);
+  const int index =
+      node.add({.kind = LayerKind::Linear, .units = weights.shape[0], .tied = tied, .bias = false},
+               {node.layer(0)}, weight);
   if (!is_tied) {
     node.network().set(index, "weight", std::move(weights));
   } else if (!node.shares(1)) {
@@ -208,11 +204,9 @@ void read_gather(NodeReader& node) {
     refuse("it chooses parts of a layer's result");
   ImportedTensor weights = matrix(node, 0);
   if (node.layer(1) != kImages) refuse("dlflow's embeddings read only the input");
-  Layer layer;
-  layer.kind = LayerKind::Embedding;
-  layer.vocabulary = weights.shape[0];
-  layer.units = weights.shape[1];
-  const int index = node.add(std::move(layer), {kImages}, 0);
+  const int index = node.add(
+      {.kind = LayerKind::Embedding, .units = weights.shape[1], .vocabulary = weights.shape[0]},
+      {kImages}, 0);
   node.network().set(index, "weight", std::move(weights));
 }
 

@@ -6,18 +6,10 @@
 namespace dlflow::runtime {
 namespace {
 
-int64_t count(const TensorShape& shape) {
-  int64_t all = 1;
-  for (const int64_t size : shape) all *= size;
-  return all;
-}
-
 /// Flattens to (B,F); adds no layer if the input has that shape.
 void flatten(NodeReader& node) {
   if (node.shape(0).size() == 1) return node.give_layer(node.layer(0));
-  Layer layer;
-  layer.kind = LayerKind::Flatten;
-  node.add(std::move(layer), {node.layer(0)});
+  node.add({.kind = LayerKind::Flatten}, {node.layer(0)});
 }
 
 /// Whether `sizes` describe a batch of `shape`; -1 is a size to infer, and a leading 0 keeps the
@@ -61,7 +53,7 @@ void read_reshape(NodeReader& node) {
   if (node.is_constant(0)) return reshape_constant(node, sizes);
   const TensorShape& shape = node.shape(0);
   if (is_batch_of(node, shape, sizes)) return node.give_layer(node.layer(0));
-  if (is_batch_of(node, {count(shape)}, sizes)) return flatten(node);
+  if (is_batch_of(node, {num_numbers(shape)}, sizes)) return flatten(node);
   refuse("dlflow reshapes only to (B,F)");
 }
 

@@ -61,9 +61,7 @@ bool add_positions(NodeReader& node, size_t value, size_t constant) {
   if (!fits) return false;
   ImportedTensor weights = node.weights(constant);
   weights.shape = shape;
-  Layer layer;
-  layer.kind = LayerKind::Positions;
-  const int index = node.add(std::move(layer), {before}, constant);
+  const int index = node.add({.kind = LayerKind::Positions}, {before}, constant);
   node.network().set(index, "weight", std::move(weights));
   return true;
 }
@@ -84,9 +82,7 @@ void add_results(NodeReader& node) {
   if (second > first) std::swap(first, second);
   if (first != node.network().last())
     refuse("it adds the results of two earlier layers; one must be that of the layer before");
-  Layer layer;
-  layer.kind = LayerKind::Add;
-  node.add(std::move(layer), {first, second});
+  node.add({.kind = LayerKind::Add}, {first, second});
 }
 
 }  // namespace

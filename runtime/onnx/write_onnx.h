@@ -1,8 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/nn/model.h"

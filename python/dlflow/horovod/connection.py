@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import struct
@@ -60,10 +61,8 @@ class Connection:
         return messages, bool(data)
 
     def end_sending(self) -> None:
-        try:
+        with contextlib.suppress(OSError):  # the other end closed first
             self.socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # the other end closed first
 
     def close(self) -> None:
         self.socket.close()

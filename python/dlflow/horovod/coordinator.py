@@ -7,6 +7,7 @@ that its rank died; the coordinator then ends all others.
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import selectors
 import sys
@@ -147,10 +148,8 @@ class Coordinator:
             self._end(f"rank {peer.rank} (node {peer.node}) died: killed, crashed, or its node went down", {peer.rank})
 
     def _send(self, peer: _Peer, message: Any) -> None:
-        try:
+        with contextlib.suppress(OSError):  # receive() detects it
             peer.connection.send(message)
-        except OSError:
-            pass  # receive() detects it
 
     def _answer(self) -> None:
         self._ready_since = None

@@ -6,6 +6,7 @@ coordinator's answers and executes them one after the other, so all ranks execut
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -104,10 +105,8 @@ class Session:
                 if not items and (not waits or self._said_waiting):
                     return
                 self._said_waiting = waits
-            try:
+            with contextlib.suppress(OSError):  # the receiving thread reports the reason
                 self._connection.send({"items": items, "waits": waits})
-            except OSError:
-                pass  # the receiving thread reports the reason
 
     def _send_collected(self) -> None:
         while not self._failure:
@@ -127,10 +126,8 @@ class Session:
                     failure = "rank 0 died: killed, crashed, or its node went down"
         except Exception as error:
             failure = f"rank {self.rank}: {error}"
-            try:
+            with contextlib.suppress(OSError):
                 self._connection.send({"failed": str(error)})
-            except OSError:
-                pass
         self._fail(failure)
         self._executor.leave(self._LINGER)
         self._connection.close()
@@ -177,9 +174,7 @@ class Session:
         if self._process != os.getpid():
             return
         self._send(waits=False)
-        try:
+        with contextlib.suppress(OSError):  # it has already ended
             self._connection.send({"bye": True})
-        except OSError:
-            pass  # it has already ended
         for thread in self._threads:
             thread.join(2 * self._LINGER)

@@ -28,8 +28,6 @@ NAME = "dlflow"
 LINGER = 10.0  # seconds that a leaving rank waits for the others
 
 _TYPES = {getattr(torch, name): number for name, number in runtime.TYPES.items()}
-_OPS = [("SUM", runtime.Op.SUM), ("AVG", runtime.Op.AVG), ("PRODUCT", runtime.Op.PRODUCT), ("MIN", runtime.Op.MIN),
-        ("MAX", runtime.Op.MAX), ("BAND", runtime.Op.BAND), ("BOR", runtime.Op.BOR), ("BXOR", runtime.Op.BXOR)]
 
 # Skips the check of sparse tensors made from the indices of other ranks' tensors. PyTorch 1.13 always checks.
 _UNCHECKED = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
@@ -38,10 +36,10 @@ _Base = getattr(dist, "BackendBase", dist.ProcessGroup)
 
 
 def _op(op: Any) -> runtime.Op:
-    for name, ours in _OPS:
-        if hasattr(dist.ReduceOp, name) and op == getattr(dist.ReduceOp, name):
+    for ours in runtime.Op:
+        if hasattr(dist.ReduceOp, ours.name) and op == getattr(dist.ReduceOp, ours.name):
             return ours
-    raise ValueError(f"dlflow has no reduction {op}; it has {', '.join(name for name, _ in _OPS)}")
+    raise ValueError(f"dlflow has no reduction {op}; it has {', '.join(ours.name for ours in runtime.Op)}")
 
 
 def _type(tensor: torch.Tensor) -> runtime.Type:

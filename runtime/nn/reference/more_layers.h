@@ -1,7 +1,5 @@
 #pragma once
 
-#include <functional>
-
 #include "runtime/nn/reference/layers.h"
 
 /// The layers beyond those of runtime/nn/reference/layers.h: normalisation of rows and groups,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Dict, List, Optional, Tuple, Type
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 
@@ -14,10 +14,10 @@ from dlflow.horovod.torch.functions import broadcast_object, broadcast_optimizer
 
 
 class StateHandler:
-    """An object with state_dict(), and its copy from the last save()."""
+    """An object with state_dict(), and its copy from the last save(). `share` gives all ranks the state of rank 0."""
 
-    def __init__(self, value: Any):
-        self.value = value
+    def __init__(self, value: Any, share: Callable[[Any], None]):
+        self.value, self._share = value, share
         self.save()
 
     def save(self) -> None:
@@ -28,37 +28,22 @@ class StateHandler:
 
     def sync(self) -> None:
         """Gives all ranks the state of rank 0, which becomes their common commit."""
-        raise NotImplementedError
+        self._share(self.value)
+        self.save()
 
     def set_value(self, value: Any) -> None:
         self.value = value
         self.save()
 
 
-class ModelStateHandler(StateHandler):
-    def sync(self) -> None:
-        broadcast_parameters(self.value.state_dict(), root_rank=0)
-        self.save()
-
-
-class OptimizerStateHandler(StateHandler):
-    def sync(self) -> None:
-        broadcast_optimizer_state(self.value, root_rank=0)
-        self.save()
-
-
-class SamplerStateHandler(StateHandler):
-    def sync(self) -> None:
-        self.value.load_state_dict(broadcast_object(self.value.state_dict()))
-        self.save()
-
-
-_HANDLERS: List[Tuple[type, Type[StateHandler]]] = [
-    (torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, OptimizerStateHandler), (ElasticSampler, SamplerStateHandler)]
+_SHARES: List[Tuple[type, Callable[[Any], None]]] = [
+    (torch.nn.Module, lambda model: broadcast_parameters(model.state_dict(), root_rank=0)),
+    (torch.optim.Optimizer, lambda optimizer: broadcast_optimizer_state(optimizer, root_rank=0)),
+    (ElasticSampler, lambda sampler: sampler.load_state_dict(broadcast_object(sampler.state_dict())))]
 
 
 def _handler(value: Any) -> Optional[StateHandler]:
-    return next((handler(value) for kind, handler in _HANDLERS if isinstance(value, kind)), None)
+    return next((StateHandler(value, share) for kind, share in _SHARES if isinstance(value, kind)), None)
 
 
 class TorchState(ObjectState):
