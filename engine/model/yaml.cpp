@@ -374,9 +374,8 @@ class TreeBuilder : public YAML::EventHandler {
 bool check_characters(Mistakes& mistakes) {
   const std::string_view text = mistakes.text();
   const auto hex = [](char c) {
-    constexpr std::string_view kHexDigits = "0123456789abcdef";
     const auto byte = static_cast<unsigned char>(c);
-    return std::string("0x") + kHexDigits[byte >> 4] + kHexDigits[byte & 15];
+    return "0x" + hexadecimal({&byte, 1});
   };
   const size_t bad = find_invalid_utf8(text);
   if (bad != text.npos) {
