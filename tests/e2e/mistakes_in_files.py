@@ -117,7 +117,7 @@ IN_FILES = [
             "does the same for each value of axis 'lr'", "write ${{ matrix.lr }} in `with`", more={"m.yaml": CONV}),
     doubted("repetitions with one seed", "a: {uses: train, repeat: 3, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1, seed: 1}}", "w.yaml:3:28",
             "has one seed for all repetitions", "leave with.seed out", more={"m.yaml": CONV}),
-    doubted("weights that only PyTorch reads", "a: {uses: train, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1, start_from: net.pt}}", "w.yaml:3:82",
+    doubted("weights that only PyTorch reads", "a: {uses: train, with: {model: m.yaml, data: /d, epochs: 1, lr: 0.1, start_from: net.pt}}", "w.yaml:3:84",
             "which only PyTorch reads", "python3 -m dlflow.torch.weights net.pt -o NET.safetensors", more={"m.yaml": CONV, "net.pt": "PK"}),
 
     # Resources, retries, checkpoints.
