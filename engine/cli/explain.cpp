@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
-#include "base/text.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
 #include "engine/cli/planning.h"

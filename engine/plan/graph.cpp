@@ -6,8 +6,8 @@
 #include <map>
 #include <queue>
 
-#include "base/text.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/plan/layout.h"
 
 namespace dlflow {

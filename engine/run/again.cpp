@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
-#include "base/text.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "engine/decide/decide.h"
 #include "engine/decide/standing.h"
 #include "engine/plan/changes.h"

@@ -16,8 +16,8 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/socket.h"
 #include "base/process.h"
+#include "base/socket.h"
 #include "runtime/comm/communicator.h"
 
 namespace dlflow::runtime {

@@ -1,8 +1,7 @@
-#include "runtime/collectives/direct_allreduce.h"
-
 #include <algorithm>
 #include <vector>
 
+#include "runtime/collectives/direct_allreduce.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow::runtime;

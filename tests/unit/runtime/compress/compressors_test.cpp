@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/compress/compressed_sum.h"
 #include "runtime/compress/compression.h"
 #include "runtime/compress/methods.h"
-#include "runtime/compress/compressed_sum.h"
 #include "runtime/compress/sparse_message.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/compress/gradients.h"
