@@ -29,7 +29,7 @@ def includes():
 
 
 def covered(folder, folders):
-    """A folder below one of the table belongs to it: runtime/nn/reference to runtime/nn."""
+    """A folder below one of the table belongs to it."""
     return next((known for known in folders if folder == known or folder.startswith(known + "/")), None)
 
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "runtime/gpu/plugin_abi.h"
-#include "runtime/nn/reference/layers.h"
+#include "tests/support/reference/layers.h"
 
 namespace dlflow::test {
 

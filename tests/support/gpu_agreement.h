@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "runtime/comm/thread_communicator.h"
 #include "runtime/gpu/replica.h"
-#include "runtime/nn/reference/reference_network.h"
+#include "tests/support/reference/reference_network.h"
 
 /// Compares one training step of a plug-in with the reference layers, with or without a GPU.
 namespace dlflow::test {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "runtime/nn/huge_buffer.h"
-#include "runtime/nn/reference/reference_network.h"
 #include "runtime/nn/weight_layout.h"
+#include "tests/support/reference/reference_network.h"
 
 /// The inputs of a network under test, and the distance of its results from the expected ones.
 namespace dlflow::test {

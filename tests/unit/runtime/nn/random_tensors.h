@@ -3,7 +3,7 @@
 #include <random>
 
 #include "runtime/nn/layer_shapes.h"
-#include "runtime/nn/reference/reference_network.h"
+#include "tests/support/reference/reference_network.h"
 
 /// Inputs for a model, the same on every run.
 namespace dlflow::test {

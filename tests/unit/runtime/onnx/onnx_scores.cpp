@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "runtime/nn/reference/reference_network.h"
 #include "runtime/onnx/read_onnx.h"
+#include "tests/support/reference/reference_network.h"
 
 /// onnx_scores FILE.onnx: reads FILE.input (float64) and writes FILE.scores, the scores of the
 /// reference with the imported network.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/nn/model.h"
-#include "runtime/nn/reference/number.h"
+#include "tests/support/reference/number.h"
 
 /// Every layer in plain C++ and double precision, as the reference for the fast ones. Slow, and
 /// written to be read beside the formulas. Layers compute with `double`, or with Number for

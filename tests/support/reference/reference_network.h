@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/nn/model.h"
-#include "runtime/nn/reference/layers.h"
+#include "tests/support/reference/layers.h"
 
 namespace dlflow::runtime::reference {
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "runtime/nn/reference/layers.h"
+#include "tests/support/reference/layers.h"
 
-/// The layers beyond those of runtime/nn/reference/layers.h: normalisation of rows and groups,
+/// The layers beyond those of tests/support/reference/layers.h: normalisation of rows and groups,
 /// attention, tokens, and layers that resize maps.
 namespace dlflow::runtime::reference {
 

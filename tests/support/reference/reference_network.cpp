@@ -1,4 +1,4 @@
-#include "runtime/nn/reference/reference_network.h"
+#include "tests/support/reference/reference_network.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "runtime/nn/draws.h"
-#include "runtime/nn/reference/more_layers.h"
+#include "tests/support/reference/more_layers.h"
 
 namespace dlflow::runtime::reference {
 namespace {
