@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/parse.h"
+#include "engine/share/bundle_reader.h"
 
 namespace dlflow {
 namespace {
