@@ -298,23 +298,18 @@ void name_elements(Json& outputs, const std::vector<ParentResult>& parents) {
   }
 }
 
-Json read_metrics(const AttemptFiles& files) {
+Json read_metrics(const AttemptFiles& files, std::string* warning) {
   const Json summary = read_object(files.summary(), "$DLFLOW_SUMMARY", kSummaryExample);
   Json numbers = Json::object();
   for (const auto& [key, value] : summary.items()) {
-    if (number_of(value)) numbers[key] = value;
+    if (number_of(value)) {
+      numbers[key] = value;
+    } else if (warning != nullptr && warning->empty()) {
+      *warning = "warning: $DLFLOW_SUMMARY: '" + key + "' is " + kind_of(value) +
+                 "; metrics are numbers, so it is left out";
+    }
   }
   return numbers;
-}
-
-std::string warning_of_summary(const AttemptFiles& files) {
-  const Json summary = read_object(files.summary(), "$DLFLOW_SUMMARY", kSummaryExample);
-  for (const auto& [key, value] : summary.items()) {
-    if (number_of(value)) continue;
-    return "warning: $DLFLOW_SUMMARY: '" + key + "' is " + kind_of(value) +
-           "; metrics are numbers, so it is left out";
-  }
-  return "";
 }
 
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files) {

@@ -15,11 +15,8 @@
 namespace dlflow {
 
 /// The numbers of $DLFLOW_SUMMARY; {} if it wrote none. Throws Error{InvalidInput} if it is not an
-/// object.
-Json read_metrics(const AttemptFiles& files);
-
-/// Names the first value of $DLFLOW_SUMMARY that is no number; empty if there is none.
-std::string warning_of_summary(const AttemptFiles& files);
+/// object. \param warning  gets the first value that is no number, in words.
+Json read_metrics(const AttemptFiles& files, std::string* warning = nullptr);
 
 /// The outputs of a program, to be published.
 struct Outputs {

@@ -300,9 +300,7 @@ void make_fifos(const fs::path& folder) {
 void print_command(const JobSpec& spec) {
   const Json command = resolve_or_throw(spec).run_command;
   std::string text = command.is_string() ? command.get<std::string>() : "";
-  if (command.is_array()) {
-    for (const Json& word : command) text += shell_quote(word.get<std::string>()) + " ";
-  }
+  if (command.is_array()) text = shell_line(command.get<std::vector<std::string>>());
   if (!text.empty()) std::fprintf(stderr, "its command: %s\n", escaped_lines(text).c_str());
 }
 

@@ -332,10 +332,11 @@ class Pass {
     JobEvent end;
     end.exit = 0;
     try {
-      end.metrics = read_metrics(files_);
+      std::string warning;
+      end.metrics = read_metrics(files_, &warning);
       check_needed_metrics(spec_, end.metrics, files_);
       check_requirements(spec_, end.metrics, files_);
-      if (const auto warning = warning_of_summary(files_); !warning.empty()) warn(warning);
+      if (!warning.empty()) warn(warning);
       Outputs outputs = collect_outputs(spec_, files_);
       end.outputs = std::move(outputs.values);
       name_elements(end.outputs, parents);
