@@ -41,6 +41,9 @@ constexpr int kCutOff = 98;     // from our script: the transfer was incomplete
 constexpr std::string_view kMark = "dlflow answers:";
 constexpr const char* kPrintMark = "printf %s dlflow ' answers:'; ";  // not as csh may echo it
 
+/// Names the host of commands without --host.
+constexpr const char* kHostVariable = "DLFLOW_HOST";
+
 /// Relative to the home folder of the remote machine.
 constexpr const char* kRemoteFolder = ".cache/dlflow/host";
 
@@ -257,20 +260,22 @@ struct RemoteCommand {
   }
 };
 
-/// Throws unless `host` can be a name for ssh, not one of its options, and `verb` is of use there.
-void check(const std::string& host, const CLI::App& verb) {
-  const bool plain = std::ranges::all_of(host, [](unsigned char c) { return c > ' ' && c < 0x7F; });
-  if (host.empty() || host.front() == '-' || !plain) {
-    throw UsageError("--host: '" + host + "' is not a name for ssh; write user@login.example.org");
-  }
+/// Why a verb is of no use on another machine; nullptr if it is.
+const char* only_here(const CLI::App& verb) {
   constexpr const char* kFiles = "it reads and writes files here; run what it writes with --host";
   constexpr const char* kSame = "it prints the same everywhere";
-  static const std::map<std::string, const char*> only_here = {
+  static const std::map<std::string, const char*> reasons = {
       {"dlflow init", kFiles}, {"dlflow model import", kFiles}, {"dlflow completion", kSame},
       {"dlflow help", kSame},  {"dlflow man", kSame},           {"dlflow schema", kSame}};
-  const auto found = only_here.find(command_words(verb));
-  if (found == only_here.end()) return;
-  throw UsageError("--host is not for `" + found->first + "`: " + found->second);
+  const auto found = reasons.find(command_words(verb));
+  return found == reasons.end() ? nullptr : found->second;
+}
+
+/// Throws unless `host` can be a name for ssh, not one of its options.
+void check(const std::string& option, const std::string& host) {
+  const bool plain = std::ranges::all_of(host, [](unsigned char c) { return c > ' ' && c < 0x7F; });
+  if (!host.empty() && host.front() != '-' && plain) return;
+  throw UsageError(option + ": '" + host + "' is not a name for ssh; write user@login.example.org");
 }
 
 /// The option of a verb that names a file to write here. Throws if its value is missing: the
@@ -292,7 +297,7 @@ std::string script_of(const std::string& command, bool has_output) {
   return "p=./" + folder + "/" + short_hash(own) +
          "/dlflow; [ -x \"$p\" ] && [ \"$(wc -c < \"$p\")\" -eq " +
          std::to_string(fs::file_size(own)) + " ] || exit " + std::to_string(kNoProgram) + "; " +
-         kPrintMark +
+         kPrintMark + "unset " + kHostVariable + "; " +
          (has_output ? "o=" + folder + "/$$; \"$p\" " + command +
                            " >&2 && cat \"$o\"; s=$?; rm -f \"$o\"; exit $s"
                      : "exec \"$p\" " + command);
@@ -327,21 +332,40 @@ int run_on_host(const CLI::App& verb, Session& session, const HostArguments& arg
   return status;
 }
 
+/// The commands that these verbs print were written there, without --host.
+void explain_hints(const CLI::App& verb, const Session& session, const std::string& host) {
+  const std::string& name = verb.get_name();
+  const bool prints_commands = name == "run" || name == "resubmit" || name == "status";
+  if (!prints_commands || session.quiet || session.json) return;
+  std::fprintf(stderr, "note: commands in this output need --host %s; `export %s=%s` adds it\n",
+               host.c_str(), kHostVariable, shell_quote(host).c_str());
+}
+
 }  // namespace
 
 void add_host_options(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<HostArguments>();
   CLI::Option* const host = add_value(app, "--host", "USER@LOGIN", arguments->host,
                                       "run the command on LOGIN, over ssh; dlflow is copied there");
-  app.add_flag("--send", arguments->send, "with --host: send the data that steps read, too")
-      ->needs(host);
+  app.add_flag("--send", arguments->send, "with --host: send the data that steps read, too");
   app.parse_complete_callback([arguments, host, &app, &session] {
-    if (host->count() == 0) return;
     CLI::App* verb = &app;
     while (!verb->get_subcommands().empty()) verb = verb->get_subcommands().front();
-    check(arguments->host, *verb);
-    verb->callback(
-        [arguments, verb, &session] { session.status = run_on_host(*verb, session, *arguments); });
+    const char* const reason = only_here(*verb);
+    const bool is_named = host->count() > 0;
+    if (!is_named && reason == nullptr) arguments->host = environment_variable(kHostVariable);
+    if (!is_named && arguments->host.empty()) {
+      if (arguments->send) throw UsageError("--send needs --host");
+      return;
+    }
+    check(is_named ? "--host" : kHostVariable, arguments->host);
+    if (reason != nullptr) {
+      throw UsageError("--host is not for `" + command_words(*verb) + "`: " + reason);
+    }
+    verb->callback([arguments, verb, is_named, &session] {
+      session.status = run_on_host(*verb, session, *arguments);
+      if (is_named) explain_hints(*verb, session, arguments->host);
+    });
   });
 }
 

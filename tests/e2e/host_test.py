@@ -105,6 +105,22 @@ class Host(Case):
         self.dlflow("resubmit", run, "--host", "login", status=1)
         self.assertIn("has no option --nope", self.dlflow("status", "--nope", "--host", "login", status=2)[1])
 
+    def test_a_host_of_the_environment_makes_printed_commands_work_here(self):
+        run = self.run_there("--set", "code=3", status=1)
+        hint = "note: commands in this output need --host login; `export DLFLOW_HOST=login` adds it\n"
+        self.assertIn(hint, self.dlflow("status", run, "--host", "login")[1])
+        for words in (["--quiet"], ["--json"]):
+            self.assertNotIn("note:", self.dlflow("status", run, "--host", "login", *words)[1])
+        self.env["DLFLOW_HOST"] = "login"
+        out, err = self.dlflow("status", run)
+        self.assertNotIn("note:", err)
+        self.assertIn(f"dlflow logs {run} a", out)
+        self.assertIn("here is", self.dlflow("logs", run, "a")[0])
+        self.dlflow("init", "say.sh", "-o", "made.yaml")
+        self.assertTrue((self.folder / "made.yaml").exists())
+        self.env["DLFLOW_HOST"] = "-oProxyCommand=touch owned"
+        self.assertIn("DLFLOW_HOST: '-oProxyCommand=touch owned' is not a name for ssh", self.dlflow("status", status=2)[1])
+
     def test_the_program_and_the_workflow_are_sent_once(self):
         self.run_there()
         times = lambda: [file.stat().st_mtime_ns for file in (self.there / ".cache/dlflow/host").rglob("*")]  # noqa: E731
