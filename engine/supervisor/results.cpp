@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <vector>
 
@@ -310,6 +311,14 @@ Json read_metrics(const AttemptFiles& files, std::string* warning) {
     }
   }
   return numbers;
+}
+
+std::string warning_of_curves(const AttemptFiles& files) {
+  std::string line;
+  std::getline(std::ifstream(files.metrics()), line);
+  if (trim(line).empty() || parse_json(quote_not_finite(line), kForeignJson).is_object()) return "";
+  return "warning: $DLFLOW_METRICS: line 1 is not a JSON object, so it is left out: '" +
+         beginning_of(line) + R"('; write lines like {"epoch": 1, "loss": 0.4})";
 }
 
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files) {

@@ -18,6 +18,9 @@ namespace dlflow {
 /// object. \param warning  gets the first value that is no number, in words.
 Json read_metrics(const AttemptFiles& files, std::string* warning = nullptr);
 
+/// A warning if the first line of $DLFLOW_METRICS is not a JSON object; otherwise "".
+std::string warning_of_curves(const AttemptFiles& files);
+
 /// The outputs of a program, to be published.
 struct Outputs {
   Json values = Json::object();  ///< name -> {"value", "sha256"}, see JobEvent::outputs

@@ -237,8 +237,9 @@ class Pass {
     before.at_request = saved_at_request_;
     before.torn = torn_;
     put_back_files(spec_, files_, torn_);
-    if (const std::string warning = warning_of_lone_ranks(spec_, files_); !warning.empty()) {
-      warn(warning);
+    for (const std::string& warning :
+         {warning_of_lone_ranks(spec_, files_), warning_of_curves(files_)}) {
+      if (!warning.empty()) warn(warning);
     }
     // The status of an srun that gave up waiting, or could not start its tasks, may be 0.
     const bool has_lost_ranks = watched.cause == StopCause::LostRank ||

@@ -41,13 +41,15 @@ class Views(Case):
         self.assertRegex(self.dlflow("logs", bad, "never", status=2)[1], r"never has no output: it is blocked, .*bad")
         self.assertIn("has no step or job 'god'; did you mean 'good'", self.dlflow("logs", bad, "god", status=2)[1])
 
-    def test_text_in_the_summary_is_named(self):
+    def test_text_in_the_summary_and_curves_that_are_no_objects_are_named(self):
         run = self.run_of("""
             name: words
             steps:
-              a: {run: 'echo "{\\"acc\\": 0.5, \\"kind\\": \\"small\\"}" > $DLFLOW_SUMMARY'}
+              a: {run: 'echo "{\\"acc\\": 0.5, \\"kind\\": \\"small\\"}" > $DLFLOW_SUMMARY; echo loss 0.4 > $DLFLOW_METRICS'}
         """)
-        self.assertEqual(self.dlflow("logs", run)[0], "warning: $DLFLOW_SUMMARY: 'kind' is the string 'small'; metrics are numbers, so it is left out\n")
+        self.assertEqual(self.dlflow("logs", run)[0], "warning: $DLFLOW_METRICS: line 1 is not a JSON object, so it is left out: 'loss 0.4';"
+                         ' write lines like {"epoch": 1, "loss": 0.4}\n'
+                         "warning: $DLFLOW_SUMMARY: 'kind' is the string 'small'; metrics are numbers, so it is left out\n")
 
     def test_logs_follow_only_the_requested_job(self):
         self.write("w.yaml", f"""
