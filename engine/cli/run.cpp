@@ -128,8 +128,20 @@ void print_left_to_do(const Plan& plan, const ChainResult& result) {
   }
 }
 
-void print_submitted(const Session& session, const Plan& plan, const ChainResult& result) {
+/// What follows if the queue got no new job of a run in this state.
+std::string after_no_submission(RunState state, const std::string& run) {
+  if (state == RunState::Succeeded) {
+    return "All jobs are done, so nothing was submitted: dlflow results " + run;
+  }
+  if (state == RunState::Failed) {
+    return "Nothing was submitted. What failed is repeated with\n  dlflow resubmit " + run;
+  }
+  return "Nothing new was submitted; look again with `dlflow status`.";
+}
+
+void print_submitted(const Session& session, const Plan& plan, const Outcome& outcome) {
   if (session.quiet) return;
+  const ChainResult& result = *outcome.chain;
   print_queued(plan, result, session.style());
   print_left_to_do(plan, result);
   if (result.interrupted) {
@@ -139,8 +151,10 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
   }
   if (result.kept > 0) std::printf("%s kept.\n", plural(result.kept, "finished job").c_str());
   const bool nothing = result.submitted.empty() && result.adopted.empty();
-  std::printf("%s look again with `dlflow status`.\n",
-              nothing ? "There was nothing to submit;" : "Submitted. Nothing keeps running here;");
+  const std::string next =
+      nothing ? after_no_submission(outcome.state, plan.run)
+              : "Submitted. Nothing keeps running here; look again with `dlflow status`.";
+  std::printf("%s\n", next.c_str());
 }
 
 /// The last line of `run --json`.
@@ -154,7 +168,7 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
     if (outcome.chain->held_back > 0) session.status = kBackendRefused;
     if (!outcome.chain->failed_here.empty()) session.status = kStepFailed;
     if (outcome.interrupted) session.status = kInterrupted;
-    if (!session.json) print_submitted(session, plan, *outcome.chain);
+    if (!session.json) print_submitted(session, plan, outcome);
     return;
   }
   keep_track(session, plan.run);

@@ -32,7 +32,9 @@ class ChainTest(ChainCase):
         left = lambda step: (self.folder / "runs" / run / f"steps/{step}/outputs/o").read_text()
         self.assertEqual(left("show"), "offline 1 /scratch/me /scratch/hf /venv not-to-be-told\n")
         self.assertEqual(left("mods"), "gcc/12\n")
-        self.assertEqual(self.states(self.submit(env=shell)), {"show": "cached", "mods": "cached"})
+        reused = self.submit(env=shell)
+        self.assertEqual(self.states(reused), {"show": "cached", "mods": "cached"})
+        self.assertIn(f"All jobs are done, so nothing was submitted: dlflow results {reused}\n", self.dlflow("run", "--resume", reused)[0])
         other = self.submit(env={**shell, "WANDB_MODE": "online", "LOADEDMODULES": "gcc/13"})
         self.slurm.wait_until_idle()
         self.assertEqual(self.states(other), {"show": "succeeded", "mods": "succeeded"})
@@ -222,6 +224,7 @@ class ChainTest(ChainCase):
     def test_a_failed_chain_is_repaired_in_place(self):
         run = self.failed_chain()
         before = self.ids(run)
+        self.assertIn(f"Nothing was submitted. What failed is repeated with\n  dlflow resubmit {run}\n", self.dlflow("run", "--resume", run)[0])
         out, _ = self.dlflow("resubmit", run)
         self.assertIn("  b 2 now waits for the new jobs\n", out)
         self.assertNotIn(" more\n", out)
