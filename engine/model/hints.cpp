@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -28,7 +29,7 @@ std::string example_of(const Json& value, const Shape& shape) {
            : near.empty()                                                              ? "…"
                                                                                        : near;
   } else if (value.is_primitive() && !value.is_null() && fits(value, first->shape)) {
-    text = value.is_string() ? value.get<std::string>() : value.dump();
+    text = text_or_dump(value);
   }
   return "{" + first->name + ": " + text + "}";
 }
@@ -82,8 +83,7 @@ std::string hint_on_value(const Json& value, const Shape& shape) {
     return "; put it in quotes";
   }
   if (shape.type == Shape::Type::Formed) {
-    return "; " +
-           advice_of(*shape.form, value.is_string() ? value.get<std::string>() : value.dump());
+    return "; " + advice_of(*shape.form, text_or_dump(value));
   }
   if (shape.type == Shape::Type::Object || shape.type == Shape::Type::Map) {
     return "; write " + example_of(value, shape);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -118,7 +119,7 @@ Profile profile_from(const Json& json) {
   read_from(json.at("container"), profile.container);
   profile.setup = json.at("setup").get<std::vector<std::string>>();
   for (const auto& [name, value] : json.at("environment").items()) {
-    profile.environment[name] = value.is_string() ? value.get<std::string>() : value.dump();
+    profile.environment[name] = text_or_dump(value);
   }
   profile.inherit = json.at("inherit").get<std::vector<std::string>>();
   profile.runs = path_of(json, "runs");

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/json.h"
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/plan/changes.h"
@@ -28,7 +29,7 @@ std::string shortened(std::string text) {
 
 std::string value_text(const Json& value) {
   if (value.is_null()) return "";
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return text_or_dump(value);
 }
 
 /// The value at `path` in a template, with expressions unevaluated; null if there is none.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/local_files.h"
 #include "base/process.h"
 #include "base/sha256.h"
@@ -134,7 +135,7 @@ std::string known_text(const Plan& plan, const Step& step, const Json& element, 
   }
   const Context known{.params = &plan.workflow.params, .matrix = &element};
   const Json value = text.evaluate_known(known);
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return text_or_dump(value);
 }
 
 /// The first word of `run: [..]`.

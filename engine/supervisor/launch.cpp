@@ -205,7 +205,8 @@ std::vector<std::string> shell_command(const std::string& shell) {
   return {shell, "-e"};
 }
 
-/// A list among the words of a command stands for as many of them.
+}  // namespace
+
 std::vector<std::string> arguments_of(const Json& words) {
   std::vector<std::string> argv;
   for (const Json& word : words) {
@@ -217,8 +218,6 @@ std::vector<std::string> arguments_of(const Json& words) {
   if (argv.empty()) throw Error(Errc::InvalidInput, "`run:` has no words: its lists are empty");
   return argv;
 }
-
-}  // namespace
 
 bool is_untouched_input(const JobSpec& spec, const fs::path& work, const fs::path& place) {
   if (spec.inputs.empty()) return false;

@@ -106,6 +106,10 @@ bool is_by_srun(const JobSpec& spec);
 std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,
                                       const AttemptFiles& files, const std::string& shell);
 
+/// The arguments of a `run:` list: a list among its words stands for as many of them. Throws
+/// Error{InvalidInput} if there is none.
+std::vector<std::string> arguments_of(const Json& words);
+
 /// The program of the job with its launcher and setup lines, and its environment: the variables of
 /// docs/contributor/reference.md, `env:` on top, and of the caller only caller_variables(). Throws
 /// Error{InvalidInput}, with advice for long lists, if that exceeds the limits of a program.

@@ -300,7 +300,7 @@ void make_fifos(const fs::path& folder) {
 void print_command(const JobSpec& spec) {
   const Json command = resolve_or_throw(spec).run_command;
   std::string text = command.is_string() ? command.get<std::string>() : "";
-  if (command.is_array()) text = shell_line(command.get<std::vector<std::string>>());
+  if (command.is_array()) text = shell_line(arguments_of(command));
   if (!text.empty()) std::fprintf(stderr, "its command: %s\n", escaped_lines(text).c_str());
 }
 
