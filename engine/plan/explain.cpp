@@ -1,6 +1,7 @@
 #include "engine/plan/explain.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -143,7 +144,7 @@ std::string in_words(const std::vector<Difference>& list) {
   return join(parts, ", ");
 }
 
-/// "its input checkpoints come from train"; only for parents that are not reused.
+/// "depends on train: checkpoints"; only for parents that are not reused.
 std::string waits_in_words(const Plan& plan, uint32_t job) {
   const Step& step = plan.workflow.steps[plan.jobs[job].step];
   std::set<std::string> open;
@@ -151,21 +152,19 @@ std::string waits_in_words(const Plan& plan, uint32_t job) {
     if (plan.jobs[parent].action == Action::Reuse) return;
     open.insert(plan.workflow.steps[plan.jobs[parent].step].name);
   });
-  std::vector<std::string> parts;
-  std::set<std::pair<std::string, std::string>> said;
+  std::map<std::string, std::vector<std::string>> read;  // by step
   for (const Template* part : {&step.with, &step.run, &step.environment, &step.condition}) {
     for (const Reference& reference : part->references()) {
       const auto& path = reference.path;
       if (path.size() < 4 || path[0] != "steps" || !open.contains(path[1])) continue;
-      if (!said.emplace(path[1], path[3]).second) continue;
-      parts.push_back("its input " + path[3] + (path[3].ends_with('s') ? " come" : " comes") +
-                      " from " + path[1]);
+      std::vector<std::string>& names = read[path[1]];
+      if (std::ranges::find(names, path[3]) == names.end()) names.push_back(path[3]);
     }
   }
-  if (parts.empty()) {
-    return "it comes after " + join(std::vector<std::string>(open.begin(), open.end()), ", ");
-  }
-  return join(parts, ", ");
+  std::vector<std::string> parts;
+  for (const auto& [name, results] : read) parts.push_back(name + ": " + join(results, ", "));
+  if (parts.empty()) parts.assign(open.begin(), open.end());
+  return "depends on " + join(parts, "; ");
 }
 
 struct Nearest {

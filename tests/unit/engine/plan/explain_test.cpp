@@ -101,9 +101,9 @@ TEST_CASE("a changed parameter is the reason, and its dependents follow", "[expl
   const Plan plan = plan_of(parsed(kText, "/tmp", {"epochs=30"}), earlier.known);
   CHECK(reasons(plan, earlier) == Reasons{{"data", "nothing relevant changed"},
                                           {"train", "parameter epochs: 3 → 30"},
-                                          {"best", "its input checkpoints come from train"},
-                                          {"evaluate", "its input checkpoint comes from best"},
-                                          {"after", "it comes after evaluate"}});
+                                          {"best", "depends on train: checkpoints"},
+                                          {"evaluate", "depends on best: checkpoint"},
+                                          {"after", "depends on evaluate"}});
   const auto explanations = explain(plan, earlier);
   CHECK(explanations[0].verdict == Action::Reuse);
   CHECK(explanations[0].from == "mnist-0000");
