@@ -128,12 +128,20 @@ Table jobs_table(const RunView& view, Time now, const StatusChoice& choice) {
 }
 
 Table usage_table(const RunView& view, Time now, const StatusChoice& choice) {
-  Table table{
-      {.cells = {"STEP", "STATE", "TIME", "CPU TIME", "CPU", "MEMORY", "OF", "MEM"}, .details = {}},
-      1,
-      {}};
+  constexpr size_t kAsked = 6;  // the columns from here on are about the requested memory
+  Table table{{.cells = {"STEP", "STATE", "TIME", "CPU TIME", "CPU", "MEMORY", "ASKED", "MEM"},
+               .details = {}},
+              1,
+              {}};
+  bool has_asked = false;
   for (const JobRow& job : view.status.jobs) {
-    if (is_chosen(job, choice)) table.lines.push_back(usage_line(job, now));
+    if (!is_chosen(job, choice)) continue;
+    table.lines.push_back(usage_line(job, now));
+    has_asked |= table.lines.back().cells[kAsked] != "-";
+  }
+  if (!has_asked) {
+    table.head.cells.resize(kAsked);
+    for (Line& line : table.lines) line.cells.resize(kAsked);
   }
   return table;
 }

@@ -371,6 +371,9 @@ TEST_CASE("equal results stay in their order", "[results]") {
   std::vector<Result> none = {result_of("a-1", Json::object(), Json::object())};
   CHECK_THROWS_WITH(sort_results(none, "loss", Order::BestFirst),
                     "no result has the metric 'loss'");
+  std::vector<Result> one = {result_of("a-1", {{"lr", 1}}, {{"loss", 1}})};
+  CHECK_THROWS_WITH(sort_results(one, "lr", Order::BestFirst),
+                    "'lr' is an axis of the matrix, and no metric; metrics: loss");
 }
 
 TEST_CASE("metrics that are not numbers are not sorted", "[results]") {

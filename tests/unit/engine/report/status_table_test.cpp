@@ -60,7 +60,7 @@ TEST_CASE("a job's usage stands beside its request", "[status_table]") {
   CHECK(text ==
         "demo-7f3a on alpha: failed 14 min ago, 1 of 2 jobs succeeded\n"
         "\n"
-        "STEP   STATE      TIME   CPU TIME  CPU  MEMORY   OF       MEM\n"
+        "STEP   STATE      TIME   CPU TIME  CPU  MEMORY   ASKED    MEM\n"
         "train  succeeded  10:00  30:00     75%  1.0 GiB  2.0 GiB  50%\n"
         "\n"
         "Why:    dlflow logs demo-7f3a data\n"
@@ -205,11 +205,12 @@ TEST_CASE("only the state is coloured in the table", "[status_table]") {
              Catch::Contains("train  \033[31mfailed\033[0m  20:00  -"));
 }
 
-TEST_CASE("unknown usage of a job is a dash", "[status_table]") {
+TEST_CASE("unknown usage of a job is a dash, and memory that no job asked for has no column",
+          "[status_table]") {
   RunView view = failed_run({table_row("train", JobState::Succeeded)});
   CHECK(rows_of(table(view, {.usage = true})) ==
-        std::vector<std::string>{"STEP   STATE      TIME   CPU TIME  CPU  MEMORY  OF  MEM",
-                                 "train  succeeded  20:00  -         -    -       -   -"});
+        std::vector<std::string>{"STEP   STATE      TIME   CPU TIME  CPU  MEMORY",
+                                 "train  succeeded  20:00  -         -    -"});
 }
 
 TEST_CASE("a placeholder for unlisted jobs is not counted as a job", "[status_table]") {
