@@ -81,7 +81,8 @@ def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, vali
 
 
 def theirs(nodes, peer, model, flags, batch, steps):
-    """The same for a peer. Its processes sometimes abort or hang when they end (gloo, PyTorch 1.13): such a run is repeated."""
+    """The same for a peer. Its processes sometimes abort or hang (gloo, PyTorch 1.13; the fp16 hook of 2.15): such a run is repeated. None
+    after four failures."""
     warmup = 3
     command = [peer.python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps, "--lr", RATE.get(model, 0.02), "--text", TEXT.name,
                "--warmup", warmup, *peer.flags, *flags]
@@ -90,9 +91,9 @@ def theirs(nodes, peer, model, flags, batch, steps):
             output, sent = nodes.launch(command, ROOT, environment=peer.training_environment)
             break
         except RuntimeError as error:
+            print(f"# {'given up' if attempt == 3 else 'repeated'}: {peer.name} {flags}: {str(error).strip()[-600:]}", flush=True)
             if attempt == 3:
-                raise
-            print(f"# repeated: {str(error).strip()[-600:]}", flush=True)
+                return None
     line = json.loads(output.splitlines()[-1])
     return {"s": batch * nodes.count / line["images_per_s"], "bytes": sent[0] / (steps + warmup), "loss": line["loss"], "curve": line["curve"]}
 
@@ -129,6 +130,7 @@ def measure(nodes, proven, model, link, rounds, steps):
     ways = {name: lambda g=gradients: ours(nodes, model, g, batch, steps) for name, gradients in OURS.items()}
     ways |= peer_ways(nodes, proven, model, batch, steps)
     results = [{name: run() for name, run in ways.items()} for _ in range(rounds)]
+    ways = {name: run for name, run in ways.items() if all(r[name] for r in results)}
     dense = statistics.median(r["dense"]["s"] for r in results)
     print(f"{'':30}{'ms/step':>9}{'MB/step':>9}{'x dense':>9}  (range over {rounds} rounds)")
     for name in ways:
@@ -152,8 +154,8 @@ def equal_loss(nodes, proven, model, link, steps):
     nodes.rate(link)
     ways = {name: lambda g=gradients: ours(nodes, model, g, batch, steps) for name, gradients in OURS.items() if name != "dense, no priority"}
     ways |= peer_ways(nodes, proven, model, batch, steps)
-    results = {name: run() for name, run in ways.items()}
-    dense = [name for name in ways if name not in OURS or name == "dense"]
+    results = {name: result for name, run in ways.items() if (result := run())}
+    dense = [name for name in results if name not in OURS or name == "dense"]
     dense = [name for name in dense if not any(name.endswith(hook) for hook in HOOKS if hook)]
     target = max(statistics.mean(loss for _, loss in results[name]["curve"][-4:]) for name in dense)
     times = {name: reached(result["curve"], target) for name, result in results.items()}

@@ -131,7 +131,7 @@ def main():
     parser.add_argument("--bf16", action="store_true", help="autocast: products are computed in bf16")
     args = parser.parse_args()
 
-    faulthandler.dump_traceback_later(100, exit=True)
+    faulthandler.dump_traceback_later(100 + 2 * args.steps, exit=True)  # a rank that waits for a dead one
     torch.manual_seed(0)
     torch.set_num_threads(1)
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
