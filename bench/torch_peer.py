@@ -7,6 +7,7 @@ line. PYTHON has PyTorch, for --horovod also Horovod: bench/peers.py finds the i
 """
 
 import argparse
+import copy
 import faulthandler
 import gzip
 import json
@@ -144,9 +145,12 @@ def main():
     if samples.dim() == 4:
         samples = samples.contiguous(memory_format=layout)
     order = torch.randperm(len(samples), generator=torch.Generator().manual_seed(1 + rank))
+    first = copy.deepcopy(model.state_dict())
 
     for step in range(args.warmup + args.steps):
-        if step == args.warmup:
+        if step == args.warmup:  # it starts over, so that the curve has every step
+            model.load_state_dict(first)
+            optimizer.state.clear()
             start = last = time.perf_counter()
             curve, losses = [], []  # seconds and the mean loss since the last point, twice a second, as dlflow-train writes them
         batch = order[step * args.batch % (len(samples) - args.batch):][:args.batch]
