@@ -23,8 +23,8 @@ class Shell(Case):
               env: {GREETING: "hello ${{ matrix.x }}", FROM: "${{ steps.a.outputs.o }}"}
               run: exit 3
             c: {needs: b, run: "true"}
-            d: {run: [python3, -c, "print(1)", 0.3, "${{ [1, 2] }}"], allow_failure: true}
-        """)
+            words: {run: [python3, -c, "print(1)", 0.3, "${{ params.list }}"], allow_failure: true}
+        """, "params: {list: [1, 2]}")
         self.name = self.run_json("w.yaml", status=1, env={"TOKEN": "geheim"})["run"]
 
     def files(self):
@@ -45,7 +45,7 @@ class Shell(Case):
         self.assertEqual(self.files(), before)
 
     def test_numbers_and_lists_among_the_words_of_a_command_are_shown_as_arguments(self):
-        self.assertIn("its command: python3 -c 'print(1)' 0.3 1 2\n", self.shell("d", "")[1])
+        self.assertIn("its command: python3 -c 'print(1)' 0.3 1 2\n", self.shell("words", "")[1])
 
     def test_a_long_text_passes_through_a_shell(self):
         out, _ = self.shell("b", "".join(f"echo {number}\n" for number in range(20000)))
