@@ -290,12 +290,11 @@ void sort_results(std::vector<Result>& results, const std::string& metric, Order
   if (std::find(known.begin(), known.end(), metric) == known.end()) {
     const Names axes = keys_of(results, &Result::matrix);
     const bool is_axis = std::ranges::find(axes, metric) != axes.end();
-    std::string hint = is_axis ? "" : did_you_mean(metric, known);
-    if (hint.empty() && !known.empty()) hint = "; metrics: " + join(known, ", ");
     throw Error(Errc::InvalidInput,
                 (is_axis ? "'" + metric + "' is an axis of the matrix, and no metric"
                          : "no result has the metric '" + metric + "'") +
-                    hint);
+                    (known.empty() ? "" : "; metrics: " + join(known, ", ")) +
+                    (is_axis ? "" : did_you_mean(metric, known)));
   }
   const Goal goal{metric, largest_first(results, metric)};
   for (Result& result : results) result.goal = goal;

@@ -314,8 +314,10 @@ Json read_metrics(const AttemptFiles& files, std::string* warning) {
 }
 
 std::string warning_of_curves(const AttemptFiles& files) {
-  std::string line;
-  std::getline(std::ifstream(files.metrics()), line);
+  constexpr size_t kLongest = 1 << 16;
+  std::string line(kLongest, '\0');
+  if (!std::ifstream(files.metrics()).getline(line.data(), kLongest)) return "";  // none, or longer
+  line.resize(line.find('\0'));
   if (trim(line).empty() || parse_json(quote_not_finite(line), kForeignJson).is_object()) return "";
   return "warning: $DLFLOW_METRICS: line 1 is not a JSON object, so it is left out: '" +
          beginning_of(line) + R"('; write lines like {"epoch": 1, "loss": 0.4})";

@@ -237,9 +237,8 @@ class Pass {
     before.at_request = saved_at_request_;
     before.torn = torn_;
     put_back_files(spec_, files_, torn_);
-    for (const std::string& warning :
-         {warning_of_lone_ranks(spec_, files_), warning_of_curves(files_)}) {
-      if (!warning.empty()) warn(warning);
+    if (const std::string warning = warning_of_lone_ranks(spec_, files_); !warning.empty()) {
+      warn(warning);
     }
     // The status of an srun that gave up waiting, or could not start its tasks, may be 0.
     const bool has_lost_ranks = watched.cause == StopCause::LostRank ||
@@ -337,7 +336,9 @@ class Pass {
       end.metrics = read_metrics(files_, &warning);
       check_needed_metrics(spec_, end.metrics, files_);
       check_requirements(spec_, end.metrics, files_);
-      if (!warning.empty()) warn(warning);
+      for (const std::string& text : {warning, warning_of_curves(files_)}) {
+        if (!text.empty()) warn(text);
+      }
       Outputs outputs = collect_outputs(spec_, files_);
       end.outputs = std::move(outputs.values);
       name_elements(end.outputs, parents);

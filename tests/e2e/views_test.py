@@ -47,9 +47,9 @@ class Views(Case):
             steps:
               a: {run: 'echo "{\\"acc\\": 0.5, \\"kind\\": \\"small\\"}" > $DLFLOW_SUMMARY; echo loss 0.4 > $DLFLOW_METRICS'}
         """)
-        self.assertEqual(self.dlflow("logs", run)[0], "warning: $DLFLOW_METRICS: line 1 is not a JSON object, so it is left out: 'loss 0.4';"
-                         ' write lines like {"epoch": 1, "loss": 0.4}\n'
-                         "warning: $DLFLOW_SUMMARY: 'kind' is the string 'small'; metrics are numbers, so it is left out\n")
+        self.assertEqual(self.dlflow("logs", run)[0], "warning: $DLFLOW_SUMMARY: 'kind' is the string 'small'; metrics are numbers, so it is left out\n"
+                         "warning: $DLFLOW_METRICS: line 1 is not a JSON object, so it is left out: 'loss 0.4';"
+                         ' write lines like {"epoch": 1, "loss": 0.4}\n')
 
     def test_logs_follow_only_the_requested_job(self):
         self.write("w.yaml", f"""
