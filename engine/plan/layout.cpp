@@ -87,7 +87,7 @@ void add_jobs(Plan& plan, uint32_t step_number, const PlannedJob* twin) {
   const bool same_for_all = !depends_on_element(step.resources);
   const bool are_known = same_for_all || !plan.steps[step_number].open;
   Labels labels(twin == nullptr ? elements.size() : 0);
-  std::shared_ptr<const Resources> resources = kOneRank;
+  std::shared_ptr<const Resources> resources = one_rank;
   for (uint32_t e = 0; e < elements.size(); ++e) {
     const bool is_new = e == 0 || !same_for_all;
     if (is_new && are_known) {

@@ -83,14 +83,14 @@ enum class Cause {
 std::string_view words(Cause cause);
 
 /// The resources of a job that requests none.
-inline const auto kOneRank = std::make_shared<const Resources>();
+inline const auto one_rank = std::make_shared<const Resources>();
 
 struct PlannedJob {
   uint32_t step = 0;     ///< index into Plan::workflow.steps
   uint32_t element = 0;  ///< index into Plan::steps[step].elements
   JobName name;
   /// Shared by the jobs of a step with equal requests.
-  std::shared_ptr<const Resources> resources = kOneRank;
+  std::shared_ptr<const Resources> resources = one_rank;
   Action action = Action::Run;
   Cause cause = Cause::NoResult;
   std::optional<uint32_t> place;  ///< index into Plan::places; none: the profile has no classes
