@@ -81,8 +81,7 @@ def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, vali
 
 
 def theirs(nodes, peer, model, flags, batch, steps):
-    """The same for a peer. Its processes sometimes abort or hang (gloo, PyTorch 1.13; the fp16 hook of 2.15): such a run is repeated. None
-    after four failures."""
+    """The same for a peer. Its processes sometimes abort or hang (gloo): such a run is repeated. None after four failures."""
     warmup = 3
     command = [peer.python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps, "--lr", RATE.get(model, 0.02), "--text", TEXT.name,
                "--warmup", warmup, *peer.flags, *flags]
