@@ -41,7 +41,7 @@ constexpr int kCutOff = 98;     // from our script: the transfer was incomplete
 constexpr std::string_view kMark = "dlflow answers:";
 constexpr const char* kPrintMark = "printf %s dlflow ' answers:'; ";  // not as csh may echo it
 
-/// Names the host of commands without --host.
+/// The variable that names the host of commands without --host.
 constexpr const char* kHostVariable = "DLFLOW_HOST";
 
 /// Relative to the home folder of the remote machine.
@@ -332,13 +332,13 @@ int run_on_host(const CLI::App& verb, Session& session, const HostArguments& arg
   return status;
 }
 
-/// The commands that these verbs print were written there, without --host.
+/// Tells the user that the commands that the host printed lack --host.
 void explain_hints(const CLI::App& verb, const Session& session, const std::string& host) {
   const std::string& name = verb.get_name();
   const bool prints_commands = name == "run" || name == "resubmit" || name == "status";
   if (!prints_commands || session.quiet || session.json) return;
   std::fprintf(stderr, "note: commands in this output need --host %s; `export %s=%s` adds it\n",
-               host.c_str(), kHostVariable, shell_quote(host).c_str());
+               shell_quote(host).c_str(), kHostVariable, shell_quote(host).c_str());
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ void print_left_to_do(const Plan& plan, const ChainResult& result) {
   }
 }
 
-/// What follows if the queue got no new job of a run in this state.
+/// The last line if no job was submitted: what the user can do next, by the state of the run.
 std::string after_no_submission(RunState state, const std::string& run) {
   if (state == RunState::Succeeded) {
     return "All jobs are done, so nothing was submitted: dlflow results " + run;

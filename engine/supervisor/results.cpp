@@ -314,9 +314,11 @@ Json read_metrics(const AttemptFiles& files, std::string* warning) {
 }
 
 std::string warning_of_curves(const AttemptFiles& files) {
+  std::error_code none;
+  if (!fs::is_regular_file(files.metrics(), none)) return "";  // a pipe would not end
   constexpr size_t kLongest = 1 << 16;
   std::string line(kLongest, '\0');
-  if (!std::ifstream(files.metrics()).getline(line.data(), kLongest)) return "";  // none, or longer
+  if (!std::ifstream(files.metrics()).getline(line.data(), kLongest)) return "";  // longer
   line.resize(line.find('\0'));
   if (trim(line).empty() || parse_json(quote_not_finite(line), kForeignJson).is_object()) return "";
   return "warning: $DLFLOW_METRICS: line 1 is not a JSON object, so it is left out: '" +

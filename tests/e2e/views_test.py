@@ -51,6 +51,14 @@ class Views(Case):
                          "warning: $DLFLOW_METRICS: line 1 is not a JSON object, so it is left out: 'loss 0.4';"
                          ' write lines like {"epoch": 1, "loss": 0.4}\n')
 
+    def test_a_pipe_in_place_of_the_curves_stops_nothing(self):
+        run = self.run_of("""
+            name: pipe
+            steps:
+              a: {run: 'rm -f "$DLFLOW_METRICS"; mkfifo "$DLFLOW_METRICS"'}
+        """)
+        self.assertIn("succeeded", self.dlflow("status", run)[0])
+
     def test_logs_follow_only_the_requested_job(self):
         self.write("w.yaml", f"""
             name: two
