@@ -119,6 +119,8 @@ class Reader {
 };
 
 std::string first_bytes(const std::filesystem::path& file) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(file, none)) return {};  // a pipe would not end
   std::ifstream stream(file, std::ios::binary | std::ios::ate);
   if (!stream) return {};
   std::string bytes(std::min(size_t(std::max<std::streamoff>(0, stream.tellg())), kMostBytes), 0);

@@ -58,6 +58,7 @@ class Views(Case):
               a: {run: 'rm -f "$DLFLOW_METRICS"; mkfifo "$DLFLOW_METRICS"'}
         """)
         self.assertIn("succeeded", self.dlflow("status", run)[0])
+        self.dlflow("report", run, "-o", "r.html")
 
     def test_logs_follow_only_the_requested_job(self):
         self.write("w.yaml", f"""
