@@ -124,6 +124,12 @@ std::optional<std::string> read_private_file(const fs::path& path) {
   return read_all(file.get(), info, path, UINT64_MAX);
 }
 
+uint64_t size_or_zero(const fs::path& file) {
+  std::error_code error;
+  const uint64_t bytes = fs::file_size(file, error);
+  return error ? 0 : bytes;
+}
+
 size_t read_some(int descriptor, std::span<char> buffer, const fs::path& path) {
   while (true) {
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());

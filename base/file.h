@@ -71,6 +71,9 @@ void make_private_directory(const std::filesystem::path& directory);
 /// error.)
 void copy_content(const std::filesystem::path& from, const std::filesystem::path& to);
 
+/// Returns the bytes of `file`, or 0 if it cannot be found or read.
+uint64_t size_or_zero(const std::filesystem::path& file);
+
 /// Reads some bytes of `path` from a descriptor; returns their number, 0 at the end.
 size_t read_some(int descriptor, std::span<char> buffer, const std::filesystem::path& path);
 

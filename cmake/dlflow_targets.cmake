@@ -55,6 +55,14 @@ function(dlflow_library name)
   target_link_libraries(${name} PUBLIC dlflow_options ${ARG_LINKS})
 endfunction()
 
+# dlflow_compile_options(NAME OPTION...): for a library's own sources. A library that is compiled with another one has that one's options.
+function(dlflow_compile_options name)
+  get_target_property(type ${name} TYPE)
+  if(NOT type STREQUAL INTERFACE_LIBRARY)
+    target_compile_options(${name} PRIVATE ${ARGN})
+  endif()
+endfunction()
+
 # dlflow_test(NAME [HOT] SOURCES ... [ALONE ...] LINKS ... LABELS ... [TIMEOUT SECONDS]): a Catch2 program, each of its cases a
 # ctest test. ALONE are sources with a helper whose name another source uses as well; they are never compiled together with
 # others. HOT: its own loops take long, so it is optimised; DLFLOW_TESTS_ARE_HOT sets this for all programs.
@@ -106,5 +114,5 @@ endfunction()
 
 # dlflow_same_bits(TARGET): all versions that DLFLOW_VECTOR_CLONES makes of its sources compute the same bits.
 function(dlflow_same_bits target)
-  target_compile_options(${target} PRIVATE -ffp-contract=off)
+  dlflow_compile_options(${target} -ffp-contract=off)
 endfunction()

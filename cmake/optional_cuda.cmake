@@ -1,9 +1,9 @@
 # The language CUDA where nvcc is found; without it everything but libdlflow_cuda is built.
 
 include(CheckLanguage)
-# Machine code for A100, A10, L4 and L40, H100 and H200; on newer ones the driver compiles the PTX when loading it, and must be
-# as new as nvcc.
-set(CMAKE_CUDA_ARCHITECTURES 80-real 86-real 89-real 90)
+# Machine code for A100 (also runs on A10, L4 and L40) and for H100 and H200; on newer GPUs the driver compiles the PTX when loading
+# it, and must be as new as nvcc.
+set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
 if(DLFLOW_SANITIZE)
   message(STATUS "Sanitizers: no libdlflow_cuda")
   return()

@@ -51,8 +51,8 @@ bool is_text(const fs::path& source) {
 }
 
 bool is_batch_script(const fs::path& source) {
-  constexpr uintmax_t kMostBytes = 1 << 20;
-  return fs::is_regular_file(source) && fs::file_size(source) <= kMostBytes &&
+  constexpr uintmax_t kMostScriptBytes = 1 << 20;
+  return fs::is_regular_file(source) && fs::file_size(source) <= kMostScriptBytes &&
          ("\n" + read_file(source)).find("\n#SBATCH ") != std::string::npos;
 }
 

@@ -25,7 +25,7 @@ using Words = std::vector<std::string>;
 constexpr size_t kLongestLine = 4000;
 
 /// The folder that a script with an option for it gets.
-constexpr const char* kFolder = "out";
+constexpr const char* kOutputFolder = "out";
 
 struct Framework {
   const char* name;
@@ -110,7 +110,7 @@ std::string placed(const std::string& path, bool has_option) {
   if (!has_option) return "";
   const bool is_folder = first.empty() || first == "*";  // the folder that the option sets
   const std::string rest = is_folder ? path.substr(std::min(first.size() + 1, path.size())) : path;
-  return std::string(kFolder) + "/" + (rest.empty() ? "*" : rest);
+  return std::string(kOutputFolder) + "/" + (rest.empty() ? "*" : rest);
 }
 
 /// Whether the script loads its checkpoints in `folder` without an option.
@@ -212,8 +212,8 @@ ScriptTraits traits_of_script(const std::string& raw) {
     if (finds(text, "resume_from_checkpoint")) resume = "--resume_from_checkpoint";
   }
   find_saved(text, !folder.empty(), !resume.empty(), traits);
-  if (!folder.empty() && traits.newer.starts_with(kFolder + std::string("/"))) {
-    traits.options = {folder, kFolder};
+  if (!folder.empty() && traits.newer.starts_with(kOutputFolder + std::string("/"))) {
+    traits.options = {folder, kOutputFolder};
   }
   if (traits.newer.empty() || resume.empty()) return traits;
   const bool is_flag = finds(text, "[\"']" + resume + R"(["'][^)\n]*(store_true|is_flag))");

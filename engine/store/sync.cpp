@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/units.h"
 #include "engine/plan/ends_log.h"
 #include "engine/plan/extension.h"
@@ -64,12 +65,6 @@ void append_in_order(std::vector<RankedEvent>&& list, std::vector<JobEvent>& res
   for (RankedEvent& ranked : list) result.push_back(std::move(ranked.event));
 }
 
-uint64_t size_of(const fs::path& file) {
-  std::error_code none;
-  const uint64_t bytes = fs::file_size(file, none);
-  return none ? 0 : bytes;
-}
-
 /// Throws Error{Corrupt} if `bytes`, the sizes of `file` and of related files, are too many.
 void check_record(const fs::path& file, uint64_t bytes, uint64_t max_bytes) {
   if (bytes <= max_bytes) return;
@@ -81,7 +76,7 @@ void check_record(const fs::path& file, uint64_t bytes, uint64_t max_bytes) {
 
 /// The new part of the engine's `file`, whose known end is `tail`.
 EventsByJob read_engine(EventTail& tail, const fs::path& file, uint64_t num_jobs) {
-  const uint64_t bytes = size_of(file);
+  const uint64_t bytes = size_or_zero(file);
   check_record(file, bytes - std::min(bytes, tail.offset()),
                kMaxJobRecord + num_jobs * kMaxEngineRecord);
   EventsByJob news;
@@ -98,7 +93,7 @@ uint64_t add_attempts(const fs::path& directory, const JobName& job,
   uint64_t bytes = 0;
   for (const int attempt : attempts(directory)) {
     const fs::path file = attempt_directory(directory, attempt) / "events.jsonl";
-    bytes += size_of(file);
+    bytes += size_or_zero(file);
     check_record(file, bytes, kMaxJobRecord);
     for (JobEvent& event : attempt_events(directory, job, attempt)) {
       list.push_back({kRankOfSupervisor, std::move(event)});

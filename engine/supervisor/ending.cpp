@@ -298,12 +298,6 @@ class Ending {
   bool out_of_memory_;
 };
 
-uint64_t size_of(const fs::path& file) {
-  std::error_code none;
-  const auto bytes = fs::file_size(file, none);
-  return none ? 0 : bytes;
-}
-
 int idle_passes(const AttemptFiles& files) {
   int passes = 0;
   if (files.pass == 1) return passes;
@@ -322,13 +316,13 @@ BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
   if (spec.uses.empty() && spec.checkpoint) {
     before.content = saved_content(spec, pattern_of(spec));
     before.reported = reported_step(files, 0);
-    before.reported_bytes = size_of(files.metrics());
+    before.reported_bytes = size_or_zero(files.metrics());
     before.idle_passes = idle_passes(files);
   }
   before.saved = saved_files(spec, pattern_of(spec));
   before.memory_kills = out_of_memory_kills();
   if (options.memory_kills) before.memory_kills_of_job = options.memory_kills();
-  before.standard_error_bytes = size_of(files.standard_error());
+  before.standard_error_bytes = size_or_zero(files.standard_error());
   return before;
 }
 

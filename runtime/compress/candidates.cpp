@@ -15,7 +15,7 @@ constexpr size_t kLine = 16;  // a cache line
 /// are dissimilar.
 constexpr size_t kHits = 192;
 /// The sample's threshold aims at 1.5 times the wanted count; more than three times is too many.
-constexpr size_t kMost = 3;
+constexpr size_t kMostPerWanted = 3;
 /// A sample reads at most one in this many lines.
 constexpr size_t kLeastStride = 16;
 /// The count is checked after each block of this size.
@@ -74,7 +74,7 @@ std::optional<Candidates> sampled_candidates(std::span<const float> values, size
   std::nth_element(keys.begin(), last, keys.end(), std::greater());
   const auto threshold = std::bit_cast<float>(*last);
 
-  const size_t most = std::min(kMost * wanted, values.size());
+  const size_t most = std::min(kMostPerWanted * wanted, values.size());
   Candidates found(most + kStretch);
   for (size_t first = 0; first < values.size() && found.size() <= most; first += kStretch) {
     found.collect(threshold, values.subspan(first, std::min(kStretch, values.size() - first)),

@@ -57,11 +57,7 @@ void Partial::drop_unknown() {
   if (version_.empty() && !hash_is_known_) discard();
 }
 
-uint64_t Partial::bytes() const {
-  std::error_code error;
-  const uint64_t bytes = std::filesystem::file_size(content_, error);
-  return error ? 0 : bytes;
-}
+uint64_t Partial::bytes() const { return size_or_zero(content_); }
 
 void Partial::belongs_to(const std::string& version) {
   if (version == version_) return;
