@@ -125,8 +125,21 @@ class Pages(unittest.TestCase):
 
     def test_every_test_that_a_page_names_exists(self):
         page = ROOT / "docs/contributor/failures.md"
+        files = [file for pattern in ("*.py", "*.cpp", "CMakeLists.txt") for file in (ROOT / "tests").rglob(pattern)]
+        known = {file.stem for file in files} | {name for file in files for name in re.findall(r"dlflow_test\((\w+)", file.read_text())}
         self.complain([f"{self.where(page, number)}: {name} is not there" for number, cell in cells(page)
-                       for name in re.findall(r"\btests/[\w/]+\.py\b", cell) if not (ROOT / name).exists()])
+                       for name in re.findall(r"\btests/[\w/]+\.py\b|(?<![\w/])\w+_(?:test|fuzz)\b", cell)
+                       if name not in known and not (ROOT / name).exists()])
+
+    def test_every_case_that_the_facts_about_slurm_name_exists(self):
+        page = ROOT / "docs/contributor/slurm-facts.md"
+        cases = "|".join(found[1] or found[2] for pattern in ("*.py", "*.cpp") for file in (ROOT / "tests").rglob(pattern)
+                         for found in re.finditer(r'def test_(\w+)|TEST_CASE\(\s*"([^"]*)"', file.read_text()))
+        rows = page.read_text().partition("| sharp edge |")[2].splitlines()
+        names = [name for row in rows if is_row(row) for name in re.findall(r"`([^`]*)`", row.split("|")[3])]
+        self.assertGreater(len(names), 20)
+        self.complain([f"{page.name}: {name} is not there" for name in names
+                       if not re.search("[^|]*".join(map(re.escape, name.split("…"))), cases)])
 
     def test_every_page_that_a_source_names_exists(self):
         named = re.compile(r"\bdocs/[\w/-]+\.md\b")
