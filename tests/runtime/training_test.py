@@ -4,6 +4,7 @@ import collections
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -32,8 +33,8 @@ class Training(TrainingCase):
             self.skipTest("this kernel lets nobody make user namespaces")
         done = subprocess.run([*small, "mpirun", "-np", "2", BIN / "dlflow-train", "with.json"], cwd=folder, capture_output=True, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, r"note: the ranks of this node share [\d.]+ MiB of memory without /dev/shm, which has [\d.]+ MiB free")
-        self.assertEqual(done.stderr.count("/dev/shm"), 1, done.stderr)
+        notes = re.findall(r"^note: the ranks of this node share [\d.]+ MiB of memory without /dev/shm, which has [\d.]+ MiB free$", done.stderr, re.M)
+        self.assertEqual(len(notes), 1, done.stderr)  # Open MPI 5 adds a report of its own
 
     def test_every_optimizer_trains(self):
         rates = {"sgd": 0.05, "adam": 0.002, "adamw": 0.002, "lars": 2, "lamb": 0.01}
@@ -229,7 +230,7 @@ class Training(TrainingCase):
 
     def test_ranks_that_would_each_train_alone_do_not_start(self):
         """Each rank has the environment that a launcher of another MPI gives."""
-        refused = r"(?m)^error: rank 0: {} has started {} ranks, and .* counts {}: it is not that launcher's MPI; start "
+        refused = r"(?m)^error: rank \d: {} has started {} ranks, and .* counts {}: it is not that launcher's MPI; start "
         for ranks, launcher, variables in (
                 (1, "the launcher of Open MPI", {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}),
                 (2, "the launcher of MPICH or Intel MPI", {"PMI_RANK": "0", "PMI_SIZE": "3"})):
