@@ -13,9 +13,9 @@ constexpr int kName = 1, kFloat = 2, kInteger = 3, kText = 4, kIntegers = 8, kKi
 constexpr int kIsFloat = 1, kIsInteger = 2, kIsText = 3, kIsIntegers = 7;
 constexpr int kSizes = 1, kDataType = 2, kTensorName = 8, kRawData = 9;
 
-constexpr int kIr = 8;                               // IR version of ONNX 1.12
-constexpr int kOpset = 17;                           // first with LayerNormalization
-constexpr size_t kMaxBytes = (size_t{1} << 31) - 1;  // limit of protobuf messages
+constexpr int kIr = 8;                                      // IR version of ONNX 1.12
+constexpr int kOpset = 17;                                  // first with LayerNormalization
+constexpr size_t kMaxMessageBytes = (size_t{1} << 31) - 1;  // limit of protobuf messages
 
 Message attribute_message(const std::string& name, const OnnxAttribute& value) {
   Message message;
@@ -124,7 +124,7 @@ std::string OnnxGraph::finish(const std::string& name, const std::string& result
   for (const auto& [key, value] : metadata) {
     model.add(kMetadata, Message().add(1, std::string_view(key)).add(2, std::string_view(value)));
   }
-  if (model.bytes().size() > kMaxBytes) {
+  if (model.bytes().size() > kMaxMessageBytes) {
     throw Error(Errc::InvalidInput,
                 "the weights take 2 GiB or more, which an ONNX file cannot hold; export "
                 "safetensors");

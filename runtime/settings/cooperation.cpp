@@ -11,29 +11,29 @@
 namespace dlflow::runtime {
 namespace {
 
-using Kind = CooperationOptions::Kind;
+using CooperationKind = CooperationOptions::Kind;
 
 struct KindKeys {
-  Kind kind;
+  CooperationKind kind;
   const char* name;
   std::vector<std::string> keys;  // besides `kind`
 };
 
 const std::array<KindKeys, 6>& kinds() {
   static const std::array<KindKeys, 6> all = {{
-      {Kind::Synchronous, "synchronous", {}},
-      {Kind::LocalSgd, "local_sgd", {"every", "synchronous_epochs"}},
-      {Kind::Elastic, "elastic", {"every", "rate"}},
-      {Kind::ParameterServer, "parameter_server", {"servers", "staleness"}},
-      {Kind::Gossip, "gossip", {"every"}},
-      {Kind::Pairwise, "pairwise", {"every"}},
+      {CooperationKind::Synchronous, "synchronous", {}},
+      {CooperationKind::LocalSgd, "local_sgd", {"every", "synchronous_epochs"}},
+      {CooperationKind::Elastic, "elastic", {"every", "rate"}},
+      {CooperationKind::ParameterServer, "parameter_server", {"servers", "staleness"}},
+      {CooperationKind::Gossip, "gossip", {"every"}},
+      {CooperationKind::Pairwise, "pairwise", {"every"}},
   }};
   return all;
 }
 
-const KindKeys& keys_of(Kind kind) { return kinds().at(size_t(kind)); }
+const KindKeys& keys_of(CooperationKind kind) { return kinds().at(size_t(kind)); }
 
-Kind read_kind(WithReader& reader) {
+CooperationKind read_kind(WithReader& reader) {
   std::vector<std::string> names;
   const Json* const given = reader.find("kind");
   for (const KindKeys& known : kinds()) {
@@ -44,7 +44,7 @@ Kind read_kind(WithReader& reader) {
 }
 
 /// Refuses keys of other kinds.
-void require_keys_of(Kind kind, const Json& json) {
+void require_keys_of(CooperationKind kind, const Json& json) {
   for (const KindKeys& other : kinds()) {
     for (const std::string& key : other.keys) {
       if (!json.contains(key) || std::ranges::count(keys_of(kind).keys, key) > 0) continue;
@@ -65,7 +65,7 @@ std::optional<uint64_t> read_staleness(WithReader& reader) {
   return reader.count("staleness", 0, kUsual);
 }
 
-void require_not_synchronous(const Json& with, Kind kind) {
+void require_not_synchronous(const Json& with, CooperationKind kind) {
   const std::string beside = std::string("with 'cooperation: {kind: ") + keys_of(kind).name + "}'";
   const Json precision = with.value("precision", Json::object());
   if (precision.is_object() && precision.value("reduction", Json("fast")) == "exact") {
@@ -112,7 +112,8 @@ CooperationOptions read_cooperation(const Json& with) {
   WithReader reader(json, "cooperation");
   options.kind = read_kind(reader);
   require_keys_of(options.kind, json);
-  const bool exchanges_with_one = options.kind == Kind::Gossip || options.kind == Kind::Pairwise;
+  const bool exchanges_with_one =
+      options.kind == CooperationKind::Gossip || options.kind == CooperationKind::Pairwise;
   options.every = reader.count("every", 1, exchanges_with_one ? 1 : kUsualLocalSteps);
   options.synchronous_epochs = reader.count("synchronous_epochs", 0, options.synchronous_epochs);
   options.rate = reader.number("rate", 0, options.rate);
@@ -122,8 +123,8 @@ CooperationOptions read_cooperation(const Json& with) {
   options.servers = int(std::min(reader.count("servers", 1, 1), kMostServers));
   options.staleness = read_staleness(reader);
   reader.finish();
-  if (options.kind != Kind::Synchronous) require_not_synchronous(with, options.kind);
-  if (options.kind == Kind::ParameterServer) require_updates_in_parts(with);
+  if (options.kind != CooperationKind::Synchronous) require_not_synchronous(with, options.kind);
+  if (options.kind == CooperationKind::ParameterServer) require_updates_in_parts(with);
   return options;
 }
 
@@ -131,23 +132,23 @@ std::string describe(const CooperationOptions& options, int num_ranks) {
   const auto number = [](uint64_t n) { return std::to_string(n); };
   std::string text = keys_of(options.kind).name;
   switch (options.kind) {
-    case Kind::Synchronous:
+    case CooperationKind::Synchronous:
       break;
-    case Kind::LocalSgd:
+    case CooperationKind::LocalSgd:
       text += " every " + number(options.every);
       if (options.synchronous_epochs > 0) {
         text += " from epoch " + number(options.synchronous_epochs + 1) + " on";
       }
       break;
-    case Kind::Elastic:
+    case CooperationKind::Elastic:
       text += " every " + number(options.every) + ", rate: " + fmt::format("{:g}", options.rate);
       break;
-    case Kind::ParameterServer:
+    case CooperationKind::ParameterServer:
       text += ", servers: " + std::to_string(options.servers) +
               ", staleness: " + (options.staleness ? number(*options.staleness) : "unbounded");
       break;
-    case Kind::Gossip:
-    case Kind::Pairwise:
+    case CooperationKind::Gossip:
+    case CooperationKind::Pairwise:
       text += " every " + number(options.every);
       break;
   }
