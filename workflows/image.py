@@ -23,7 +23,9 @@ import zipfile
 LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/share/lintian/", "/usr/share/bug/",
             "/usr/share/gdb/")
 ALWAYS = ["busybox-static"]
-PLUGINS = {"libopenmpi3": ["libopenmpi3", "openmpi-common"], "libpmix2": ["libpmix2"]}  # opened at run time
+# Packages with libraries that are opened at run time: of Open MPI 4 and 5, and of PMIx before and since Debian 13.
+PLUGINS = {"libopenmpi3": ["libopenmpi3", "openmpi-common"], "libopenmpi40": ["libopenmpi40", "openmpi-common"],
+           "libpmix2": ["libpmix2"], "libpmix2t64": ["libpmix2t64"]}
 WHEELS = "usr/lib/python3/dist-packages"
 MERGED = ("bin", "lib", "lib64", "sbin")  # links to the same names below usr
 
@@ -49,12 +51,13 @@ def owners(paths):
     for path in paths:
         names |= {path, os.path.realpath(path)}
     names |= {name[len("/usr"):] for name in names if name.startswith("/usr/lib")}
-    return {line.split(":")[0] for line in lines("dpkg-query", "--search", *sorted(names))}
+    found = lines("dpkg-query", "--search", *sorted(names))
+    return {line.split(":")[0] for line in found if not line.startswith("diversion ")}
 
 
 def files_of(packages):
-    return sorted({path for path in lines("dpkg-query", "--listfiles", *sorted(packages))
-                   if path.startswith("/") and not path.startswith(LEFT_OUT)})
+    listed = subprocess.run(["dpkg-query", "--listfiles", *sorted(packages)], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return sorted({path for path in listed.splitlines() if path.startswith("/") and not path.startswith(LEFT_OUT)})
 
 
 def opened_mpi(programs):

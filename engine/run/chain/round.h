@@ -28,7 +28,7 @@ Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange n
                      uint32_t place, const std::vector<std::string>& ids);
 
 /// A round of submissions: parents before children, and each exactly once, even after a kill
-/// (docs/operator/slurm.md, "Exactly once").
+/// (docs/contributor/chains.md, "Exactly once").
 ///
 /// Before the first submission all intents of the round are on disk: which jobs, in which attempt,
 /// under which name (a batch file, then the jobs' state Submitting). The returned id is written
