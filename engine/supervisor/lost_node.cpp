@@ -45,6 +45,9 @@ std::optional<std::string> named(std::string_view text, std::string_view mark,
   return short_name(text.substr(node + before.size()));
 }
 
+/// Open MPI's mpirun has lost a node.
+constexpr std::string_view kLostDaemon = "has lost communication with a remote daemon";
+
 /// Lines of accelerate, Lightning, transformers, and scripts that print their world.
 constexpr std::array<std::string_view, 6> kWorldsOfOne = {
     "Num processes: 1", "MEMBER: 1/1",   "distributed training: False",
@@ -73,8 +76,10 @@ std::optional<int> bad_end_of_task(std::string_view text) {
   return std::nullopt;
 }
 
+bool lost_daemon(std::string_view text) { return text.find(kLostDaemon) != text.npos; }
+
 std::optional<std::string> lost_node(std::string_view text) {
-  const size_t mpirun = text.find("has lost communication with a remote daemon");
+  const size_t mpirun = text.find(kLostDaemon);
   if (mpirun != text.npos) {
     const auto node = named(text.substr(mpirun), "Remote daemon", " on node ");
     return node ? node : node_of_the_dead(text);

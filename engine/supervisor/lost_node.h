@@ -20,6 +20,9 @@ std::optional<int> bad_end_of_task(std::string_view text);
 /// empty.
 std::optional<std::string> lost_node(std::string_view text);
 
+/// Whether mpirun reported that it lost a node. Its exit status may be 0 then (Open MPI 5.0).
+bool lost_daemon(std::string_view text);
+
 /// Whether srun could not start all of its tasks, or mpirun its daemon on each node.
 bool was_not_launched(std::string_view text);
 

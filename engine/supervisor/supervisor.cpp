@@ -240,9 +240,11 @@ class Pass {
     if (const std::string warning = warning_of_lone_ranks(spec_, files_); !warning.empty()) {
       warn(warning);
     }
-    // The status of an srun that gave up waiting, or could not start its tasks, may be 0.
-    const bool has_lost_ranks = watched.cause == StopCause::LostRank ||
-                                (is_by_srun(spec_) && lost_node(said_by_launcher(before)));
+    // The status may be 0 of an srun that gave up waiting or could not start its tasks, and is 0 of
+    // an mpirun of Open MPI 5.0 that lost a node.
+    const std::string said = said_by_launcher(before);
+    const bool has_lost_ranks = watched.cause == StopCause::LostRank || lost_daemon(said) ||
+                                (is_by_srun(spec_) && lost_node(said));
     const bool well = watched.exit.code == 0 && !has_lost_ranks &&
                       !ran_out_of_memory(options_, before) &&
                       !ends_on_request(spec_, before, watched);

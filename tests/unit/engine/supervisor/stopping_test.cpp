@@ -586,6 +586,16 @@ TEST_CASE("a success under mpirun is not started again because of its output", "
   CHECK(read_file(job.outputs() / "runs") == "once\n");
 }
 
+TEST_CASE("a step whose mpirun lost a node has not succeeded, whatever its status", "[stopping]") {
+  LaunchedJob job("mpirun",  // the report and the status of Open MPI 5.0.7
+                  "echo 'PRTE has lost communication with a remote daemon.' >&2\n"
+                  "echo '  Remote daemon: [prterun-a-17@0,1] on node b2' >&2\n");
+  job.options.requeues = false;
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Lost);
+  CHECK(end.reason == "node b2 failed");
+}
+
 TEST_CASE("a step that srun cannot start has not succeeded, whatever its status", "[stopping]") {
   LaunchedJob job("srun", "echo 'srun: error: task 1 launch failed: Unspecified error' >&2\n");
   job.options.requeues = false;
