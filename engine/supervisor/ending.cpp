@@ -44,6 +44,8 @@ std::string cure_of(std::string_view line) {
       {"No module named",
        "; activate its virtual environment and start a new run, write `environment: {venv: "
        "FOLDER}`, or name its file in `inputs`"},
+      {"was build without libuv",
+       "; write `env: {USE_LIBUV: \"0\"}` in the step, or install PyTorch from PyPI"},
       {"Disk quota exceeded", "; free space there, or write to another file system"},
       {"CUDA out of memory", "; take a smaller batch, or a GPU with more memory"},
       {": command not found", "; correct it, or load it: environment: {modules: [NAME]}"}};

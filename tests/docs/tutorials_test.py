@@ -14,6 +14,7 @@ import support  # noqa: E402
 
 sys.path.insert(0, str(support.ROOT / "tests/support"))
 import fake_slurm  # noqa: E402
+import pypi  # noqa: E402
 import tutorial  # noqa: E402
 
 
@@ -106,6 +107,7 @@ class Tutorials(support.Case):
     def test_a_script_on_several_ranks(self):
         self.need_module("torch")
         self.need_mpirun()
+        pypi.need_torchrun(self)
         self.follow("ranks.md")
 
     def use_python_with_the_package(self):
@@ -251,6 +253,7 @@ class Tutorials(support.Case):
         self.need_training()
         self.need_module("torch")
         self.need_mpirun()
+        pypi.need_torchrun(self)
         self.use_python_with_the_package()
         (self.desk / "workflows").symlink_to(support.ROOT / "workflows")
         self.follow("tutorial-scaling.md", until="## 3. The study")

@@ -112,6 +112,8 @@ IN_USE = [
           {"k.py": "raise OSError(122, 'Disk quota exceeded', '/scratch/x')\n"}, "(k.py:1)"),
     fails("a GPU that is too small", "a: {run: [python3, k.py], inputs: [k.py]}", "CUDA out of memory", "take a smaller batch",
           {"k.py": "raise RuntimeError('CUDA out of memory. Tried to allocate 2 GiB')\n"}, "(k.py:1)"),
+    fails("Debian 13's PyTorch", "a: {run: [python3, k.py], inputs: [k.py]}", "was build without libuv", 'env: {USE_LIBUV: "0"}',
+          {"k.py": "raise RuntimeError('use_libuv was requested but PyTorch was build without libuv support')\n"}, "(k.py:1)"),
     fails("a walltime that is too short", "a: {run: 'sleep 20', resources: {walltime: 1s}}", "walltime of 0:01 reached", "--set walltime=1m", place="a timed-out"),
     fails("an option that the program does not have", "a: {run: [python3, k.py, --epoch, '3'], inputs: [k.py]}", "unrecognized arguments: --epoch 3", "--with-new-sources",
           {"k.py": "import argparse\nargparse.ArgumentParser().parse_args()\n"}),

@@ -729,10 +729,21 @@ def _create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> Pr
     return ProcessGroup(store, rank, size, timeout)
 
 
+def _do_without_libuv() -> None:
+    """PyTorch meets by libuv unless told otherwise, even if it was built without it, as Debian 13's was."""
+    try:
+        dist.TCPStore("127.0.0.1", 0, 1, True, wait_for_workers=False)
+    except RuntimeError as error:
+        if "libuv" in str(error):
+            os.environ.setdefault("USE_LIBUV", "0")
+
+
 def register() -> None:
     """Registers the backend, once per process."""
     if hasattr(dist.Backend, NAME.upper()):
         return
+    if "USE_LIBUV" not in os.environ:
+        _do_without_libuv()
     options = {"devices": ["cpu", "cuda"]} if "devices" in inspect.signature(dist.Backend.register_backend).parameters else {}
     dist.Backend.register_backend(NAME, _create, **options)
     atexit.register(_leave_all)
