@@ -29,8 +29,9 @@ class Attempt {
   bool was_stopped() const { return stopped_; }
   /// Whether it also saved a checkpoint before.
   bool has_saved() const;
-  /// The node whose failure ended that pass, if it is known.
-  const std::string& lost_node() const { return lost_node_; }
+  /// The node whose failure ended that pass, possibly without a name. If SIGTERM left its
+  /// supervisor no time to record that, the launcher's output tells.
+  std::optional<std::string> lost_node() const;
   /// The walltime of the next pass, if an earlier one timed out and it grows; 0: as the job asks.
   std::chrono::seconds walltime() const { return walltime_; }
   /// Whether the last pass timed out, and the next one is longer.
@@ -50,6 +51,7 @@ class Attempt {
   int failed_tries_ = 0;
   bool stopped_ = false;
   std::string lost_node_;
+  std::optional<uint64_t> earlier_error_bytes_;
   std::chrono::seconds walltime_{0};
   std::optional<int> stopped_exit_;
 };

@@ -36,9 +36,10 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
                    allocation);
     return true;
   }
-  JobEvent lost{.state = JobState::Lost, .failed_node = attempt.lost_node()};
+  const std::optional<std::string> lost_node = attempt.lost_node();
+  JobEvent lost{.state = JobState::Lost, .failed_node = lost_node.value_or("")};
   // The node of a failed job gets no signal, but SLURM sends one to the others of that job.
-  lost.preempted = attempt.was_stopped() && lost.failed_node.empty();
+  lost.preempted = attempt.was_stopped() && !lost_node;
   lost.reason = lost.preempted             ? "it was preempted"
                 : lost.failed_node.empty() ? "its node failed"
                                            : "node " + lost.failed_node + " failed";

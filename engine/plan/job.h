@@ -179,7 +179,9 @@ struct JobEvent {
   bool preempted = false;            ///< of a lost job: the scheduler gave its node to another job
   std::chrono::seconds walltime{0};  ///< of the next try, if it grows after a timeout
   std::string failed_node = {};      ///< the node whose failure ended the last pass, if it was one
-  std::optional<PassUsage> used = {};  ///< of the pass that ended
+  std::optional<uint64_t> earlier_error_bytes = {};  ///< of the note that a pass was asked to end:
+                                                     ///< standard error before that pass
+  std::optional<PassUsage> used = {};                ///< of the pass that ended
 
   bool operator==(const JobEvent&) const = default;
 };

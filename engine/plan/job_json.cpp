@@ -113,7 +113,7 @@ void list_fields(Archive& archive, JobEvent& value) {
   archive("at", value.at);
   DLFLOW_FIELDS_UNLESS_DEFAULT(job, attempt, state, backend_id, node, exit, reason, fingerprint,
                                outputs, metrics, published_nothing, reused_from, failed_tries,
-                               idle_passes, preempted, failed_node, used);
+                               idle_passes, preempted, failed_node, earlier_error_bytes, used);
   archive.unless_default("walltime_s", value.walltime);
 }
 

@@ -84,10 +84,11 @@ std::optional<std::string> lost_node(std::string_view text) {
     const auto node = named(text.substr(mpirun), "Remote daemon", " on node ");
     return node ? node : node_of_the_dead(text);
   }
-  for (const auto& [mark, before] : {std::pair("srun: error: Node failure", " on "),
-                                     std::pair("srun: error: Task launch", " on node ")}) {
-    if (auto node = named(text, mark, before)) return node;
+  if (const auto node = named(text, "srun: error: Node failure", " on ")) {
+    const std::string dead = node_of_the_dead(text);  // SLURM 24.11 may name another of the job
+    return dead.empty() ? node : dead;
   }
+  if (const auto node = named(text, "srun: error: Task launch", " on node ")) return node;
   const bool is_lost = text.find("srun: error: Timed out waiting for job step") != text.npos ||
                        was_not_launched(text);
   return is_lost ? std::optional(node_of_the_dead(text)) : std::nullopt;

@@ -131,10 +131,11 @@ class Pass {
   }
 
   /// At once: a scheduler that takes the node away kills this process, too, some seconds later.
-  void note_termination() {
+  void note_termination(const BeforePass& before) {
     if (!is_ours()) return;
     JobEvent note;
     note.reason = "asked to end by SIGTERM";
+    note.earlier_error_bytes = before.standard_error_bytes;
     record(std::move(note));
     events_.sync();
   }
@@ -316,7 +317,7 @@ class Pass {
       how.take_output = [&output] { output->take(); };
     }
     if (options_.requeues) {
-      how.on_terminate = [this] { note_termination(); };
+      how.on_terminate = [this, &before] { note_termination(before); };
       how.is_wanted = [this] {
         renew_claim(files_.attempt, files_.pass);
         return may_be_ours();

@@ -175,6 +175,33 @@ TEST_CASE("a pass that was asked to end because another node of its job failed w
   }
 }
 
+TEST_CASE("the launcher's output tells whether a node failed before the pass was asked to end",
+          "[job-exec]") {
+  // SLURM 24.11 leaves the supervisor a second, and srun may name another node of the job.
+  const std::string earlier = "srun: error: Node failure on b9\n";
+  Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  job.spec.resources.ranks = 2;
+  JobEvent told;
+  told.reason = "asked to end by SIGTERM";
+  told.earlier_error_bytes = earlier.size();
+  AppendFile(job.attempt() / "events.jsonl").append(to_line(told));
+  SECTION("a node failed") {
+    write_file_atomic(job.attempt() / "stderr",
+                      earlier +
+                          "error: rank 1 (node b2) died: killed, crashed, or its node went down\n"
+                          "srun: error: Node failure on b1\n");
+    CHECK(job.execute() == 1);
+    CHECK_FALSE(job.last().preempted);
+    CHECK(job.last().reason == "node b2 failed");
+  }
+  SECTION("a node failed in an earlier pass only") {
+    write_file_atomic(job.attempt() / "stderr", earlier);
+    CHECK(job.execute() == 1);
+    CHECK(job.last().preempted);
+  }
+}
+
 TEST_CASE("a job goes on only once its record of the previous pass is on disk", "[job-exec]") {
   Job job("echo x >> {run}/trace");
   job.die_in_a_pass();

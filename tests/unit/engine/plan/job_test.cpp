@@ -226,6 +226,7 @@ TEST_CASE("an event is one line of JSON and is read back equal", "[job]") {
   event.preempted = true;
   event.walltime = std::chrono::seconds(77);
   event.failed_node = "n7";
+  event.earlier_error_bytes = 17;
   event.used = PassUsage{std::chrono::milliseconds(1234), 5};
   const std::string line = to_line(event);
   CHECK(line.find('\n') == std::string::npos);

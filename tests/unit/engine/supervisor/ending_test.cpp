@@ -262,6 +262,8 @@ TEST_CASE("the lost node is read from the launcher's output", "[ending]") {
   CHECK(lost_node(kMpirunLostNode) == "b2");
   CHECK(lost_node(kSrunLostNode) == "b2");
   CHECK(lost_node("srun: got SIGCONT\nsrun: error: Node failure on b2\n") == "b2");
+  CHECK(lost_node("error: rank 1 (node b2) died: killed, crashed, or its node went down\n"
+                  "srun: error: Node failure on b1\n") == "b2");
   CHECK(
       lost_node("srun: error: Task launch for StepId=4.0 failed on node b2: Unspecified error\n") ==
       "b2");

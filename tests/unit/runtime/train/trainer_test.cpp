@@ -328,7 +328,7 @@ TEST_CASE("a setting that changes the bits of a continued run is named", "[train
   const TrainingEnd end = train_on(2, tiny_job(dir.path(), 1))[0];
   const TrainingState state = training_state_of(load_checkpoint(end.checkpoint));
   CHECK(state.reduction == "exact, leaves: 8");
-  CHECK_THAT(state.arithmetic, Catch::Contains("oneDNN 2."));
+  CHECK_THAT(state.arithmetic, Catch::Contains("oneDNN "));
 }
 
 TEST_CASE("in fast mode the number of ranks changes the bits, but hardly the result",
