@@ -91,9 +91,15 @@ function(dlflow_test name)
 endfunction()
 
 # dlflow_test_on_older_processors(NAME TAGS): runs the cases of a dlflow_test() with these tags again with oneDNN limited to AVX2 and to
-# SSE4.1, where images and weights have other formats and most kernels differ.
+# SSE4.1, where images and weights have other formats and most kernels differ. oneDNN 3 has no SSE4.1 kernel for many sizes, so
+# networks with such layers are refused there.
 function(dlflow_test_on_older_processors name tags)
+  file(STRINGS ${DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h is_3 REGEX "define DNNL_VERSION_MAJOR 3")
   foreach(processor AVX2 SSE41)
+    if(is_3 AND processor STREQUAL SSE41)
+      message(STATUS "oneDNN 3: no ${name} on SSE4.1")
+      continue()
+    endif()
     catch_discover_tests(${name} TEST_SPEC "${tags}" TEST_PREFIX "${name} on ${processor}: " EXTRA_ARGS --name ${processor}
                          PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=${processor} LABELS unit TIMEOUT 120
                          SKIP_REGULAR_EXPRESSION "skipped here: ")
