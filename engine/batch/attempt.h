@@ -29,8 +29,8 @@ class Attempt {
   bool was_stopped() const { return stopped_; }
   /// Whether it also saved a checkpoint before.
   bool has_saved() const;
-  /// The node whose failure ended that pass, possibly without a name. If SIGTERM left its
-  /// supervisor no time to record that, the launcher's output tells.
+  /// The node whose failure ended that pass, possibly without a name. Read from the launcher's
+  /// output, if SIGTERM left the supervisor no time to record it.
   std::optional<std::string> lost_node() const;
   /// The walltime of the next pass, if an earlier one timed out and it grows; 0: as the job asks.
   std::chrono::seconds walltime() const { return walltime_; }

@@ -241,8 +241,8 @@ class Pass {
     if (const std::string warning = warning_of_lone_ranks(spec_, files_); !warning.empty()) {
       warn(warning);
     }
-    // The status may be 0 of an srun that gave up waiting or could not start its tasks, and is 0 of
-    // an mpirun of Open MPI 5.0 that lost a node.
+    // srun may end with 0 after it gave up waiting, or could not start its tasks. Open MPI 5.0's
+    // mpirun does so after it lost a node.
     const std::string said = said_by_launcher(before);
     const bool has_lost_ranks = watched.cause == StopCause::LostRank || lost_daemon(said) ||
                                 (is_by_srun(spec_) && lost_node(said));
