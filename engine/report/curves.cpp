@@ -118,11 +118,19 @@ class Reader {
   bool begins_anew_ = false;
 };
 
-std::string first_bytes(const std::filesystem::path& file) {
+/// At its end; not open if there is none, or if a program put a pipe in its place.
+std::ifstream open_at_end(const std::filesystem::path& file) {
   std::error_code none;
-  if (!std::filesystem::is_regular_file(file, none)) return {};  // a pipe would not end
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
-  if (!stream) return {};
+  std::ifstream stream;
+  if (std::filesystem::is_regular_file(file, none)) {
+    stream.open(file, std::ios::binary | std::ios::ate);
+  }
+  return stream;
+}
+
+std::string first_bytes(const std::filesystem::path& file) {
+  std::ifstream stream = open_at_end(file);
+  if (!stream.is_open()) return {};
   std::string bytes(std::min(size_t(std::max<std::streamoff>(0, stream.tellg())), kMostBytes), 0);
   stream.seekg(0);
   stream.read(bytes.data(), std::streamsize(bytes.size()));
@@ -190,8 +198,8 @@ Curve thinned(const Curve& curve, size_t max_points) {
 
 std::optional<Json> last_metrics(const std::filesystem::path& file) {
   constexpr std::streamoff kTail = 8192;  // several lines: one is a few hundred bytes
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
-  if (!stream) return std::nullopt;
+  std::ifstream stream = open_at_end(file);
+  if (!stream.is_open()) return std::nullopt;
   const std::streamoff size = stream.tellg();
   stream.seekg(std::max<std::streamoff>(0, size - kTail));
   std::string tail(size_t(std::min(size, kTail)), '\0');

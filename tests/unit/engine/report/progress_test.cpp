@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "engine/report/curves.h"
 #include "engine/report/describe.h"
 #include "tests/support/catch.h"
@@ -13,6 +15,8 @@ TEST_CASE("progress is the last whole line", "[progress]") {
   CHECK_FALSE(last_metrics(folder.write("empty", "")).has_value());
   CHECK_FALSE(last_metrics(folder.write("torn", "{\"epoch\":1")).has_value());
   CHECK_FALSE(last_metrics(folder.write("other", "hello\n")).has_value());
+  REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
+  CHECK_FALSE(last_metrics(folder.path() / "pipe").has_value());  // and it does not wait
 }
 
 TEST_CASE("a long metrics file is read from its end", "[progress]") {
