@@ -207,6 +207,12 @@ std::string pair_of(const CLI::App& command, const std::string& text, const std:
 
 void refuse_options_as_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
+    if (option->get_type_name() == "RUN") {  // `dlflow cancel "$run"` does not mean the newest run
+      option->check([](const std::string& value) {
+        return std::string(value.empty() ? "the name is empty; is a variable of the shell unset?"
+                                         : "");
+      });
+    }
     const bool takes_value = !option->get_positional() && option->get_items_expected_max() > 0;
     if (!takes_value) continue;
     option->check([&app](const std::string& value) {

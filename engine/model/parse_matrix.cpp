@@ -292,6 +292,13 @@ std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, cons
   Checker checker(mistakes, names);
   const Shape& shape = find_field(step_shape(), "matrix")->shape;
   YamlNode known = node;
+  for (const YamlEntry& entry : node.entries) {
+    if (entry.key != kRepeatAxis || !entry.value->scalar.is_number_integer()) continue;
+    mistakes.add(entry.location,
+                 "the number of repetitions stands beside `matrix:`; write repeat: " +
+                     entry.value->scalar.dump() + " there");
+    return std::nullopt;
+  }
   const Sources sources = take_sources(known, shape, mistakes, subject, references);
   const auto value = checker.check(known, shape, Scope::Params, subject);
   if (!value) return std::nullopt;

@@ -99,13 +99,17 @@ std::string graph_as_dot(const Workflow& workflow, const RunJobs& jobs) {
 
 std::string graph_as_mermaid(const Workflow& workflow, const RunJobs& jobs) {
   std::string text = "flowchart LR\n";
+  const auto id = [](const std::string& name) { return "step_" + name; };  // "end" is a keyword
   for (const Step& step : workflow.steps) {
-    text += "  " + step.name + "[" + quoted(label(step, jobs, "<br/>")) + "]\n";
+    text += "  " + id(step.name) + "[" + quoted(label(step, jobs, "<br/>")) + "]\n";
     const auto look = look_of(step, jobs);
-    if (look) text += "  style " + step.name + " stroke:" + std::string(colour(look->state)) + "\n";
+    if (!look) continue;
+    text += "  style " + id(step.name) + " stroke:" + std::string(colour(look->state)) + "\n";
   }
   for (const Step& step : workflow.steps) {
-    for (const std::string& need : step.needs) text += "  " + need + " --> " + step.name + "\n";
+    for (const std::string& need : step.needs) {
+      text += "  " + id(need) + " --> " + id(step.name) + "\n";
+    }
   }
   return text;
 }

@@ -323,7 +323,7 @@ class CommandLine(Case):
         self.write("good.yaml", GOOD)
         self.assertEqual(self.dlflow("graph", "good.yaml")[0], "fetch  run\nuse    run  ← fetch\n")
         self.assertIn('"fetch" -> "use";', self.dlflow("graph", "good.yaml", "--format", "dot")[0])
-        self.assertIn("fetch --> use", self.dlflow("graph", "good.yaml", "--format", "mermaid")[0])
+        self.assertIn("step_fetch --> step_use", self.dlflow("graph", "good.yaml", "--format", "mermaid")[0])
         jobs = json.loads(self.dlflow("graph", "good.yaml", "--json")[0])["jobs"]
         self.assertEqual([job["needs"] for job in jobs], [[], ["fetch"]])
 

@@ -34,6 +34,7 @@ IN_FILES = [
     invalid("a need with a typo", "a: {run: [echo], needs: [b1]}\nb: {run: [echo]}", "w.yaml:3:28", "'b1', which does not exist",
             "did you mean 'b'?"),
     invalid("a cycle", "a: {run: [echo], needs: [b]}\nb: {run: [echo], needs: [a]}", "w.yaml:4:28", "steps form a cycle", "a → b → a"),
+    invalid("repetitions as an axis", "a: {run: [echo], matrix: {lr: [1], repeat: 3}}", "w.yaml:3:", "beside `matrix:`", "write repeat: 3 there"),
     invalid("an axis that is not a list", "a: {run: [echo], matrix: {lr: 0.1}}", "w.yaml:3:33", "not 0.1", "a non-empty list"),
     invalid("an input that is not there", "a: {run: [echo], inputs: [dta.csv]}", "w.yaml:3:29", "there is no file ./dta.csv",
             "did you mean 'data.csv'?", more={"data.csv": "x"}),

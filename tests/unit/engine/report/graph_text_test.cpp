@@ -39,8 +39,8 @@ TEST_CASE("a graph for Graphviz and for Mermaid has every step and every arrow",
   CHECK(dot.find("\"train\" [label=\"train\\ntrain x2\"];") != std::string::npos);
   CHECK(dot.find("\"data\" -> \"train\";") != std::string::npos);
   const std::string mermaid = graph_as_mermaid(demo(), {});
-  CHECK(mermaid.find("train[\"train<br/>train x2\"]") != std::string::npos);
-  CHECK(mermaid.find("data --> train") != std::string::npos);
+  CHECK(mermaid.find("step_train[\"train<br/>train x2\"]") != std::string::npos);
+  CHECK(mermaid.find("step_data --> step_train") != std::string::npos);
 }
 
 TEST_CASE("steps without a matrix are listed without a column for it", "[graph]") {
@@ -63,9 +63,9 @@ TEST_CASE("steps without a matrix are listed without a column for it", "[graph]"
         "}\n");
   CHECK(graph_as_mermaid(workflow, {}) ==
         "flowchart LR\n"
-        "  train[\"train<br/>train\"]\n"
-        "  data[\"data<br/>run\"]\n"
-        "  data --> train\n");
+        "  step_train[\"train<br/>train\"]\n"
+        "  step_data[\"data<br/>run\"]\n"
+        "  step_data --> step_train\n");
 }
 
 TEST_CASE("the graph of a run has the state of each step, in the colours of its report",
@@ -79,7 +79,7 @@ TEST_CASE("the graph of a run has the state of each step, in the colours of its 
   const std::string dot = graph_as_dot(demo(), jobs);
   CHECK(dot.find("train x2\\n✘ 1/2 done, 1 failed\", color=\"#c44900\"]") != std::string::npos);
   CHECK(dot.find("stage\\n✔ succeeded\", color=\"#00795a\"]") != std::string::npos);
-  CHECK(graph_as_mermaid(demo(), jobs).find("style data stroke:#00795a") != std::string::npos);
+  CHECK(graph_as_mermaid(demo(), jobs).find("style step_data stroke:#00795a") != std::string::npos);
 }
 
 TEST_CASE("columns of a graph are as wide as their longest word", "[graph]") {
