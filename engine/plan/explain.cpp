@@ -20,12 +20,30 @@
 namespace dlflow {
 namespace {
 
-std::string shortened(std::string text) {
-  constexpr size_t kMaxLength = 60;
+constexpr size_t kMaxLength = 60;
+
+/// The nearest place before `at` where a character of UTF-8 begins.
+size_t begin_of_character(const std::string& text, size_t at) {
+  while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
+std::string shortened(const std::string& text) {
   if (text.size() <= kMaxLength) return text;
-  size_t end = kMaxLength;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole UTF-8
-  return text.substr(0, end) + "…";
+  return text.substr(0, begin_of_character(text, kMaxLength)) + "…";
+}
+
+/// Shortens both values of a difference, so that the place where they differ remains.
+Difference shortened(std::string what, std::string before, std::string now) {
+  constexpr size_t kContext = 12;
+  const auto [place, other] = std::ranges::mismatch(before, now);
+  const size_t same = size_t(place - before.begin());
+  if (std::max(before.size(), now.size()) > kMaxLength && same > 2 * kContext) {
+    const size_t begin = begin_of_character(before, same - kContext);
+    before = "…" + before.substr(begin);
+    now = "…" + now.substr(begin);
+  }
+  return {std::move(what), shortened(before), shortened(now)};
 }
 
 std::string value_text(const Json& value) {
@@ -85,7 +103,7 @@ Difference line_difference(const std::string& before, const std::string& now) {
     const bool more_old = bool(std::getline(old_lines, a));
     const bool more_new = bool(std::getline(new_lines, b));
     if (a != b || more_old != more_new || !more_old) {
-      return {"line " + std::to_string(line) + " of the script", shortened(a), shortened(b)};
+      return shortened("line " + std::to_string(line) + " of the script", a, b);
     }
   }
 }
@@ -102,7 +120,7 @@ Difference leaf_difference(const std::vector<std::string>& path, const Json& bef
     old_text = old_text.substr(0, 8);
     new_text = new_text.substr(0, 8);
   }
-  return {called(path, step), shortened(old_text), shortened(new_text)};
+  return shortened(called(path, step), std::move(old_text), std::move(new_text));
 }
 
 Json member(const Json& json, const std::string& key) {

@@ -216,6 +216,16 @@ TEST_CASE("a changed script is shown by its first changed line", "[explain]") {
   CHECK(differences(base("make"), base("make"), step).empty());
 }
 
+TEST_CASE("of long values, the place where they differ is shown", "[explain]") {
+  const std::string same =
+      "python3 train.py --data /scratch/somewhere/in/a/folder/data --epochs 30";
+  const auto list =
+      differences({{"command", {same, "--lr", 0.1}}}, {{"command", {same, "--lr", 0.2}}}, Step{});
+  REQUIRE(list.size() == 1);
+  CHECK(list[0].before == R"(…0","--lr",0.1])");
+  CHECK(list[0].now == R"(…0","--lr",0.2])");
+}
+
 TEST_CASE("long values are shortened between characters", "[explain]") {
   const Step step;
   std::string text(58, 'x');
