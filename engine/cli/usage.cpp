@@ -182,6 +182,7 @@ std::string missing(const CLI::App& command, const CLI::Option& option) {
 std::string bad_value(const CLI::Option& option) {
   const std::vector<std::string>& given = option.results();
   const std::string value = given.empty() ? "" : given.back();
+  if (value.empty()) return option_word(option) + " is empty; is a variable of the shell unset?";
   const std::vector<std::string> choices = choices_of(option);
   std::string text = option_word(option) + ": '" + value + "' is ";
   if (choices.empty()) {
@@ -209,8 +210,7 @@ void refuse_options_as_values(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {
     if (option->get_type_name() == "RUN") {  // `dlflow cancel "$run"` does not mean the newest run
       option->check([](const std::string& value) {
-        return std::string(value.empty() ? "the name is empty; is a variable of the shell unset?"
-                                         : "");
+        return std::string(value.empty() ? "the name is empty" : "");
       });
     }
     const bool takes_value = !option->get_positional() && option->get_items_expected_max() > 0;

@@ -49,7 +49,7 @@ IN_USE = [
     typed("a page in a folder that is not there", ["report", "w", "-o", "out/x.html"], "cannot write into out", "there is no such folder", "`mkdir -p out`", ONE, before=RUN),
     typed("a job that is not there", ["logs", "w", "train"], "w-RUN", "has no step or job 'train'", "known: a", ONE, before=RUN),
     typed("a workflow for a run", ["resubmit", "w.yaml"], "'w.yaml'", "there is no run", "did you mean a run of 'w'?", ONE, before=RUN),
-    typed("a variable without a value", ["cancel", ""], "run", "the name is empty", "is a variable of the shell unset?", ONE, before=RUN),
+    typed("a variable without a value", ["cancel", ""], "RUN", "is empty", "is a variable of the shell unset?", ONE, before=RUN),
     typed("a part of a run here", ["cancel", "w", "--step", "a"], "error:", "cancelled as a whole", "leave out --step", ONE, before=RUN),
     typed("an unknown resource", ["resubmit", "w", "--set", "lr=3"], "'lr' is a parameter", "which cannot change within a run", "`dlflow run w.yaml --set lr=…` starts a new run", ONE, before=RUN),
     typed("metrics for no tracker", ["sync", "w"], "w-RUN", "has no `track:`", "`track: {tensorboard: true}`", ONE, before=RUN),
